@@ -1,0 +1,95 @@
+"""The tree of errors. The type says what to do next; the message is for people and is not API.
+
+    ArcoError
+     |- Conflict        somebody else was first: read again, then retry
+     |- Unknown         it may have happened: look before you retry, delete nothing
+     |- Fenced          stop: another holder has taken over
+     |- Invalid         the request itself is wrong: change it
+     |   `- KeyReused   the same idempotency key came with another request
+     |- NotFound        there is no such thing
+     |- AlreadyExists   the name is taken
+     |- Denied          this identity may not do that
+     |- Unavailable     nothing happened, or nothing was found out: retry later
+     |- Unsupported     the environment lacks a capability: refused at start
+     `- Corrupt         stored bytes contradict each other: stop and call for help
+
+`code` is stable and part of the API; only the wire rooms turn it into a protocol's JSON.
+"""
+
+from typing import ClassVar
+
+
+class ArcoError(Exception):
+    """The root; never raised itself."""
+
+    code: ClassVar[str] = "error"
+
+
+class Conflict(ArcoError):
+    """Somebody else won the place that was meant for us, and we have seen who."""
+
+    code = "conflict"
+
+
+class Unknown(ArcoError):
+    """The outcome of a write could not be found out; it may still take effect."""
+
+    code = "unknown_outcome"
+
+
+class Fenced(ArcoError):
+    """The right to write was taken over; whatever we hold in memory is stale."""
+
+    code = "fenced"
+
+
+class Invalid(ArcoError):
+    """The input is wrong and would be wrong at any time."""
+
+    code = "invalid"
+
+
+class KeyReused(Invalid):
+    """An idempotency key was sent again with a different request."""
+
+    code = "idempotency_key_reused"
+
+
+class NotFound(ArcoError):
+    """The object that was asked for does not exist."""
+
+    code = "not_found"
+
+
+class AlreadyExists(ArcoError):
+    """The name or key that was to be created is taken."""
+
+    code = "already_exists"
+
+
+class Denied(ArcoError):
+    """The identity in use is not allowed to do this."""
+
+    code = "denied"
+
+
+class Unavailable(ArcoError):
+    """A dependency did not answer properly; the same call may succeed later."""
+
+    code = "unavailable"
+
+    def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_ms = retry_after_ms
+
+
+class Unsupported(ArcoError):
+    """The environment cannot keep a promise that Arco is built on (law 13)."""
+
+    code = "unsupported"
+
+
+class Corrupt(ArcoError):
+    """Stored bytes are missing or contradict what refers to them (law 14)."""
+
+    code = "corrupt"

@@ -1,0 +1,48 @@
+"""JSON: one way in, one way out, and a canonical form for what is hashed apart from its bytes.
+
+The way in never raises anything but `Invalid`: the decoder's own recursion and UTF-8 errors are not
+in its error tree, and would otherwise become a crash that a stranger can trigger.
+"""
+
+from typing import TypeVar
+
+import msgspec
+import rfc8785
+
+from arco.core.errors import Invalid
+
+T = TypeVar("T")
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(value: object) -> bytes:
+    """`value` as compact UTF-8 JSON; structs keep the order of their fields."""
+    return _encoder.encode(value)
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """`data` as a `kind`, or `Invalid` with the reason."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        raise Invalid(explain(problem)) from problem
+
+
+def explain(problem: Exception) -> str:
+    """One sentence on why a decoder gave up, free of internals."""
+    if isinstance(problem, RecursionError):
+        return "JSON is nested too deeply"
+    if isinstance(problem, UnicodeDecodeError):
+        return f"not valid UTF-8 at byte {problem.start}"
+    return str(problem)
+
+
+def canonical(value: Json) -> bytes:
+    """`value` in RFC 8785 form: equal documents have equal bytes."""
+    try:
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, RecursionError, UnicodeEncodeError) as problem:
+        raise Invalid(f"cannot be written as canonical JSON: {explain(problem)}") from problem

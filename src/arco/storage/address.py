@@ -1,0 +1,89 @@
+"""Addresses: a store given as a URL, taken apart and checked.
+
+`memory://`, `file:///dir` or a plain path, `s3://bucket/prefix`, `gs://bucket/prefix` and
+`az://container/prefix`, with options in the query. Secrets never stand in a URL: they come from each
+cloud's own variables or from the machine's identity.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from arco.core.errors import Invalid
+from arco.storage.key import check_prefix
+
+_OPTIONS: dict[str, frozenset[str]] = {
+    "memory": frozenset(),
+    "file": frozenset(),
+    "s3": frozenset({"endpoint", "region", "path_style"}),
+    "gs": frozenset({"endpoint"}),
+    "az": frozenset({"endpoint", "account"}),
+}
+_SECRETS = ("key", "secret", "token", "password", "sas", "credential")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a store is."""
+
+    scheme: str
+    place: str  # a directory, bucket or container
+    prefix: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The address for people and logs; there is no secret in it to hide."""
+        divider = "" if self.scheme == "file" else "/"
+        return f"{self.scheme}://{self.place}{divider}{self.prefix}".rstrip("/")
+
+
+def parse_address(text: str) -> Address:
+    """`text` as an address, or `Invalid` with what is wrong and what would be right."""
+    if "://" not in text:
+        if not text or "\0" in text:
+            raise Invalid("a store is a directory or a URL such as s3://bucket/prefix")
+        return Address("file", str(Path(text).absolute()))
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as problem:
+        raise Invalid("the store's URL cannot be parsed") from problem
+    if parts.scheme not in _OPTIONS:
+        known = ", ".join(f"{scheme}://" for scheme in _OPTIONS)
+        raise Invalid(f"unknown kind of store {parts.scheme[:20]!r}: use a directory or {known}")
+    if parts.username or parts.password or port or parts.fragment:
+        raise Invalid("a store's URL has no user, password, port or fragment")
+    options = _options(parts.scheme, parts.query)
+    if parts.scheme == "file":
+        return _file_address(parts.netloc, unquote(parts.path))
+    if parts.scheme == "memory":
+        return Address("memory", parts.netloc)
+    if not parts.netloc:
+        raise Invalid(f"{parts.scheme}:// needs the name of a bucket or container")
+    prefix = unquote(parts.path).strip("/")
+    return Address(
+        parts.scheme, parts.netloc, check_prefix(prefix + "/") if prefix else "", options
+    )
+
+
+def _file_address(host: str, path: str) -> Address:
+    if host not in ("", "localhost"):
+        raise Invalid("file:// takes an absolute path: file:///dir")
+    if not path or "\0" in path:
+        raise Invalid("file:// needs a directory: file:///dir")
+    return Address("file", path)
+
+
+def _options(scheme: str, query: str) -> dict[str, str]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    for name in options:
+        if name in _OPTIONS[scheme]:
+            continue
+        if any(secret in name.lower() for secret in _SECRETS):
+            raise Invalid(
+                f"secrets do not belong into a URL ({name[:20]!r}): set the cloud's own variables, "
+                "such as AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_KEY"
+            )
+        known = ", ".join(sorted(_OPTIONS[scheme])) or "none"
+        raise Invalid(f"unknown option {name[:20]!r} of {scheme}:// (known: {known})")
+    return options

@@ -1,0 +1,198 @@
+"""Numbered chains: the one way in which state changes (law 2, P5 to P9).
+
+Number n+1 is created, with put-if-absent, only by someone who has read n; so above its floor a chain
+has no holes, and galloping finds its end without a listing. Numbers are collected only below a floor
+that was raised first, and whoever looks for the end looks for a newer floor after the first miss. A
+head hint makes the search short; losing it, or finding garbage in it, costs time and never truth.
+
+Cost in requests: 1 when the head is remembered; cold with a fresh hint 4, in 3 round trips; with a
+stale one at most 2·log2(gap) + 5.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from arco.core.errors import Corrupt, Invalid, NotFound, Unknown
+from arco.storage.floor import NO_FLOOR, FloorBody, FloorMark
+from arco.storage.hint import HintWriter, read_hint
+from arco.storage.link import Entry, make_entry, read_entry
+from arco.storage.store import Store
+
+# Longer than the longest signed URL and query, and than any answer that is still under way (P9).
+SHORTEST_RETENTION_MS = 2 * 3_600_000
+DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
+
+_READ_AHEAD = 16
+
+
+@dataclass(frozen=True)
+class Head:
+    """The end of a chain as it was seen; whoever holds one may append after it (P5)."""
+
+    entry: Entry | None
+    seen_ms: float  # elapsed time, taken before the request that showed it
+
+    @property
+    def number(self) -> int:
+        """The last number, -1 for an empty chain."""
+        return -1 if self.entry is None else self.entry.number
+
+
+class Chain:
+    """One numbered chain at `path`, as one process sees it."""
+
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        *,
+        width: int = 20,
+        retention_ms: int = DEFAULT_RETENTION_MS,
+        hinted: bool = True,
+        floored: bool = True,
+    ) -> None:
+        if retention_ms < SHORTEST_RETENTION_MS:
+            raise Invalid(f"a chain keeps its numbers for at least {SHORTEST_RETENTION_MS} ms")
+        self.store = store
+        self.path = path.rstrip("/")
+        self.retention_ms = retention_ms
+        self._width = width
+        self._clock = store.runtime.clock
+        self._remembered: Head | None = None
+        self._floor = NO_FLOOR
+        self._floors = (
+            Chain(store, f"{self.path}/floor", hinted=False, floored=False) if floored else None
+        )
+        self._hints = (
+            HintWriter(store, f"{self.path}/head.json", self._hint_mark) if hinted else None
+        )
+
+    def key(self, number: int) -> str:
+        """Where a number is stored."""
+        return f"{self.path}/{number:0{self._width}d}.json"
+
+    async def head(self) -> Head:
+        """The end of the chain: one request if it is remembered and has not moved."""
+        started = self._clock.elapsed_ms()
+        known = self._remembered
+        if known is not None and self._is_fresh(known):
+            found = await self.climb(known.number, known.entry)
+            # What is remembered is younger than anything that may be collected, so no floor can
+            # have passed it, unless this very search was asleep (P7).
+            if self._is_fresh(known):
+                return self._remember(Head(found, started))
+        started = self._clock.elapsed_ms()
+        return self._remember(Head(await self._search(), started))
+
+    async def read(self, number: int) -> Entry:
+        """One number, or `NotFound` if it is above the head or was collected."""
+        found = await self._find(number) if number >= 0 else None
+        if found is None:
+            raise NotFound(f"{self.path} has no number {number}")
+        return found
+
+    async def append(self, after: Head, body: object, *, tombstone: bool = False) -> Head:
+        """Create the next number; `Conflict` if another did, `Unknown` if that is not known."""
+        started = self._clock.elapsed_ms()
+        entry = make_entry(self.store.runtime, after.entry, body, tombstone=tombstone)
+        await self.store.create(self.key(entry.number), entry.raw)
+        if not self._is_fresh(after) and entry.number <= (await self._newest_floor()).floor:
+            # We slept through the retention and may have made a collected number anew (P7).
+            raise Unknown(f"number {entry.number} of {self.path} lies below what was collected")
+        head = self._remember(Head(entry, started))
+        if self._hints is not None:
+            self._hints.moved()
+        return head
+
+    async def history(self, first: int, last: int) -> list[Entry]:
+        """Numbers `first` to `last`, all there and each naming its parent's hash, or `Corrupt`."""
+        found: list[Entry] = []
+        for start in range(first, last + 1, _READ_AHEAD):
+            numbers = range(start, min(start + _READ_AHEAD, last + 1))
+            found += await self.store.runtime.tasks.gather(*(self.read(n) for n in numbers))
+        for parent, child in pairwise(found):
+            if child.link.parent_sha256 != parent.sha256():
+                raise Corrupt(f"number {child.number} of {self.path} does not follow its parent")
+        return found
+
+    async def floor(self) -> int:
+        """The number below which the chain was, or may be, collected."""
+        return (await self._newest_floor()).floor
+
+    async def raise_floor(self, floor: int) -> None:
+        """Say that numbers below `floor` may go; `floor` itself stays. For the janitor alone."""
+        await self.read(floor)
+        if self._floors is None:
+            raise Invalid(f"{self.path} has no floor")
+        newest = await self._floors.head()
+        if newest.entry is None or newest.entry.body(FloorBody).floor < floor:
+            await self._floors.append(newest, FloorBody(floor=floor))
+
+    async def close(self) -> None:
+        """A clean stop leaves a fresh hint behind."""
+        if self._hints is not None:
+            await self._hints.close()
+
+    async def _search(self) -> Entry | None:
+        """The head, with nothing remembered: hint, floor, gallop, and the floor once more (P6)."""
+        hint = None if self._hints is None else await read_hint(self.store, self._hints.key)
+        floor = hint.floor_mark() if hint else await self._newest_floor()
+        start = max(hint.number, floor.floor) if hint else floor.floor
+        promised = hint is not None or floor.index >= 0
+        while True:
+            low, above = await self.store.runtime.tasks.gather(
+                self._find(start), self._find(start + 1)
+            )
+            best = low if above is None else await self.climb(start, above, step=2)
+            newer = await self._newest_floor(floor)
+            last_seen = start - 1 if low is None or best is None else best.number
+            if newer.index > floor.index and newer.floor > last_seen:
+                floor, start, promised = newer, newer.floor, True
+                continue
+            if low is None and (promised or above is not None):
+                raise Corrupt(f"number {start} of {self.path} is missing and was never collected")
+            return best
+
+    async def climb(self, base: int, best: Entry | None, *, step: int = 1) -> Entry | None:
+        """The last entry above `base`, where `best` is the highest one already known."""
+        while (found := await self._find(base + step)) is not None:
+            best, step = found, step * 2
+        missing = base + step
+        low = base if best is None else best.number
+        while missing - low > 1:
+            middle = (low + missing) // 2
+            found = await self._find(middle)
+            if found is None:
+                missing = middle
+            else:
+                best, low = found, middle
+        return best
+
+    async def _find(self, number: int) -> Entry | None:
+        raw = await self.store.find(self.key(number))
+        return None if raw is None else read_entry(raw, number, self.path)
+
+    async def _newest_floor(self, known: FloorMark | None = None) -> FloorMark:
+        """The newest floor, looked for above the one that is known already."""
+        known = self._floor if known is None else known
+        if self._floors is None:
+            return known
+        entry = await self._floors.climb(known.index, None)
+        found = known if entry is None else FloorMark(entry.number, entry.body(FloorBody).floor)
+        if found.index > self._floor.index:
+            self._floor = found
+        return found
+
+    async def _hint_mark(self) -> tuple[int, FloorMark]:
+        """What a hint written now should say."""
+        number = -1 if self._remembered is None else self._remembered.number
+        return number, await self._newest_floor()
+
+    def _is_fresh(self, head: Head) -> bool:
+        return self._clock.elapsed_ms() - head.seen_ms < self.retention_ms / 2
+
+    def _remember(self, head: Head) -> Head:
+        known = self._remembered
+        if known is None or (head.number, head.seen_ms) > (known.number, known.seen_ms):
+            self._remembered = head
+        return head

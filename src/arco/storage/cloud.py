@@ -1,0 +1,180 @@
+"""Clouds and memory, through obstore; nothing else imports it.
+
+Its own retries are off: they repeat a conditional write that was applied and report our own object as
+a conflict, and they use their own clock. `Store` retries instead, and looks who won. Its messages are
+not passed on, since they can hold signed queries.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, NoReturn
+
+import obstore
+from obstore import exceptions as failures
+from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
+
+from arco.core.errors import AlreadyExists, Denied, Invalid, NotFound, Unavailable
+from arco.core.runtime import Runtime
+from arco.storage.address import Address
+from arco.storage.backend import Meta
+from arco.storage.signing import UrlSigner
+
+if TYPE_CHECKING:
+    from obstore.store import AzureConfig, ClientConfig, GCSConfig, RetryConfig, S3Config
+
+ObjectStore = AzureStore | GCSStore | MemoryStore | S3Store
+
+_TIMEOUT_S = 120  # a last resort: `Store` gives up on an attempt long before
+_CONNECT_S = 5
+_STATUS = re.compile(r"\b([45]\d\d) [A-Z][A-Za-z ]{2,40}")
+_TAKEN = (failures.AlreadyExistsError, failures.PreconditionError)
+_FORBIDDEN = (failures.PermissionDeniedError, failures.UnauthenticatedError, PermissionError)
+
+
+class CloudBackend:
+    """Objects below `root` in one bucket, container or memory."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        runtime: Runtime,
+        *,
+        root: str = "",
+        signer: UrlSigner | None = None,
+    ) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._root = root
+        self._signer = signer
+
+    async def get(self, key: str) -> bytes:
+        try:
+            result = await obstore.get_async(self._store, self._root + key)
+            return bytes(await result.bytes_async())
+        except Exception as problem:
+            _translate(problem, key)
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        try:
+            found = await obstore.get_range_async(
+                self._store, self._root + key, start=start, length=length
+            )
+            return bytes(found)
+        except failures.BaseError as problem:
+            # Stores answer a range behind the end in different ways; the size settles it.
+            if start >= (await self.head(key)).size_bytes:
+                return b""
+            _translate(problem, key)
+        except Exception as problem:
+            _translate(problem, key)
+
+    async def head(self, key: str) -> Meta:
+        try:
+            found = await obstore.head_async(self._store, self._root + key)
+        except Exception as problem:
+            _translate(problem, key)
+        return Meta(key, found["size"], int(found["last_modified"].timestamp() * 1000))
+
+    async def create(self, key: str, body: bytes) -> None:
+        try:
+            await obstore.put_async(
+                self._store, self._root + key, body, mode="create", use_multipart=False
+            )
+        except Exception as problem:
+            _translate(problem, key)
+
+    async def put(self, key: str, body: bytes) -> None:
+        try:
+            await obstore.put_async(self._store, self._root + key, body, use_multipart=False)
+        except Exception as problem:
+            _translate(problem, key)
+
+    async def delete(self, key: str) -> None:
+        try:
+            await obstore.delete_async(self._store, self._root + key)
+        except FileNotFoundError:
+            return
+        except Exception as problem:
+            _translate(problem, key)
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[Meta]:
+        offset = self._root + after if after else None
+        pages = obstore.list(self._store, prefix=self._root + prefix, offset=offset)
+        try:
+            async for page in pages:
+                for found in page:
+                    key = found["path"].removeprefix(self._root)
+                    yield Meta(key, found["size"], int(found["last_modified"].timestamp() * 1000))
+        except Exception as problem:
+            _translate(problem, prefix)
+
+    async def settle(self, key: str) -> None:
+        """Nothing to do: what a cloud shows is durable."""
+
+    async def sign(self, key: str, expires_s: int) -> str:
+        if self._signer is not None:
+            return self._signer.sign(key, self._runtime.clock.now_ms() // 1000 + expires_s)
+        if isinstance(self._store, MemoryStore):
+            raise Invalid("a store in memory has no address to sign URLs for; start a server")
+        try:
+            return await obstore.sign_async(
+                self._store, "GET", self._root + key, timedelta(seconds=expires_s)
+            )
+        except Exception as problem:
+            _translate(problem, key)
+
+
+def connect(address: Address) -> ObjectStore:
+    """The obstore client for an address; credentials come from each cloud's own variables."""
+    endpoint = address.options.get("endpoint", "")
+    emulated = endpoint.startswith("http://")
+    client: ClientConfig = {
+        "timeout": timedelta(seconds=_TIMEOUT_S),
+        "connect_timeout": timedelta(seconds=_CONNECT_S),
+        "allow_http": emulated,
+    }
+    retry: RetryConfig = {"max_retries": 0}
+    if address.scheme == "memory":
+        return MemoryStore()
+    if address.scheme == "s3":
+        config = _s3_config(address.options)
+        return S3Store(address.place, config=config, client_options=client, retry_config=retry)
+    if address.scheme == "gs":
+        gcs: GCSConfig = {"base_url": endpoint, "skip_signature": emulated} if endpoint else {}
+        return GCSStore(address.place, config=gcs, client_options=client, retry_config=retry)
+    azure = _azure_config(address.options)
+    return AzureStore(address.place, config=azure, client_options=client, retry_config=retry)
+
+
+def _s3_config(options: dict[str, str]) -> S3Config:
+    config: S3Config = {"virtual_hosted_style_request": options.get("path_style") == "false"}
+    if "endpoint" in options:
+        config["endpoint"] = options["endpoint"]
+    if "region" in options:
+        config["region"] = options["region"]
+    return config
+
+
+def _azure_config(options: dict[str, str]) -> AzureConfig:
+    config: AzureConfig = {}
+    if "account" in options:
+        config["account_name"] = options["account"]
+    if "endpoint" in options:
+        config["endpoint"] = options["endpoint"]
+    return config
+
+
+def _translate(problem: Exception, key: str) -> NoReturn:
+    """What an answer means to `Store`; whatever is not understood may have been applied."""
+    if isinstance(problem, FileNotFoundError):
+        raise NotFound(f"there is no object {key}") from problem
+    if isinstance(problem, _TAKEN):
+        raise AlreadyExists(f"{key} exists") from problem
+    if isinstance(problem, _FORBIDDEN):
+        raise Denied(f"the store does not allow this on {key}") from problem
+    if isinstance(problem, failures.InvalidPathError):
+        raise Invalid(f"the store cannot hold a key like {key}") from problem
+    status = _STATUS.search(str(problem).partition("Debug source")[0])
+    said = f"answered {status[0]}" if status else "did not answer properly"
+    raise Unavailable(f"the store {said} on {key}") from problem

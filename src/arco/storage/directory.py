@@ -1,0 +1,123 @@
+"""Directories of the local store, held open (P4).
+
+Every part of a path is opened below its parent's descriptor with O_NOFOLLOW, so that no symbolic
+link, present or planted later, leads out of the root. Open directories are remembered, which makes a
+missing object cost one system call. A directory is durable once the directory above it was synced;
+what this process has not synced itself is not known to be durable, whoever made it.
+"""
+
+import errno
+import os
+import threading
+from collections import OrderedDict
+
+from arco.core.errors import Denied, Invalid
+
+_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_REMEMBERED = 512
+
+Parts = tuple[str, ...]
+
+
+class Directory:
+    """An open directory; its descriptor is closed when nobody holds it any more."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+    def removed(self) -> bool:
+        """Whether the directory was deleted while we held it."""
+        return os.fstat(self.fd).st_nlink == 0
+
+
+class Tree:
+    """All directories below one root."""
+
+    def __init__(self, root: str, *, fsync: bool) -> None:
+        self._root = Directory(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        self._open: OrderedDict[Parts, Directory] = OrderedDict()
+        self._durable: set[Parts] = {()}
+        self._fsync = fsync
+        self._lock = threading.Lock()
+
+    def find(self, parts: Parts) -> Directory | None:
+        """The directory at `parts`, or None where there is none."""
+        if not parts:
+            return self._root
+        known = self._recall(parts)
+        if known is not None:
+            return known
+        parent = self.find(parts[:-1])
+        return None if parent is None else self._enter(parent, parts)
+
+    def make(self, parts: Parts) -> Directory:
+        """The directory at `parts`, made with its ancestors where missing."""
+        found = self.find(parts)
+        if found is not None:
+            return found
+        parent = self.make(parts[:-1])
+        try:
+            os.mkdir(parts[-1], dir_fd=parent.fd)
+        except FileExistsError:
+            pass
+        except OSError as problem:
+            raise path_error(problem, parts) from problem
+        made = self._enter(parent, parts)
+        if made is None:
+            raise Invalid(f"{'/'.join(parts)} vanished while it was made")
+        return made
+
+    def sync(self, parts: Parts) -> None:
+        """Make the entries of `parts` durable, and those that lead to it."""
+        if not self._fsync:
+            return
+        os.fsync(self.make(parts).fd)
+        while parts and parts not in self._durable:
+            os.fsync(self.make(parts[:-1]).fd)
+            self._durable.add(parts)
+            parts = parts[:-1]
+
+    def forget(self) -> None:
+        """Drop what is remembered, for when the tree was changed under us."""
+        with self._lock:
+            self._open.clear()
+            self._durable = {()}
+
+    def _enter(self, parent: Directory, parts: Parts) -> Directory | None:
+        try:
+            fd = os.open(parts[-1], _FLAGS, dir_fd=parent.fd)
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            raise path_error(problem, parts) from problem
+        entered = Directory(fd)
+        with self._lock:
+            self._open[parts] = entered
+            while len(self._open) > _REMEMBERED:
+                self._open.popitem(last=False)
+        return entered
+
+    def _recall(self, parts: Parts) -> Directory | None:
+        with self._lock:
+            known = self._open.get(parts)
+            if known is not None:
+                self._open.move_to_end(parts)
+        return known
+
+
+def path_error(problem: OSError, parts: Parts) -> Exception:
+    """What a failed look at a path means, without naming where the root is."""
+    path = "/".join(parts)
+    if problem.errno == errno.ELOOP:
+        return Denied(f"{path} is a symbolic link, which is never followed")
+    if problem.errno in (errno.ENOTDIR, errno.EISDIR):
+        # O_NOFOLLOW on a link with O_DIRECTORY says ENOTDIR: both mean that the path is not ours.
+        return Invalid(f"{path} is not what the key says: a file, a directory or a link is there")
+    if problem.errno == errno.ENAMETOOLONG:
+        return Invalid(f"{path[:80]}… is too long for this file system")
+    return problem

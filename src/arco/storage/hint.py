@@ -1,0 +1,88 @@
+"""Hints: a mutable note beside a chain that says where its head was (law 2).
+
+A hint is written after the number it names is durable, best effort and at most once a second, because
+stores limit how often one name may be written. Garbage in one counts as absent.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from arco.core import json
+from arco.core.errors import Invalid, Unavailable
+from arco.core.tasks import Task
+from arco.storage.floor import FloorMark
+from arco.storage.store import Store
+
+FORMAT = 1
+
+_EVERY_MS = 1_000
+
+
+class Hint(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of `head.json`."""
+
+    format: int
+    number: int
+    floor_index: int
+    floor: int
+
+    def floor_mark(self) -> FloorMark:
+        """The newest floor that the writer of the hint knew of."""
+        return FloorMark(self.floor_index, self.floor)
+
+
+async def read_hint(store: Store, key: str) -> Hint | None:
+    """The hint at `key`, or None if there is none that makes sense."""
+    raw = await store.find(key)
+    try:
+        hint = None if raw is None else json.decode(raw, Hint)
+    except Invalid:
+        return None
+    if hint is None or hint.format != FORMAT or hint.number < 0:
+        return None
+    return hint if hint.floor_index >= -1 and hint.floor >= 0 else None
+
+
+class HintWriter:
+    """Keeps one hint fresh enough."""
+
+    def __init__(
+        self, store: Store, key: str, mark: Callable[[], Awaitable[tuple[int, FloorMark]]]
+    ) -> None:
+        self.key = key
+        self._store = store
+        self._mark = mark
+        self._clock = store.runtime.clock
+        self._written_ms = float("-inf")
+        self._stale = False
+        self._writing: Task[None] | None = None
+
+    def moved(self) -> None:
+        """The head has moved: write a hint beside the caller, unless one was written just now."""
+        self._stale = True
+        busy = self._writing is not None and not self._writing.done()
+        if not busy and self._clock.elapsed_ms() - self._written_ms >= _EVERY_MS:
+            self._writing = self._store.runtime.tasks.spawn(self._write())
+
+    async def close(self) -> None:
+        """Leave a hint that names the last head."""
+        if self._writing is not None:
+            await self._writing.wait()
+        if self._stale:
+            rest_ms = self._written_ms + _EVERY_MS - self._clock.elapsed_ms()
+            if rest_ms > 0:
+                await self._clock.sleep(rest_ms)
+            await self._write()
+
+    async def _write(self) -> None:
+        self._written_ms = self._clock.elapsed_ms()
+        self._stale = False
+        try:
+            number, floor = await self._mark()
+        except Unavailable:
+            self._stale = True
+            return
+        hint = Hint(format=FORMAT, number=number, floor_index=floor.index, floor=floor.floor)
+        if not await self._store.put_hint(self.key, json.encode(hint)):
+            self._stale = True

@@ -1,0 +1,49 @@
+"""Keys: the one grammar for names of stored objects, the strictest that every store can hold.
+
+A key is relative, `/` between its parts, and is checked here before any backend sees it, because
+backends differ: some unescape, some follow `..`, some drop a leading slash (law 10).
+"""
+
+from arco.core.errors import Invalid
+
+_LONGEST_KEY_BYTES = 1024  # S3 and GCS
+_LONGEST_PART_BYTES = 255  # ext4, xfs, apfs
+_SHOWN = 80
+
+
+def check_key(key: str) -> str:
+    """`key` unchanged if every store can hold it, else `Invalid`."""
+    size = _utf8_bytes(key)
+    if not 0 < size <= _LONGEST_KEY_BYTES:
+        raise Invalid(f"a key has 1 to {_LONGEST_KEY_BYTES} bytes, this one has {size}")
+    if "\\" in key or not key.isprintable():
+        raise Invalid(f"a key has no backslash and no control characters: {_show(key)}")
+    for part in key.split("/"):
+        if part in ("", ".", ".."):
+            raise Invalid(f"a key has no empty part, '.' or '..': {_show(key)}")
+        if len(part) > _LONGEST_PART_BYTES // 4 and _utf8_bytes(part) > _LONGEST_PART_BYTES:
+            raise Invalid(f"a part of a key has at most {_LONGEST_PART_BYTES} bytes: {_show(key)}")
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """`prefix` unchanged if it is empty or a whole number of parts with a closing slash."""
+    if prefix == "":
+        return prefix
+    if not prefix.endswith("/"):
+        raise Invalid(
+            f"a prefix ends with '/', or it would reach into a neighbour: {_show(prefix)}"
+        )
+    check_key(prefix[:-1])
+    return prefix
+
+
+def _utf8_bytes(text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as problem:
+        raise Invalid("a key is valid Unicode, without lone surrogates") from problem
+
+
+def _show(key: str) -> str:
+    return repr(key if len(key) <= _SHOWN else key[:_SHOWN] + "…")

@@ -1,0 +1,96 @@
+"""Links: what a number of a chain looks like in the store, and in memory once it was read.
+
+A link names its number, its parent's number and the SHA-256 of its parent's exact bytes, and a
+`create_id` minted for exactly these bytes (P1). What it carries is opaque here.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from arco.core import json
+from arco.core.clock import utc
+from arco.core.errors import Corrupt, Invalid
+from arco.core.hashing import sha256_hex
+from arco.core.ids import new_ulid
+from arco.core.runtime import Runtime
+
+T = TypeVar("T")
+
+FORMAT = 1
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """A number of a chain as it is stored; see docs/formats.md."""
+
+    format: int
+    create_id: str
+    number: int
+    parent_sha256: str | None
+    created_at: datetime
+    tombstone: bool = False
+    body: msgspec.Raw
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A link that was read, or written, with the bytes it has in the store."""
+
+    link: Link
+    raw: bytes
+
+    @property
+    def number(self) -> int:
+        return self.link.number
+
+    @property
+    def created_ms(self) -> int:
+        return round(self.link.created_at.timestamp() * 1000)
+
+    def sha256(self) -> str:
+        """What a child must name as its parent."""
+        return sha256_hex(self.raw)
+
+    def body(self, kind: type[T]) -> T:
+        """What the link carries, as a `kind`; `Corrupt` if it is something else."""
+        try:
+            return json.decode(bytes(self.link.body), kind)
+        except Invalid as problem:
+            raise Corrupt(f"number {self.number} does not hold a {kind.__name__}") from problem
+
+
+def make_entry(
+    runtime: Runtime, parent: Entry | None, body: object, *, tombstone: bool = False
+) -> Entry:
+    """The next link after `parent`, with an id and a time of its own."""
+    created = utc(runtime.clock.now_ms())
+    if parent is not None:
+        # So that as-of by time is monotone, whatever the clocks of the writers (P9).
+        created = max(created, parent.link.created_at + timedelta(milliseconds=1))
+    link = Link(
+        format=FORMAT,
+        create_id=new_ulid(runtime),
+        number=0 if parent is None else parent.number + 1,
+        parent_sha256=None if parent is None else parent.sha256(),
+        created_at=created,
+        tombstone=tombstone,
+        body=msgspec.Raw(json.encode(body)),
+    )
+    return Entry(link, json.encode(link))
+
+
+def read_entry(raw: bytes, number: int, where: str) -> Entry:
+    """The entry in `raw`, which must be number `number` of the chain `where`."""
+    try:
+        link = json.decode(raw, Link)
+    except Invalid as problem:
+        raise Corrupt(f"number {number} of {where} is not a link: {problem}") from problem
+    if link.number != number or link.created_at.tzinfo is None:
+        raise Corrupt(f"number {number} of {where} says that it is number {link.number}")
+    if link.format > FORMAT:
+        raise Corrupt(
+            f"number {number} of {where} has format {link.format}; update Arco to read it"
+        )
+    return Entry(link, raw)

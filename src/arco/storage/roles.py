@@ -1,0 +1,132 @@
+"""Who may do what where: the one table (law 4).
+
+Handles enforce it at run time, `iam` renders it as cloud policies, and tests walk it. A pattern is a
+path below the workspace: `*` stands for one part of a path, a closing `/*` for everything below.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+
+class Role(StrEnum):
+    """An identity that a process runs under."""
+
+    API = "api"
+    COMPACTOR = "compactor"
+    FLOW = "flow"
+    READER = "reader"
+    JANITOR = "janitor"
+
+
+class Verb(StrEnum):
+    """What a handle can do to a key."""
+
+    GET = "get"
+    LIST = "list"
+    CREATE = "create"
+    HINT = "hint"
+    DELETE = "delete"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One role may do these verbs on these patterns."""
+
+    role: Role
+    verb: Verb
+    patterns: tuple[str, ...]
+
+
+EVERYTHING = "*"
+PROBE = "_probe/*"  # where a process proves that the store honours put-if-absent
+
+# A floor says what was collected, so only who collects may create one (P6).
+FLOORS = "/floor/"
+
+PUBLISHED = ("manifests/*", "commits/*", "snapshots/*", "state/*")
+
+RULES: tuple[Rule, ...] = (
+    Rule(Role.API, Verb.GET, (EVERYTHING,)),
+    Rule(
+        Role.API,
+        Verb.CREATE,
+        (
+            "ledger/*",
+            "sequence/*",
+            "locks/*",
+            "_catalog/idempotency/*",
+            "_catalog/iceberg_pointers/*",
+            "_catalog/transactions/*",
+            "_catalog/delta_coordinator/*",
+            "events/*",
+            "warehouse/*/metadata/*",
+            PROBE,
+        ),
+    ),
+    Rule(
+        Role.API,
+        Verb.HINT,
+        (
+            "sequence/*/head.json",
+            "locks/*/head.json",
+            "locks/*/*.renewal.json",
+            "_catalog/iceberg_pointers/*/head.json",
+            "_catalog/delta_coordinator/*/head.json",
+        ),
+    ),
+    Rule(Role.API, Verb.SIGN, (*PUBLISHED, "warehouse/*")),
+    Rule(Role.COMPACTOR, Verb.GET, (EVERYTHING,)),
+    Rule(Role.COMPACTOR, Verb.LIST, ("ledger/*", "sequence/*")),
+    Rule(Role.COMPACTOR, Verb.CREATE, (*PUBLISHED, "quarantine/*", PROBE)),
+    Rule(Role.COMPACTOR, Verb.HINT, ("manifests/*/head.json",)),
+    Rule(Role.FLOW, Verb.GET, (EVERYTHING,)),
+    Rule(
+        Role.FLOW,
+        Verb.CREATE,
+        (
+            "ledger/*",
+            "sequence/*",
+            "_catalog/parquet_pointers/*",
+            "_staging/*",
+            "logs/*",
+            "warehouse/*",
+            PROBE,
+        ),
+    ),
+    Rule(
+        Role.FLOW,
+        Verb.HINT,
+        ("sequence/*/head.json", "_catalog/parquet_pointers/*/head.json", "leases/*"),
+    ),
+    Rule(Role.READER, Verb.GET, PUBLISHED),
+    Rule(Role.JANITOR, Verb.GET, (EVERYTHING,)),
+    Rule(Role.JANITOR, Verb.LIST, (EVERYTHING,)),
+    Rule(Role.JANITOR, Verb.DELETE, (EVERYTHING,)),
+    # Seals are segments, so the pattern is that of the ledger; floors are named by FLOORS.
+    Rule(Role.JANITOR, Verb.CREATE, ("ledger/*", PROBE)),
+)
+
+
+@cache
+def patterns(role: Role, verb: Verb) -> tuple[str, ...]:
+    """All patterns on which `role` may do `verb`."""
+    return tuple(
+        p for rule in RULES if (rule.role, rule.verb) == (role, verb) for p in rule.patterns
+    )
+
+
+def may(role: Role, verb: Verb, key: str) -> bool:
+    """Whether `role` may do `verb` on `key`, a path below the workspace."""
+    if verb is Verb.CREATE and FLOORS in f"/{key}":
+        return role is Role.JANITOR
+    allowed = patterns(role, verb)
+    return EVERYTHING in allowed or any(_matcher(pattern).fullmatch(key) for pattern in allowed)
+
+
+@cache
+def _matcher(pattern: str) -> re.Pattern[str]:
+    body, below = (pattern[:-2], "/.+") if pattern.endswith("/*") else (pattern, "")
+    return re.compile(re.escape(body).replace(r"\*", "[^/]+") + below, re.DOTALL)

@@ -1,0 +1,89 @@
+"""Scratch files of the local store: what is being written and has no name yet (P4).
+
+Where the kernel has O_TMPFILE, a file without a name is used and a crash leaves nothing. Elsewhere, and
+for hints, a scratch name holds host, process and its start time, so that the next start removes what
+a dead process left, and only that.
+"""
+
+import os
+import socket
+import threading
+from itertools import count
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+PRIVATE = ".arco"  # below the root, beside the tenants: scratch files and the installation's key
+
+_MODE = 0o644
+_counter = count()
+
+
+def scratch_directory(root: Path) -> Path:
+    """Where scratch files with names live, on the same file system as the objects."""
+    return root / PRIVATE / "scratch"
+
+
+def scratch_name() -> str:
+    """A name that no other process and no other thread uses."""
+    owner = f"{quote(socket.gethostname(), safe='')}~{os.getpid()}~{_start_time(os.getpid())}"
+    return f"{owner}~{threading.get_ident()}-{next(_counter)}"
+
+
+def open_unnamed(directory_fd: int) -> int | None:
+    """A writable file without a name in that directory, or None where the kernel has none."""
+    flag = getattr(os, "O_TMPFILE", 0)
+    if not flag:
+        return None
+    try:
+        return os.open(".", flag | os.O_WRONLY | os.O_CLOEXEC, _MODE, dir_fd=directory_fd)
+    except OSError:  # a file system without O_TMPFILE answers with one of several numbers
+        return None
+
+
+def open_named(path: Path) -> int:
+    """A new writable file at `path`."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, _MODE)
+
+
+def write_all(fd: int, body: bytes) -> None:
+    """Write every byte; one write call may take only a part."""
+    view = memoryview(body)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def sweep(root: Path) -> int:
+    """Remove scratch files whose process on this host is dead; how many there were."""
+    removed = 0
+    for path in scratch_directory(root).iterdir():
+        if _is_abandoned(path.name):
+            path.unlink(missing_ok=True)
+            removed += 1
+    return removed
+
+
+def _is_abandoned(name: str) -> bool:
+    host, _, rest = name.partition("~")
+    pid, _, rest = rest.partition("~")
+    started, _, _ = rest.partition("~")
+    if unquote(host) != socket.gethostname() or not pid.isdigit():
+        return False  # another machine's, or not ours at all
+    return _start_time(int(pid)) != started
+
+
+def _start_time(pid: int) -> str:
+    """When a process started, in ticks since boot; `alive` or `dead` where that cannot be read."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[19]
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return "dead"
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return "dead"
+    except PermissionError:
+        return "alive"
+    return "alive"

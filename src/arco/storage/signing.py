@@ -1,0 +1,82 @@
+"""Signed URLs for stores that cannot sign their own: the local disk and memory.
+
+A signature binds the path and the moment of expiry to the installation's key, nothing else, so one
+URL serves GET and HEAD, with or without a range. Whoever serves the URL asks `verify` and reads the
+key it returns; there is no other way from a URL to an object.
+"""
+
+import hmac
+import os
+from pathlib import Path
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from arco.core.errors import Denied, Invalid
+from arco.core.rng import Rng
+from arco.storage.key import check_key
+
+KEY_BYTES = 32
+ROUTE = "/files/"
+
+_REFUSED = "this link is not valid or has expired; ask for a new one"
+
+
+class UrlSigner:
+    """Signs and verifies URLs below one base address with one secret key."""
+
+    def __init__(self, key: bytes, base_url: str) -> None:
+        if len(key) < KEY_BYTES:
+            raise Invalid(f"a signing key has at least {KEY_BYTES} bytes")
+        self._key = key
+        self._base = base_url.rstrip("/")
+
+    def sign(self, key: str, expires_at_s: int) -> str:
+        """A URL for `key`, valid until that second."""
+        path = ROUTE + quote(check_key(key), safe="/=")
+        return f"{self._base}{path}?expires={expires_at_s}&signature={self._mac(key, expires_at_s)}"
+
+    def verify(self, url: str, now_ms: int) -> str:
+        """The key that `url` (whole, or path and query) gives access to, or `Denied`."""
+        key, expires, given = _take_apart(url)
+        if not (expires.isascii() and expires.isdigit() and len(expires) <= 12 and given.isascii()):
+            raise Denied(_REFUSED)
+        genuine = hmac.compare_digest(self._mac(key, int(expires)), given)
+        if not genuine or now_ms >= int(expires) * 1000:
+            raise Denied(_REFUSED)
+        return check_key(key)
+
+    def _mac(self, key: str, expires_at_s: int) -> str:
+        message = f"arco-get-1\n{expires_at_s}\n{key}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._key, message, "sha256").hexdigest()
+
+
+def installation_key(path: Path, rng: Rng) -> bytes:
+    """The key kept at `path`, made on first use and readable by its owner alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        return path.read_bytes()
+    scratch = path.with_name(f"{path.name}.{rng.randbytes(8).hex()}")
+    fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(fd, rng.randbytes(KEY_BYTES))
+        os.fsync(fd)
+        os.link(scratch, path)  # of two processes that start together, one key stays
+    except FileExistsError:
+        pass
+    finally:
+        os.close(fd)
+        scratch.unlink()
+    return path.read_bytes()
+
+
+def _take_apart(url: str) -> tuple[str, str, str]:
+    """Key, expiry and signature of a URL, as text; nothing of it is trusted yet."""
+    try:
+        parts = urlsplit(url)
+        query = parse_qs(parts.query, max_num_fields=8)
+        [expires], [given] = query["expires"], query["signature"]
+    except (ValueError, KeyError) as problem:
+        raise Denied(_REFUSED) from problem
+    _, found, path = parts.path.partition(ROUTE)
+    if not found:
+        raise Denied(_REFUSED)
+    return unquote(path), expires, given
