@@ -27,7 +27,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     """`data` as a `kind`, or `Invalid` with the reason."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
         raise Invalid(explain(problem)) from problem
 
 
@@ -37,7 +37,7 @@ def explain(problem: Exception) -> str:
         return "JSON is nested too deeply"
     if isinstance(problem, UnicodeDecodeError):
         return f"not valid UTF-8 at byte {problem.start}"
-    return str(problem)
+    return str(problem).partition("\n")[0]
 
 
 def canonical(value: Json) -> bytes:

@@ -9,11 +9,13 @@ Cost in requests: 1 when the head is remembered; cold with a fresh hint 4, in 3 
 stale one at most 2·log2(gap) + 5.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from arco.core.errors import Corrupt, Invalid, NotFound, Unknown
+from arco.core.errors import Conflict, Corrupt, Invalid, NotFound, Unknown
 from arco.storage.floor import NO_FLOOR, FloorBody, FloorMark
+from arco.storage.gallop import last_present
 from arco.storage.hint import HintWriter, read_hint
 from arco.storage.link import Entry, make_entry, read_entry
 from arco.storage.store import Store
@@ -23,6 +25,7 @@ SHORTEST_RETENTION_MS = 2 * 3_600_000
 DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
 
 _READ_AHEAD = 16
+_WIDEST_SPREAD = 32
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Chain:
 
     async def read(self, number: int) -> Entry:
         """One number, or `NotFound` if it is above the head or was collected."""
-        found = await self._find(number) if number >= 0 else None
+        found = await self.find(number)
         if found is None:
             raise NotFound(f"{self.path} has no number {number}")
         return found
@@ -103,6 +106,21 @@ class Chain:
         if self._hints is not None:
             self._hints.moved()
         return head
+
+    async def extend(self, build: Callable[[Head], Awaitable[object]]) -> Head:
+        """Append what `build` makes of the head, and again of the new head if another was first."""
+        losses = 0
+        while True:
+            started = self._clock.elapsed_ms()
+            head = await self.head()
+            body = await build(head)
+            try:
+                return await self.append(head, body)
+            except Conflict:
+                losses = min(losses + 1, _WIDEST_SPREAD)
+                # Spread the racers over as many attempts as were lost, on this store's own scale.
+                took_ms = self._clock.elapsed_ms() - started
+                await self._clock.sleep(took_ms * losses * self.store.runtime.rng.random())
 
     async def history(self, first: int, last: int) -> list[Entry]:
         """Numbers `first` to `last`, all there and each naming its parent's hash, or `Corrupt`."""
@@ -141,9 +159,11 @@ class Chain:
         promised = hint is not None or floor.index >= 0
         while True:
             low, above = await self.store.runtime.tasks.gather(
-                self._find(start), self._find(start + 1)
+                self.find(start), self.find(start + 1)
             )
-            best = low if above is None else await self.climb(start, above, step=2)
+            best = low
+            if above is not None:
+                _, best = await last_present(self.find, start, above, best_offset=1, step=2)
             newer = await self._newest_floor(floor)
             last_seen = start - 1 if low is None or best is None else best.number
             if newer.index > floor.index and newer.floor > last_seen:
@@ -153,22 +173,13 @@ class Chain:
                 raise Corrupt(f"number {start} of {self.path} is missing and was never collected")
             return best
 
-    async def climb(self, base: int, best: Entry | None, *, step: int = 1) -> Entry | None:
-        """The last entry above `base`, where `best` is the highest one already known."""
-        while (found := await self._find(base + step)) is not None:
-            best, step = found, step * 2
-        missing = base + step
-        low = base if best is None else best.number
-        while missing - low > 1:
-            middle = (low + missing) // 2
-            found = await self._find(middle)
-            if found is None:
-                missing = middle
-            else:
-                best, low = found, middle
-        return best
+    async def climb(self, base: int, best: Entry | None) -> Entry | None:
+        """The last entry above `base`, or `best`, the entry at `base`, if there is none."""
+        _, found = await last_present(self.find, base, best)
+        return found
 
-    async def _find(self, number: int) -> Entry | None:
+    async def find(self, number: int) -> Entry | None:
+        """One number, or None where there is none: a probe."""
         raw = await self.store.find(self.key(number))
         return None if raw is None else read_entry(raw, number, self.path)
 

@@ -105,6 +105,8 @@ class CloudBackend:
             async for page in pages:
                 for found in page:
                     key = found["path"].removeprefix(self._root)
+                    if after and key.encode() <= after.encode():
+                        continue  # not every server knows how to begin behind a key
                     yield Meta(key, found["size"], int(found["last_modified"].timestamp() * 1000))
         except Exception as problem:
             _translate(problem, prefix)
@@ -141,13 +143,13 @@ def connect(address: Address) -> ObjectStore:
         config = _s3_config(address.options)
         return S3Store(address.place, config=config, client_options=client, retry_config=retry)
     if address.scheme == "gs":
-        gcs: GCSConfig = {"base_url": endpoint, "skip_signature": emulated} if endpoint else {}
+        gcs = _gcs_config(endpoint, emulated=emulated)
         return GCSStore(address.place, config=gcs, client_options=client, retry_config=retry)
     azure = _azure_config(address.options)
     return AzureStore(address.place, config=azure, client_options=client, retry_config=retry)
 
 
-def _s3_config(options: dict[str, str]) -> S3Config:
+def _s3_config(options: dict[str, str]) -> "S3Config":
     config: S3Config = {"virtual_hosted_style_request": options.get("path_style") == "false"}
     if "endpoint" in options:
         config["endpoint"] = options["endpoint"]
@@ -156,7 +158,14 @@ def _s3_config(options: dict[str, str]) -> S3Config:
     return config
 
 
-def _azure_config(options: dict[str, str]) -> AzureConfig:
+def _gcs_config(endpoint: str, *, emulated: bool) -> "GCSConfig":
+    if not endpoint:
+        return {}
+    # An emulator has no identities; a token of any kind keeps the client from asking for a real one.
+    return {"base_url": endpoint, "bearer_token": "none"} if emulated else {"base_url": endpoint}
+
+
+def _azure_config(options: dict[str, str]) -> "AzureConfig":
     config: AzureConfig = {}
     if "account" in options:
         config["account_name"] = options["account"]

@@ -19,11 +19,15 @@ class Collected:
     deleted: int
 
 
-async def collect(chain: Chain) -> Collected:
-    """Raise the floor to the youngest number whose predecessors are all old, and delete those."""
+async def collect(chain: Chain, *, ceiling: int | None = None) -> Collected:
+    """Raise the floor to the youngest number whose predecessors are all old, and delete those.
+
+    Numbers from `ceiling` up stay, however old: somebody has yet to read them.
+    """
     head = await chain.head()
     floor = await chain.floor()
-    target = await _youngest_old(chain, floor, head.number)
+    highest = head.number if ceiling is None else min(head.number, ceiling)
+    target = await _youngest_old(chain, floor, highest)
     if target > floor:
         await chain.raise_floor(target)
         floor = target

@@ -176,7 +176,7 @@ class LocalBackend:
             os.unlink(name, dir_fd=directory.fd)
             # Collectors delete in an order that matters (P14), so each step is made to last.
             self._tree.sync(parts)
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             return
         except OSError as problem:
             _translate(problem, key)

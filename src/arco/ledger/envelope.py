@@ -1,0 +1,124 @@
+"""The envelope: what every event carries around its payload, and which payloads there are.
+
+What a caller sends is a `Submission`; what is stored is an `Envelope`, in which the time of receipt
+is ours. Types are declared as data by the rooms that own them; a type or version that nobody has
+declared is refused at the door, and versions once declared are read for ever.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from arco.core import json
+from arco.core.clock import utc
+from arco.core.errors import Invalid
+from arco.core.ids import new_ulid, parse_ulid
+from arco.core.runtime import Runtime
+
+LONGEST_LINE_BYTES = 1024 * 1024
+
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
+Label = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Who saw the event happen."""
+
+    type: Label
+    execution_id: Label | None = None
+    task_name: Label | None = None
+    sequence: Count | None = None
+
+
+class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An event as it is sent to us."""
+
+    event_type: Name
+    event_version: Annotated[int, msgspec.Meta(ge=1, le=1_000)]
+    occurred_at: Moment
+    source: Source
+    payload: msgspec.Raw
+    event_id: str | None = None
+    idempotency_key: Label | None = None
+    trace_id: Label | None = None
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as it is stored, one line of a segment; see docs/formats.md."""
+
+    event_id: str
+    event_type: str
+    event_version: int
+    occurred_at: datetime
+    received_at: datetime
+    idempotency_key: str
+    source: Source
+    trace_id: str | None = None
+    payload: msgspec.Raw
+
+
+@dataclass(frozen=True)
+class EventType:
+    """One version of one kind of event, and what its payload must be."""
+
+    name: str
+    version: int
+    payload: Any  # a msgspec Struct, or any type that msgspec can decode into
+
+
+class EventTypes:
+    """All event types that a process knows."""
+
+    def __init__(self, types: Iterable[EventType]) -> None:
+        self._types = {(each.name, each.version): each for each in types}
+
+    def find(self, name: str, version: int) -> EventType:
+        """The declared type, or `Invalid` with what is unknown about it."""
+        found = self._types.get((name, version))
+        if found is not None:
+            return found
+        versions = sorted(known for kind, known in self._types if kind == name)
+        if versions:
+            known = ", ".join(map(str, versions))
+            raise Invalid(f"unknown version {version} of event type {name!r} (known: {known})")
+        raise Invalid(f"unknown event type {name!r}")
+
+
+def admit(line: bytes, types: EventTypes, runtime: Runtime) -> Envelope:
+    """The event in `line`, stamped with the time of receipt, or `Invalid` with the reason."""
+    if len(line) > LONGEST_LINE_BYTES:
+        raise Invalid(f"an event has at most {LONGEST_LINE_BYTES} bytes, this one has {len(line)}")
+    sent = json.decode(line, Submission)
+    kind = types.find(sent.event_type, sent.event_version)
+    event_id = new_ulid(runtime) if sent.event_id is None else parse_ulid(sent.event_id)
+    return Envelope(
+        event_id=event_id,
+        event_type=sent.event_type,
+        event_version=sent.event_version,
+        occurred_at=_in_utc(sent.occurred_at),
+        received_at=utc(runtime.clock.now_ms()),
+        idempotency_key=sent.idempotency_key or event_id,
+        source=sent.source,
+        trace_id=sent.trace_id,
+        payload=_payload(bytes(sent.payload), kind),
+    )
+
+
+def _payload(raw: bytes, kind: EventType) -> msgspec.Raw:
+    """The payload checked against its type, and written anew so that no oddity of the sender stays."""
+    try:
+        return msgspec.Raw(json.encode(json.decode(raw, kind.payload)))
+    except Invalid as problem:
+        raise Invalid(f"payload of {kind.name}: {problem}") from problem
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as problem:
+        raise Invalid("occurred_at lies outside the years 1 to 9999") from problem

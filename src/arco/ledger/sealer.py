@@ -1,0 +1,92 @@
+"""The janitor's work in a ledger: seals for streams past their end, and old segments away (P16).
+
+A seal decides, by put-if-absent, between the end of a stream and a writer that woke up late. It is never
+collected, so a late create always meets it. Segments go when they are folded by a published watermark
+and older than the retention.
+"""
+
+from dataclasses import dataclass
+
+from arco.core.errors import Conflict
+from arco.ledger.segment import Segment, decode_segment, encode_seal, segment_key
+from arco.ledger.slot import Slot
+from arco.ledger.watermark import Watermark
+from arco.storage.chain import Chain
+from arco.storage.gallop import last_present
+from arco.storage.store import Store
+
+
+async def seal_expired(slots: Chain, domain: str, watermark: Watermark) -> list[str]:
+    """Seal every open stream whose written end of life has passed; which those were."""
+    sealed = []
+    now_ms = slots.store.runtime.clock.now_ms()
+    for slot in await _open_slots(slots, watermark):
+        if slot.ends_at.timestamp() * 1000 < now_ms:
+            await _seal(slots.store, domain, slot.stream, watermark.open.get(slot.stream, -1))
+            sealed.append(slot.stream)
+    return sealed
+
+
+async def collect_segments(
+    slots: Chain, domain: str, watermark: Watermark, *, retention_ms: int
+) -> int:
+    """Delete segments that `watermark`, which must be published, has folded; how many."""
+    store = slots.store
+    old_ms = store.runtime.clock.now_ms() - retention_ms
+    # Listed first: a stream is registered before its first segment, so none in the list is unknown.
+    found = [
+        _Place.of(meta.key, meta.modified_ms) async for meta in store.list(f"ledger/{domain}/")
+    ]
+    still_open = {slot.stream for slot in await _open_slots(slots, watermark)}
+    last = {place.stream: place.seq for place in found}
+    deleted = 0
+    for place in found:
+        if place.stream in still_open:
+            folded = place.seq <= watermark.open.get(place.stream, -1)
+        else:
+            folded = place.seq < last[place.stream]  # the last one is the seal
+        if folded and place.modified_ms <= old_ms:
+            await store.delete(segment_key(domain, place.stream, place.seq))
+            deleted += 1
+    return deleted
+
+
+@dataclass(frozen=True)
+class _Place:
+    stream: str
+    seq: int
+    modified_ms: int
+
+    @classmethod
+    def of(cls, key: str, modified_ms: int) -> "_Place":
+        _, _, stream, name = key.split("/")
+        return cls(stream, int(name.partition(".")[0]), modified_ms)
+
+
+async def _open_slots(slots: Chain, watermark: Watermark) -> list[Slot]:
+    """Slots that are open, or that the watermark has not reached."""
+    head = await slots.head()
+    found = await slots.history(await slots.floor(), head.number)
+    return [
+        slot
+        for entry in found
+        if (slot := entry.body(Slot)).stream in watermark.open or entry.number >= watermark.frontier
+    ]
+
+
+async def _seal(store: Store, domain: str, stream: str, folded: int) -> None:
+    async def probe(seq: int) -> Segment | None:
+        raw = await store.find(segment_key(domain, stream, seq))
+        return None if raw is None else decode_segment(raw, stream, seq)
+
+    while True:
+        last, segment = await last_present(probe, folded)
+        if segment is not None and segment.seal:
+            return
+        try:
+            seal = encode_seal(store.runtime, stream, last + 1)
+            await store.create(segment_key(domain, stream, last + 1), seal)
+        except Conflict:
+            folded = last
+            continue
+        return

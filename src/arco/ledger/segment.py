@@ -1,0 +1,77 @@
+"""Segments: the files of a stream. A header line, then one line an event; a seal has the header alone.
+
+The header carries the `create_id` (P1), so that a batch that was put together anew under the same
+number is never taken for one that was stored before.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from arco.core import json
+from arco.core.errors import Corrupt, Invalid
+from arco.core.ids import Ulid, new_ulid
+from arco.core.runtime import Runtime
+from arco.ledger.envelope import Envelope
+
+FORMAT = 1
+LARGEST_BYTES = 64 * 1024 * 1024
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first line of a segment; see docs/formats.md."""
+
+    format: int
+    create_id: str
+    stream: str
+    seq: int
+    seal: bool = False
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A segment that was read; `lines[0]` is line 1, the first event."""
+
+    stream: str
+    seq: int
+    seal: bool
+    lines: tuple[bytes, ...]
+
+
+def segment_key(domain: str, stream: str, seq: int) -> str:
+    """Where a segment is stored."""
+    return f"ledger/{domain}/{stream}/{seq:012d}.jsonl"
+
+
+def encode_segment(runtime: Runtime, stream: Ulid, seq: int, lines: list[bytes]) -> bytes:
+    """The bytes of a new segment, with a `create_id` of their own."""
+    header = Header(format=FORMAT, create_id=new_ulid(runtime), stream=stream, seq=seq)
+    return b"\n".join([json.encode(header), *lines, b""])
+
+
+def encode_seal(runtime: Runtime, stream: str, seq: int) -> bytes:
+    """The bytes of a seal, the last segment of its stream (P16)."""
+    header = Header(format=FORMAT, create_id=new_ulid(runtime), stream=stream, seq=seq, seal=True)
+    return json.encode(header) + b"\n"
+
+
+def decode_segment(raw: bytes, stream: str, seq: int) -> Segment:
+    """The segment in `raw`, which must be number `seq` of `stream`."""
+    where = f"segment {seq} of stream {stream}"
+    first, *lines = raw.split(b"\n")
+    try:
+        header = json.decode(first, Header)
+    except Invalid as problem:
+        raise Corrupt(f"{where} has no header: {problem}") from problem
+    if header.format > FORMAT:
+        raise Corrupt(f"{where} has format {header.format}; update Arco to read it")
+    if (header.stream, header.seq) != (stream, seq):
+        raise Corrupt(f"{where} says that it is segment {header.seq} of {header.stream}")
+    if not lines or lines.pop() != b"" or (header.seal and lines):
+        raise Corrupt(f"{where} does not end as a segment does")
+    return Segment(stream, seq, header.seal, tuple(lines))
+
+
+def decode_event(line: bytes) -> Envelope:
+    """The event in one line of a segment, or `Invalid`: a case for quarantine."""
+    return json.decode(line, Envelope)

@@ -1,0 +1,183 @@
+"""The writer: appends events to a stream of its own, many callers to a segment (P15, P16).
+
+While a create is in flight, appends gather for the next segment; without one, a group closes a single
+scheduler turn after it opened. There is no linger, and one create is in flight at a time. A segment of
+unknown outcome is settled, with its very bytes, before the next is made. Who meets a seal opens another
+stream and appends there before anything is acknowledged.
+
+Cost of an append: one durable create, shared by all that arrived meanwhile.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from arco.core import json
+from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable, Unknown
+from arco.core.ids import Ulid
+from arco.core.tasks import Event, Task
+from arco.ledger.bell import Bell
+from arco.ledger.envelope import Envelope
+from arco.ledger.segment import (
+    LARGEST_BYTES,
+    decode_segment,
+    encode_seal,
+    encode_segment,
+    segment_key,
+)
+from arco.ledger.slot import register, slots_of
+from arco.storage.store import Store
+
+DEFAULT_LIFE_MS = 24 * 3_600_000
+
+_GROUP_BYTES = 4 * 1024 * 1024  # a group at least this large takes no more callers
+_STREAMS_TRIED = 4  # how many seals in a row before a writer admits that something is wrong
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Where a call's events are: lines `first_line` and following of one segment."""
+
+    stream: str
+    seq: int
+    first_line: int
+    events: int
+
+
+@dataclass
+class _Group:
+    """Calls that share a segment."""
+
+    done: Event
+    lines: list[bytes] = field(default_factory=list)
+    size_bytes: int = 0
+    place: tuple[str, int] | None = None
+    problem: Exception | None = None
+
+
+@dataclass
+class _Stream:
+    """The stream that this writer has open."""
+
+    id: Ulid
+    opened_ms: float
+    next_seq: int = 0
+    unsettled: bytes | None = None  # a segment `next_seq` that may or may not be there
+
+
+class Writer:
+    """One process's way into the ledger of one domain."""
+
+    def __init__(
+        self, store: Store, domain: str, *, life_ms: int = DEFAULT_LIFE_MS, bell: Bell | None = None
+    ) -> None:
+        self._store = store
+        self._domain = domain
+        self._life_ms = life_ms
+        self._bell = bell
+        self._tasks = store.runtime.tasks
+        self._clock = store.runtime.clock
+        self._slots = slots_of(store, domain)
+        self._stream: _Stream | None = None
+        self._groups: deque[_Group] = deque()
+        self._pump: Task[None] | None = None
+        self._closed = False
+
+    async def append(self, events: Sequence[Envelope]) -> Receipt:
+        """Durable on return. `Unknown`: may be stored; `Unavailable`: is not, retry."""
+        if self._closed:
+            raise Unavailable("this writer is closed")
+        lines = [json.encode(event) for event in events]
+        size = sum(map(len, lines)) + len(lines)
+        if not lines or size > LARGEST_BYTES:
+            raise Invalid(f"an append has 1 or more events and at most {LARGEST_BYTES} bytes")
+        group = self._group_for(size)
+        first_line = len(group.lines) + 1
+        group.lines += lines
+        group.size_bytes += size
+        if self._pump is None or self._pump.done():
+            self._pump = self._tasks.spawn(self._run())
+        await group.done.wait()
+        if group.place is None:
+            raise group.problem or Unknown("the append ended without an answer")
+        return Receipt(*group.place, first_line, len(lines))
+
+    async def close(self) -> None:
+        """Take no more, finish what was taken, and seal the stream."""
+        self._closed = True
+        if self._pump is not None:
+            await self._pump.wait()
+        await self._seal()
+        await self._slots.close()
+
+    def _group_for(self, size: int) -> _Group:
+        if not self._groups or self._groups[-1].size_bytes + size > _GROUP_BYTES:
+            self._groups.append(_Group(self._tasks.event()))
+        return self._groups[-1]
+
+    async def _run(self) -> None:
+        while self._groups:
+            await self._tasks.turn()
+            group = self._groups.popleft()
+            try:
+                group.place = await self._store_group(group)
+            except Exception as problem:
+                group.problem = problem
+            group.done.set()
+            if group.place is not None and self._bell is not None:
+                self._bell.ring(group.place[0])
+
+    async def _store_group(self, group: _Group) -> tuple[str, int]:
+        for _ in range(_STREAMS_TRIED):
+            stream = await self._live_stream()
+            body = encode_segment(self._store.runtime, stream.id, stream.next_seq, group.lines)
+            if await self._create(stream, body):
+                return stream.id, stream.next_seq - 1
+        raise Unavailable("every stream that was opened had been sealed; retry")
+
+    async def _live_stream(self) -> _Stream:
+        """A stream that is open, young enough, and whose last segment is known to be there."""
+        stream = self._stream
+        if stream is not None and self._clock.elapsed_ms() - stream.opened_ms > self._life_ms / 2:
+            await self._seal()
+        elif stream is not None and stream.unsettled is not None:
+            try:
+                await self._create(stream, stream.unsettled)
+            except Unknown as unclear:
+                raise Unavailable("an earlier segment is still unsettled; retry") from unclear
+        if self._stream is None:
+            opened = self._clock.elapsed_ms()
+            slot = await register(self._slots, self._life_ms)
+            self._stream = _Stream(Ulid(slot.stream), opened)
+        return self._stream
+
+    async def _create(self, stream: _Stream, body: bytes) -> bool:
+        """Whether the next segment is there with these bytes; False if the stream was sealed."""
+        key = segment_key(self._domain, stream.id, stream.next_seq)
+        try:
+            await self._store.create(key, body)
+        except Conflict:
+            self._stream = None
+            found = decode_segment(await self._store.get(key), stream.id, stream.next_seq)
+            if not found.seal:
+                raise Corrupt(f"another writer is in stream {stream.id}") from None
+            return False
+        except Unknown:
+            stream.unsettled = body
+            raise
+        stream.unsettled = None
+        stream.next_seq += 1
+        return True
+
+    async def _seal(self) -> None:
+        """End the stream, if that can be done; if not, the janitor will."""
+        stream, self._stream = self._stream, None
+        if stream is None:
+            return
+        try:
+            if stream.unsettled is not None and not await self._create(stream, stream.unsettled):
+                return
+            seal = encode_seal(self._store.runtime, stream.id, stream.next_seq)
+            await self._create(stream, seal)
+        except ArcoError:
+            return

@@ -1,0 +1,34 @@
+"""What every test may use: an event loop, a runtime, and stores of every kind."""
+
+import asyncio
+import inspect
+import os
+
+import pytest
+
+from arco.core.runtime import Runtime, system_runtime
+
+# The clients of the clouds want credentials even for servers that do not check them.
+os.environ.update(
+    AWS_ACCESS_KEY_ID="test-only",
+    AWS_SECRET_ACCESS_KEY="test-only",
+    AWS_REGION="us-east-1",
+    AWS_EC2_METADATA_DISABLED="true",
+)
+
+pytest_plugins = ["tests.stores"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test on a loop of its own; a plugin would do no more for us."""
+    if not inspect.iscoroutinefunction(pyfuncitem.function):
+        return None
+    wanted = inspect.signature(pyfuncitem.function).parameters
+    asyncio.run(pyfuncitem.function(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    return True
+
+
+@pytest.fixture
+def runtime() -> Runtime:
+    return system_runtime()
