@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, LONGEST_REQUEST_MS
 from arco.storage.backend import Meta
 from arco.storage.store import Store
+from arco.storage.store_clock import store_now_ms
 
 KEYS = "_catalog/idempotency/"
 
@@ -20,7 +21,7 @@ async def collect_keys(
     longest_request_ms: int = LONGEST_REQUEST_MS,
 ) -> int:
     """Delete the chains of keys that have expired, each from the top down; how many chains."""
-    old_ms = store.runtime.clock.now_ms() - life_ms - longest_request_ms
+    old_ms = await store_now_ms(store) - life_ms - longest_request_ms
     collected = 0
     async for numbers in _chains(store):
         if numbers[0].modified_ms > old_ms:

@@ -60,7 +60,7 @@ class Follower:
                 yield batch
                 continue
             due = min(target.due_ms for target in self._targets.values())
-            for stream in await self._bell.wait(max(0, due - self._clock.elapsed_ms())):
+            for stream in await self._bell.wait(max(1, due - self._clock.elapsed_ms())):
                 self._targets.get(stream, self._targets[_SLOTS]).due_ms = 0
 
     async def poll(self, *, everything: bool = False) -> Batch | None:

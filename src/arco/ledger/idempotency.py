@@ -17,7 +17,7 @@ from arco.core.errors import Conflict, Fenced, Invalid, KeyReused, Unavailable, 
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.ledger.claim import Answer, Claim, Outcome, State
-from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
+from arco.storage.chain import Chain, Head
 from arco.storage.link import Entry
 from arco.storage.store import Store
 
@@ -53,7 +53,11 @@ class Work(Protocol):
         """The answer if the claim's request_id is in the target, from its base to the head."""
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
-        """Each pass: `find`, validate, `hold.check()`, and only then create with the request_id."""
+        """Do the work, in passes.
+
+        Each pass: look (see `evidence`), validate against the head of that look, `hold.check()`, and
+        only then create, after that very head, an entry that carries the request_id.
+        """
 
 
 class Idempotency:
@@ -181,9 +185,7 @@ class _Hold:
 
 def key_chain(store: Store, path: str) -> Chain:
     """The chain of one key: short, so it needs neither a hint nor a floor."""
-    return Chain(
-        store, path, width=4, retention_ms=SHORTEST_RETENTION_MS, hinted=False, floored=False
-    )
+    return Chain(store, path, width=4, hinted=False, floored=False)
 
 
 def _busy(reason: str, wait_ms: float) -> Unavailable:

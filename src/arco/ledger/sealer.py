@@ -14,16 +14,17 @@ from arco.ledger.watermark import Watermark
 from arco.storage.chain import Chain
 from arco.storage.gallop import last_present
 from arco.storage.store import Store
+from arco.storage.store_clock import store_now_ms
 
 
 async def seal_expired(slots: Chain, domain: str, watermark: Watermark) -> list[str]:
     """Seal every open stream whose written end of life has passed; which those were."""
     sealed = []
     now_ms = slots.store.runtime.clock.now_ms()
-    for slot in await _open_slots(slots, watermark):
-        if slot.ends_at.timestamp() * 1000 < now_ms:
-            await _seal(slots.store, domain, slot.stream, watermark.open.get(slot.stream, -1))
-            sealed.append(slot.stream)
+    for stream, slot in (await _open_streams(slots, watermark)).items():
+        if slot is None or slot.ends_at.timestamp() * 1000 < now_ms:
+            await _seal(slots.store, domain, stream, watermark.open.get(stream, -1))
+            sealed.append(stream)
     return sealed
 
 
@@ -32,12 +33,12 @@ async def collect_segments(
 ) -> int:
     """Delete segments that `watermark`, which must be published, has folded; how many."""
     store = slots.store
-    old_ms = store.runtime.clock.now_ms() - retention_ms
+    old_ms = await store_now_ms(store) - retention_ms
     # Listed first: a stream is registered before its first segment, so none in the list is unknown.
     found = [
         _Place.of(meta.key, meta.modified_ms) async for meta in store.list(f"ledger/{domain}/")
     ]
-    still_open = {slot.stream for slot in await _open_slots(slots, watermark)}
+    still_open = await _open_streams(slots, watermark)
     last = {place.stream: place.seq for place in found}
     deleted = 0
     for place in found:
@@ -63,15 +64,18 @@ class _Place:
         return cls(stream, int(name.partition(".")[0]), modified_ms)
 
 
-async def _open_slots(slots: Chain, watermark: Watermark) -> list[Slot]:
-    """Slots that are open, or that the watermark has not reached."""
+async def _open_streams(slots: Chain, watermark: Watermark) -> dict[str, Slot | None]:
+    """Streams that are open, or that the watermark has not reached, with their slots.
+
+    An open stream without a slot is so old that its slot was collected: it has outlived its end.
+    """
+    found: dict[str, Slot | None] = dict.fromkeys(watermark.open)
     head = await slots.head()
-    found = await slots.history(await slots.floor(), head.number)
-    return [
-        slot
-        for entry in found
-        if (slot := entry.body(Slot)).stream in watermark.open or entry.number >= watermark.frontier
-    ]
+    for entry in await slots.history(await slots.floor(), head.number):
+        slot = entry.body(Slot)
+        if slot.stream in found or entry.number >= watermark.frontier:
+            found[slot.stream] = slot
+    return found
 
 
 async def _seal(store: Store, domain: str, stream: str, folded: int) -> None:

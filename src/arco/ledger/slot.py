@@ -11,7 +11,7 @@ import msgspec
 from arco.core.clock import utc
 from arco.core.errors import Unavailable, Unknown
 from arco.core.ids import new_ulid
-from arco.storage.chain import DEFAULT_RETENTION_MS, Chain, Head
+from arco.storage.chain import Chain, Head
 from arco.storage.store import Store
 
 
@@ -23,9 +23,9 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     ends_at: datetime
 
 
-def slots_of(store: Store, domain: str, *, retention_ms: int = DEFAULT_RETENTION_MS) -> Chain:
+def slots_of(store: Store, domain: str) -> Chain:
     """The chain of a domain's slots."""
-    return Chain(store, f"sequence/{domain}", width=12, retention_ms=retention_ms)
+    return Chain(store, f"sequence/{domain}", width=12)
 
 
 async def register(slots: Chain, life_ms: int) -> Slot:

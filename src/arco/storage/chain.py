@@ -13,16 +13,20 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from arco.core.errors import Conflict, Corrupt, Invalid, NotFound, Unknown
+from arco.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable, Unknown
 from arco.storage.floor import NO_FLOOR, FloorBody, FloorMark
 from arco.storage.gallop import last_present
 from arco.storage.hint import HintWriter, read_hint
 from arco.storage.link import Entry, make_entry, read_entry
 from arco.storage.store import Store
 
-# Longer than the longest signed URL and query, and than any answer that is still under way (P9).
+# No number goes before its successor has existed for this long, whatever a collector is set to: longer
+# than the longest signed URL and query, and than any request that is still under way (P9).
 SHORTEST_RETENTION_MS = 2 * 3_600_000
-DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
+
+# So a head remembered for half of it has not been collected. Writers rely on this constant and never
+# on a setting, because collectors may be configured apart from them (P7).
+_FRESH_MS = SHORTEST_RETENTION_MS / 2
 
 _READ_AHEAD = 16
 _WIDEST_SPREAD = 32
@@ -50,15 +54,11 @@ class Chain:
         path: str,
         *,
         width: int = 20,
-        retention_ms: int = DEFAULT_RETENTION_MS,
         hinted: bool = True,
         floored: bool = True,
     ) -> None:
-        if retention_ms < SHORTEST_RETENTION_MS:
-            raise Invalid(f"a chain keeps its numbers for at least {SHORTEST_RETENTION_MS} ms")
         self.store = store
         self.path = path.rstrip("/")
-        self.retention_ms = retention_ms
         self._width = width
         self._clock = store.runtime.clock
         self._remembered: Head | None = None
@@ -89,19 +89,19 @@ class Chain:
 
     async def read(self, number: int) -> Entry:
         """One number, or `NotFound` if it is above the head or was collected."""
-        found = await self.find(number)
-        if found is None:
-            raise NotFound(f"{self.path} has no number {number}")
-        return found
+        [entry] = await self.history(number, number)
+        return entry
 
     async def append(self, after: Head, body: object, *, tombstone: bool = False) -> Head:
         """Create the next number; `Conflict` if another did, `Unknown` if that is not known."""
         started = self._clock.elapsed_ms()
         entry = make_entry(self.store.runtime, after.entry, body, tombstone=tombstone)
-        await self.store.create(self.key(entry.number), entry.raw)
-        if not self._is_fresh(after) and entry.number <= (await self._newest_floor()).floor:
-            # We slept through the retention and may have made a collected number anew (P7).
-            raise Unknown(f"number {entry.number} of {self.path} lies below what was collected")
+        try:
+            await self.store.create(self.key(entry.number), entry.raw)
+        except Conflict:
+            await self._refuse_sleeper(after, entry.number)
+            raise
+        await self._refuse_sleeper(after, entry.number)
         head = self._remember(Head(entry, started))
         if self._hints is not None:
             self._hints.moved()
@@ -123,11 +123,21 @@ class Chain:
                 await self._clock.sleep(took_ms * losses * self.store.runtime.rng.random())
 
     async def history(self, first: int, last: int) -> list[Entry]:
-        """Numbers `first` to `last`, all there and each naming its parent's hash, or `Corrupt`."""
+        """Numbers `first` to `last`, each naming its parent's hash, or `Corrupt`.
+
+        `NotFound` if one is above the head or below the floor: there a number may be a leftover, or
+        one that a sleeper has made anew, and says nothing about the chain (P7).
+        """
         found: list[Entry] = []
         for start in range(first, last + 1, _READ_AHEAD):
             numbers = range(start, min(start + _READ_AHEAD, last + 1))
-            found += await self.store.runtime.tasks.gather(*(self.read(n) for n in numbers))
+            read = await self.store.runtime.tasks.gather(*(self.find(n) for n in numbers))
+            found += [entry for entry in read if entry is not None]
+        floor = await self._newest_floor()
+        if first < floor.floor:
+            raise NotFound(f"{self.path} was collected below number {floor.floor}")
+        if len(found) <= last - first:
+            raise NotFound(f"{self.path} does not have all numbers from {first} to {last}")
         for parent, child in pairwise(found):
             if child.link.parent_sha256 != parent.sha256():
                 raise Corrupt(f"number {child.number} of {self.path} does not follow its parent")
@@ -139,12 +149,17 @@ class Chain:
 
     async def raise_floor(self, floor: int) -> None:
         """Say that numbers below `floor` may go; `floor` itself stays. For the janitor alone."""
-        await self.read(floor)
         if self._floors is None:
             raise Invalid(f"{self.path} has no floor")
-        newest = await self._floors.head()
-        if newest.entry is None or newest.entry.body(FloorBody).floor < floor:
-            await self._floors.append(newest, FloorBody(floor=floor))
+        await self.read(floor)
+        while True:
+            newest = await self._floors.head()
+            if newest.entry is not None and newest.entry.body(FloorBody).floor >= floor:
+                return
+            try:
+                await self._floors.append(newest, FloorBody(floor=floor))
+            except Conflict:
+                continue
 
     async def close(self) -> None:
         """A clean stop leaves a fresh hint behind."""
@@ -169,8 +184,11 @@ class Chain:
             if newer.index > floor.index and newer.floor > last_seen:
                 floor, start, promised = newer, newer.floor, True
                 continue
-            if low is None and (promised or above is not None):
+            if low is None and promised:
                 raise Corrupt(f"number {start} of {self.path} is missing and was never collected")
+            if low is None and above is not None:
+                promised = True  # both were made between our two probes, or something is wrong
+                continue
             return best
 
     async def climb(self, base: int, best: Entry | None) -> Entry | None:
@@ -199,8 +217,23 @@ class Chain:
         number = -1 if self._remembered is None else self._remembered.number
         return number, await self._newest_floor()
 
+    async def _refuse_sleeper(self, after: Head, number: int) -> None:
+        """`Unknown` if we slept through the retention and the number may have been collected (P7).
+
+        Then what we made may be a collected number made anew, and what another made may stand where
+        our own create had landed before.
+        """
+        if self._is_fresh(after):
+            return
+        try:
+            collected = number <= (await self._newest_floor()).floor
+        except Unavailable as unseen:
+            raise Unknown(f"number {number} of {self.path} may have been collected") from unseen
+        if collected:
+            raise Unknown(f"number {number} of {self.path} lies below what was collected")
+
     def _is_fresh(self, head: Head) -> bool:
-        return self._clock.elapsed_ms() - head.seen_ms < self.retention_ms / 2
+        return self._clock.elapsed_ms() - head.seen_ms < _FRESH_MS
 
     def _remember(self, head: Head) -> Head:
         known = self._remembered

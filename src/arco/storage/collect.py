@@ -1,14 +1,18 @@
 """Collection of a chain's old numbers: the floor first, then what lies below it (P6, P9).
 
-A number is old when its successor has existed for the retention, by the writer's clock and by the
-store's. The floor is raised before anything goes, and a crash in between leaves numbers that the
-next collection finds: here, and only here, a listing is in order (law 6).
+A number is old when its successor has existed for the retention, by the store's own clock. The floor
+is raised before anything goes, and a crash in between leaves numbers that the next collection finds:
+here, and only here, a listing is in order (law 6).
 """
 
 from dataclasses import dataclass
+from math import inf
 
-from arco.core.errors import NotFound
-from arco.storage.chain import Chain
+from arco.core.errors import Invalid, NotFound
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
+from arco.storage.store_clock import store_now_ms
+
+DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
 
 
 @dataclass(frozen=True)
@@ -19,15 +23,20 @@ class Collected:
     deleted: int
 
 
-async def collect(chain: Chain, *, ceiling: int | None = None) -> Collected:
+async def collect(
+    chain: Chain, *, retention_ms: int = DEFAULT_RETENTION_MS, ceiling: int | None = None
+) -> Collected:
     """Raise the floor to the youngest number whose predecessors are all old, and delete those.
 
     Numbers from `ceiling` up stay, however old: somebody has yet to read them.
     """
+    if retention_ms < SHORTEST_RETENTION_MS:
+        raise Invalid(f"a chain keeps its numbers for at least {SHORTEST_RETENTION_MS} ms")
     head = await chain.head()
     floor = await chain.floor()
     highest = head.number if ceiling is None else min(head.number, ceiling)
-    target = await _youngest_old(chain, floor, highest)
+    born_before_ms = await store_now_ms(chain.store) - retention_ms
+    target = await _youngest_old(chain, floor, highest, born_before_ms)
     if target > floor:
         await chain.raise_floor(target)
         floor = target
@@ -40,25 +49,22 @@ async def collect(chain: Chain, *, ceiling: int | None = None) -> Collected:
     return Collected(floor, deleted)
 
 
-async def _youngest_old(chain: Chain, low: int, high: int) -> int:
+async def _youngest_old(chain: Chain, low: int, high: int, born_before_ms: int) -> int:
     """The highest number that has existed for the retention; ages fall with the numbers."""
     while low < high:
         middle = (low + high + 1) // 2
-        if await _is_old(chain, middle):
+        if await _born_ms(chain, middle) <= born_before_ms:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-async def _is_old(chain: Chain, number: int) -> bool:
+async def _born_ms(chain: Chain, number: int) -> float:
     try:
-        entry = await chain.read(number)
-        meta = await chain.store.head(chain.key(number))
+        return (await chain.store.head(chain.key(number))).modified_ms
     except NotFound:
-        return False  # another janitor is at work here: leave it alone
-    born_ms = max(entry.created_ms, meta.modified_ms)
-    return chain.store.runtime.clock.now_ms() - born_ms >= chain.retention_ms
+        return inf  # another janitor is at work here: leave it alone
 
 
 def _number(name: str) -> int | None:

@@ -1,0 +1,50 @@
+"""From an address to findings: the machine first, then the store behind the address."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from arco.cli.checkup import Checkup
+from arco.cli.finding import Finding, trouble
+from arco.cli.machine import check_file_system, check_java, check_python
+from arco.core.errors import ArcoError, Denied, Invalid, Unavailable
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+from arco.storage.address import Address
+from arco.storage.backend import Backend
+from arco.storage.open import open_backend
+
+
+async def examine(
+    address: Address, scope: Scope, runtime: Runtime, *, fsync: bool
+) -> AsyncIterator[Finding]:
+    """Every check in turn; where the store cannot be opened, that is the last one."""
+    yield check_python()
+    yield check_java()
+    try:
+        if address.scheme == "file":
+            yield check_file_system(Path(address.place))
+        backend = _open(address, runtime, fsync=fsync)
+    except ArcoError as problem:
+        yield trouble("opens", problem)
+        return
+    async for finding in Checkup(backend, runtime, scope).findings():
+        yield finding
+
+
+def _open(address: Address, runtime: Runtime, *, fsync: bool) -> Backend:
+    try:
+        return open_backend(address, runtime, fsync=fsync)
+    except ArcoError:
+        raise
+    except PermissionError as problem:
+        raise Denied(f"{address.place} cannot be made or written by this user") from problem
+    except (FileExistsError, NotADirectoryError) as problem:
+        raise Invalid(f"{address.place} is not a directory, or below a file") from problem
+    except OSError as problem:
+        raise Unavailable(f"{address.place} cannot be made: {problem.strerror}") from problem
+    except Exception as problem:
+        # A cloud's client that lacks a setting; its message may hold one, so it is not passed on.
+        raise Invalid(
+            f"the client for {address} could not be set up: an option of the URL or one of the "
+            "cloud's own variables is missing or wrong"
+        ) from problem

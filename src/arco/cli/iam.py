@@ -1,0 +1,58 @@
+"""`arco iam`: the policies of the identities that Arco's processes run under."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from arco.cli.settings import Name, scope_of
+from arco.storage.iam.target import Cloud, make_target
+from arco.storage.roles import Role
+
+_EXAMPLES = """\
+Examples:
+  arco iam render --cloud aws --bucket lake --role api
+  arco iam render --cloud gcp --bucket lake --prefix arco --tenant acme
+  arco iam render --cloud azure --bucket lake | jq .roles.janitor"""
+
+app = App(
+    name="iam",
+    help="Policies for the identities that Arco runs under.",
+    help_epilogue=_EXAMPLES,
+)
+
+
+@app.command
+def render(
+    *,
+    cloud: Cloud,
+    bucket: Name,
+    prefix: Annotated[str, Parameter(metavar="PREFIX")] = "",
+    tenant: Name = "default",
+    workspace: Name = "default",
+    role: Role | None = None,
+) -> None:
+    """Print the policies of every role, or of one, as one JSON document.
+
+    They come from the same table that every storage handle enforces at run time.
+
+    Parameters
+    ----------
+    cloud
+        The cloud that the policies are for.
+    bucket
+        The bucket, or on Azure the container.
+    prefix
+        Where the store is inside the bucket.
+    tenant
+        The tenant that the identities belong to.
+    workspace
+        The workspace that the identities belong to.
+    role
+        One role only.
+    """
+    from arco.cli.output import print_document
+    from arco.storage.iam import render as rendering
+
+    target = make_target(bucket, prefix, scope_of(tenant, workspace))
+    roles = tuple(Role) if role is None else (role,)
+    print_document(rendering.render(cloud, target, roles))

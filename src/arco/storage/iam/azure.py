@@ -1,0 +1,131 @@
+"""Azure: one custom role for each of ours, and an assignment with a condition on the blob's path.
+
+What Azure can express: `blobs/add/action` creates a blob and cannot overwrite one, which takes
+`blobs/write`; so creates and hints are different actions, each with its own paths. Reading and listing
+are one action, told apart by the sub-operation. A missing blob is a 404 to whoever may read it.
+
+What it cannot: `*` crosses slashes (see `glob`). `blobs/write` also creates, so who may hint a key may
+create it.
+"""
+
+from arco.core.errors import Invalid
+from arco.core.json import Json
+from arco.storage.iam.glob import floors, glob, listing_glob, loose, too_deep
+from arco.storage.iam.target import Target
+from arco.storage.roles import Role, Verb, patterns
+
+NOTES = (
+    (
+        "Replace SUBSCRIPTION_ID, RESOURCE_GROUP and ACCOUNT; create the roles with `az role "
+        "definition create`, the assignments with `az role assignment create --condition`."
+    ),
+    "Whoever may overwrite a hint may also create it: one action does both.",
+    f"Looser than the table, because '*' crosses slashes: {', '.join(loose())}.",
+    (
+        "Signing needs a user delegation key, which is granted at the account; what is signed can do "
+        "no more than the identity that signed it."
+    ),
+)
+
+_LONGEST_CONDITION = 8_192
+
+_BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
+_CONTAINER_NAME = "@Resource[Microsoft.Storage/storageAccounts/blobServices/containers:name]"
+_PATH = f"@Resource[{_BLOBS}:path]"
+_PREFIX = f"@Request[{_BLOBS}:prefix]"
+_LIST = "SubOperationMatches{'Blob.List'}"
+
+_SUBSCRIPTION = "/subscriptions/SUBSCRIPTION_ID"
+_ACCOUNT = (
+    f"{_SUBSCRIPTION}/resourceGroups/RESOURCE_GROUP/providers/Microsoft.Storage"
+    "/storageAccounts/ACCOUNT"
+)
+
+_ACTIONS = {
+    Verb.GET: f"{_BLOBS}/read",
+    Verb.CREATE: f"{_BLOBS}/add/action",
+    Verb.HINT: f"{_BLOBS}/write",
+    Verb.DELETE: f"{_BLOBS}/delete",
+}
+
+
+def render(target: Target, role: Role) -> Json:
+    """The role definition and the assignments of one role."""
+    name = f"Arco {role} {target.scope.tenant} {target.scope.workspace}"
+    held = [verb for verb in _ACTIONS if patterns(role, verb)]
+    assignments: list[Json] = [
+        {
+            "role": name,
+            "scope": f"{_ACCOUNT}/blobServices/default/containers/{target.bucket}",
+            "condition": _condition(target, role, held),
+            "conditionVersion": "2.0",
+        }
+    ]
+    if patterns(role, Verb.SIGN):
+        assignments.append({"role": "Storage Blob Delegator", "scope": _ACCOUNT})
+    return {
+        "definition": {
+            "Name": name,
+            "IsCustom": True,
+            "Description": f"What Arco's {role} may do, as far as its assignment's condition lets it.",
+            "Actions": [],
+            "DataActions": [_ACTIONS[verb] for verb in held],
+            "AssignableScopes": [_SUBSCRIPTION],
+        },
+        "assignments": assignments,
+    }
+
+
+def _condition(target: Target, role: Role, held: list[Verb]) -> str:
+    """Every action of the role, each bound to its paths; the clauses must all hold."""
+    clauses = [_clause(_listing(), _may_list(target, role))]
+    for verb in held:
+        action = f"ActionMatches{{'{_ACTIONS[verb]}'}}"
+        if verb is Verb.GET:
+            action += f" AND NOT {_LIST}"
+        clauses.append(_clause(action, _may(target, role, verb)))
+    condition = " AND ".join(clauses)
+    if len(condition) > _LONGEST_CONDITION:
+        raise Invalid(f"the condition of {role} would be too long for Azure: use a shorter prefix")
+    return condition
+
+
+def _clause(action: str, allowed: str) -> str:
+    return f"((!({action})) OR ({allowed}))"
+
+
+def _listing() -> str:
+    return f"ActionMatches{{'{_ACTIONS[Verb.GET]}'}} AND {_LIST}"
+
+
+def _may_list(target: Target, role: Role) -> str:
+    prefixes = [target.base + listing_glob(each) for each in patterns(role, Verb.LIST)]
+    if not prefixes:
+        # Never true, since the assignment is for this container alone.
+        return f"{_CONTAINER_NAME} StringNotEquals '{target.bucket}'"
+    return _any(_PREFIX, prefixes)
+
+
+def _may(target: Target, role: Role, verb: Verb) -> str:
+    wanted = [target.base + glob(each) for each in patterns(role, verb)]
+    unwanted = [target.base + each for each in too_deep(role, verb)]
+    if verb is Verb.CREATE:
+        if role is Role.JANITOR:
+            wanted += [target.base + each for each in floors()]
+        else:
+            unwanted += [target.base + each for each in floors()]
+    terms = [f"({_any(_PATH, wanted)})", *(f"{_PATH} StringNotLike '{each}'" for each in unwanted)]
+    return _group(terms)
+
+
+def _any(attribute: str, globs: list[str]) -> str:
+    values = ", ".join(f"'{each}'" for each in globs)
+    return f"{attribute} ForAnyOfAnyValues:StringLike {{{values}}}"
+
+
+def _group(terms: list[str]) -> str:
+    """All terms, in pairs: Azure wants brackets around every two."""
+    joined = terms[0]
+    for term in terms[1:]:
+        joined = f"({joined} AND {term})"
+    return joined

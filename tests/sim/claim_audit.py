@@ -1,0 +1,59 @@
+"""The auditor of idempotency: what users were told against what the target chain holds."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from arco.core import json
+from arco.storage.link import Link
+
+from .objects import SimObjects
+
+if TYPE_CHECKING:
+    from .claim_scenario import Request
+
+
+class ClaimAudit:
+    """Judges one run."""
+
+    def __init__(self, objects: SimObjects, requests: list["Request"], target: str) -> None:
+        self._requests = requests
+        self._steps = _applied(objects, target)
+
+    def violations(self) -> list[str]:
+        """What is wrong, one sentence each."""
+        times = Counter(name for name, _ in self._steps)
+        found = [f"{name} took effect {n} times" for name, n in times.items() if n > 1]
+        for request in self._requests:
+            found += _contradictions(request, applied=times[request.name] > 0)
+        counters = [counter for _, counter in self._steps]
+        if counters != list(range(1, len(counters) + 1)):
+            found.append(f"the counter went {counters}")
+        return found
+
+
+def _contradictions(request: "Request", *, applied: bool) -> list[str]:
+    said = set(request.answers)
+    found = []
+    if not said and not request.given_up:
+        found.append(f"{request.name} was never answered, though all was calm at the end")
+    if len(said) > 1:
+        found.append(f"{request.name} was answered {sorted(said)}")
+    if 200 in said and not applied:
+        found.append(f"{request.name} was answered 200 and did not take effect")
+    if 409 in said and applied:
+        found.append(f"{request.name} was answered 409 and took effect")
+    return found
+
+
+def _applied(objects: SimObjects, target: str) -> list[tuple[str, int]]:
+    """Each step of the target chain that was ever created, in the order of their numbers."""
+    from .claim_scenario import Step
+
+    found: dict[int, tuple[str, int]] = {}
+    for change in objects.log:
+        folder, _, name = change.key.rpartition("/")
+        if change.verb == "create" and folder == target and name != "head.json":
+            link = json.decode(change.body, Link)
+            step = json.decode(bytes(link.body), Step)
+            found[link.number] = (step.name, step.counter)
+    return [found[number] for number in sorted(found)]

@@ -1,0 +1,208 @@
+"""The story of a domain's streams (P15 to P17): writers, two compactors and a janitor.
+
+Writers append under crashes and long sleeps, some past the end of life of their stream; compactors race
+to publish what they have read; the janitor seals what has expired and collects what was folded. What
+was acknowledged must be folded once, at the place that the receipt names.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from arco.core.clock import utc
+from arco.core.errors import Conflict, NotFound, Unavailable, Unknown
+from arco.core.ids import new_ulid
+from arco.ledger.bell import Bell
+from arco.ledger.envelope import Envelope, Source
+from arco.ledger.follower import Batch, Follower
+from arco.ledger.sealer import collect_segments, seal_expired
+from arco.ledger.segment import decode_event
+from arco.ledger.slot import slots_of
+from arco.ledger.watermark import Watermark
+from arco.ledger.writer import Receipt, Writer
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
+from arco.storage.collect import collect
+from arco.storage.roles import Role
+from arco.storage.store import Store
+
+from .chaos import Chaos
+from .faults import drawn
+from .objects import SimObjects
+from .opening import opened
+from .process import Life, Process
+from .stream_audit import StreamAudit
+from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
+
+DOMAIN = "executions"
+
+_WRITERS = 3
+_CLIENTS = 3
+_EVENTS = 6
+_LIFE_MS = int(1.5 * HOUR_MS)  # of a stream: short, so that writers sleep past its end
+_CHAOS_MS = 6.0 * HOUR_MS
+_CALM_MS = 6.0 * HOUR_MS
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What a manifest of the simulated compactor carries: how far it is, and what it folded."""
+
+    watermark: Watermark
+    folded: list[tuple[str, int, int, str]]  # stream, segment, line, name of the event
+
+
+@dataclass
+class Wish:
+    """An event that a user wants recorded, and where they were told it is."""
+
+    name: str
+    receipt: Receipt | None = None
+
+
+@dataclass
+class StreamNotes:
+    """What the auditor needs besides the log."""
+
+    wishes: list[Wish] = field(default_factory=list)
+    published: list[Published] = field(default_factory=list)
+    caught_up: bool = False
+
+
+class StreamScenario:
+    """Writers, compactors and a janitor of one domain."""
+
+    name = "streams"
+
+    def __init__(self) -> None:
+        self.notes = StreamNotes()
+        self._world: World
+        self._objects: SimObjects
+
+    def build(self, world: World) -> None:
+        self._world = world
+        self._objects = SimObjects(world, drawn(world.stream("weather")))
+        world.end_ms = _CHAOS_MS + _CALM_MS
+        processes = [Process(world, f"writer{n}", self._writer(n)) for n in range(_WRITERS)]
+        processes += [Process(world, f"compactor{n}", self._compact) for n in range(2)]
+        processes += [Process(world, "janitor", self._tidy)]
+        for process in processes:
+            process.start()
+        Chaos(world, self._objects, processes, until_ms=_CHAOS_MS).start()
+        Process(world, "last", self._conclude).start()
+
+    def audit(self, world: World) -> list[str]:
+        return StreamAudit(self._objects, self.notes, DOMAIN).violations()
+
+    def _writer(self, number: int) -> Callable[[Life], Coroutine[Any, Any, None]]:
+        books = [
+            [Wish(f"w{number}c{client}-{n}") for n in range(_EVENTS)] for client in range(_CLIENTS)
+        ]
+        for book in books:
+            self.notes.wishes += book
+
+        async def main(life: Life) -> None:
+            store = await opened(self._objects, life, Role.API)
+            writer = Writer(store, DOMAIN, life_ms=_LIFE_MS, bell=Bell(life.runtime.tasks))
+            await life.runtime.tasks.gather(*(self._client(life, writer, book) for book in books))
+            await writer.close()
+
+        return main
+
+    async def _client(self, life: Life, writer: Writer, book: list[Wish]) -> None:
+        rng = life.world.stream(f"{book[0].name} whims")
+        for wish in book:
+            while wish.receipt is None:
+                if life.world.now_ms < _CHAOS_MS:
+                    await life.runtime.clock.sleep(float(50 * (2e5 ** rng.random())))
+                try:
+                    wish.receipt = await writer.append([_event(life, wish.name)])
+                except (Unknown, Unavailable):
+                    life.world.tally["appends retried"] += 1
+                    await life.runtime.clock.sleep(SECOND_MS)
+                else:
+                    life.world.tally["acknowledged"] += 1
+
+    async def _compact(self, life: Life) -> None:
+        store = await opened(self._objects, life, Role.COMPACTOR)
+        chain = _manifests(store)
+        while True:
+            try:
+                head = await chain.head()
+                mark = _watermark(head)
+                follower = Follower(store, DOMAIN, mark)
+                async for batch in follower.follow():
+                    published = Published(batch.watermark, list(_lines(batch)))
+                    head = await chain.append(head, published)
+                    life.world.tally["manifests"] += 1
+            except Conflict:
+                life.world.tally["conflicts"] += 1
+            except (Unknown, Unavailable):
+                life.world.tally["publishes given up"] += 1
+                await life.runtime.clock.sleep(SECOND_MS)
+
+    async def _tidy(self, life: Life) -> None:
+        store = await opened(self._objects, life, Role.JANITOR)
+        slots = slots_of(store, DOMAIN)
+        rng = life.world.stream("janitor whims")
+        while True:
+            try:
+                head = await _manifests(store).head()
+                mark = _watermark(head)
+                sealed = await seal_expired(slots, DOMAIN, mark)
+                gone = await collect_segments(
+                    slots, DOMAIN, mark, retention_ms=SHORTEST_RETENTION_MS
+                )
+                await collect(slots, retention_ms=SHORTEST_RETENTION_MS, ceiling=mark.frontier)
+                life.world.tally.update({"seals": len(sealed), "segments collected": gone})
+            except (Unknown, Unavailable, Conflict, NotFound):
+                life.world.tally["collections given up"] += 1
+            await life.runtime.clock.sleep((0.1 + rng.random()) * HOUR_MS)
+
+    async def _conclude(self, life: Life) -> None:
+        """Wait until all that was wished for is there and folded, then read it as the end result."""
+        await life.runtime.clock.sleep(_CHAOS_MS)
+        chain = _manifests(await opened(self._objects, life, Role.READER))
+        while True:
+            await life.runtime.clock.sleep(10 * MINUTE_MS)
+            head = await chain.head()
+            self.notes.published = [
+                entry.body(Published) for entry in await chain.history(0, head.number)
+            ]
+            if (
+                all(wish.receipt for wish in self.notes.wishes)
+                and StreamAudit(self._objects, self.notes, DOMAIN).all_folded()
+            ):
+                self.notes.caught_up = True
+                life.world.stop()
+                return
+
+
+def _manifests(store: Store) -> Chain:
+    return Chain(store, f"manifests/{DOMAIN}")
+
+
+def _watermark(head: Head) -> Watermark:
+    return Watermark() if head.entry is None else head.entry.body(Published).watermark
+
+
+def _lines(batch: Batch) -> list[tuple[str, int, int, str]]:
+    return [
+        (segment.stream, segment.seq, number, decode_event(line).idempotency_key)
+        for segment in batch.segments
+        for number, line in enumerate(segment.lines, start=1)
+    ]
+
+
+def _event(life: Life, name: str) -> Envelope:
+    now = utc(life.runtime.clock.now_ms())
+    return Envelope(
+        event_id=new_ulid(life.runtime),
+        event_type="simulated",
+        event_version=1,
+        occurred_at=now,
+        received_at=now,
+        idempotency_key=name,
+        source=Source("sim"),
+        payload=msgspec.Raw(b"{}"),
+    )
