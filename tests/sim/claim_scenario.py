@@ -1,8 +1,9 @@
 """The story of idempotency keys (P10 to P14): impatient users, several servers, one target chain.
 
 Users send each request under a key, to any server, again and again until they are told what came of it;
-servers crash, sleep and take over from each other. A request moves a counter if it stands where the user
-believes, so some requests are refused, and which ones depends on who came first.
+servers crash, sleep and take over from each other. A request counts on, unless the counter shows what the
+user shuns; so a request that is refused now would be taken after the next, and a verdict is only worth
+the moment at which it was given.
 """
 
 import random
@@ -30,7 +31,7 @@ from .claim_audit import ClaimAudit
 from .faults import drawn
 from .objects import SimObjects
 from .opening import opened
-from .process import Life, Process
+from .process import Ambush, Life, Process
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
 TARGET = "_catalog/iceberg_pointers/counter"
@@ -54,10 +55,10 @@ class Step(msgspec.Struct, frozen=True):
 
 @dataclass
 class Request:
-    """What a user wants once: count on, if the counter is below `limit`."""
+    """What a user wants once: count on, unless the counter, modulo 3, is what they shun."""
 
     name: str
-    limit: int
+    shuns: int
     answers: list[int] = field(default_factory=list)  # statuses that the user was given
     given_up: bool = False
     first_ms: float | None = None
@@ -106,7 +107,7 @@ class CountOn:
             if seen.mine is not None:
                 return _success(seen.mine.body(Step))
             counter = _counter(seen.head)
-            if counter >= self._request.limit:
+            if counter % 3 == self._request.shuns:
                 return Answer(status=409, body=msgspec.Raw(json.encode(self._request.name)))
             await hold.check()
             step = Step(claim.request_id, self._request.name, counter + 1)
@@ -138,10 +139,18 @@ class ClaimScenario:
             process.start()
         for number in range(_USERS):
             Process(world, f"user{number}", self._user(number)).start()
-        Chaos(world, self._objects, [*servers, janitor], until_ms=_CHAOS_MS).start()
+        doze = {"a server dozes off": lambda: self._doze(servers)}
+        Chaos(world, self._objects, [*servers, janitor], until_ms=_CHAOS_MS, pranks=doze).start()
 
     def audit(self, world: World) -> list[str]:
         return ClaimAudit(self._objects, self.requests, f"{Scope().prefix}{TARGET}").violations()
+
+    def _doze(self, servers: list[Process]) -> None:
+        """Suspend a server between two steps of its next request, for longer than a takeover takes."""
+        rng = self._world.stream("dozing")
+        server, ms = rng.choice(servers), rng.uniform(5, 120) * SECOND_MS
+        if server.life is not None:
+            server.life.ambush(Ambush(rng.randint(1, 30), lambda: server.suspend(ms)))
 
     async def _serve(self, life: Life) -> None:
         store = await opened(self._objects, life, Role.API)
@@ -182,7 +191,7 @@ class ClaimScenario:
     def _user(self, number: int) -> Callable[[Life], Coroutine[Any, Any, None]]:
         rng = self._world.stream(f"user{number} whims")
         book = [
-            Request(f"u{number}r{n}", limit=rng.choice((99, 99, 3, 6, 9))) for n in range(_REQUESTS)
+            Request(f"u{number}r{n}", shuns=rng.choice((0, 1, 2, 3, 3))) for n in range(_REQUESTS)
         ]
         self.requests += book
 

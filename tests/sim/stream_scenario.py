@@ -31,7 +31,7 @@ from .chaos import Chaos
 from .faults import drawn
 from .objects import SimObjects
 from .opening import opened
-from .process import Life, Process
+from .process import Ambush, Life, Process
 from .stream_audit import StreamAudit
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
@@ -40,7 +40,7 @@ DOMAIN = "executions"
 _WRITERS = 3
 _CLIENTS = 3
 _EVENTS = 6
-_LIFE_MS = int(1.5 * HOUR_MS)  # of a stream: short, so that writers sleep past its end
+_LIFE_MS = 20 * MINUTE_MS  # of a stream: short, so that writers sleep past its end
 _CHAOS_MS = 6.0 * HOUR_MS
 _CALM_MS = 6.0 * HOUR_MS
 
@@ -88,7 +88,8 @@ class StreamScenario:
         processes += [Process(world, "janitor", self._tidy)]
         for process in processes:
             process.start()
-        Chaos(world, self._objects, processes, until_ms=_CHAOS_MS).start()
+        doze = {"a writer dozes off": lambda: self._doze(processes[:_WRITERS])}
+        Chaos(world, self._objects, processes, until_ms=_CHAOS_MS, pranks=doze).start()
         Process(world, "last", self._conclude).start()
 
     def audit(self, world: World) -> list[str]:
@@ -108,6 +109,13 @@ class StreamScenario:
             await writer.close()
 
         return main
+
+    def _doze(self, writers: list[Process]) -> None:
+        """Suspend a writer between two steps of its next append, past the seal and the retention."""
+        rng = self._world.stream("dozing")
+        writer, ms = rng.choice(writers), rng.uniform(2.2, 3.2) * HOUR_MS
+        if writer.life is not None and self._world.now_ms + ms < _CHAOS_MS:
+            writer.life.ambush(Ambush(rng.randint(1, 12), lambda: writer.suspend(ms)))
 
     async def _client(self, life: Life, writer: Writer, book: list[Wish]) -> None:
         rng = life.world.stream(f"{book[0].name} whims")

@@ -71,15 +71,21 @@ class Checkup:
         sound = True
         for name, check in self._essential():
             if sound:
-                finding = await _guard(name, check)
+                finding = await self._guard(name, check)
                 sound = finding.status is not Status.FAILED
                 yield finding
         if sound:
             for name, check in self._thorough():
-                yield await _guard(name, check)
+                yield await self._guard(name, check)
         if self._requests.created:
-            yield await _guard("clean-up", self._clean_up)
+            yield await self._guard("clean-up", self._clean_up)
         yield ok("requests", f"{self._requests.count} sent", requests=self._requests.count)
+
+    async def _guard(self, name: str, check: Check) -> Finding:
+        try:
+            return await check()
+        except ArcoError as problem:
+            return trouble(name, problem, is_local=self._local is not None)
 
     def _essential(self) -> list[tuple[str, Check]]:
         return [("answers", self._answers), ("put-if-absent", self._put_if_absent)]
@@ -219,13 +225,6 @@ class Checkup:
 
     def _now(self) -> float:
         return self._runtime.clock.elapsed_ms()
-
-
-async def _guard(name: str, check: Check) -> Finding:
-    try:
-        return await check()
-    except ArcoError as problem:
-        return trouble(name, problem)
 
 
 def _ms(ms: float) -> str:

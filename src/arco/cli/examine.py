@@ -6,7 +6,7 @@ from pathlib import Path
 from arco.cli.checkup import Checkup
 from arco.cli.finding import Finding, trouble
 from arco.cli.machine import check_file_system, check_java, check_python
-from arco.core.errors import ArcoError, Denied, Invalid, Unavailable
+from arco.core.errors import ArcoError, Invalid
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.address import Address
@@ -20,12 +20,13 @@ async def examine(
     """Every check in turn; where the store cannot be opened, that is the last one."""
     yield check_python()
     yield check_java()
+    is_local = address.scheme == "file"
     try:
-        if address.scheme == "file":
+        if is_local:
             yield check_file_system(Path(address.place))
         backend = _open(address, runtime, fsync=fsync)
     except ArcoError as problem:
-        yield trouble("opens", problem)
+        yield trouble("opens", problem, is_local=is_local)
         return
     async for finding in Checkup(backend, runtime, scope).findings():
         yield finding
@@ -36,12 +37,6 @@ def _open(address: Address, runtime: Runtime, *, fsync: bool) -> Backend:
         return open_backend(address, runtime, fsync=fsync)
     except ArcoError:
         raise
-    except PermissionError as problem:
-        raise Denied(f"{address.place} cannot be made or written by this user") from problem
-    except (FileExistsError, NotADirectoryError) as problem:
-        raise Invalid(f"{address.place} is not a directory, or below a file") from problem
-    except OSError as problem:
-        raise Unavailable(f"{address.place} cannot be made: {problem.strerror}") from problem
     except Exception as problem:
         # A cloud's client that lacks a setting; its message may hold one, so it is not passed on.
         raise Invalid(

@@ -4,17 +4,42 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from arco.cli.output import next_step
-from arco.core.errors import ArcoError, Denied, Invalid, NotFound, Unavailable, Unknown
+from arco.core.errors import (
+    ArcoError,
+    Denied,
+    Invalid,
+    NotFound,
+    Unavailable,
+    Unknown,
+    Unsupported,
+)
 
+_CHOOSE_ANOTHER = "Name another place with --root or --store."
+_LOOK_AT_THE_DISK = "Look at the disk and at the permissions of the directory."
 _NO_ANSWER = (
     "Check the address, the network, and that the cloud's own variables hold credentials (such as "
     "AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS or AZURE_STORAGE_ACCOUNT_KEY)."
 )
-
-_MISSING_IS_DENIED = (
-    "S3 and Cloud Storage also deny the reading of an object that is not there to an identity that "
-    "may not list."
+_REFUSED = (
+    "Check which identity is in use and what it may do; `arco iam render` prints the policies. S3 and "
+    "Cloud Storage also refuse to say that an object is missing to an identity that may not list."
 )
+
+_ON_DISK: dict[type[ArcoError], str] = {
+    Denied: _LOOK_AT_THE_DISK,
+    Invalid: _CHOOSE_ANOTHER,
+    Unavailable: _LOOK_AT_THE_DISK,
+    Unknown: _LOOK_AT_THE_DISK,
+    Unsupported: _CHOOSE_ANOTHER,
+}
+_IN_A_CLOUD: dict[type[ArcoError], str] = {
+    Denied: _REFUSED,
+    Invalid: _CHOOSE_ANOTHER,
+    NotFound: "Create the bucket or container first.",
+    Unavailable: _NO_ANSWER,
+    Unknown: _NO_ANSWER,
+    Unsupported: _CHOOSE_ANOTHER,
+}
 
 
 class Status(StrEnum):
@@ -47,13 +72,7 @@ def failed(name: str, figure: str, next_step: str) -> Finding:
     return Finding(name, Status.FAILED, figure, next_step)
 
 
-def trouble(name: str, problem: ArcoError) -> Finding:
+def trouble(name: str, problem: ArcoError, *, is_local: bool) -> Finding:
     """An error as a finding, with what to do about it while looking at a store."""
-    steps: dict[type[ArcoError], str] = {
-        Denied: f"{next_step(problem)} {_MISSING_IS_DENIED}",
-        Invalid: "Name another place with --root or --store.",
-        NotFound: "Create the bucket or container first.",
-        Unavailable: _NO_ANSWER,
-        Unknown: _NO_ANSWER,
-    }
-    return failed(name, str(problem), steps.get(type(problem), next_step(problem)))
+    steps = _ON_DISK if is_local else _IN_A_CLOUD
+    return failed(name, str(problem), steps.get(type(problem)) or next_step(problem))

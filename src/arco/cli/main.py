@@ -2,18 +2,14 @@
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, NoReturn
 
 from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError
 
 from arco import __version__
-from arco.cli.output import complain, explain
+from arco.cli.output import complain
 from arco.cli.settings import VARIABLES, Flag, choose_place
-from arco.core.errors import Invalid
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _HELP = "Arco: a lakehouse catalog and orchestrator with no database."
 
@@ -36,13 +32,6 @@ Examples:
 It exits with 0 if all is well, 1 if a check failed, 2 if it was misused."""
 
 
-def _usage(problem: CycloptsError) -> "Text":
-    from rich.text import Text
-
-    # On one line, however narrow the terminal is: it may be read by a program.
-    return Text(explain(problem, "See `arco --help`."), no_wrap=True, overflow="ignore")
-
-
 app = App(
     name="arco",
     help=_HELP,
@@ -50,7 +39,8 @@ app = App(
     help_format="plaintext",
     version=__version__,
     config=(VARIABLES, choose_place),
-    error_formatter=_usage,
+    print_error=False,
+    exit_on_error=False,
 )
 app.command(
     "arco.cli.doctor:doctor",
@@ -91,14 +81,31 @@ def launch(
     except Exception as problem:
         if debug:
             raise
-        complain(problem)
-        return 2 if isinstance(problem, Invalid) else 1
+        return complain(problem)
     return outcome if isinstance(outcome, int) else 0
 
 
 def main() -> None:
     """The entry point of the `arco` command."""
-    app.meta()
+    try:
+        app.meta()
+    except SystemExit as end:
+        _leave(end.code if isinstance(end.code, int) else int(end.code is not None))
+    except CycloptsError as problem:
+        _leave(complain(problem))
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process, after a cloud's client was used without the interpreter's own farewell.
+
+    Its threads may still be letting go of Python objects; CPython 3.11 stops a thread that wants the
+    lock of a dying interpreter in the middle of Rust, which aborts the process after all was done.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "obstore" in sys.modules:
+        os._exit(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

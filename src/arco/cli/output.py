@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Mapping
 
+from cyclopts.exceptions import CycloptsError
+
 from arco.core.errors import (
     ArcoError,
     Conflict,
@@ -14,6 +16,9 @@ from arco.core.errors import (
     Unavailable,
     Unknown,
 )
+
+_FAILED = 1
+_MISUSED = 2
 
 _NEXT_STEPS: Mapping[type[ArcoError], str] = {
     Conflict: "Read again, then retry.",
@@ -27,20 +32,17 @@ _NEXT_STEPS: Mapping[type[ArcoError], str] = {
 }
 
 
-def complain(problem: Exception) -> None:
-    """Print what went wrong and what to do, to stderr."""
-    if isinstance(problem, ArcoError):
-        print(explain(problem, next_step(problem)), file=sys.stderr)
+def complain(problem: Exception) -> int:
+    """Print to stderr what went wrong and what to do; the exit code that goes with it."""
+    if isinstance(problem, CycloptsError):
+        print(_sentence(problem, _NEXT_STEPS[Invalid]), file=sys.stderr)
+    elif isinstance(problem, ArcoError):
+        print(_sentence(problem, next_step(problem)), file=sys.stderr)
     else:
         kind = type(problem).__name__
         ask = "Run it again with --debug, and report what it prints."
         print(f"arco: something failed that should not have ({kind}). {ask}", file=sys.stderr)
-
-
-def explain(problem: Exception, advice: str) -> str:
-    """One sentence, and the advice after it."""
-    said = str(problem).strip().rstrip(".")
-    return f"arco: {said}. {advice}".rstrip()
+    return _MISUSED if isinstance(problem, CycloptsError | Invalid) else _FAILED
 
 
 def next_step(problem: ArcoError) -> str:
@@ -55,3 +57,9 @@ def print_document(document: object) -> None:
     from arco.core.json import encode
 
     print(msgspec.json.format(encode(document), indent=2).decode())
+
+
+def _sentence(problem: Exception, advice: str) -> str:
+    """One line, however the message was wrapped: it may be read by a program."""
+    said = " ".join(str(problem).split()).rstrip(".")
+    return f"arco: {said}. {advice}".rstrip()

@@ -1,8 +1,9 @@
 """The follower: finds new segments by their known keys, and hardly asks while there are none (P17).
 
 It probes the next slot and, in each open stream, the next segment. What was quiet is probed ever more
-rarely, until all targets of an idle domain together cost 60 requests an hour; a ring makes its
-stream due at once. The watermark it hands out goes into the manifest of whoever folds the batch.
+rarely; after ten minutes idle targets take turns, and all of them together cost less than 60 requests
+an hour. A ring makes its stream due at once. The watermark it hands out goes into the manifest of
+whoever folds the batch.
 """
 
 from collections.abc import AsyncIterator
@@ -17,7 +18,9 @@ from arco.storage.store import Store
 _SLOTS = "slots"  # the target that is no stream; streams are ULIDs
 _SHORTEST_PAUSE_MS = 250
 _IDLE_MS = 10 * 60_000
-_IDLE_PAUSE_MS = 60_000  # times the number of targets: 60 requests an hour for all of them
+_IDLE_PAUSE_MS = (
+    61_000  # between any two idle targets: less than 60 requests an hour for all of them
+)
 _READ_AHEAD = 16
 
 
@@ -50,6 +53,7 @@ class Follower:
         self._slots = slots_of(store, domain)
         self._watermark = watermark
         now = self._clock.elapsed_ms()
+        self._last_turn_ms = now
         self._targets = {each: _Target(now) for each in (_SLOTS, *watermark.open)}
 
     async def follow(self) -> AsyncIterator[Batch]:
@@ -114,6 +118,12 @@ class Follower:
         if news:
             target.active_ms = now
         idle = now - target.active_ms
-        slowest = _IDLE_PAUSE_MS * len(self._targets)
-        pause = slowest if idle >= _IDLE_MS else min(slowest, max(_SHORTEST_PAUSE_MS, idle / 2))
-        target.due_ms = now + pause
+        target.due_ms = now + max(_SHORTEST_PAUSE_MS, idle / 2)
+        if target.due_ms - target.active_ms >= _IDLE_MS:
+            target.due_ms = self._next_turn(now)
+
+    def _next_turn(self, now: float) -> float:
+        """Idle targets take turns: one of them is asked at a time, each as often as the others."""
+        turn = max(now, self._last_turn_ms) + _IDLE_PAUSE_MS
+        self._last_turn_ms = min(turn, now + _IDLE_PAUSE_MS * len(self._targets))
+        return self._last_turn_ms

@@ -137,11 +137,20 @@ class Chain:
         if first < floor.floor:
             raise NotFound(f"{self.path} was collected below number {floor.floor}")
         if len(found) <= last - first:
+            await self._refuse_hole(first, found)
             raise NotFound(f"{self.path} does not have all numbers from {first} to {last}")
         for parent, child in pairwise(found):
             if child.link.parent_sha256 != parent.sha256():
                 raise Corrupt(f"number {child.number} of {self.path} does not follow its parent")
         return found
+
+    async def _refuse_hole(self, first: int, found: list[Entry]) -> None:
+        """`Corrupt` if a number is missing below one that is there (P5, law 14)."""
+        there = {entry.number for entry in found}
+        for number in range(first, max(there, default=first)):
+            # Looked for again: two numbers may have been made between two of our probes.
+            if number not in there and await self.find(number) is None:
+                raise Corrupt(f"number {number} of {self.path} is missing and was never collected")
 
     async def floor(self) -> int:
         """The number below which the chain was, or may be, collected."""

@@ -11,16 +11,17 @@ import os
 import threading
 from collections import OrderedDict
 
-from arco.core.errors import Denied, Invalid
+from arco.core.errors import Denied, Invalid, Unavailable
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _REMEMBERED = 512
+_KNOWN_DURABLE = 16_384
 
 Parts = tuple[str, ...]
 
 
-class Directory:
-    """An open directory; its descriptor is closed when nobody holds it any more."""
+class Descriptor:
+    """An open file; it is closed when nobody holds it any more, whatever became of its reader."""
 
     __slots__ = ("fd",)
 
@@ -29,6 +30,12 @@ class Directory:
 
     def __del__(self) -> None:
         os.close(self.fd)
+
+
+class Directory(Descriptor):
+    """An open directory."""
+
+    __slots__ = ()
 
     def removed(self) -> bool:
         """Whether the directory was deleted while we held it."""
@@ -41,7 +48,7 @@ class Tree:
     def __init__(self, root: str, *, fsync: bool) -> None:
         self._root = Directory(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         self._open: OrderedDict[Parts, Directory] = OrderedDict()
-        self._durable: set[Parts] = {()}
+        self._durable: OrderedDict[Parts, None] = OrderedDict()
         self._fsync = fsync
         self._lock = threading.Lock()
 
@@ -50,8 +57,10 @@ class Tree:
         if not parts:
             return self._root
         known = self._recall(parts)
-        if known is not None:
+        if known is not None and not known.removed():
             return known
+        if known is not None:
+            self.forget()
         parent = self.find(parts[:-1])
         return None if parent is None else self._enter(parent, parts)
 
@@ -69,24 +78,28 @@ class Tree:
             raise path_error(problem, parts) from problem
         made = self._enter(parent, parts)
         if made is None:
-            raise Invalid(f"{'/'.join(parts)} vanished while it was made")
+            raise Unavailable(f"{'/'.join(parts)} vanished while it was made")
         return made
 
     def sync(self, parts: Parts) -> None:
         """Make the entries of `parts` durable, and those that lead to it."""
         if not self._fsync:
             return
+        durable = self._durable  # if the tree is forgotten meanwhile, what we note here is too
         os.fsync(self.make(parts).fd)
-        while parts and parts not in self._durable:
+        while parts and parts not in durable:
             os.fsync(self.make(parts[:-1]).fd)
-            self._durable.add(parts)
+            with self._lock:
+                durable[parts] = None
+                while len(durable) > _KNOWN_DURABLE:
+                    durable.popitem(last=False)
             parts = parts[:-1]
 
     def forget(self) -> None:
         """Drop what is remembered, for when the tree was changed under us."""
         with self._lock:
             self._open.clear()
-            self._durable = {()}
+            self._durable = OrderedDict()
 
     def _enter(self, parent: Directory, parts: Parts) -> Directory | None:
         try:

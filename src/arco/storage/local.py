@@ -6,21 +6,24 @@ file whose sync failed is thrown away and never synced again, because the kernel
 not write. Small and missing objects are read in place: a thread would cost more than the read.
 """
 
+import errno
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from stat import S_ISREG
 from typing import NoReturn
 
 from arco.core.errors import AlreadyExists, ArcoError, Denied, Invalid, NotFound, Unavailable
 from arco.core.runtime import Runtime
 from arco.storage.backend import Meta
-from arco.storage.directory import Directory, Parts, Tree, path_error
+from arco.storage.directory import Descriptor, Directory, Parts, Tree, path_error
 from arco.storage.mounts import require_local
 from arco.storage.scratch import (
     PRIVATE,
+    SCRATCH,
     open_named,
     open_unnamed,
-    scratch_directory,
+    remove_named,
     scratch_name,
     sweep,
     write_all,
@@ -28,7 +31,10 @@ from arco.storage.scratch import (
 from arco.storage.signing import UrlSigner
 
 _READ_IN_PLACE_BYTES = 256 * 1024
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_NOCTTY", 0)
+# Without O_NONBLOCK, a pipe that somebody planted would hold up whoever reads it.
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+# Above the root there may be what we cannot read or what cannot be synced; it was there before us.
+_NOT_OURS_TO_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS)
 
 
 class LocalBackend:
@@ -42,37 +48,30 @@ class LocalBackend:
         fsync: bool = True,
         signer: UrlSigner | None = None,
     ) -> None:
-        root.mkdir(parents=True, exist_ok=True)
-        require_local(root)
-        self._scratch = scratch_directory(root)
-        self._scratch.mkdir(parents=True, exist_ok=True)
-        self.swept = sweep(root)
-        self._tree = Tree(str(root), fsync=fsync)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            require_local(root)
+            self._tree = Tree(str(root), fsync=fsync)
+            self.swept = sweep(self._tree.make(SCRATCH).fd)
+            if fsync:
+                _sync_ancestors(root)
+        except OSError as problem:
+            _refuse_root(problem)
         self._runtime = runtime
         self._fsync = fsync
         self._signer = signer
-        if fsync:
-            _sync_path(root.parent)
 
     async def get(self, key: str) -> bytes:
-        fd, size = self._open(key)
-        if size <= _READ_IN_PLACE_BYTES:
-            return _read(fd, 0, size)
-        return await self._runtime.tasks.in_thread(lambda: _read(fd, 0, size))
+        file, size = self._open(key)
+        return await self._read(file, 0, size, key)
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
-        fd, size = self._open(key)
-        wanted = max(0, min(length, size - start))
-        if wanted <= _READ_IN_PLACE_BYTES:
-            return _read(fd, start, wanted)
-        return await self._runtime.tasks.in_thread(lambda: _read(fd, start, wanted))
+        file, size = self._open(key)
+        return await self._read(file, start, max(0, min(length, size - start)), key)
 
     async def head(self, key: str) -> Meta:
-        fd, size = self._open(key)
-        try:
-            return Meta(key, size, os.fstat(fd).st_mtime_ns // 1_000_000)
-        finally:
-            os.close(fd)
+        file, size = self._open(key)
+        return Meta(key, size, os.fstat(file.fd).st_mtime_ns // 1_000_000)
 
     async def create(self, key: str, body: bytes) -> None:
         await self._runtime.tasks.in_thread(lambda: self._create(key, body))
@@ -84,9 +83,12 @@ class LocalBackend:
         await self._runtime.tasks.in_thread(lambda: self._delete(key))
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Meta]:
-        parts = tuple(prefix.split("/")[:-1])
-        for meta in self._walk(parts, after.encode()):
-            yield meta
+        parts, _ = _split(prefix)
+        try:
+            for meta in self._walk(parts, after.encode()):
+                yield meta
+        except OSError as problem:
+            _translate(problem, prefix)
 
     async def settle(self, key: str) -> None:
         parts, _ = _split(key)
@@ -100,35 +102,34 @@ class LocalBackend:
             raise Invalid("this local store has no address to sign URLs for; start a server")
         return self._signer.sign(key, self._runtime.clock.now_ms() // 1000 + expires_s)
 
-    def _open(self, key: str) -> tuple[int, int]:
+    def _open(self, key: str) -> tuple[Descriptor, int]:
         parts, name = _split(key)
-        directory = self._directory(parts)
-        if directory is None:
-            raise NotFound(f"there is no object {key}")
         try:
-            fd = os.open(name, _OPEN, dir_fd=directory.fd)
+            directory = self._tree.find(parts)
+            if directory is None:
+                raise NotFound(f"there is no object {key}")
+            file = Descriptor(os.open(name, _OPEN, dir_fd=directory.fd))
         except FileNotFoundError as missing:
             raise NotFound(f"there is no object {key}") from missing
         except OSError as problem:
             _translate(problem, key)
-        stat = os.fstat(fd)
-        if not _is_file(stat):
-            os.close(fd)
+        stat = os.fstat(file.fd)
+        if not S_ISREG(stat.st_mode):
             raise NotFound(f"there is no object {key}")
-        return fd, stat.st_size
+        return file, stat.st_size
 
-    def _directory(self, parts: Parts) -> Directory | None:
-        found = self._tree.find(parts)
-        if found is not None and found.removed():
-            self._tree.forget()
-            return self._tree.find(parts)
-        return found
+    async def _read(self, file: Descriptor, start: int, length: int, key: str) -> bytes:
+        try:
+            if length <= _READ_IN_PLACE_BYTES:
+                return _read(file, start, length)
+            return await self._runtime.tasks.in_thread(lambda: _read(file, start, length))
+        except OSError as problem:
+            _translate(problem, key)
 
     def _create(self, key: str, body: bytes) -> None:
         parts, name = _split(key)
         try:
-            directory = self._directory(parts) or self._tree.make(parts)
-            self._link(directory, name, body)
+            self._link(self._tree.make(parts), name, body)
             self._tree.sync(parts)
         except FileExistsError as taken:
             raise AlreadyExists(f"{key} exists") from taken
@@ -137,42 +138,52 @@ class LocalBackend:
 
     def _link(self, directory: Directory, name: str, body: bytes) -> None:
         fd = open_unnamed(directory.fd)
-        scratch = None
-        if fd is None:
-            scratch = self._scratch / scratch_name()
-            fd = open_named(scratch)
+        if fd is not None:
+            try:
+                self._fill(fd, body)
+                os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=directory.fd)
+            finally:
+                os.close(fd)
+            return
+        scratch, source = self._tree.make(SCRATCH).fd, scratch_name()
+        fd = open_named(source, scratch)
         try:
-            write_all(fd, body)
-            if self._fsync:
-                os.fsync(fd)
-            source = str(scratch) if scratch else f"/proc/self/fd/{fd}"
-            os.link(source, name, dst_dir_fd=directory.fd, follow_symlinks=scratch is None)
+            self._fill(fd, body)
+            os.link(
+                source, name, src_dir_fd=scratch, dst_dir_fd=directory.fd, follow_symlinks=False
+            )
         finally:
             os.close(fd)
-            if scratch:
-                scratch.unlink(missing_ok=True)
+            remove_named(source, scratch)
+
+    def _fill(self, fd: int, body: bytes) -> None:
+        write_all(fd, body)
+        if self._fsync:
+            os.fsync(fd)
 
     def _replace(self, key: str, body: bytes) -> None:
         parts, name = _split(key)
-        scratch = self._scratch / scratch_name()
         try:
-            directory = self._tree.make(parts)
-            fd = open_named(scratch)
+            directory, scratch = self._tree.make(parts), self._tree.make(SCRATCH)
+            source = scratch_name()
+            fd = open_named(source, scratch.fd)
             try:
                 write_all(fd, body)
+                os.rename(source, name, src_dir_fd=scratch.fd, dst_dir_fd=directory.fd)
+            except OSError:
+                remove_named(source, scratch.fd)
+                raise
             finally:
                 os.close(fd)
-            os.rename(scratch, name, dst_dir_fd=directory.fd)
         except OSError as problem:
-            scratch.unlink(missing_ok=True)
             _translate(problem, key)
 
     def _delete(self, key: str) -> None:
         parts, name = _split(key)
-        directory = self._directory(parts)
-        if directory is None:
-            return
         try:
+            directory = self._tree.find(parts)
+            if directory is None:
+                return
             os.unlink(name, dir_fd=directory.fd)
             # Collectors delete in an order that matters (P14), so each step is made to last.
             self._tree.sync(parts)
@@ -193,7 +204,10 @@ class LocalBackend:
                 if not _all_below(path, after):
                     yield from self._walk(below, after)
             elif path.encode() > after:
-                stat = os.stat(entry, dir_fd=directory.fd, follow_symlinks=False)
+                try:
+                    stat = os.stat(entry, dir_fd=directory.fd, follow_symlinks=False)
+                except FileNotFoundError:
+                    continue  # deleted since we began
                 yield Meta(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
 
 
@@ -204,19 +218,16 @@ def _split(key: str) -> tuple[Parts, str]:
     return tuple(parts), name
 
 
-def _read(fd: int, start: int, length: int) -> bytes:
-    try:
-        chunks = []
-        while length > 0:
-            chunk = os.pread(fd, length, start)
-            if not chunk:
-                break
-            chunks.append(chunk)
-            start += len(chunk)
-            length -= len(chunk)
-        return b"".join(chunks)
-    finally:
-        os.close(fd)
+def _read(file: Descriptor, start: int, length: int) -> bytes:
+    chunks = []
+    while length > 0:
+        chunk = os.pread(file.fd, length, start)
+        if not chunk:
+            break
+        chunks.append(chunk)
+        start += len(chunk)
+        length -= len(chunk)
+    return b"".join(chunks)
 
 
 def _entries(directory: Directory, *, at_root: bool) -> list[tuple[str, bool]]:
@@ -225,9 +236,15 @@ def _entries(directory: Directory, *, at_root: bool) -> list[tuple[str, bool]]:
         found = [
             (each.name, each.is_dir(follow_symlinks=False))
             for each in scan
-            if not each.is_symlink() and not (at_root and each.name == PRIVATE)
+            if _is_ours(each) and not (at_root and each.name == PRIVATE)
         ]
-    return sorted(found, key=lambda each: os.fsencode(each[0]) + (b"/" if each[1] else b""))
+    return sorted(found, key=lambda each: each[0].encode() + (b"/" if each[1] else b""))
+
+
+def _is_ours(entry: "os.DirEntry[str]") -> bool:
+    """Whether a name in a directory can be an object or lead to one."""
+    named = all(not "\ud800" <= letter <= "\udfff" for letter in entry.name)  # else not UTF-8
+    return named and (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False))
 
 
 def _all_below(directory: str, after: bytes) -> bool:
@@ -235,16 +252,24 @@ def _all_below(directory: str, after: bytes) -> bool:
     return prefix <= after and not after.startswith(prefix)
 
 
-def _is_file(stat: os.stat_result) -> bool:
-    return stat.st_mode & 0o170000 == 0o100000
+def _sync_ancestors(root: Path) -> None:
+    """Make the root itself last: its parents may have been made just now, by us or by another."""
+    for directory in root.resolve().parents:
+        try:
+            opened = Descriptor(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            os.fsync(opened.fd)
+        except OSError as problem:
+            if problem.errno not in _NOT_OURS_TO_SYNC:
+                raise
 
 
-def _sync_path(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def _refuse_root(problem: OSError) -> NoReturn:
+    said = f"the store's directory cannot be used: {os.strerror(problem.errno or 0).lower()}"
+    if isinstance(problem, PermissionError):
+        raise Denied(said) from problem
+    if isinstance(problem, FileExistsError | NotADirectoryError):
+        raise Invalid(said) from problem
+    raise Unavailable(said) from problem
 
 
 def _translate(problem: OSError, key: str) -> NoReturn:

@@ -25,6 +25,7 @@ _REMOTE = frozenset(
             "fhgfs",
             "fuse",
             "fuseblk",
+            "fusefs",
             "gfs",
         ),
         *(
@@ -32,21 +33,42 @@ _REMOTE = frozenset(
             "glusterfs",
             "gpfs",
             "lustre",
+            "macfuse",
             "ncpfs",
             "nfs",
             "nfs3",
             "nfs4",
             "ocfs2",
             "orangefs",
+            "osxfuse",
         ),
-        *("panfs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs", "webdav"),
+        *(
+            "panfs",
+            "prl_fs",
+            "pvfs2",
+            "smb2",
+            "smb3",
+            "smbfs",
+            "vboxsf",
+            "virtiofs",
+            "vmhgfs",
+            "webdav",
+        ),
     )
 )
+
+_UNKNOWN = "unknown"
+_PLACE = 4  # which field of a line of mountinfo is the mount point
 
 
 def require_local(root: Path) -> str:
     """The file system's type, or `Unsupported` if Arco cannot keep its promises on it."""
     kind = filesystem_of(os.path.realpath(root))
+    if kind == _UNKNOWN:
+        raise Unsupported(
+            "cannot tell what file system the directory is on, and a network file system would lose "
+            "data: is /proc mounted?"
+        )
     if kind in _REMOTE or kind.startswith("fuse."):
         raise Unsupported(
             f"the directory is on a network or FUSE file system ({kind}). These remember 'not found', "
@@ -74,7 +96,9 @@ def kind_from_mountinfo(table: str, path: str) -> str:
     mounts = []
     for line in table.splitlines():
         before, _, after = line.partition(" - ")
-        mounts.append((_unescape(before.split()[4]), after.split()[0]))
+        fields, words = before.split(), after.split()
+        if len(fields) > _PLACE and words:
+            mounts.append((_unescape(fields[_PLACE]), words[0]))
     return _longest(mounts, path)
 
 
@@ -89,7 +113,7 @@ def kind_from_mount(table: str, path: str) -> str:
 
 def _longest(mounts: list[tuple[str, str]], path: str) -> str:
     """Of the mounts above `path`, the deepest; of two at one place, the later hides the earlier."""
-    best, kind = "", "unknown"
+    best, kind = "", _UNKNOWN
     for place, found in mounts:
         inside = path == place or path.startswith(place.rstrip("/") + "/")
         if inside and len(place) >= len(best):

@@ -8,19 +8,16 @@ a dead process left, and only that.
 import os
 import socket
 import threading
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 PRIVATE = ".arco"  # below the root, beside the tenants: scratch files and the installation's key
+SCRATCH = (PRIVATE, "scratch")  # on the same file system as the objects
 
 _MODE = 0o644
 _counter = count()
-
-
-def scratch_directory(root: Path) -> Path:
-    """Where scratch files with names live, on the same file system as the objects."""
-    return root / PRIVATE / "scratch"
 
 
 def scratch_name() -> str:
@@ -40,10 +37,16 @@ def open_unnamed(directory_fd: int) -> int | None:
         return None
 
 
-def open_named(path: Path) -> int:
-    """A new writable file at `path`."""
+def open_named(name: str, directory_fd: int) -> int:
+    """A new writable file of that name in that directory."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(path, flags, _MODE)
+    return os.open(name, flags, _MODE, dir_fd=directory_fd)
+
+
+def remove_named(name: str, directory_fd: int) -> None:
+    """Remove a scratch file, if it is still there."""
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory_fd)
 
 
 def write_all(fd: int, body: bytes) -> None:
@@ -53,21 +56,19 @@ def write_all(fd: int, body: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def sweep(root: Path) -> int:
+def sweep(directory_fd: int) -> int:
     """Remove scratch files whose process on this host is dead; how many there were."""
-    removed = 0
-    for path in scratch_directory(root).iterdir():
-        if _is_abandoned(path.name):
-            path.unlink(missing_ok=True)
-            removed += 1
-    return removed
+    abandoned = [name for name in os.listdir(directory_fd) if _is_abandoned(name)]
+    for name in abandoned:
+        remove_named(name, directory_fd)
+    return len(abandoned)
 
 
 def _is_abandoned(name: str) -> bool:
     host, _, rest = name.partition("~")
     pid, _, rest = rest.partition("~")
     started, _, _ = rest.partition("~")
-    if unquote(host) != socket.gethostname() or not pid.isdigit():
+    if unquote(host) != socket.gethostname() or not (pid.isascii() and pid.isdigit()):
         return False  # another machine's, or not ours at all
     return _start_time(int(pid)) != started
 
@@ -77,7 +78,7 @@ def _start_time(pid: int) -> str:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         return stat.rpartition(")")[2].split()[19]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter if it dies while we read
         if Path("/proc/self/stat").exists():
             return "dead"
     try:

@@ -134,7 +134,11 @@ class Store:
             raise Denied(f"role {self.role} may not {verb} {key}")
 
     async def _is_mine(self, full: str, key: str, body: bytes) -> bool:
-        """Look who won: True if we did, `Conflict` if another, False if nobody or unseen."""
+        """Look who won: True if we did, `Conflict` if another, False if nobody or unseen.
+
+        A look that is refused has seen nothing: the write may be there all the same, so the refusal
+        is not the answer (P2).
+        """
         try:
             winner = await self._once(self._backend.get(full), len(body))
             if winner == body:
@@ -142,6 +146,8 @@ class Store:
                 return True
         except (NotFound, Unavailable):
             return False
+        except ArcoError as refused:
+            raise Unknown(f"may not look who has created {key}") from refused
         raise Conflict(f"{key} was created by another")
 
     async def _repeat(self, request: Callable[[], Coroutine[Any, Any, T]], size: int = 0) -> T:

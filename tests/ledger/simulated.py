@@ -1,0 +1,54 @@
+"""A calm simulated world for tests in which hours pass: virtual time, no faults, every request counted."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from arco.core.scope import Scope
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.sim.clock import Wall
+from tests.sim.faults import NONE
+from tests.sim.objects import SimObjects
+from tests.sim.process import Life, Process
+from tests.sim.store import SimBackend
+from tests.sim.world import HOUR_MS, World
+
+
+class Calm:
+    """One process on one store."""
+
+    def __init__(self, life: Life, objects: SimObjects, wall: Wall) -> None:
+        self.life = life
+        self.wall = wall
+        self.objects = objects
+        self.runtime = life.runtime
+        self.clock = life.runtime.clock
+
+    def store(self, role: Role = Role.API) -> Store:
+        return Store(SimBackend(self.objects, self.life), self.runtime, scope=Scope(), role=role)
+
+    def requests(self) -> int:
+        """How many requests the store was sent so far."""
+        return self.life.world.tally["requests"]
+
+
+def simulate(story: Callable[[Calm], Coroutine[Any, Any, None]], *, hours: float = 1_000) -> None:
+    """Run a story to its end in virtual time."""
+    world = World(0)
+    world.end_ms = hours * HOUR_MS
+    objects = SimObjects(world, NONE)
+    finished: list[bool] = []
+
+    async def main(life: Life) -> None:
+        await story(Calm(life, objects, process.wall))
+        finished.append(True)
+        world.stop()
+
+    process = Process(world, "test", main)
+    process.start()
+    try:
+        world.run()
+    finally:
+        world.close()
+    assert not world.failures, "\n".join(world.failures)
+    assert finished, "the story did not end"

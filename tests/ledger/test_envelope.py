@@ -1,0 +1,108 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arco.core.errors import Invalid
+from arco.core.runtime import Runtime, system_runtime
+from arco.ledger.envelope import LONGEST_LINE_BYTES, Envelope, admit
+from tests.ledger.events import LINE, TYPES
+
+
+def changed(**fields: object) -> bytes:
+    """The good line with some fields replaced, or taken out where the value is `...`."""
+    event = {**json.loads(LINE), **fields}
+    return json.dumps({k: v for k, v in event.items() if v is not ...}).encode()
+
+
+def test_a_good_line_is_admitted_in_utc_with_an_id_and_the_time_of_receipt(
+    runtime: Runtime,
+) -> None:
+    event = admit(LINE, TYPES, runtime)
+    assert event.occurred_at == datetime(2026, 5, 1, 8, tzinfo=UTC)
+    assert event.occurred_at.utcoffset() == UTC.utcoffset(None)
+    assert abs(event.received_at.timestamp() * 1000 - runtime.clock.now_ms()) < 5_000
+    assert len(event.event_id) == 26
+    assert event.idempotency_key == event.event_id
+    assert bytes(event.payload) == b'{"task":"a","attempt":1}'
+
+
+def test_the_sender_s_id_and_key_are_kept(runtime: Runtime) -> None:
+    line = changed(event_id="01M7FR7CFYVQA6VZZEZ2VJY5WE", idempotency_key="run 7 / task ü")
+    event = admit(line, TYPES, runtime)
+    assert event.event_id == "01M7FR7CFYVQA6VZZEZ2VJY5WE"
+    assert event.idempotency_key == "run 7 / task ü"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"", "truncated"),
+        (b"null", "object"),
+        (b"[]", "object"),
+        (b"{", "truncated"),
+        (LINE + b"x", "trailing"),
+        (LINE[:-1] + b"\x00}", "malformed"),
+        (LINE.replace(b'"a"', b'"\xff"'), "UTF-8"),
+        (LINE.replace(b'"test"', b'"\xff"'), "UTF-8"),
+        (LINE.replace(b'{"task":"a"}', b"[" * 100_000 + b"]" * 100_000), "deep"),
+        (b"[" * 100_000, "object"),
+        (LINE.replace(b'"a"', b'"' + b"x" * LONGEST_LINE_BYTES + b'"'), "at most"),
+        (LINE.replace(b'{"task":"a"}', b'{"task":"a","attempt":' + b"9" * 5_000 + b"}"), "payload"),
+        (changed(event_type="nobody_declared"), "unknown event type"),
+        (changed(event_type="Task-Started"), "event_type"),
+        (changed(event_version=3), "known: 1, 2"),
+        (changed(event_version=0), "event_version"),
+        (changed(event_version="1"), "event_version"),
+        (changed(occurred_at="2026-05-01T10:00:00"), "timezone"),
+        (changed(occurred_at="yesterday"), "occurred_at"),
+        (changed(occurred_at="0001-01-01T00:00:00+14:00"), "years"),
+        (changed(occurred_at=...), "occurred_at"),
+        (changed(received_at="2026-05-01T10:00:00Z"), "received_at"),
+        (changed(source={}), "type"),
+        (changed(source={"type": "test", "sequence": -1}), "sequence"),
+        (changed(source={"type": "a\u0000b"}), "type"),
+        (changed(event_id="not a ulid"), "ULID"),
+        (changed(event_id="01m7fr7cfyvqa6vzzez2vjy5we"), "canonical"),
+        (changed(idempotency_key=""), "idempotency_key"),
+        (changed(idempotency_key="x" * 256), "idempotency_key"),
+        (changed(payload={"task": 1}), "payload of task_started"),
+        (changed(payload={"task": "a", "other": 1}), "unknown field"),
+        (changed(payload=None), "payload"),
+        (changed(surprise=1), "surprise"),
+    ],
+)
+def test_a_bad_line_is_refused_with_its_reason(line: bytes, reason: str, runtime: Runtime) -> None:
+    with pytest.raises(Invalid, match=f"(?i){reason}"):
+        admit(line, TYPES, runtime)
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
+def test_no_bytes_at_all_raise_anything_but_invalid(line: bytes) -> None:
+    with pytest.raises(Invalid):
+        admit(line, TYPES, system_runtime())
+
+
+@given(st.data())
+def test_a_line_with_any_byte_changed_is_admitted_or_refused(data: st.DataObject) -> None:
+    where = data.draw(st.integers(0, len(LINE) - 1))
+    line = bytearray(LINE)
+    line[where] = data.draw(st.integers(0, 255))
+    try:
+        event = admit(bytes(line), TYPES, system_runtime())
+    except Invalid:
+        return
+    assert isinstance(event, Envelope)
+    assert b"\n" not in bytes(event.payload)
+
+
+def test_a_payload_written_over_several_lines_is_stored_as_one(runtime: Runtime) -> None:
+    line = LINE.replace(b'{"task":"a"}', b'{\r\n  "task" :\n "a" }')
+    assert bytes(admit(line, TYPES, runtime).payload) == b'{"task":"a","attempt":1}'
+
+
+def test_a_key_sent_twice_counts_once(runtime: Runtime) -> None:
+    line = LINE.replace(b'{"task":"a"}', b'{"task":"a","task":"b"}')
+    assert bytes(admit(line, TYPES, runtime).payload) == b'{"task":"b","attempt":1}'

@@ -1,0 +1,135 @@
+"""The follower: everything once, in order, and hardly a request while nothing happens (P17)."""
+
+from collections.abc import AsyncIterator
+
+from arco.core.runtime import Runtime
+from arco.ledger.bell import Bell
+from arco.ledger.follower import Batch, Follower
+from arco.ledger.segment import decode_event
+from arco.ledger.watermark import Watermark
+from arco.ledger.writer import Writer
+from arco.storage.observed import ObservedBackend
+from arco.storage.roles import Role
+from tests.ledger.events import note
+from tests.ledger.simulated import Calm, simulate
+from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.stores import Bench, open_bench
+from tests.tally import Tally
+
+DOMAIN = "executions"
+
+
+def names(batch: Batch | None) -> list[str]:
+    assert batch is not None
+    return [decode_event(line).idempotency_key for s in batch.segments for line in s.lines]
+
+
+async def test_all_streams_are_found_and_read_in_order(bench: Bench) -> None:
+    writers = [Writer(bench.store(), DOMAIN) for _ in range(3)]
+    for n in range(7):
+        for w, writer in enumerate(writers):
+            await writer.append([note(bench.runtime, f"{w}.{n}")])
+    follower = Follower(bench.store(Role.COMPACTOR), DOMAIN, Watermark())
+    batch = await follower.poll()
+    found = names(batch)
+    assert sorted(found) == sorted(f"{w}.{n}" for w in range(3) for n in range(7))
+    for w in range(3):
+        assert [each for each in found if each.startswith(f"{w}.")] == [
+            f"{w}.{n}" for n in range(7)
+        ]
+    assert batch is not None
+    assert batch.watermark.frontier == 3
+    assert sorted(batch.watermark.open.values()) == [6, 6, 6]
+    assert await follower.poll(everything=True) is None
+
+
+async def test_a_follower_goes_on_from_a_published_watermark(bench: Bench) -> None:
+    writer = Writer(bench.store(), DOMAIN)
+    await writer.append([note(bench.runtime, "old")])
+    first = await Follower(bench.store(Role.COMPACTOR), DOMAIN, Watermark()).poll()
+    assert first is not None
+    await writer.append([note(bench.runtime, "new")])
+    again = Follower(bench.store(Role.COMPACTOR), DOMAIN, first.watermark)
+    assert names(await again.poll()) == ["new"]
+
+
+async def test_a_sealed_stream_leaves_the_watermark_and_is_never_asked_for_again(
+    bench: Bench,
+) -> None:
+    tally = Tally()
+    backend = ObservedBackend(bench.backend, tally, bench.runtime.clock)
+    writer = Writer(bench.store(), DOMAIN)
+    await writer.append([note(bench.runtime, "last words")])
+    await writer.close()
+    store = Bench(backend, bench.runtime, bench.is_flat).store(Role.COMPACTOR)
+    follower = Follower(store, DOMAIN, Watermark())
+    batch = await follower.poll()
+    assert names(batch) == ["last words"]
+    assert batch is not None
+    assert batch.watermark == Watermark(1, {})
+    tally.clear()
+    assert await follower.poll(everything=True) is None
+    assert tally.by_verb() == {"get": 1}
+    assert "ledger" not in tally.seen[0][1]
+
+
+async def test_a_ring_brings_an_event_at_once(runtime: Runtime) -> None:
+    bench = open_bench("memory://", runtime)
+    bell = Bell(runtime.tasks)
+    batches = Follower(bench.store(Role.COMPACTOR), DOMAIN, Watermark(), bell=bell).follow()
+    writer = Writer(bench.store(), DOMAIN, bell=bell)
+    for n in range(5):
+        waiting = runtime.tasks.spawn(_next(batches))
+        await writer.append([note(runtime, str(n))])
+        assert names(await runtime.tasks.deadline(200, waiting.wait())) == [str(n)]
+
+
+def test_an_idle_domain_costs_at_most_60_requests_an_hour_however_many_streams_are_open() -> None:
+    for streams in (0, 1, 2, 7, 40):
+
+        async def story(calm: Calm, streams: int = streams) -> None:
+            for _ in range(streams):
+                await Writer(calm.store(), DOMAIN).append([note(calm.runtime)])
+            follower = Follower(calm.store(Role.COMPACTOR), DOMAIN, Watermark())
+            following = calm.runtime.tasks.spawn(_drain(follower))
+            await calm.clock.sleep(10 * MINUTE_MS + SECOND_MS)
+            for _ in range(6):
+                before = calm.requests()
+                await calm.clock.sleep(HOUR_MS)
+                assert calm.requests() - before <= 60
+            assert calm.requests() - before > 0, "it does not look at all any more"
+            following.cancel()
+
+        simulate(story)
+
+
+def test_an_event_in_a_quiet_stream_is_found_without_a_ring() -> None:
+    async def story(calm: Calm) -> None:
+        writer = Writer(calm.store(), DOMAIN, life_ms=100 * HOUR_MS)
+        await writer.append([note(calm.runtime, "first")])
+        follower = Follower(calm.store(Role.COMPACTOR), DOMAIN, Watermark())
+        found: list[str] = []
+        following = calm.runtime.tasks.spawn(_drain(follower, found))
+        await calm.clock.sleep(5 * HOUR_MS)
+        await writer.append([note(calm.runtime, "second")])
+        for _ in range(3 * 60):
+            await calm.clock.sleep(SECOND_MS)
+            if len(found) == 2:
+                break
+        assert found == ["first", "second"]
+        await writer.append([note(calm.runtime, "third")])
+        await calm.clock.sleep(5 * SECOND_MS)
+        assert found == ["first", "second", "third"], "a stream that woke up is watched closely"
+        following.cancel()
+
+    simulate(story)
+
+
+async def _next(batches: AsyncIterator[Batch]) -> Batch:
+    return await anext(batches)
+
+
+async def _drain(follower: Follower, found: list[str] | None = None) -> None:
+    async for batch in follower.follow():
+        if found is not None:
+            found += names(batch)

@@ -1,0 +1,233 @@
+"""Idempotency keys (figure 30): replays, other bodies, crashes, other tenants, takeovers, expiry."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+from arco.core import json
+from arco.core.errors import Conflict, Fenced, Invalid, KeyReused, Unavailable
+from arco.core.scope import Scope
+from arco.ledger.claim import Answer, Claim, key_path
+from arco.ledger.evidence import look
+from arco.ledger.expiry import collect_keys
+from arco.ledger.idempotency import Hold, Idempotency, Terms, key_chain
+from arco.storage.chain import Chain
+from arco.storage.link import Entry
+from arco.storage.roles import Role
+from tests.ledger.simulated import Calm, simulate
+from tests.sim.world import HOUR_MS, SECOND_MS
+from tests.stores import Bench
+
+PATH = key_path(Scope(), principal="user:a", api="native", operation="create", key="k1")
+
+
+class Step(msgspec.Struct, frozen=True):
+    request_id: str
+    made: str
+
+
+@dataclass
+class Create:
+    """Work that appends one entry; it can be told to stop half-way, as a crash would."""
+
+    chain: Chain
+    made: str = "table"
+    refuse: bool = False
+    dies_before_create: bool = False
+    dies_after_create: bool = False
+    before_create: list[Hold] = field(default_factory=list)
+
+    async def terms(self) -> Terms:
+        return Terms(ids={"table": self.made}, base=(await self.chain.head()).number)
+
+    async def find(self, claim: Claim) -> Answer | None:
+        found = (await look(self.chain, claim, request_ids)).mine
+        return None if found is None else answer(claim)
+
+    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+        seen = await look(self.chain, claim, request_ids)
+        if seen.mine is not None:
+            return answer(claim)
+        if self.refuse:
+            return Answer(status=409)
+        await hold.check()
+        self.before_create.append(hold)
+        if self.dies_before_create:
+            raise KeyboardInterrupt
+        try:
+            await self.chain.append(seen.head, Step(claim.request_id, claim.ids["table"]))
+        except Conflict:
+            return await self.perform(claim, hold)
+        if self.dies_after_create:
+            raise KeyboardInterrupt
+        return answer(claim)
+
+
+def request_ids(entry: Entry) -> list[str]:
+    return [entry.body(Step).request_id]
+
+
+def answer(claim: Claim) -> Answer:
+    return Answer(status=201, body=msgspec.Raw(json.encode(claim.ids)))
+
+
+def target(store_of: Bench | Calm) -> Chain:
+    return Chain(store_of.store(), "_catalog/iceberg_pointers/t")
+
+
+async def made(chain: Chain) -> list[str]:
+    head = await chain.head()
+    return [entry.body(Step).made for entry in await chain.history(0, head.number)]
+
+
+async def test_a_replay_gets_the_stored_answer_and_changes_nothing(bench: Bench) -> None:
+    keys, chain = Idempotency(bench.store()), target(bench)
+    first = await keys.once(PATH, "body", Create(chain, "x"))
+    again = await Idempotency(bench.store()).once(PATH, "body", Create(chain, "y"))
+    assert first == again == Answer(status=201, body=msgspec.Raw(b'{"table":"x"}'))
+    assert await made(chain) == ["x"]
+
+
+async def test_the_same_key_with_another_body_is_refused(bench: Bench) -> None:
+    keys, chain = Idempotency(bench.store()), target(bench)
+    await keys.once(PATH, "body", Create(chain))
+    with pytest.raises(KeyReused):
+        await keys.once(PATH, "other body", Create(chain))
+    assert await made(chain) == ["table"]
+
+
+async def test_a_deterministic_refusal_is_remembered(bench: Bench) -> None:
+    keys, chain = Idempotency(bench.store()), target(bench)
+    assert (await keys.once(PATH, "body", Create(chain, refuse=True))).status == 409
+    assert (await keys.once(PATH, "body", Create(chain))).status == 409
+    assert await made(chain) == []
+
+
+@pytest.mark.parametrize("status", [401, 403, 408, 429, 500, 503, 100, 302])
+def test_only_verdicts_can_be_answers(status: int) -> None:
+    with pytest.raises(Invalid):
+        Answer(status=status)
+
+
+async def test_a_key_of_another_caller_never_matches(bench: Bench) -> None:
+    same = {"principal": "user:a", "api": "native", "operation": "create", "key": "k1"}
+    paths = {
+        key_path(Scope(), **same),
+        key_path(Scope(tenant="other"), **same),
+        key_path(Scope(workspace="other"), **same),
+        *(key_path(Scope(), **{**same, part: "other"}) for part in same),
+    }
+    assert len(paths) == 7
+    chain = target(bench)
+    for path in sorted(paths):
+        await Idempotency(bench.store()).once(path, "body", Create(chain, path[-6:]))
+    assert len(await made(chain)) == 7
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\nb", "\0", "\x7f"])
+def test_a_key_that_cannot_be_one_is_refused(key: str) -> None:
+    with pytest.raises(Invalid):
+        key_path(Scope(), principal="p", api="a", operation="o", key=key)
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_the_work_of_a_crashed_holder_is_found_or_taken_over(*, landed: bool) -> None:
+    async def story(calm: Calm) -> None:
+        chain = target(calm)
+        crash = Create(chain, "x", dies_after_create=landed, dies_before_create=not landed)
+        with pytest.raises(KeyboardInterrupt):
+            await Idempotency(calm.store()).once(PATH, "body", crash)
+        keys = Idempotency(calm.store())
+        if not landed:
+            with pytest.raises(Unavailable) as busy:
+                await keys.once(PATH, "body", Create(chain, "y"))
+            assert busy.value.retry_after_ms is not None
+            await calm.clock.sleep(busy.value.retry_after_ms)
+        result = await keys.once(PATH, "body", Create(chain, "y"))
+        assert bytes(result.body) == b'{"table":"x"}', "the ids of the first claim stand"
+        assert await made(chain) == ["x"]
+
+    simulate(story)
+
+
+def test_patience_doubles_with_each_takeover() -> None:
+    async def story(calm: Calm) -> None:
+        chain, waited = target(calm), []
+        for _ in range(4):
+            with pytest.raises(KeyboardInterrupt):
+                await Idempotency(calm.store()).once(
+                    PATH, "body", Create(chain, dies_before_create=True)
+                )
+            with pytest.raises(Unavailable) as busy:
+                await Idempotency(calm.store()).once(PATH, "body", Create(chain))
+            assert busy.value.retry_after_ms is not None
+            waited.append(busy.value.retry_after_ms)
+            await calm.clock.sleep(busy.value.retry_after_ms)
+        assert [round(ms / 1000) for ms in waited] == [2, 4, 8, 16]
+
+    simulate(story)
+
+
+def test_a_holder_that_was_taken_over_stops_before_it_creates() -> None:
+    async def story(calm: Calm) -> None:
+        chain = target(calm)
+        slow = Create(chain, "x", dies_before_create=True)
+        with pytest.raises(KeyboardInterrupt):
+            await Idempotency(calm.store()).once(PATH, "body", slow)
+        await calm.clock.sleep(3 * SECOND_MS)
+        await Idempotency(calm.store()).once(PATH, "body", Create(chain))
+        with pytest.raises(Fenced):
+            await slow.before_create[0].check()
+
+    simulate(story)
+
+
+def test_a_claim_from_a_clock_that_is_ahead_is_taken_over_all_the_same() -> None:
+    async def story(calm: Calm) -> None:
+        chain = target(calm)
+        calm.wall.jump(50 * 60 * SECOND_MS)
+        with pytest.raises(KeyboardInterrupt):
+            await Idempotency(calm.store()).once(
+                PATH, "body", Create(chain, "x", dies_before_create=True)
+            )
+        calm.wall.jump(-50 * 60 * SECOND_MS)
+        keys = Idempotency(calm.store())
+        with pytest.raises(Unavailable):
+            await keys.once(PATH, "body", Create(chain))
+        await calm.clock.sleep(2 * SECOND_MS)
+        assert (await keys.once(PATH, "body", Create(chain))).status == 201
+
+    simulate(story)
+
+
+def test_an_expired_claim_is_refused_and_a_collected_key_is_new() -> None:
+    async def story(calm: Calm) -> None:
+        chain, keys = target(calm), Idempotency(calm.store())
+        with pytest.raises(KeyboardInterrupt):
+            await keys.once(PATH, "body", Create(chain, "x", dies_before_create=True))
+        janitor = calm.store(Role.JANITOR)
+        await calm.clock.sleep(24 * HOUR_MS + SECOND_MS)
+        assert await collect_keys(janitor) == 0
+        with pytest.raises(Invalid, match="expired"):
+            await keys.once(PATH, "body", Create(chain, "y"))
+        await calm.clock.sleep(HOUR_MS)
+        assert await collect_keys(janitor) == 1
+        assert [meta.key async for meta in janitor.list("_catalog/")] == []
+        result = await Idempotency(calm.store()).once(PATH, "new body", Create(chain, "z"))
+        assert bytes(result.body) == b'{"table":"z"}'
+
+    simulate(story)
+
+
+def test_a_key_is_collected_from_the_top_down() -> None:
+    async def story(calm: Calm) -> None:
+        chain, keys = target(calm), Idempotency(calm.store())
+        await keys.once(PATH, "body", Create(chain))
+        await calm.clock.sleep(26 * HOUR_MS)
+        await collect_keys(calm.store(Role.JANITOR))
+        deleted = [m.key[-9:] for m in calm.objects.log if m.verb == "delete" and PATH in m.key]
+        assert deleted == ["0001.json", "0000.json"]
+        assert (await key_chain(calm.store(), PATH).head()).entry is None
+
+    simulate(story)

@@ -1,0 +1,121 @@
+"""The janitor in the ledger: seals what has ended, collects what is folded, and nothing else."""
+
+import pytest
+
+from arco.core.errors import NotFound
+from arco.ledger.follower import Follower
+from arco.ledger.sealer import collect_segments, seal_expired
+from arco.ledger.segment import decode_segment, segment_key
+from arco.ledger.slot import slots_of
+from arco.ledger.watermark import Watermark
+from arco.ledger.writer import Receipt, Writer
+from arco.storage.collect import collect
+from arco.storage.roles import Role
+from tests.ledger.events import note
+from tests.ledger.simulated import Calm, simulate
+from tests.sim.world import HOUR_MS
+
+DOMAIN = "executions"
+LIFE_MS = 24 * HOUR_MS
+RETENTION_MS = 7 * 24 * HOUR_MS
+
+
+async def folded(calm: Calm, watermark: Watermark) -> Watermark:
+    batch = await Follower(calm.store(Role.COMPACTOR), DOMAIN, watermark).poll(everything=True)
+    return watermark if batch is None else batch.watermark
+
+
+async def is_seal(calm: Calm, receipt: Receipt, seq: int) -> bool:
+    raw = await calm.store().get(segment_key(DOMAIN, receipt.stream, seq))
+    return decode_segment(raw, receipt.stream, seq).seal
+
+
+def test_a_stream_past_its_end_is_sealed_behind_its_last_segment() -> None:
+    async def story(calm: Calm) -> None:
+        writer = Writer(calm.store(), DOMAIN, life_ms=LIFE_MS)
+        for _ in range(5):
+            receipt = await writer.append([note(calm.runtime)])
+        slots = slots_of(calm.store(Role.JANITOR), DOMAIN)
+        assert await seal_expired(slots, DOMAIN, Watermark()) == []
+        await calm.clock.sleep(LIFE_MS + HOUR_MS)
+        assert await seal_expired(slots, DOMAIN, Watermark()) == [receipt.stream]
+        assert await is_seal(calm, receipt, 5)
+        assert await seal_expired(slots, DOMAIN, Watermark()) == [
+            receipt.stream
+        ]  # and changes nothing
+        mark = await folded(calm, Watermark())
+        assert mark == Watermark(1, {})
+        assert await seal_expired(slots, DOMAIN, mark) == []
+
+    simulate(story)
+
+
+def test_segments_stay_until_they_are_folded_and_old_and_seals_stay_for_ever() -> None:
+    async def story(calm: Calm) -> None:
+        writer = Writer(calm.store(), DOMAIN, life_ms=LIFE_MS)
+        receipt = await writer.append([note(calm.runtime)])
+        await writer.append([note(calm.runtime)])
+        mark = await folded(calm, Watermark())
+        await writer.append([note(calm.runtime)])  # not folded
+        slots = slots_of(calm.store(Role.JANITOR), DOMAIN)
+
+        async def gone(watermark: Watermark) -> int:
+            return await collect_segments(slots, DOMAIN, watermark, retention_ms=RETENTION_MS)
+
+        assert await gone(mark) == 0
+        await calm.clock.sleep(RETENTION_MS + HOUR_MS)
+        assert await gone(Watermark()) == 0
+        assert await gone(mark) == 2
+        await seal_expired(slots, DOMAIN, mark)
+        mark = await folded(calm, mark)
+        assert await gone(mark) == 1
+        await calm.clock.sleep(2 * RETENTION_MS)
+        assert await gone(mark) == 0
+        assert await is_seal(calm, receipt, 3)
+
+    simulate(story)
+
+
+def test_an_open_stream_keeps_its_segments_after_its_slot_was_collected() -> None:
+    """Found by the simulator: the compactors slept, the slot went, and unfolded segments with it."""
+
+    async def story(calm: Calm) -> None:
+        writer = Writer(calm.store(), DOMAIN, life_ms=LIFE_MS)
+        receipt = await writer.append([note(calm.runtime)])
+        mark = await folded(calm, Watermark())
+        await writer.append([note(calm.runtime)])
+        await Writer(calm.store(), DOMAIN).append([note(calm.runtime)])
+        slots = slots_of(calm.store(Role.JANITOR), DOMAIN)
+        await calm.clock.sleep(2 * RETENTION_MS)
+        assert (await collect(slots, ceiling=mark.frontier)).deleted == 1
+        assert await collect_segments(slots, DOMAIN, mark, retention_ms=RETENTION_MS) == 1
+        with pytest.raises(NotFound):
+            await calm.store().get(segment_key(DOMAIN, receipt.stream, 0))
+        await calm.store().get(segment_key(DOMAIN, receipt.stream, 1))
+        assert receipt.stream in await seal_expired(slots, DOMAIN, mark)
+        assert await is_seal(calm, receipt, 2)
+
+    simulate(story)
+
+
+def test_a_late_writer_meets_the_seal_after_everything_else_is_gone() -> None:
+    async def story(calm: Calm) -> None:
+        writer = Writer(calm.store(), DOMAIN, life_ms=10_000 * HOUR_MS)
+        receipt = await writer.append([note(calm.runtime)])
+        slots = slots_of(calm.store(Role.JANITOR), DOMAIN)
+        await calm.clock.sleep(10_001 * HOUR_MS)
+        stale = Writer(calm.store(), DOMAIN)
+        stale._stream = writer._stream  # as if it had not noticed how long it slept
+        assert stale._stream is not None
+        stale._stream.opened_ms = calm.clock.elapsed_ms()
+        await seal_expired(slots, DOMAIN, Watermark())
+        mark = await folded(calm, Watermark())
+        await calm.clock.sleep(RETENTION_MS + HOUR_MS)
+        await collect_segments(slots, DOMAIN, mark, retention_ms=RETENTION_MS)
+        late = await stale.append([note(calm.runtime, "late")])
+        assert late.stream != receipt.stream
+        again = await Follower(calm.store(Role.COMPACTOR), DOMAIN, mark).poll(everything=True)
+        assert again is not None
+        assert [segment.stream for segment in again.segments] == [late.stream]
+
+    simulate(story, hours=20_000)

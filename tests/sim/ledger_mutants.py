@@ -1,0 +1,91 @@
+"""The ledger with one rule taken out at a time; every one of these must be caught."""
+
+from .claim_scenario import ClaimScenario
+from .mutants import Mutant
+from .stream_scenario import StreamScenario
+
+STREAM_MUTANTS = (
+    Mutant(
+        name="acknowledge before create",
+        rule="law 1",
+        target="arco.ledger.writer:Writer._store_group",
+        old="if await self._create(stream, body):",
+        new=(
+            "async def later(key):\n"
+            "            try:\n"
+            "                await self._store.create(key, body)\n"
+            "            except ArcoError:\n"
+            "                pass\n"
+            "        key = segment_key(self._domain, stream.id, stream.next_seq)\n"
+            "        self._tasks.spawn(later(key))\n"
+            "        stream.next_seq += 1\n"
+            "        if True:"
+        ),
+    ),
+    Mutant(
+        name="next segment before the last is known",
+        rule="P15",
+        target="arco.ledger.writer:Writer._create",
+        old="stream.unsettled = body",
+        new="stream.next_seq += 1",
+    ),
+    Mutant(
+        name="stream ended by clock",
+        rule="P16",
+        target="arco.ledger.follower:Follower._read_on",
+        old="self._reschedule(stream, news=bool(found))",
+        new=(
+            "if self._clock.elapsed_ms() - self._targets[stream].active_ms > 5_400_000:\n"
+            "                    return [*found, Segment(stream, next_seq, True, ())]\n"
+            "                self._reschedule(stream, news=bool(found))"
+        ),
+    ),
+    Mutant(
+        name="seal collected",
+        rule="P16",
+        target="arco.ledger.sealer:collect_segments",
+        old="folded = place.seq < last[place.stream]",
+        new="folded = True",
+    ),
+)
+
+CLAIM_MUTANTS = (
+    Mutant(
+        name="one outcome for all claims",
+        rule="P10",
+        target="arco.ledger.idempotency:Idempotency._record",
+        old="except Conflict:\n        return False",
+        new=(
+            "except Conflict:\n"
+            "        head = await chain.head()\n"
+            "        if b'outcome' in head.entry.raw:\n"
+            "            return False\n"
+            "        return await self._record(chain, head, claim, answer)"
+        ),
+    ),
+    Mutant(
+        name="nothing checked above the claim",
+        rule="P11",
+        target="arco.ledger.idempotency:_Hold.check",
+        old="if await self._chain.find(self._mine.number + 1) is not None:",
+        new="if False:",
+    ),
+    Mutant(
+        name="refusal answered without its number",
+        rule="P12",
+        target="arco.ledger.idempotency:Idempotency._work",
+        old="if answer.succeeded or recorded:",
+        new="if True:",
+    ),
+    Mutant(
+        name="a taker mints a new request_id",
+        rule="P10",
+        target="arco.ledger.idempotency:Idempotency._decided",
+        old="return state\n",
+        new="return await self._fresh_claim(request_sha256, work)\n",
+    ),
+)
+
+LEDGER_MUTANTS = [(mutant, StreamScenario) for mutant in STREAM_MUTANTS] + [
+    (mutant, ClaimScenario) for mutant in CLAIM_MUTANTS
+]
