@@ -6,11 +6,10 @@ from pathlib import Path
 from arco.cli.checkup import Checkup
 from arco.cli.finding import Finding, trouble
 from arco.cli.machine import check_file_system, check_java, check_python
-from arco.core.errors import ArcoError, Invalid
+from arco.core.errors import ArcoError
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.address import Address
-from arco.storage.backend import Backend
 from arco.storage.open import open_backend
 
 
@@ -24,22 +23,9 @@ async def examine(
     try:
         if is_local:
             yield check_file_system(Path(address.place))
-        backend = _open(address, runtime, fsync=fsync)
+        backend = open_backend(address, runtime, fsync=fsync)
     except ArcoError as problem:
         yield trouble("opens", problem, is_local=is_local)
         return
     async for finding in Checkup(backend, runtime, scope).findings():
         yield finding
-
-
-def _open(address: Address, runtime: Runtime, *, fsync: bool) -> Backend:
-    try:
-        return open_backend(address, runtime, fsync=fsync)
-    except ArcoError:
-        raise
-    except Exception as problem:
-        # A cloud's client that lacks a setting; its message may hold one, so it is not passed on.
-        raise Invalid(
-            f"the client for {address} could not be set up: an option of the URL or one of the "
-            "cloud's own variables is missing or wrong"
-        ) from problem

@@ -56,7 +56,8 @@ class Work(Protocol):
         """Do the work, in passes.
 
         Each pass: look (see `evidence`), validate against the head of that look, `hold.check()`, and
-        only then create, after that very head, an entry that carries the request_id.
+        only then create, after that very head, an entry that carries the request_id. A refusal may rest
+        on nothing but that head: another holder may still land the request, unless the head has moved.
         """
 
 

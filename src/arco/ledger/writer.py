@@ -26,6 +26,7 @@ from arco.ledger.segment import (
     segment_key,
 )
 from arco.ledger.slot import register, slots_of
+from arco.storage.chain import FRESH_MS
 from arco.storage.store import Store
 
 DEFAULT_LIFE_MS = 24 * 3_600_000
@@ -131,8 +132,12 @@ class Writer:
         for _ in range(_STREAMS_TRIED):
             stream = await self._live_stream()
             body = encode_segment(self._store.runtime, stream.id, stream.next_seq, group.lines)
+            started = self._clock.elapsed_ms()
             if await self._create(stream, body):
                 return stream.id, stream.next_seq - 1
+            if self._clock.elapsed_ms() - started > FRESH_MS:
+                # We slept: our segment may have been folded and collected before the seal came.
+                raise Unknown("the stream was sealed while this append was asleep")
         raise Unavailable("every stream that was opened had been sealed; retry")
 
     async def _live_stream(self) -> _Stream:

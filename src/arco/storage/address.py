@@ -33,8 +33,8 @@ class Address:
 
     def __str__(self) -> str:
         """The address for people and logs; there is no secret in it to hide."""
-        divider = "" if self.scheme == "file" else "/"
-        return f"{self.scheme}://{self.place}{divider}{self.prefix}".rstrip("/")
+        path = f"/{self.prefix.rstrip('/')}" if self.prefix else ""
+        return f"{self.scheme}://{self.place}{path}"
 
 
 def parse_address(text: str) -> Address:
@@ -54,6 +54,7 @@ def parse_address(text: str) -> Address:
     if parts.username or parts.password or port or parts.fragment:
         raise Invalid("a store's URL has no user, password, port or fragment")
     options = _options(parts.scheme, parts.query)
+    _check_endpoint(options.get("endpoint"))
     if parts.scheme == "file":
         return _file_address(parts.netloc, unquote(parts.path))
     if parts.scheme == "memory":
@@ -64,6 +65,18 @@ def parse_address(text: str) -> Address:
     return Address(
         parts.scheme, parts.netloc, check_prefix(prefix + "/") if prefix else "", options
     )
+
+
+def _check_endpoint(endpoint: str | None) -> None:
+    if endpoint is None:
+        return
+    try:
+        parts = urlsplit(endpoint)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
+    except ValueError:
+        good = False
+    if not good:
+        raise Invalid("an endpoint is a URL such as https://host:port, without user and password")
 
 
 def _file_address(host: str, path: str) -> Address:
@@ -82,7 +95,7 @@ def _options(scheme: str, query: str) -> dict[str, str]:
         if any(secret in name.lower() for secret in _SECRETS):
             raise Invalid(
                 f"secrets do not belong into a URL ({name[:20]!r}): set the cloud's own variables, "
-                "such as AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_KEY"
+                "such as AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY"
             )
         known = ", ".join(sorted(_OPTIONS[scheme])) or "none"
         raise Invalid(f"unknown option {name[:20]!r} of {scheme}:// (known: {known})")

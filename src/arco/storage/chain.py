@@ -26,10 +26,10 @@ SHORTEST_RETENTION_MS = 2 * 3_600_000
 
 # So a head remembered for half of it has not been collected. Writers rely on this constant and never
 # on a setting, because collectors may be configured apart from them (P7).
-_FRESH_MS = SHORTEST_RETENTION_MS / 2
+FRESH_MS = SHORTEST_RETENTION_MS / 2
 
 _READ_AHEAD = 16
-_WIDEST_SPREAD = 32
+_WIDEST_SPREAD = 8
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,12 @@ class Chain:
             try:
                 return await self.append(head, body)
             except Conflict:
-                losses = min(losses + 1, _WIDEST_SPREAD)
-                # Spread the racers over as many attempts as were lost, on this store's own scale.
+                losses += 1
+                # Racers spread out on this store's own scale; who has lost often does not wait any
+                # more, so that nobody starves.
+                spread = max(0, min(losses, 2 * _WIDEST_SPREAD - losses))
                 took_ms = self._clock.elapsed_ms() - started
-                await self._clock.sleep(took_ms * losses * self.store.runtime.rng.random())
+                await self._clock.sleep(took_ms * spread * self.store.runtime.rng.random())
 
     async def history(self, first: int, last: int) -> list[Entry]:
         """Numbers `first` to `last`, each naming its parent's hash, or `Corrupt`.
@@ -235,14 +237,14 @@ class Chain:
         if self._is_fresh(after):
             return
         try:
-            collected = number <= (await self._newest_floor()).floor
+            newest = await self._newest_floor()
         except Unavailable as unseen:
             raise Unknown(f"number {number} of {self.path} may have been collected") from unseen
-        if collected:
+        if newest != NO_FLOOR and number <= newest.floor:
             raise Unknown(f"number {number} of {self.path} lies below what was collected")
 
     def _is_fresh(self, head: Head) -> bool:
-        return self._clock.elapsed_ms() - head.seen_ms < _FRESH_MS
+        return self._clock.elapsed_ms() - head.seen_ms < FRESH_MS
 
     def _remember(self, head: Head) -> Head:
         known = self._remembered

@@ -28,6 +28,8 @@ ObjectStore = AzureStore | GCSStore | MemoryStore | S3Store
 _TIMEOUT_S = 120  # a last resort: `Store` gives up on an attempt long before
 _CONNECT_S = 5
 _STATUS = re.compile(r"\b([45]\d\d) [A-Z][A-Za-z ]{2,40}")
+# What is asked for when nothing was configured: the metadata service of a machine in the cloud.
+_NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|metadata\.google\.internal|/metadata/")
 # obstore signs these for GCS as they are, and the URL would open another object.
 _NOT_SIGNED_BY_GCS = re.compile(r"[%?#]")
 _TAKEN = (failures.AlreadyExistsError, failures.PreconditionError)
@@ -133,6 +135,17 @@ class CloudBackend:
 
 def connect(address: Address) -> ObjectStore:
     """The obstore client for an address; credentials come from each cloud's own variables."""
+    try:
+        return _client(address)
+    except (failures.BaseError, ValueError) as problem:
+        # Its message may hold a setting, so it is not passed on.
+        raise Invalid(
+            f"the client for {address} could not be set up: an option of the URL or one of the "
+            "cloud's own variables is missing or wrong"
+        ) from problem
+
+
+def _client(address: Address) -> ObjectStore:
     endpoint = address.options.get("endpoint", "")
     emulated = endpoint.startswith("http://")
     client: ClientConfig = {
@@ -192,6 +205,11 @@ def _translate(problem: Exception, key: str) -> NoReturn:
         raise Denied(f"the store does not allow this on {key}") from problem
     if isinstance(problem, failures.InvalidPathError):
         raise Invalid(f"the store cannot hold a key like {key}") from problem
-    status = _STATUS.search(str(problem).partition("Debug source")[0])
+    text = str(problem).partition("Debug source")[0]
+    if _NO_CREDENTIALS.search(text):
+        raise Denied(
+            "no credentials for the store were found: set the cloud's own variables"
+        ) from problem
+    status = _STATUS.search(text)
     said = f"answered {status[0]}" if status else "did not answer properly"
     raise Unavailable(f"the store {said} on {key}") from problem

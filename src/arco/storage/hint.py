@@ -17,6 +17,7 @@ from arco.storage.store import Store
 FORMAT = 1
 
 _EVERY_MS = 1_000
+_TOO_LARGE = 2**63  # no chain is that long, and not every key could name such a number
 
 
 class Hint(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,9 +40,14 @@ async def read_hint(store: Store, key: str) -> Hint | None:
         hint = None if raw is None else json.decode(raw, Hint)
     except Invalid:
         return None
-    if hint is None or hint.format != FORMAT or hint.number < 0:
+    if hint is None or hint.format != FORMAT:
         return None
-    return hint if hint.floor_index >= -1 and hint.floor >= 0 else None
+    makes_sense = (
+        0 <= hint.number < _TOO_LARGE
+        and -1 <= hint.floor_index < _TOO_LARGE
+        and 0 <= hint.floor < _TOO_LARGE
+    )
+    return hint if makes_sense else None
 
 
 class HintWriter:

@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 FORMAT = 1
 
+# In the year 9000. A wild clock must leave room for the links that follow, each a millisecond later.
+_LATEST_MS = 221_845_392_000_000
+
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
     """A number of a chain as it is stored; see docs/formats.md."""
@@ -58,14 +61,15 @@ class Entry:
         try:
             return json.decode(bytes(self.link.body), kind)
         except Invalid as problem:
-            raise Corrupt(f"number {self.number} does not hold a {kind.__name__}") from problem
+            name = getattr(kind, "__name__", kind)  # a union of kinds has no name
+            raise Corrupt(f"number {self.number} does not hold a {name}") from problem
 
 
 def make_entry(
     runtime: Runtime, parent: Entry | None, body: object, *, tombstone: bool = False
 ) -> Entry:
     """The next link after `parent`, with an id and a time of its own."""
-    created = utc(runtime.clock.now_ms())
+    created = utc(min(runtime.clock.now_ms(), _LATEST_MS))
     if parent is not None:
         # So that as-of by time is monotone, whatever the clocks of the writers (P9).
         created = max(created, parent.link.created_at + timedelta(milliseconds=1))

@@ -100,7 +100,7 @@ class Store:
         full = self._admit(Verb.HINT, key)
         try:
             await self._once(self._backend.put(full, body), len(body))
-        except Unavailable:
+        except ArcoError:  # whatever the store has against it: losing a hint costs time only
             return False
         return True
 

@@ -1,0 +1,74 @@
+# Arco's chores, behind one door. `make` alone lists them.
+#
+# Every target sets up what it needs, once: a stamp inside an environment says that it is complete,
+# and is older than what it was made from when it is not.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+SEEDS ?= 1000
+JOBS ?= 2
+
+BIN := .venv/bin
+READY := .venv/.ready
+DOCS_READY := .venv-docs/.ready
+AZURITE_READY := tests/azurite/node_modules/.ready
+
+.PHONY: help setup azurite run demo test check sim bench interop docs lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) azurite ## Make .venv with everything locked, and Azurite for the tests; idempotent
+
+run: $(READY) ## Check this machine and ./.arco with `arco doctor` (until there is a server)
+	@$(BIN)/arco doctor --root ./.arco
+
+demo: $(READY) ## The same on a temporary directory that is removed again
+	@root=$$(mktemp -d) && trap 'rm -rf "$$root"' EXIT && $(BIN)/arco doctor --root "$$root"
+
+test: setup check ## check, then every test but interop, on JOBS=2 processes
+	$(BIN)/pytest -n $(JOBS)
+
+check: $(READY) ## Formatter, linter, types, room arrows, and the seams of law 12
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_seams.py
+
+sim: $(READY) ## Explore the small models, then run SEEDS=1000 simulations; SEED=n replays one
+	$(BIN)/python -m tests.models
+	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+bench: $(READY) ## Print the speed table, each line beside a baseline of the same run
+	$(BIN)/python -m bench
+
+interop: setup ## Tests against programs of others that need building or much time
+	$(BIN)/pytest -m interop tests
+
+docs: $(DOCS_READY) ## Build the documentation into site/
+	.venv-docs/bin/mkdocs build --strict
+
+lock: ## Lock the dependencies anew, with hashes (needs uv)
+	@tools/lock
+
+clean: ## Remove environments, caches and built files; never data (./.arco stays)
+	rm -rf .venv .venv-docs site build dist tests/azurite/node_modules
+	rm -rf .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
+	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+azurite: $(AZURITE_READY)
+
+$(READY): requirements/dev.txt requirements/runtime.txt pyproject.toml tools/make_venv
+	@tools/make_venv .venv requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DOCS_READY): requirements/docs.txt tools/make_venv
+	@tools/make_venv .venv-docs requirements/docs.txt
+	@touch $@
+
+# Without node the tests that need Azurite are skipped, and say so; everything else goes on.
+$(AZURITE_READY): tests/azurite/package-lock.json tools/install_azurite
+	@tools/install_azurite tests/azurite

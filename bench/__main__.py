@@ -1,0 +1,36 @@
+"""Run the benchmarks and print one table; exit 1 if a promise was missed."""
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from arco.core.runtime import Runtime, system_runtime
+from arco.core.tasks import run
+from bench import append, hot_chain, lookups
+from bench.figure import Figure, print_table
+
+SCRATCH = Path(__file__).parent.parent / ".cache" / "bench"
+
+
+async def measure(wanted: list[str], runtime: Runtime) -> list[Figure]:
+    """The figures of the benchmarks that were asked for, or of all."""
+    benchmarks: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
+        "append": lambda: append.run(runtime, SCRATCH),
+        "lookups": lambda: lookups.run(runtime, SCRATCH),
+        "hot_chain": lambda: hot_chain.run(runtime),
+    }
+    unknown = sorted(set(wanted) - set(benchmarks))
+    if unknown:
+        sys.exit(f"no such benchmark: {', '.join(unknown)} (there are: {', '.join(benchmarks)})")
+    figures = []
+    for name, benchmark in benchmarks.items():
+        if not wanted or name in wanted:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            figures += await benchmark()
+    return figures
+
+
+if __name__ == "__main__":
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    figures = run(measure(sys.argv[1:], system_runtime()))
+    sys.exit(0 if print_table("Arco benchmarks", figures) else 1)

@@ -1,0 +1,108 @@
+"""Set-up on machines that are not like this one."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A PATH with nothing on it but what the scripts themselves need."""
+    for name in ("sh", "dirname", "touch"):
+        (tmp_path / name).symlink_to(
+            f"/bin/{name}" if Path(f"/bin/{name}").exists() else f"/usr/bin/{name}"
+        )
+    return tmp_path
+
+
+def _put(path: Path, name: str, script: str) -> None:
+    (path / name).write_text(f"#!/bin/sh\n{script}\n")
+    (path / name).chmod(0o755)
+
+
+def _run(tool: str, *arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [ROOT / "tools" / tool, *arguments],
+        env={"PATH": str(path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_shim_without_a_python_behind_it_is_skipped(path: Path) -> None:
+    _put(path, "python3.13", "echo 'python3.13: command not found' >&2; exit 127")
+    _put(path, "python3.12", "exit 1")  # as one that is too old answers
+    _put(path, "python3.11", f'exec {sys.executable} "$@"')
+
+    run = _run("find_python", path=path)
+
+    assert (run.returncode, run.stdout, run.stderr) == (0, "python3.11\n", "")
+
+
+def test_without_a_python_it_says_which_one_to_install(path: Path) -> None:
+    run = _run("find_python", path=path)
+
+    assert run.returncode == 1
+    assert "Python 3.11 or newer" in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_a_python_without_venv_is_told_from_none_at_all(path: Path) -> None:
+    _put(path, "python3", 'case "$2" in *ensurepip*) exit 1;; esac')
+
+    run = _run("find_python", path=path)
+
+    assert run.returncode == 1
+    assert "python3-venv" in run.stderr
+
+
+def test_without_node_the_set_up_goes_on_and_says_what_will_be_skipped(
+    path: Path, tmp_path: Path
+) -> None:
+    run = _run("install_azurite", str(tmp_path), path=path)
+
+    assert run.returncode == 0
+    assert "Azurite will be skipped" in run.stdout
+    assert run.stdout.count("\n") == 1
+
+
+def test_without_uv_the_lock_says_what_to_install(path: Path) -> None:
+    run = _run("lock", path=path)
+
+    assert run.returncode == 1
+    assert "install" in run.stderr
+
+
+def test_every_package_of_the_emulator_is_locked_by_its_hash_and_by_no_address() -> None:
+    lock = json.loads((ROOT / "tests/azurite/package-lock.json").read_text())
+
+    packages = {name: package for name, package in lock["packages"].items() if name}
+    assert packages["node_modules/azurite"]["version"] == "3.35.0"
+    assert [name for name, package in packages.items() if "integrity" not in package] == []
+    assert [name for name, package in packages.items() if "resolved" in package] == []
+
+
+@pytest.mark.parametrize("name", ["dev", "docs", "runtime"])
+def test_every_python_package_is_locked_by_its_hash_and_by_no_address(name: str) -> None:
+    text = (ROOT / f"requirements/{name}.txt").read_text()
+
+    assert "http" not in re.sub(r"(?m)^\s*#.*$|^[a-z0-9.-]*http[a-z0-9.-]*==.*$", "", text)
+    for entry in re.split(r"\n(?=[a-z])", text):
+        assert "--hash=sha256:" in entry, entry
+
+
+def test_make_alone_explains_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    [phony] = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+
+    run = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    explained = re.findall(r"^  make ([a-z]+) +\S", run.stdout, re.MULTILINE)
+    assert set(explained) == set(phony.split()) - {"azurite"}
