@@ -45,6 +45,7 @@ bench: $(READY) ## Print the speed table, each line beside a baseline of the sam
 	$(BIN)/python -m bench
 
 interop: setup ## Tests against programs of others that need building or much time
+	@tools/build_minio
 	$(BIN)/pytest -m interop tests
 
 docs: $(DOCS_READY) ## Build the documentation into site/

@@ -16,7 +16,7 @@ os.environ.update(
     AWS_EC2_METADATA_DISABLED="true",
 )
 
-pytest_plugins = ["tests.stores"]
+pytest_plugins = ["tests.stores", "tests.figures"]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,4 +1,4 @@
-"""Mutants of the store and its chains: each takes out one rule that the chain scenario must miss."""
+"""Mutants of the store and its chains: each takes out one rule, and the chain scenario must notice."""
 
 from .mutants import Mutant
 
@@ -72,5 +72,12 @@ CHAIN_MUTANTS = (
         target="arco.storage.collect:collect",
         old="- retention_ms",
         new="- retention_ms // 12",
+    ),
+    Mutant(
+        name="ages by the janitor's own clock",
+        rule="P9",
+        target="arco.storage.collect:collect",
+        old="await store_now_ms(chain.store)",
+        new="chain.store.runtime.clock.now_ms()",
     ),
 )

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Protocol
 
+from arco.core.clock import Clock
 from arco.core.errors import Conflict, Fenced, Invalid, KeyReused, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
@@ -40,7 +41,10 @@ class Hold(Protocol):
     """The right to go on, which another may take over at any time."""
 
     async def check(self) -> None:
-        """`Fenced` if something stands above the claim. Ask after validating, before creating."""
+        """`Fenced` if something stands above the claim, `Unavailable` if the request took too long.
+
+        Ask after validating, before creating.
+        """
 
 
 class Work(Protocol):
@@ -84,7 +88,10 @@ class Idempotency:
         while another holder is at work, `Unknown` if this holder cannot tell what came of it.
         """
         chain = key_chain(self._store, path)
+        until_ms = self._runtime.clock.elapsed_ms() + self._longest_request_ms
         while True:
+            # Counted from here, not from the claim: a sleeper must not claim a collected key anew.
+            _refuse_overtime(self._runtime.clock, until_ms)
             head = await chain.head()
             if head.entry is None:
                 claim = await self._fresh_claim(request_sha256, work)
@@ -99,7 +106,7 @@ class Idempotency:
                 continue
             except Unknown as unclear:
                 raise _busy("could not claim the key", TAKEOVER_MS) from unclear
-            answer = await self._work(chain, mine, claim, work)
+            answer = await self._work(chain, mine, claim, work, until_ms)
             if answer is not None:
                 return answer
 
@@ -145,10 +152,12 @@ class Idempotency:
         age = max(now_ms - entry.created_ms, elapsed - seen)
         return float(TAKEOVER_MS * 2**entry.number - age)
 
-    async def _work(self, chain: Chain, mine: Head, claim: Claim, work: Work) -> Answer | None:
+    async def _work(
+        self, chain: Chain, mine: Head, claim: Claim, work: Work, until_ms: float
+    ) -> Answer | None:
         """Do the work under a claim; None if another has taken over, and it is to be looked again."""
         try:
-            answer = await work.perform(claim, _Hold(chain, mine, self._longest_request_ms))
+            answer = await work.perform(claim, _Hold(chain, mine, until_ms))
         except Fenced:
             return None
         recorded = await self._record(chain, mine, claim, answer)
@@ -171,15 +180,13 @@ class Idempotency:
 
 
 class _Hold:
-    def __init__(self, chain: Chain, mine: Head, longest_request_ms: int) -> None:
+    def __init__(self, chain: Chain, mine: Head, until_ms: float) -> None:
         self._chain = chain
         self._mine = mine
-        self._clock = chain.store.runtime.clock
-        self._until_ms = self._clock.elapsed_ms() + longest_request_ms
+        self._until_ms = until_ms
 
     async def check(self) -> None:
-        if self._clock.elapsed_ms() > self._until_ms:
-            raise Fenced("this request has taken too long and may have been collected (P14)")
+        _refuse_overtime(self._chain.store.runtime.clock, self._until_ms)
         if await self._chain.find(self._mine.number + 1) is not None:
             raise Fenced("another holder has taken over this request, or has answered it")
 
@@ -187,6 +194,12 @@ class _Hold:
 def key_chain(store: Store, path: str) -> Chain:
     """The chain of one key: short, so it needs neither a hint nor a floor."""
     return Chain(store, path, width=4, hinted=False, floored=False)
+
+
+def _refuse_overtime(clock: Clock, until_ms: float) -> None:
+    """A request that slept may find its key collected, and must not begin anew (P14)."""
+    if clock.elapsed_ms() > until_ms:
+        raise _busy("this request has taken too long", TAKEOVER_MS)
 
 
 def _busy(reason: str, wait_ms: float) -> Unavailable:

@@ -32,6 +32,8 @@ _STATUS = re.compile(r"\b([45]\d\d) [A-Z][A-Za-z ]{2,40}")
 _NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|metadata\.google\.internal|/metadata/")
 # obstore signs these for GCS as they are, and the URL would open another object.
 _NOT_SIGNED_BY_GCS = re.compile(r"[%?#]")
+# For Azure it signs the escaped path, where Azure verifies the plain one, and the URL would open nothing.
+_NOT_SIGNED_BY_AZURE = re.compile(r"""[^!$&'()*+,\-./:;=@\[\]^_|~0-9A-Za-z]""")
 _TAKEN = (failures.AlreadyExistsError, failures.PreconditionError)
 _FORBIDDEN = (failures.PermissionDeniedError, failures.UnauthenticatedError, PermissionError)
 
@@ -125,6 +127,8 @@ class CloudBackend:
             raise Invalid("a store in memory has no address to sign URLs for; start a server")
         if isinstance(self._store, GCSStore) and _NOT_SIGNED_BY_GCS.search(self._root + key):
             raise Invalid(f"a key with '%', '?' or '#' cannot be signed on GCS: {key}")
+        if isinstance(self._store, AzureStore) and _NOT_SIGNED_BY_AZURE.search(self._root + key):
+            raise Invalid(f"a key that a URL has to escape cannot be signed on Azure: {key}")
         try:
             return await obstore.sign_async(
                 self._store, "GET", self._root + key, timedelta(seconds=expires_s)

@@ -129,9 +129,14 @@ class LocalBackend:
     def _create(self, key: str, body: bytes) -> None:
         parts, name = _split(key)
         try:
-            self._link(self._tree.make(parts), name, body)
+            directory = self._tree.make(parts)
+            self._link(directory, name, body)
             self._tree.sync(parts)
         except FileExistsError as taken:
+            if _is_taken_by_other(directory, name):
+                raise Invalid(
+                    f"{key} cannot be an object: a directory or a link is there"
+                ) from taken
             raise AlreadyExists(f"{key} exists") from taken
         except OSError as problem:
             _translate(problem, key)
@@ -216,6 +221,14 @@ def _split(key: str) -> tuple[Parts, str]:
     if (parts or [name])[0] == PRIVATE:
         raise Invalid(f"{PRIVATE} is the store's own directory")
     return tuple(parts), name
+
+
+def _is_taken_by_other(directory: Directory, name: str) -> bool:
+    """Whether a name is held by something that is no object, and that no look will ever find."""
+    try:
+        return not S_ISREG(os.stat(name, dir_fd=directory.fd, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _read(file: Descriptor, start: int, length: int) -> bytes:

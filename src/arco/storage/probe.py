@@ -1,7 +1,7 @@
 """The proof that a store honours put-if-absent, before anything relies on it (law 13).
 
-At start: one key that stays, so that an identity that may not delete can prove it too; one request
-once the key is there. `race` is the thorough version for `arco doctor`: many racers, one winner.
+At start: one key that stays, so that an identity that may not delete can prove it too; once the key is
+there, one create and one look. `race` is the thorough version for `arco doctor`: many racers, one winner.
 """
 
 from arco.core.errors import Conflict, Unsupported

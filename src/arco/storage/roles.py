@@ -107,6 +107,8 @@ RULES: tuple[Rule, ...] = (
     Rule(Role.JANITOR, Verb.DELETE, (EVERYTHING,)),
     # Seals are segments, so the pattern is that of the ledger; floors are named by FLOORS.
     Rule(Role.JANITOR, Verb.CREATE, ("ledger/*", PROBE)),
+    # The store's clock is read off the stamp on this one; see store_clock.
+    Rule(Role.JANITOR, Verb.HINT, ("_probe/clock.json",)),
 )
 
 

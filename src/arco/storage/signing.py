@@ -28,6 +28,7 @@ class UrlSigner:
             raise Invalid(f"a signing key has at least {KEY_BYTES} bytes")
         self._key = key
         self._base = base_url.rstrip("/")
+        self._base_path = urlsplit(self._base).path
 
     def sign(self, key: str, expires_at_s: int) -> str:
         """A URL for `key`, valid until that second."""
@@ -36,13 +37,26 @@ class UrlSigner:
 
     def verify(self, url: str, now_ms: int) -> str:
         """The key that `url` (whole, or path and query) gives access to, or `Denied`."""
-        key, expires, given = _take_apart(url)
+        key, expires, given = self._take_apart(url)
         if not (expires.isascii() and expires.isdigit() and len(expires) <= 12 and given.isascii()):
             raise Denied(_REFUSED)
         genuine = hmac.compare_digest(self._mac(key, int(expires)), given)
         if not genuine or now_ms >= int(expires) * 1000:
             raise Denied(_REFUSED)
         return check_key(key)
+
+    def _take_apart(self, url: str) -> tuple[str, str, str]:
+        """Key, expiry and signature of a URL, as text; nothing of it is trusted yet."""
+        try:
+            parts = urlsplit(url)
+            query = parse_qs(parts.query, max_num_fields=8)
+            [expires], [given] = query["expires"], query["signature"]
+        except (ValueError, KeyError) as problem:
+            raise Denied(_REFUSED) from problem
+        path = parts.path.removeprefix(self._base_path)
+        if not path.startswith(ROUTE):
+            raise Denied(_REFUSED)
+        return unquote(path.removeprefix(ROUTE)), expires, given
 
     def _mac(self, key: str, expires_at_s: int) -> str:
         message = f"arco-get-1\n{expires_at_s}\n{key}".encode("utf-8", "surrogatepass")
@@ -66,17 +80,3 @@ def installation_key(path: Path, rng: Rng) -> bytes:
         os.close(fd)
         scratch.unlink()
     return path.read_bytes()
-
-
-def _take_apart(url: str) -> tuple[str, str, str]:
-    """Key, expiry and signature of a URL, as text; nothing of it is trusted yet."""
-    try:
-        parts = urlsplit(url)
-        query = parse_qs(parts.query, max_num_fields=8)
-        [expires], [given] = query["expires"], query["signature"]
-    except (ValueError, KeyError) as problem:
-        raise Denied(_REFUSED) from problem
-    _, found, path = parts.path.partition(ROUTE)
-    if not found:
-        raise Denied(_REFUSED)
-    return unquote(path), expires, given

@@ -113,7 +113,7 @@ class Store:
         """Objects below `prefix`, in byte order: for anti-entropy and collection only (law 6)."""
         self._check_role(Verb.LIST, prefix + "_")
         root = self.scope.prefix
-        start = root + after if after else ""
+        start = check_key(root + after) if after else ""
         async for meta in self._backend.list(root + check_prefix(prefix), start):
             yield replace(meta, key=meta.key.removeprefix(root))
 

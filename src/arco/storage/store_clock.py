@@ -4,14 +4,14 @@ A collector whose clock runs ahead would take young numbers for old ones, and a 
 them would fork the chain. So ages are differences of two times that the store itself has stamped.
 """
 
-from arco.core.ids import new_ulid
+from arco.core.errors import Unavailable
 from arco.storage.store import Store
+
+KEY = "_probe/clock.json"
 
 
 async def store_now_ms(store: Store) -> int:
-    """What the store's clock says: the stamp on an object written now. For the janitor alone."""
-    key = f"_probe/clock-{new_ulid(store.runtime)}.json"
-    await store.create(key, b"{}")
-    stamped = await store.head(key)
-    await store.delete(key)
-    return stamped.modified_ms
+    """What the store's clock says: the stamp on a hint written now. For the janitor alone."""
+    if not await store.put_hint(KEY, b"{}"):
+        raise Unavailable("the store did not take a hint, so its clock cannot be read; retry")
+    return (await store.head(KEY)).modified_ms

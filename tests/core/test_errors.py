@@ -1,0 +1,54 @@
+from collections.abc import Iterator
+
+import pytest
+
+from arco.core import errors
+from arco.core.errors import ArcoError
+
+# The codes are API: clients branch on them. A line may be added here, never changed or taken away.
+CODES = {
+    "AlreadyExists": "already_exists",
+    "ArcoError": "error",
+    "Conflict": "conflict",
+    "Corrupt": "corrupt",
+    "Denied": "denied",
+    "Fenced": "fenced",
+    "Invalid": "invalid",
+    "KeyReused": "idempotency_key_reused",
+    "NotFound": "not_found",
+    "Unavailable": "unavailable",
+    "Unknown": "unknown_outcome",
+    "Unsupported": "unsupported",
+}
+
+
+def tree(root: type[ArcoError]) -> Iterator[type[ArcoError]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from tree(child)
+
+
+def test_every_error_has_the_code_it_always_had() -> None:
+    assert {kind.__name__: kind.code for kind in tree(ArcoError)} == CODES
+
+
+def test_no_two_errors_share_a_code() -> None:
+    assert len(set(CODES.values())) == len(CODES)
+
+
+def test_the_tree_is_drawn_whole_at_the_top_of_its_module() -> None:
+    drawn = errors.__doc__ or ""
+    assert [name for name in CODES if name not in drawn] == []
+
+
+def test_only_a_reused_key_is_a_kind_of_another_error() -> None:
+    # Whoever catches Invalid must not catch an Unknown by it.
+    deep = [kind for kind in tree(ArcoError) if kind.__base__ not in (ArcoError, Exception)]
+    assert deep == [errors.KeyReused]
+
+
+def test_unavailable_may_say_when_to_come_back() -> None:
+    assert errors.Unavailable("busy").retry_after_ms is None
+    with pytest.raises(errors.Unavailable) as raised:
+        raise errors.Unavailable("busy", retry_after_ms=1_500)
+    assert (raised.value.retry_after_ms, str(raised.value)) == (1_500, "busy")

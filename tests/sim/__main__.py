@@ -1,0 +1,112 @@
+"""The door: run many seeds on several processes, or replay one and print what happened.
+
+python -m tests.sim --seeds 1000 [--first 0] [--jobs 2] [--scenario NAME] [--mutant NAME]
+python -m tests.sim --seed 17 [--scenario NAME] [--mutant NAME]
+"""
+
+import argparse
+import contextlib
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .registry import MUTANTS, SCENARIOS
+from .report import Report
+from .scenario import Result, run_seed
+
+_CHUNK = 10  # seeds that a worker takes at a time
+_SHOWN = 5  # failing seeds that are told in full
+
+
+@dataclass(frozen=True)
+class Job:
+    """One seed of one scenario, for a worker."""
+
+    scenario: str
+    seed: int
+    mutant: str | None
+
+    def run(self, *, keep_trace: bool = False) -> Result:
+        story = SCENARIOS[self.scenario]
+        taken_out = MUTANTS[self.mutant][0].applied() if self.mutant else contextlib.nullcontext()
+        with taken_out:
+            return run_seed(story, self.seed, keep_trace=keep_trace)
+
+    def replay(self) -> str:
+        """The command that plays this seed again."""
+        mutant = f' --mutant "{self.mutant}"' if self.mutant else ""
+        return f"python -m tests.sim --scenario {self.scenario} --seed {self.seed}{mutant}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    chosen = _parse(arguments)
+    names = [chosen.scenario] if chosen.scenario else list(SCENARIOS)
+    if chosen.seed is not None:
+        return _replay([Job(name, chosen.seed, chosen.mutant) for name in names])
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    return _survey(
+        [Job(name, seed, chosen.mutant) for seed in seeds for name in names], chosen.jobs
+    )
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--seed", type=int, help="replay this one and print its trace")
+    parser.add_argument("--jobs", type=int, default=2, help="on how many processes")
+    parser.add_argument("--scenario", choices=list(SCENARIOS), help="this one alone")
+    parser.add_argument("--mutant", choices=list(MUTANTS), help="with this rule taken out")
+    return parser.parse_args(arguments)
+
+
+def _replay(jobs: list[Job]) -> int:
+    """Print the trace of each, and what was wrong with it."""
+    wrong = 0
+    for job in jobs:
+        result = job.run(keep_trace=True)
+        print(f"== {job.scenario}, seed {job.seed}, trace {result.trace_hash[:16]}")
+        print("\n".join(result.lines))
+        for violation in result.violations:
+            print(f"VIOLATION {violation}")
+        wrong += len(result.violations)
+    return 1 if wrong else 0
+
+
+def _survey(jobs: list[Job], workers: int) -> int:
+    """Run all, print a table, and name the seeds that failed."""
+    report, failed, started = Report(), list[tuple[Job, Result]](), time.monotonic()
+    for done, (job, result) in enumerate(_results(jobs, workers), start=1):
+        report.add(result.scenario, result.tally)
+        if result.violations:
+            failed.append((job, result))
+        if done % 50 == 0 or done == len(jobs):
+            seconds = time.monotonic() - started
+            line = f"\r{done:,} of {len(jobs):,} runs, {len(failed)} failed, {seconds:.0f} s"
+            print(line, end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    print(report.table())
+    for job, result in failed[:_SHOWN]:
+        print(f"\n{job.scenario}, seed {job.seed}: {len(result.violations)} violations")
+        for violation in result.violations[:_SHOWN]:
+            print(f"  {violation}")
+        print(f"  replay: {job.replay()}")
+    if failed:
+        seeds = ", ".join(f"{job.scenario} {job.seed}" for job, _ in failed)
+        print(f"\nFAILED {len(failed)} of {len(jobs)} runs: {seeds}")
+    return 1 if failed else 0
+
+
+def _results(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Result]]:
+    """Each job with its result, in the order of the jobs, whoever is done first."""
+    if workers <= 1:
+        yield from ((job, job.run()) for job in jobs)
+        return
+    with multiprocessing.Pool(workers) as pool:
+        yield from zip(jobs, pool.imap(Job.run, jobs, chunksize=_CHUNK), strict=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

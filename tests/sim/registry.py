@@ -1,0 +1,24 @@
+"""What there is to run: every scenario, and every mutant with the scenario that must notice it."""
+
+from collections.abc import Callable
+
+from .chain_mutants import CHAIN_MUTANTS
+from .chain_scenario import ChainScenario
+from .claim_scenario import ClaimScenario
+from .ledger_mutants import LEDGER_MUTANTS
+from .mutants import Mutant
+from .scenario import Scenario
+from .stream_scenario import StreamScenario
+
+Story = Callable[[], Scenario]
+
+SCENARIOS: dict[str, Story] = {
+    ChainScenario.name: ChainScenario,
+    ClaimScenario.name: ClaimScenario,
+    StreamScenario.name: StreamScenario,
+}
+
+MUTANTS: dict[str, tuple[Mutant, Story]] = {
+    **{mutant.name: (mutant, ChainScenario) for mutant in CHAIN_MUTANTS},
+    **{mutant.name: (mutant, story) for mutant, story in LEDGER_MUTANTS},
+}

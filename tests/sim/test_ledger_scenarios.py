@@ -1,0 +1,59 @@
+"""The ledger keeps its promises under chaos: streams with seals, and idempotency keys."""
+
+import pytest
+
+from .claim_scenario import ClaimScenario
+from .registry import SCENARIOS
+from .report import Report
+from .scenario import Scenario, run_seed
+from .stream_scenario import StreamScenario
+
+STREAMS = {
+    "acknowledged": 800,
+    "manifests": 300,
+    "segments collected": 200,
+    "seals": 15,
+    "conflicts": 50,
+    "crashes": 10,
+    "suspends": 30,
+    "fault: late": 10,
+}
+CLAIMS = {
+    "answered 200": 300,
+    "answered 409": 50,
+    "answered 503": 50,
+    "keys reused": 50,
+    "keys collected": 100,
+    "crashes": 10,
+    "suspends": 15,
+    "fault: late": 10,
+}
+
+
+@pytest.mark.parametrize(
+    ("story", "happened"), [(StreamScenario, STREAMS), (ClaimScenario, CLAIMS)]
+)
+def test_twenty_seeds_pass_and_a_lot_happens_in_them(
+    story: type[Scenario], happened: dict[str, int]
+) -> None:
+    report = Report()
+    for seed in range(20):
+        result = run_seed(story, seed)
+        assert result.violations == (), f"seed {seed}"
+        report.add(result.scenario, result.tally)
+    for counter, least in happened.items():
+        assert report.total(counter) >= least, counter
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_same_seed_gives_the_same_trace(name: str) -> None:
+    for seed in (1, 7, 10**9):
+        first, second = (run_seed(SCENARIOS[name], seed, keep_trace=True) for _ in range(2))
+        assert first.trace_hash == second.trace_hash
+        assert first.lines == second.lines != ()
+
+
+def test_a_request_that_slept_past_its_key_s_life_does_not_begin_anew() -> None:
+    """A server read an empty key, slept until the key was used and collected, and claimed it again."""
+    for seed in (5078, 5099):
+        assert run_seed(ClaimScenario, seed).violations == ()

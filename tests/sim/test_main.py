@@ -1,0 +1,48 @@
+"""The simulator's door: surveys, replays, and the same run on every machine."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .__main__ import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_survey_prints_a_table_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "3", "--jobs", "2", "--scenario", "chain"]) == 0
+    printed = capsys.readouterr()
+    assert "acknowledged" in printed.out
+    assert "3 of 3 runs, 0 failed" in printed.err
+
+
+def test_a_survey_that_finds_something_fails_and_names_the_replay(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chosen = ["--scenario", "chain", "--mutant", "no floor"]
+    assert main(["--seeds", "2", "--jobs", "1", *chosen]) == 1
+    printed = capsys.readouterr().out
+    command = 'python -m tests.sim --scenario chain --seed 1 --mutant "no floor"'
+    assert f"replay: {command}" in printed
+    assert "FAILED 2 of 2 runs: chain 0, chain 1" in printed
+    assert main(["--seed", "1", *chosen]) == 1
+    assert "VIOLATION" in capsys.readouterr().out
+
+
+def test_a_replay_is_the_same_in_every_process() -> None:
+    command = [sys.executable, "-m", "tests.sim", "--seed", "5", "--scenario", "chain"]
+    traces = {
+        subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(traces) == 1
+    assert b"chaos        ends" in traces.pop()

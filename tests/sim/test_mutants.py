@@ -1,0 +1,60 @@
+"""Every rule that is taken out is missed, and taking one out leaves nothing behind."""
+
+from itertools import chain as joined
+from types import FunctionType
+
+import pytest
+
+from arco.storage import chain
+from arco.storage.store import Store
+
+from .mutants import Mutant, first_catch
+from .registry import MUTANTS
+from .scenario import run_seed
+
+# Where the rarer ones were last met: the hunt begins there, and goes everywhere if that was in vain.
+_LAST_MET = {
+    "refusal answered without its number": 230,
+    "seal collected": 170,
+    "stream ended by clock": 70,
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_rule_that_is_taken_out_is_missed(name: str) -> None:
+    mutant, story = MUTANTS[name]
+    near = _LAST_MET.get(name, 0)
+    caught = first_catch(mutant, story, joined(range(near, near + 60), range(400)))
+    assert caught is not None, f"{mutant.rule} can be taken out and nobody notices"
+    assert run_seed(story, caught.seed).violations == ()
+
+
+def test_a_mutant_reaches_every_module_that_imported_the_function_and_is_undone() -> None:
+    mutant = Mutant("m", "P1", "arco.storage.link:make_entry", "new_ulid(runtime)", '"same"')
+    imported: FunctionType = vars(chain)["make_entry"]
+    before = imported.__code__
+    with mutant.applied():
+        assert imported.__code__ is not before
+        assert "same" in imported.__code__.co_consts
+    assert imported.__code__ is before
+
+
+def test_a_mutant_is_undone_after_an_error() -> None:
+    mutant = Mutant("m", "P2", "arco.storage.store:Store.create", "attempt += 1", "attempt += 2")
+    before = Store.create.__code__
+    with pytest.raises(ZeroDivisionError), mutant.applied():
+        raise ZeroDivisionError
+    assert Store.create.__code__ is before
+
+
+@pytest.mark.parametrize(("old", "times"), [("never there", 0), ("await", 3)])
+def test_a_mutant_whose_text_is_not_there_once_is_refused(old: str, times: int) -> None:
+    mutant = Mutant("m", "P2", "arco.storage.store:Store.create", old, "")
+    with pytest.raises(ValueError, match=f"found {times} times"), mutant.applied():
+        pass
+
+
+def test_a_mutant_of_something_that_is_no_function_is_refused() -> None:
+    mutant = Mutant("m", "P2", "arco.storage.chain:SHORTEST_RETENTION_MS", "", "")
+    with pytest.raises(TypeError), mutant.applied():
+        pass
