@@ -20,7 +20,7 @@ from arco.core.tasks import Event
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.evidence import look
 from arco.ledger.expiry import collect_keys
-from arco.ledger.idempotency import LONGEST_REQUEST_MS, Hold, Idempotency, Terms
+from arco.ledger.idempotency import Hold, Idempotency, Terms
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.collect import collect
 from arco.storage.link import Entry
@@ -162,9 +162,7 @@ class ClaimScenario:
             inbox.rung.clear()
             calls, inbox.calls = inbox.calls, []
             for call in calls:
-                # What waited longer comes from a connection that is long gone: it is not served.
-                if life.world.now_ms - call.sent_ms < LONGEST_REQUEST_MS:
-                    life.runtime.tasks.spawn(self._answer(life, keys, chain, call))
+                life.runtime.tasks.spawn(self._answer(life, keys, chain, call))
 
     async def _answer(self, life: Life, keys: Idempotency, chain: Chain, call: Call) -> None:
         key = {
@@ -176,7 +174,10 @@ class ClaimScenario:
         path = key_path(Scope(), **key)
         try:
             work = CountOn(chain, call.request)
-            call.answer = (await keys.once(path, call.sha256, work)).status
+            waited_ms = life.world.now_ms - call.sent_ms
+            arrived_ms = life.runtime.clock.elapsed_ms() - waited_ms
+            answer = await keys.once(path, call.sha256, work, arrived_ms=arrived_ms)
+            call.answer = answer.status
         except KeyReused:
             call.answer = 422
         except (Unavailable, Unknown):

@@ -81,16 +81,20 @@ class Idempotency:
         self._longest_request_ms = longest_request_ms
         self._first_seen: OrderedDict[str, float] = OrderedDict()
 
-    async def once(self, path: str, request_sha256: str, work: Work) -> Answer:
+    async def once(
+        self, path: str, request_sha256: str, work: Work, *, arrived_ms: float | None = None
+    ) -> Answer:
         """The answer to the request whose key lives at `path` (see `key_path`).
 
+        `arrived_ms` is when the request reached this process, by its elapsed clock: a request that has
+        waited or slept for too long is not begun, since its key may have been used and collected (P14).
         `KeyReused` if the key was used for another request, `Unavailable` with a time to retry after
         while another holder is at work, `Unknown` if this holder cannot tell what came of it.
         """
         chain = key_chain(self._store, path)
-        until_ms = self._runtime.clock.elapsed_ms() + self._longest_request_ms
+        began_ms = self._runtime.clock.elapsed_ms() if arrived_ms is None else arrived_ms
+        until_ms = began_ms + self._longest_request_ms
         while True:
-            # Counted from here, not from the claim: a sleeper must not claim a collected key anew.
             _refuse_overtime(self._runtime.clock, until_ms)
             head = await chain.head()
             if head.entry is None:
