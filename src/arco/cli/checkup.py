@@ -21,6 +21,7 @@ from arco.storage.probe import KEY, race
 from arco.storage.retry import Retry
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from arco.storage.store_clock import KEY as CLOCK
 
 Check = Callable[[], Awaitable[Finding]]
 
@@ -206,7 +207,7 @@ class Checkup:
             old = [
                 meta.key
                 async for meta in self._janitor.list(_FOLDER)
-                if meta.key != KEY and now - meta.modified_ms > _ABANDONED_MS
+                if meta.key not in (KEY, CLOCK) and now - meta.modified_ms > _ABANDONED_MS
             ]
         except Denied:
             return 0

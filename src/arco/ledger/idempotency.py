@@ -134,21 +134,25 @@ class Idempotency:
             )
         if isinstance(state, Outcome):
             return state.answer
+        await self._refuse_expired(chain, entry)
         found = await work.find(state)
         if found is not None:
             await self._record(chain, head, state, found)
             return found
-        wait_ms = await self._patience(chain, entry)
+        wait_ms = self._patience(chain, entry)
         if wait_ms > 0:
             raise _busy("another attempt of this request is under way", wait_ms)
         return state
 
-    async def _patience(self, chain: Chain, entry: Entry) -> float:
+    async def _refuse_expired(self, chain: Chain, entry: Entry) -> None:
+        """An old claim is not taken over, nor looked for: its evidence may be gone (P14)."""
+        first = entry if entry.number == 0 else await chain.read(0)
+        if self._runtime.clock.now_ms() - first.created_ms > self._life_ms:
+            raise Invalid("this idempotency key has expired without an outcome; use a new key")
+
+    def _patience(self, chain: Chain, entry: Entry) -> float:
         """How long to leave the holder alone: two seconds, doubled at each takeover (P13)."""
         now_ms, elapsed = self._runtime.clock.now_ms(), self._runtime.clock.elapsed_ms()
-        first = entry if entry.number == 0 else await chain.read(0)
-        if now_ms - first.created_ms > self._life_ms:
-            raise Invalid("this idempotency key has expired without an outcome; use a new key")
         seen = self._first_seen.setdefault(chain.key(entry.number), elapsed)
         if len(self._first_seen) > _SEEN:
             self._first_seen.popitem(last=False)
@@ -164,10 +168,13 @@ class Idempotency:
             answer = await work.perform(claim, _Hold(chain, mine, until_ms))
         except Fenced:
             return None
+        if self._runtime.clock.elapsed_ms() > until_ms:
+            # The key may have been collected, and an outcome would stand above nothing.
+            if answer.succeeded:
+                return answer
+            raise Unknown("this request has taken too long to be refused for good")
         recorded = await self._record(chain, mine, claim, answer)
-        if answer.succeeded or recorded:
-            return answer
-        return None
+        return answer if answer.succeeded or recorded else None
 
     async def _record(self, chain: Chain, above: Head, claim: Claim, answer: Answer) -> bool:
         """Whether the outcome got its number; for a success it does not matter, so it is not fatal."""

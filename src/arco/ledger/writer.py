@@ -132,12 +132,8 @@ class Writer:
         for _ in range(_STREAMS_TRIED):
             stream = await self._live_stream()
             body = encode_segment(self._store.runtime, stream.id, stream.next_seq, group.lines)
-            started = self._clock.elapsed_ms()
             if await self._create(stream, body):
                 return stream.id, stream.next_seq - 1
-            if self._clock.elapsed_ms() - started > FRESH_MS:
-                # We slept: our segment may have been folded and collected before the seal came.
-                raise Unknown("the stream was sealed while this append was asleep")
         raise Unavailable("every stream that was opened had been sealed; retry")
 
     async def _live_stream(self) -> _Stream:
@@ -159,10 +155,14 @@ class Writer:
     async def _create(self, stream: _Stream, body: bytes) -> bool:
         """Whether the next segment is there with these bytes; False if the stream was sealed."""
         key = segment_key(self._domain, stream.id, stream.next_seq)
+        started = self._clock.elapsed_ms()
         try:
             await self._store.create(key, body)
-        except Conflict:
+        except Conflict as met:
             self._stream = None
+            if self._clock.elapsed_ms() - started > FRESH_MS:
+                # We slept: our segment may have been folded and collected before the seal came.
+                raise Unknown("the stream was sealed while this append was asleep") from met
             found = decode_segment(await self._store.get(key), stream.id, stream.next_seq)
             if not found.seal:
                 raise Corrupt(f"another writer is in stream {stream.id}") from None

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from arco.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable, Unknown
+from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, NotFound, Unknown
 from arco.storage.floor import NO_FLOOR, FloorBody, FloorMark
 from arco.storage.gallop import last_present
 from arco.storage.hint import HintWriter, read_hint
@@ -238,7 +238,7 @@ class Chain:
             return
         try:
             newest = await self._newest_floor()
-        except Unavailable as unseen:
+        except ArcoError as unseen:  # whatever the reason: the create may have landed (law 9)
             raise Unknown(f"number {number} of {self.path} may have been collected") from unseen
         if newest != NO_FLOOR and number <= newest.floor:
             raise Unknown(f"number {number} of {self.path} lies below what was collected")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from arco.core import json
-from arco.core.errors import Invalid, Unavailable
+from arco.core.errors import ArcoError, Invalid
 from arco.core.tasks import Task
 from arco.storage.floor import FloorMark
 from arco.storage.store import Store
@@ -86,7 +86,7 @@ class HintWriter:
         self._stale = False
         try:
             number, floor = await self._mark()
-        except Unavailable:
+        except ArcoError:  # a hint is worth no trouble: losing one costs time only
             self._stale = True
             return
         hint = Hint(format=FORMAT, number=number, floor_index=floor.index, floor=floor.floor)

@@ -6,7 +6,9 @@ backends differ: some unescape, some follow `..`, some drop a leading slash (law
 
 from arco.core.errors import Invalid
 
-_LONGEST_KEY_BYTES = 1024  # S3 and GCS
+# S3 and GCS hold 1,024 bytes, of which the prefix of a store's address may take a quarter.
+_LONGEST_KEY_BYTES = 768
+LONGEST_ROOT_BYTES = 256
 _LONGEST_PART_BYTES = 255  # ext4, xfs, apfs
 _SHOWN = 80
 

@@ -1,6 +1,6 @@
 """Links: what a number of a chain looks like in the store, and in memory once it was read.
 
-A link names its number, its parent's number and the SHA-256 of its parent's exact bytes, and a
+A link names its number, which its parent's is one below, the SHA-256 of its parent's exact bytes, and a
 `create_id` minted for exactly these bytes (P1). What it carries is opaque here.
 """
 
