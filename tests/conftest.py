@@ -5,6 +5,7 @@ import inspect
 import os
 
 import pytest
+from hypothesis import settings
 
 from arco.core.runtime import Runtime, system_runtime
 
@@ -15,6 +16,10 @@ os.environ.update(
     AWS_REGION="us-east-1",
     AWS_EC2_METADATA_DISABLED="true",
 )
+
+# No test is timed: a machine may be busy.
+settings.register_profile("arco", deadline=None)
+settings.load_profile("arco")
 
 pytest_plugins = ["tests.stores", "tests.figures"]
 

@@ -74,8 +74,8 @@ CLAIM_MUTANTS = (
         name="refusal answered without its number",
         rule="P12",
         target="arco.ledger.idempotency:Idempotency._work",
-        old="if answer.succeeded or recorded:",
-        new="if True:",
+        old="return answer if answer.succeeded or recorded else None",
+        new="return answer",
     ),
     Mutant(
         name="a taker mints a new request_id",

@@ -5,6 +5,7 @@
 cloud's own variables or from the machine's identity.
 """
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -19,6 +20,7 @@ _OPTIONS: dict[str, frozenset[str]] = {
     "gs": frozenset({"endpoint"}),
     "az": frozenset({"endpoint", "account"}),
 }
+_HALF_A_URL = re.compile(r"(s3|gs|az|file|memory):")
 _SECRETS = ("key", "secret", "token", "password", "sas", "credential")
 
 
@@ -40,7 +42,7 @@ class Address:
 def parse_address(text: str) -> Address:
     """`text` as an address, or `Invalid` with what is wrong and what would be right."""
     if "://" not in text:
-        if not text or "\0" in text:
+        if not text or "\0" in text or _HALF_A_URL.match(text):
             raise Invalid("a store is a directory or a URL such as s3://bucket/prefix")
         return Address("file", str(Path(text).absolute()))
     try:

@@ -93,7 +93,7 @@ def read_entry(raw: bytes, number: int, where: str) -> Entry:
         raise Corrupt(f"number {number} of {where} is not a link: {problem}") from problem
     if link.number != number or link.created_at.tzinfo is None:
         raise Corrupt(f"number {number} of {where} says that it is number {link.number}")
-    if link.format > FORMAT:
+    if not 1 <= link.format <= FORMAT:
         raise Corrupt(
             f"number {number} of {where} has format {link.format}; update Arco to read it"
         )

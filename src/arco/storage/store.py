@@ -114,8 +114,19 @@ class Store:
         self._check_role(Verb.LIST, prefix + "_")
         root = self.scope.prefix
         start = check_key(root + after) if after else ""
-        async for meta in self._backend.list(root + check_prefix(prefix), start):
-            yield replace(meta, key=meta.key.removeprefix(root))
+        below = root + check_prefix(prefix)
+        attempt, started = 0, self.runtime.clock.elapsed_ms()
+        while True:
+            try:
+                async for meta in self._backend.list(below, start):
+                    yield replace(meta, key=meta.key.removeprefix(root))
+                    start = meta.key
+            except Unavailable:
+                attempt += 1
+                if not await self._retry.again(self.runtime, attempt, started):
+                    raise
+            else:
+                return
 
     async def sign(self, key: str, expires_s: int = 900) -> str:
         """A URL that serves GET of this one object until it expires."""

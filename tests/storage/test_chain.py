@@ -1,0 +1,138 @@
+"""Numbered chains: what is appended, and what stands in them (law 2, P5, P9)."""
+
+import pytest
+
+from arco.core.errors import (
+    ArcoError,
+    Conflict,
+    Corrupt,
+    Denied,
+    NotFound,
+    Unavailable,
+    Unknown,
+)
+from arco.storage.backend import Backend
+from arco.storage.chain import Head
+from tests.clocks import HandClock
+from tests.storage.chains import FULL, chain_on, grown
+
+
+async def test_of_two_that_have_read_the_same_head_one_appends(memory: Backend) -> None:
+    one, two = chain_on(memory), chain_on(memory)
+    head, same = await one.head(), await two.head()
+    await one.append(head, "one")
+    with pytest.raises(Conflict):
+        await two.append(same, "two")
+    assert (await two.read(0)).body(str) == "one"
+
+
+async def test_a_tombstone_is_a_number_like_any_other_and_may_be_followed(memory: Backend) -> None:
+    chain = chain_on(memory)
+    head = await chain.append(await chain.head(), "born")
+    head = await chain.append(head, None, tombstone=True)
+    assert head.entry is not None
+    assert head.entry.link.tombstone
+    head = await chain.append(head, "again")
+    found = await chain_on(memory).history(0, 2)
+    assert [entry.link.tombstone for entry in found] == [False, True, False]
+    assert found[2].link.parent_sha256 == found[1].sha256()
+
+
+async def test_created_at_grows_though_the_clock_jumps_back(memory: Backend) -> None:
+    clock = HandClock()
+    chain = chain_on(memory, clock=clock)
+    head = await chain.head()
+    for jump_ms in (0, -3_600_000, 5, -10, 7_200_000, -86_400_000):
+        clock.jump_ms(jump_ms)
+        head = await chain.append(head, jump_ms)
+    created = [entry.created_ms for entry in await chain.history(0, 5)]
+    assert created == sorted(set(created))
+    assert created[1] == created[0] + 1
+    assert max(created) - min(created) < 7_200_000
+
+
+async def test_history_is_what_was_appended_in_order(memory: Backend) -> None:
+    await grown(memory, 40)
+    chain = chain_on(memory)
+    assert [entry.body(int) for entry in await chain.history(0, 39)] == list(range(40))
+    assert [entry.number for entry in await chain.history(15, 18)] == [15, 16, 17, 18]
+    assert await chain.history(5, 4) == []
+
+
+async def test_history_notices_a_number_that_was_changed_in_place(memory: Backend) -> None:
+    await grown(memory, 6)
+    chain = chain_on(memory)
+    raw = await memory.get(f"{FULL}/{2:020d}.json")
+    await memory.put(f"{FULL}/{2:020d}.json", raw.replace(b'"body":2', b'"body":7'))
+    assert (await chain.read(2)).body(int) == 7
+    with pytest.raises(Corrupt, match="number 3"):
+        await chain.history(0, 5)
+    assert len(await chain.history(3, 5)) == 3
+
+
+async def test_a_number_above_the_head_is_not_found(memory: Backend) -> None:
+    await grown(memory, 3)
+    chain = chain_on(memory)
+    for number in (3, 4, 10**19):
+        with pytest.raises(NotFound):
+            await chain.read(number)
+    with pytest.raises(NotFound):
+        await chain.history(1, 3)
+
+
+async def test_a_number_that_is_missing_below_another_is_corrupt(memory: Backend) -> None:
+    await grown(memory, 6)
+    await memory.delete(f"{FULL}/{3:020d}.json")
+    with pytest.raises(Corrupt):
+        await chain_on(memory).history(0, 5)
+
+
+async def test_extend_builds_anew_on_every_head_that_was_lost(memory: Backend) -> None:
+    rivals = [5, 3, 1]
+    seen: list[int] = []
+
+    async def build(head: Head) -> str:
+        seen.append(head.number)
+        if rivals:
+            await grown(memory, rivals.pop())
+        return f"after {head.number}"
+
+    clock = HandClock()
+    head = await chain_on(memory, clock=clock).extend(build)
+    assert seen == [-1, 0, 3, 8]
+    assert head.entry is not None
+    assert (head.number, head.entry.body(str)) == (9, "after 8")
+    assert len(clock.slept_ms) == 3  # it makes way after each loss
+
+
+async def test_extend_under_contention_loses_and_doubles_nothing(memory: Backend) -> None:
+    chains = [chain_on(memory) for _ in range(12)]
+
+    async def write(writer: int) -> None:
+        for n in range(10):
+
+            async def build(_: Head, n: int = n) -> list[int]:
+                return [writer, n]
+
+            await chains[writer].extend(build)
+
+    await chains[0].store.runtime.tasks.gather(*(write(writer) for writer in range(12)))
+    bodies = [entry.body(list[int]) for entry in await chain_on(memory).history(0, 119)]
+    assert sorted(bodies) == [[writer, n] for writer in range(12) for n in range(10)]
+    for writer in range(12):
+        assert [n for who, n in bodies if who == writer] == list(range(10))
+
+
+@pytest.mark.parametrize("problem", [Unknown("lost"), Unavailable("503"), Denied("403")])
+async def test_extend_tries_again_after_a_conflict_and_after_nothing_else(
+    memory: Backend, problem: ArcoError
+) -> None:
+    built: list[int] = []
+
+    async def build(head: Head) -> int:
+        built.append(head.number)
+        raise problem
+
+    with pytest.raises(type(problem)):
+        await chain_on(memory).extend(build)
+    assert built == [-1]
