@@ -16,6 +16,7 @@ CODES = {
     "Invalid": "invalid",
     "KeyReused": "idempotency_key_reused",
     "NotFound": "not_found",
+    "TakenOver": "taken_over",
     "Unavailable": "unavailable",
     "Unknown": "unknown_outcome",
     "Unsupported": "unsupported",
@@ -41,10 +42,10 @@ def test_the_tree_is_drawn_whole_at_the_top_of_its_module() -> None:
     assert [name for name in CODES if name not in drawn] == []
 
 
-def test_only_a_reused_key_is_a_kind_of_another_error() -> None:
+def test_hardly_an_error_is_a_kind_of_another() -> None:
     # Whoever catches Invalid must not catch an Unknown by it.
     deep = [kind for kind in tree(ArcoError) if kind.__base__ not in (ArcoError, Exception)]
-    assert deep == [errors.KeyReused]
+    assert deep == [errors.TakenOver, errors.KeyReused]
 
 
 def test_unavailable_may_say_when_to_come_back() -> None:

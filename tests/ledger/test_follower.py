@@ -2,10 +2,14 @@
 
 from collections.abc import AsyncIterator
 
+import pytest
+
+from arco.core.errors import Corrupt
 from arco.core.runtime import Runtime
 from arco.ledger.bell import Bell
 from arco.ledger.follower import Batch, Follower
 from arco.ledger.segment import decode_event
+from arco.ledger.slot import slots_of
 from arco.ledger.watermark import Watermark
 from arco.ledger.writer import Writer
 from arco.storage.observed import ObservedBackend
@@ -71,6 +75,17 @@ async def test_a_sealed_stream_leaves_the_watermark_and_is_never_asked_for_again
     assert await follower.poll(everything=True) is None
     assert tally.by_verb() == {"get": 1}
     assert "ledger" not in tally.seen[0][1]
+
+
+async def test_a_watermark_below_what_was_collected_is_corrupt_and_not_silence(
+    bench: Bench,
+) -> None:
+    for _ in range(3):
+        await Writer(bench.store(), DOMAIN).append([note(bench.runtime)])
+    await slots_of(bench.store(Role.JANITOR), DOMAIN).raise_floor(2)
+    await bench.store(Role.JANITOR).delete(slots_of(bench.store(), DOMAIN).key(0))
+    with pytest.raises(Corrupt):
+        await Follower(bench.store(Role.COMPACTOR), DOMAIN, Watermark()).poll()
 
 
 async def test_a_ring_brings_an_event_at_once(runtime: Runtime) -> None:

@@ -6,18 +6,30 @@ import msgspec
 import pytest
 
 from arco.core import json
-from arco.core.errors import Conflict, Fenced, Invalid, KeyReused, Unavailable
+from arco.core.clock import SystemClock
+from arco.core.errors import (
+    Conflict,
+    Denied,
+    Invalid,
+    KeyReused,
+    TakenOver,
+    Unavailable,
+    Unknown,
+)
 from arco.core.scope import Scope
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.evidence import look
 from arco.ledger.expiry import collect_keys
 from arco.ledger.idempotency import Hold, Idempotency, Terms, key_chain
+from arco.storage.backend import Backend
 from arco.storage.chain import Chain
 from arco.storage.link import Entry
+from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.world import HOUR_MS, SECOND_MS
 from tests.stores import Bench
+from tests.tally import Tally
 
 PATH = key_path(Scope(), principal="user:a", api="native", operation="create", key="k1")
 
@@ -64,6 +76,20 @@ class Create:
         return answer(claim)
 
 
+class Locked(ObservedBackend):
+    """A store whose token expires just before the outcome is written."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner, Tally(), SystemClock())
+        self.refused = 0
+
+    async def create(self, key: str, body: bytes) -> None:
+        if key.endswith("/0001.json"):
+            self.refused += 1
+            raise Denied("the token has expired")
+        await super().create(key, body)
+
+
 def request_ids(entry: Entry) -> list[str]:
     return [entry.body(Step).request_id]
 
@@ -108,6 +134,32 @@ async def test_a_deterministic_refusal_is_remembered(bench: Bench) -> None:
 def test_only_verdicts_can_be_answers(status: int) -> None:
     with pytest.raises(Invalid):
         Answer(status=status)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"1 2", b"\xff{"])
+def test_an_answer_that_is_no_json_is_refused_before_it_spoils_its_key(body: bytes) -> None:
+    with pytest.raises(Invalid):
+        Answer(status=204, body=msgspec.Raw(body))
+
+
+async def test_a_landed_request_is_a_success_even_if_its_outcome_cannot_be_kept(
+    bench: Bench,
+) -> None:
+    locked = Locked(bench.backend)
+    store = Bench(locked, bench.runtime, is_flat=bench.is_flat).store()
+    assert (await Idempotency(store).once(PATH, "body", Create(target(bench)))).status == 201
+    assert locked.refused == 1
+    assert await made(target(bench)) == ["table"]
+
+
+async def test_evidence_that_was_collected_is_unknown_and_never_not_found(bench: Bench) -> None:
+    chain = target(bench)
+    for n in range(4):
+        await chain.append(await chain.head(), Step(str(n), "x"))
+    await Chain(bench.store(Role.JANITOR), chain.path).raise_floor(3)
+    claim = Claim(request_sha256="s", request_id="r", ids={}, base=1)
+    with pytest.raises(Unknown):
+        await look(target(bench), claim, request_ids)
 
 
 async def test_a_key_of_another_caller_never_matches(bench: Bench) -> None:
@@ -177,7 +229,7 @@ def test_a_holder_that_was_taken_over_stops_before_it_creates() -> None:
             await Idempotency(calm.store()).once(PATH, "body", slow)
         await calm.clock.sleep(3 * SECOND_MS)
         await Idempotency(calm.store()).once(PATH, "body", Create(chain))
-        with pytest.raises(Fenced):
+        with pytest.raises(TakenOver):
             await slow.before_create[0].check()
 
     simulate(story)

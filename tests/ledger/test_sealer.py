@@ -98,6 +98,23 @@ def test_an_open_stream_keeps_its_segments_after_its_slot_was_collected() -> Non
     simulate(story)
 
 
+def test_what_strangers_put_into_the_ledger_is_left_alone() -> None:
+    async def story(calm: Calm) -> None:
+        writer = Writer(calm.store(), DOMAIN, life_ms=LIFE_MS)
+        await writer.append([note(calm.runtime)])
+        mark = await folded(calm, Watermark())
+        strange = ("x", "a/b", "a/b/c/d", "s/000000000000.jsonl", "s/1.jsonl")
+        for name in strange:
+            await calm.store().create(f"ledger/{DOMAIN}/{name}", b"?")
+        await calm.clock.sleep(2 * RETENTION_MS)
+        slots = slots_of(calm.store(Role.JANITOR), DOMAIN)
+        assert await collect_segments(slots, DOMAIN, mark, retention_ms=RETENTION_MS) == 1
+        for name in strange:
+            assert await calm.store().get(f"ledger/{DOMAIN}/{name}") == b"?"
+
+    simulate(story)
+
+
 def test_a_late_writer_meets_the_seal_after_everything_else_is_gone() -> None:
     async def story(calm: Calm) -> None:
         writer = Writer(calm.store(), DOMAIN, life_ms=10_000 * HOUR_MS)

@@ -59,7 +59,15 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="on how many processes")
     parser.add_argument("--scenario", choices=list(SCENARIOS), help="this one alone")
     parser.add_argument("--mutant", choices=list(MUTANTS), help="with this rule taken out")
-    return parser.parse_args(arguments)
+    chosen = parser.parse_args(arguments)
+    if chosen.mutant:
+        noticing = MUTANTS[chosen.mutant][1]().name
+        if chosen.scenario not in (None, noticing):
+            parser.error(
+                f"the mutant {chosen.mutant!r} is noticed by --scenario {noticing}, "
+                f"and not by {chosen.scenario}"
+            )
+    return chosen
 
 
 def _replay(jobs: list[Job]) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from arco.core import json
-from arco.core.errors import Conflict, Corrupt, Invalid, KeyReused, NotFound, Unavailable, Unknown
+from arco.core.errors import Conflict, Invalid, KeyReused, NotFound, Unavailable, Unknown
 from arco.core.scope import Scope
 from arco.core.tasks import Event
 from arco.ledger.claim import Answer, Claim, key_path
@@ -184,9 +184,6 @@ class ClaimScenario:
             life.world.tally["answered 503"] += 1
         except Invalid:
             life.world.tally["keys expired"] += 1
-        except (NotFound, Corrupt):
-            # The target was collected below the claim's base: only for a claim past its life.
-            life.world.tally["bases collected"] += 1
         call.replied.set()
 
     def _user(self, number: int) -> Callable[[Life], Coroutine[Any, Any, None]]:

@@ -35,7 +35,7 @@ STREAM_MUTANTS = (
         target="arco.ledger.follower:Follower._read_on",
         old="self._reschedule(stream, news=bool(found))",
         new=(
-            "if self._clock.elapsed_ms() - self._targets[stream].active_ms > 5_400_000:\n"
+            "if self._clock.elapsed_ms() - self._targets[stream].active_ms > 1_200_000:\n"
             "                    return [*found, Segment(stream, next_seq, True, ())]\n"
             "                self._reschedule(stream, news=bool(found))"
         ),

@@ -46,3 +46,11 @@ def test_a_replay_is_the_same_in_every_process() -> None:
     }
     assert len(traces) == 1
     assert b"chaos        ends" in traces.pop()
+
+
+def test_a_mutant_of_another_scenario_is_refused_with_the_right_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--scenario", "streams", "--mutant", "no floor"])
+    assert "--scenario chain" in capsys.readouterr().err

@@ -66,7 +66,7 @@ MISHAPS = {
     "delivered twice": Mishap(Fault.DUPLICATE_DELIVERY, applied=True),
 }
 RIVALS = ("nobody", "was first", "comes meanwhile")
-OBJECTS = ("segment", "claim", "pointer")
+OBJECTS = ("segment", "claim", "pointer", "metadata")
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ class Cell:
             "segment": f"ledger/catalog/{words}",
             "claim": f"_catalog/idempotency/ab/{words}",
             "pointer": f"_catalog/iceberg_pointers/{words}",
+            "metadata": f"warehouse/{words}/metadata",
         }[self.what]
 
     @property
@@ -92,6 +93,7 @@ class Cell:
             "segment": f"{self.path}/000000000000.jsonl",
             "claim": f"{self.path}/0000.json",
             "pointer": f"{self.path}/00000000000000000001.json",
+            "metadata": f"{self.path}/v1.metadata.json",
         }[self.what]
 
     def is_ours(self) -> bool:
@@ -113,7 +115,7 @@ async def read_before(store: Store, cell: Cell) -> Head:
 
 async def create(store: Store, cell: Cell, after: Head) -> bytes:
     """Create the object of a cell as its room would, and return the bytes that count as ours."""
-    if cell.what == "segment":
+    if cell.what in ("segment", "metadata"):
         header = {"format": 1, "create_id": new_ulid(store.runtime), "stream": "s", "seq": 0}
         body = encode(header) + b'\n{"event": 1}\n'
         await store.create(cell.key, body)

@@ -4,6 +4,7 @@
      |- Conflict        somebody else was first: read again, then retry
      |- Unknown         it may have happened: look before you retry, delete nothing
      |- Fenced          stop: another holder has taken over
+     |   `- TakenOver   the claim of an idempotency key has something above it
      |- Invalid         the request itself is wrong: change it
      |   `- KeyReused   the same idempotency key came with another request
      |- NotFound        there is no such thing
@@ -41,6 +42,12 @@ class Fenced(ArcoError):
     """The right to write was taken over; whatever we hold in memory is stale."""
 
     code = "fenced"
+
+
+class TakenOver(Fenced):
+    """Another holder has taken over our request, or has answered it."""
+
+    code = "taken_over"
 
 
 class Invalid(ArcoError):

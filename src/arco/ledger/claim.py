@@ -7,10 +7,12 @@ for its request, so that whoever takes over does the same work, or finds it done
 
 import msgspec
 
+from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.hashing import sha256_hex
-from arco.core.json import canonical
 from arco.core.scope import Scope
+
+KEYS = "_catalog/idempotency/"
 
 # Verdicts computed from the state of a chain. A refusal of the caller, an overload or a failure of ours
 # says nothing about the request, and is never kept (P12).
@@ -36,6 +38,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.succeeded and self.status not in _VERDICTS:
             raise Invalid(f"status {self.status} is no verdict on a request")
+        json.decode(bytes(self.body), msgspec.Raw)  # what is not JSON would spoil the whole link
 
     @property
     def succeeded(self) -> bool:
@@ -57,5 +60,5 @@ def key_path(scope: Scope, *, principal: str, api: str, operation: str, key: str
     if not 0 < len(key) <= 255 or not key.isprintable():
         raise Invalid("an idempotency key has 1 to 255 printable characters")
     parts = ["1", scope.tenant, scope.workspace, principal, api, operation, key]
-    digest = sha256_hex(canonical([*parts]))
-    return f"_catalog/idempotency/{digest[:2]}/{digest}"
+    digest = sha256_hex(json.canonical([*parts]))
+    return f"{KEYS}{digest[:2]}/{digest}"

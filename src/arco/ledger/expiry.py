@@ -6,12 +6,11 @@ first would be claimed anew below an outcome of another request.
 
 from collections.abc import AsyncIterator
 
+from arco.ledger.claim import KEYS
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, LONGEST_REQUEST_MS
 from arco.storage.backend import Meta
 from arco.storage.store import Store
 from arco.storage.store_clock import store_now_ms
-
-KEYS = "_catalog/idempotency/"
 
 
 async def collect_keys(

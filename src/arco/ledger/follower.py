@@ -9,8 +9,9 @@ whoever folds the batch.
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from arco.core.errors import Corrupt
 from arco.ledger.bell import Bell
-from arco.ledger.segment import Segment, decode_segment, segment_key
+from arco.ledger.segment import Segment, find_segment
 from arco.ledger.slot import Slot, slots_of
 from arco.ledger.watermark import Watermark
 from arco.storage.store import Store
@@ -22,6 +23,9 @@ _IDLE_PAUSE_MS = (
     61_000  # between any two idle targets: less than 60 requests an hour for all of them
 )
 _READ_AHEAD = 16
+_MOST_BYTES = (
+    64 * 1024 * 1024
+)  # of one stream in one batch, so that an outage does not end in memory
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,10 @@ class _Target:
 
 
 class Follower:
-    """A domain's ledger, read on from a watermark."""
+    """A domain's ledger, read on from a watermark.
+
+    Who cannot publish a batch makes a new follower from the watermark that is published.
+    """
 
     def __init__(
         self, store: Store, domain: str, watermark: Watermark, *, bell: Bell | None = None
@@ -51,7 +58,8 @@ class Follower:
         self._clock = store.runtime.clock
         self._bell = bell or Bell(store.runtime.tasks)
         self._slots = slots_of(store, domain)
-        self._watermark = watermark
+        self._watermark = self._handed_out = watermark
+        self._is_above_floor = False
         now = self._clock.elapsed_ms()
         self._last_turn_ms = now
         self._targets = {each: _Target(now) for each in (_SLOTS, *watermark.open)}
@@ -69,7 +77,6 @@ class Follower:
 
     async def poll(self, *, everything: bool = False) -> Batch | None:
         """What is new in the targets that are due, or in all of them; None if nothing is."""
-        before = self._watermark
         if everything or self._is_due(_SLOTS):
             await self._probe_slots()
         streams = [each for each in self._watermark.open if everything or self._is_due(each)]
@@ -79,7 +86,10 @@ class Follower:
             self._watermark = self._watermark.folded(segment.stream, segment.seq, seal=segment.seal)
             if segment.seal:
                 del self._targets[segment.stream]
-        return None if self._watermark == before else Batch(segments, self._watermark)
+        if self._watermark == self._handed_out:
+            return None
+        self._handed_out = self._watermark
+        return Batch(segments, self._watermark)
 
     async def _probe_slots(self) -> None:
         news = False
@@ -88,7 +98,16 @@ class Follower:
             self._watermark = self._watermark.registered(stream)
             self._targets[stream] = _Target(self._clock.elapsed_ms())
             news = True
+        if not self._is_above_floor:
+            await self._refuse_gap()
         self._reschedule(_SLOTS, news=news)
+
+    async def _refuse_gap(self) -> None:
+        """`Corrupt` if slots that this watermark has yet to read were collected (P8, law 14)."""
+        floor = await self._slots.floor()
+        if self._watermark.frontier < floor:
+            raise Corrupt(f"the watermark stands at slot {self._watermark.frontier}, below {floor}")
+        self._is_above_floor = True
 
     async def _read_on(self, stream: str) -> list[Segment]:
         """All new segments of a stream, read ahead in growing strides."""
@@ -104,11 +123,12 @@ class Follower:
                 found.append(segment)
                 if segment.seal:
                     return found
+            if sum(segment.size_bytes for segment in found) > _MOST_BYTES:
+                return found  # and due again at once
             next_seq, stride = next_seq + stride, min(stride * 2, _READ_AHEAD)
 
     async def _find(self, stream: str, seq: int) -> Segment | None:
-        raw = await self._store.find(segment_key(self._domain, stream, seq))
-        return None if raw is None else decode_segment(raw, stream, seq)
+        return await find_segment(self._store, self._domain, stream, seq)
 
     def _is_due(self, target: str) -> bool:
         return self._targets[target].due_ms <= self._clock.elapsed_ms()

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arco.core.clock import Clock
-from arco.core.errors import Conflict, Fenced, Invalid, KeyReused, Unavailable, Unknown
+from arco.core.errors import (
+    ArcoError,
+    Conflict,
+    Invalid,
+    KeyReused,
+    TakenOver,
+    Unavailable,
+    Unknown,
+)
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.ledger.claim import Answer, Claim, Outcome, State
@@ -41,7 +49,7 @@ class Hold(Protocol):
     """The right to go on, which another may take over at any time."""
 
     async def check(self) -> None:
-        """`Fenced` if something stands above the claim, `Unavailable` if the request took too long.
+        """`TakenOver` if something stands above the claim, `Unavailable` if it took too long.
 
         Ask after validating, before creating.
         """
@@ -166,7 +174,7 @@ class Idempotency:
         """Do the work under a claim; None if another has taken over, and it is to be looked again."""
         try:
             answer = await work.perform(claim, _Hold(chain, mine, until_ms))
-        except Fenced:
+        except TakenOver:
             return None
         if self._runtime.clock.elapsed_ms() > until_ms:
             # The key may have been collected, and an outcome would stand above nothing.
@@ -183,10 +191,10 @@ class Idempotency:
             await chain.append(above, outcome)
         except Conflict:
             return False
-        except (Unknown, Unavailable):
+        except ArcoError as problem:
             if answer.succeeded:
-                return False
-            raise
+                return False  # it has landed, and is answered as that (P12)
+            raise Unknown("it is not known whether the refusal was kept; retry") from problem
         return True
 
 
@@ -199,7 +207,7 @@ class _Hold:
     async def check(self) -> None:
         _refuse_overtime(self._chain.store.runtime.clock, self._until_ms)
         if await self._chain.find(self._mine.number + 1) is not None:
-            raise Fenced("another holder has taken over this request, or has answered it")
+            raise TakenOver("another holder has taken over this request, or has answered it")
 
 
 def key_chain(store: Store, path: str) -> Chain:

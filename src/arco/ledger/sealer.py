@@ -5,16 +5,20 @@ collected, so a late create always meets it. Segments go when they are folded by
 and older than the retention.
 """
 
+import re
 from dataclasses import dataclass
 
-from arco.core.errors import Conflict
-from arco.ledger.segment import Segment, decode_segment, encode_seal, segment_key
+from arco.core.errors import Conflict, Invalid
+from arco.ledger.segment import Segment, encode_seal, find_segment, segment_key
 from arco.ledger.slot import Slot
 from arco.ledger.watermark import Watermark
-from arco.storage.chain import Chain
+from arco.storage.backend import Meta
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.gallop import last_present
 from arco.storage.store import Store
 from arco.storage.store_clock import store_now_ms
+
+_SEGMENT = re.compile(r"ledger/[^/]+/([0-9A-HJKMNP-TV-Z]{26})/([0-9]{12})\.jsonl")
 
 
 async def seal_expired(slots: Chain, domain: str, watermark: Watermark) -> list[str]:
@@ -32,12 +36,12 @@ async def collect_segments(
     slots: Chain, domain: str, watermark: Watermark, *, retention_ms: int
 ) -> int:
     """Delete segments that `watermark`, which must be published, has folded; how many."""
+    if retention_ms < SHORTEST_RETENTION_MS:
+        raise Invalid(f"a ledger keeps its segments for at least {SHORTEST_RETENTION_MS} ms")
     store = slots.store
     old_ms = await store_now_ms(store) - retention_ms
     # Listed first: a stream is registered before its first segment, so none in the list is unknown.
-    found = [
-        _Place.of(meta.key, meta.modified_ms) async for meta in store.list(f"ledger/{domain}/")
-    ]
+    found = [place async for meta in store.list(f"ledger/{domain}/") if (place := _place(meta))]
     still_open = await _open_streams(slots, watermark)
     last = {place.stream: place.seq for place in found}
     deleted = 0
@@ -58,10 +62,11 @@ class _Place:
     seq: int
     modified_ms: int
 
-    @classmethod
-    def of(cls, key: str, modified_ms: int) -> "_Place":
-        _, _, stream, name = key.split("/")
-        return cls(stream, int(name.partition(".")[0]), modified_ms)
+
+def _place(meta: Meta) -> _Place | None:
+    """Which segment an object is; None for what somebody else has put there."""
+    found = _SEGMENT.fullmatch(meta.key)
+    return None if found is None else _Place(found[1], int(found[2]), meta.modified_ms)
 
 
 async def _open_streams(slots: Chain, watermark: Watermark) -> dict[str, Slot | None]:
@@ -80,8 +85,7 @@ async def _open_streams(slots: Chain, watermark: Watermark) -> dict[str, Slot | 
 
 async def _seal(store: Store, domain: str, stream: str, folded: int) -> None:
     async def probe(seq: int) -> Segment | None:
-        raw = await store.find(segment_key(domain, stream, seq))
-        return None if raw is None else decode_segment(raw, stream, seq)
+        return await find_segment(store, domain, stream, seq)
 
     while True:
         last, segment = await last_present(probe, folded)

@@ -13,9 +13,10 @@ from arco.core.errors import Corrupt, Invalid
 from arco.core.ids import Ulid, new_ulid
 from arco.core.runtime import Runtime
 from arco.ledger.envelope import Envelope
+from arco.storage.store import Store
 
 FORMAT = 1
-LARGEST_BYTES = 64 * 1024 * 1024
+LARGEST_BYTES = 16 * 1024 * 1024
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,10 +38,20 @@ class Segment:
     seal: bool
     lines: tuple[bytes, ...]
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(len, self.lines))
+
 
 def segment_key(domain: str, stream: str, seq: int) -> str:
     """Where a segment is stored."""
     return f"ledger/{domain}/{stream}/{seq:012d}.jsonl"
+
+
+async def find_segment(store: Store, domain: str, stream: str, seq: int) -> Segment | None:
+    """A segment, or None where there is none yet."""
+    raw = await store.find(segment_key(domain, stream, seq), size_bytes=LARGEST_BYTES)
+    return None if raw is None else decode_segment(raw, stream, seq)
 
 
 def encode_segment(runtime: Runtime, stream: Ulid, seq: int, lines: list[bytes]) -> bytes:

@@ -20,9 +20,9 @@ from arco.ledger.bell import Bell
 from arco.ledger.envelope import Envelope
 from arco.ledger.segment import (
     LARGEST_BYTES,
-    decode_segment,
     encode_seal,
     encode_segment,
+    find_segment,
     segment_key,
 )
 from arco.ledger.slot import register, slots_of
@@ -163,8 +163,8 @@ class Writer:
             if self._clock.elapsed_ms() - started > FRESH_MS:
                 # We slept: our segment may have been folded and collected before the seal came.
                 raise Unknown("the stream was sealed while this append was asleep") from met
-            found = decode_segment(await self._store.get(key), stream.id, stream.next_seq)
-            if not found.seal:
+            found = await find_segment(self._store, self._domain, stream.id, stream.next_seq)
+            if found is None or not found.seal:
                 raise Corrupt(f"another writer is in stream {stream.id}") from None
             return False
         except Unknown:

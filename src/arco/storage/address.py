@@ -76,7 +76,8 @@ def _check_endpoint(endpoint: str | None) -> None:
         return
     try:
         parts = urlsplit(endpoint)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
+        named = parts.scheme in ("http", "https") and bool(parts.hostname)
+        good = named and not (parts.username or parts.password or parts.query or parts.fragment)
     except ValueError:
         good = False
     if not good:
@@ -103,4 +104,6 @@ def _options(scheme: str, query: str) -> dict[str, str]:
             )
         known = ", ".join(sorted(_OPTIONS[scheme])) or "none"
         raise Invalid(f"unknown option {name[:20]!r} of {scheme}:// (known: {known})")
+    if options.get("path_style", "true") not in ("true", "false"):
+        raise Invalid("path_style is true or false")
     return options

@@ -18,6 +18,7 @@ from arco.storage.floor import NO_FLOOR, FloorBody, FloorMark
 from arco.storage.gallop import last_present
 from arco.storage.hint import HintWriter, read_hint
 from arco.storage.link import Entry, make_entry, read_entry
+from arco.storage.roles import Verb, may
 from arco.storage.store import Store
 
 # No number goes before its successor has existed for this long, whatever a collector is set to: longer
@@ -66,9 +67,10 @@ class Chain:
         self._floors = (
             Chain(store, f"{self.path}/floor", hinted=False, floored=False) if floored else None
         )
-        self._hints = (
-            HintWriter(store, f"{self.path}/head.json", self._hint_mark) if hinted else None
-        )
+        self._hint = f"{self.path}/head.json" if hinted else None
+        self._hints: HintWriter | None = None
+        if self._hint is not None and may(store.role, Verb.HINT, self._hint):
+            self._hints = HintWriter(store, self._hint, self._hint_mark)
 
     def key(self, number: int) -> str:
         """Where a number is stored."""
@@ -179,7 +181,7 @@ class Chain:
 
     async def _search(self) -> Entry | None:
         """The head, with nothing remembered: hint, floor, gallop, and the floor once more (P6)."""
-        hint = None if self._hints is None else await read_hint(self.store, self._hints.key)
+        hint = None if self._hint is None else await read_hint(self.store, self._hint)
         floor = hint.floor_mark() if hint else await self._newest_floor()
         start = max(hint.number, floor.floor) if hint else floor.floor
         promised = hint is not None or floor.index >= 0

@@ -14,7 +14,7 @@ import obstore
 from obstore import exceptions as failures
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
-from arco.core.errors import AlreadyExists, Denied, Invalid, NotFound, Unavailable
+from arco.core.errors import AlreadyExists, Denied, Invalid, NotFound, Unavailable, Unsupported
 from arco.core.runtime import Runtime
 from arco.storage.address import Address
 from arco.storage.backend import Meta
@@ -29,11 +29,13 @@ _TIMEOUT_S = 120  # a last resort: `Store` gives up on an attempt long before
 _CONNECT_S = 5
 _STATUS = re.compile(r"\b([45]\d\d) [A-Z][A-Za-z ]{2,40}")
 # What is asked for when nothing was configured: the metadata service of a machine in the cloud.
-_NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|metadata\.google\.internal|/metadata/")
+# Only the host is looked at: an object's own URL stands in the message too.
+_NO_CREDENTIALS = re.compile(r"https?://(169\.254\.169\.254|metadata\.google\.internal)[:/]")
 # obstore signs these for GCS as they are, and the URL would open another object.
 _NOT_SIGNED_BY_GCS = re.compile(r"[%?#]")
 # For Azure it signs the escaped path, where Azure verifies the plain one, and the URL would open nothing.
 _NOT_SIGNED_BY_AZURE = re.compile(r"""[^!$&'()*+,\-./:;=@\[\]^_|~0-9A-Za-z]""")
+_UNCONDITIONAL = "the store does not know conditional writes (put-if-absent); choose another"
 _TAKEN = (failures.AlreadyExistsError, failures.PreconditionError)
 _FORBIDDEN = (failures.PermissionDeniedError, failures.UnauthenticatedError, PermissionError)
 
@@ -207,13 +209,18 @@ def _translate(problem: Exception, key: str) -> NoReturn:
         raise AlreadyExists(f"{key} exists") from problem
     if isinstance(problem, _FORBIDDEN):
         raise Denied(f"the store does not allow this on {key}") from problem
+    if isinstance(problem, (failures.NotSupportedError, NotImplementedError)):
+        raise Unsupported(_UNCONDITIONAL) from problem
     if isinstance(problem, failures.InvalidPathError):
         raise Invalid(f"the store cannot hold a key like {key}") from problem
     text = str(problem).partition("Debug source")[0]
     if _NO_CREDENTIALS.search(text):
-        raise Denied(
+        # The service may also be down for a moment, so this is no definite refusal.
+        raise Unavailable(
             "no credentials for the store were found: set the cloud's own variables"
         ) from problem
     status = _STATUS.search(text)
+    if status and status[1] == "501":
+        raise Unsupported(_UNCONDITIONAL) from problem
     said = f"answered {status[0]}" if status else "did not answer properly"
     raise Unavailable(f"the store {said} on {key}") from problem

@@ -86,9 +86,11 @@ class Tree:
         if not self._fsync:
             return
         durable = self._durable  # if the tree is forgotten meanwhile, what we note here is too
-        os.fsync(self.make(parts).fd)
+        directory = self.make(parts)  # held, or its descriptor may be closed and used anew
+        os.fsync(directory.fd)
         while parts and parts not in durable:
-            os.fsync(self.make(parts[:-1]).fd)
+            directory = self.make(parts[:-1])
+            os.fsync(directory.fd)
             with self._lock:
                 durable[parts] = None
                 while len(durable) > _KNOWN_DURABLE:

@@ -56,7 +56,7 @@ class HintWriter:
     def __init__(
         self, store: Store, key: str, mark: Callable[[], Awaitable[tuple[int, FloorMark]]]
     ) -> None:
-        self.key = key
+        self._key = key
         self._store = store
         self._mark = mark
         self._clock = store.runtime.clock
@@ -90,5 +90,4 @@ class HintWriter:
             self._stale = True
             return
         hint = Hint(format=FORMAT, number=number, floor_index=floor.index, floor=floor.floor)
-        if not await self._store.put_hint(self.key, json.encode(hint)):
-            self._stale = True
+        self._stale = not await self._store.put_hint(self._key, json.encode(hint)) or self._stale

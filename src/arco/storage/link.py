@@ -82,7 +82,11 @@ def make_entry(
         tombstone=tombstone,
         body=msgspec.Raw(json.encode(body)),
     )
-    return Entry(link, json.encode(link))
+    try:
+        # Read back, so that nothing raw in a body can make a link that nobody can read.
+        return read_entry(json.encode(link), link.number, "a chain")
+    except Corrupt as problem:
+        raise Invalid(f"this cannot be the body of a link: {problem}") from problem
 
 
 def read_entry(raw: bytes, number: int, where: str) -> Entry:
@@ -91,8 +95,10 @@ def read_entry(raw: bytes, number: int, where: str) -> Entry:
         link = json.decode(raw, Link)
     except Invalid as problem:
         raise Corrupt(f"number {number} of {where} is not a link: {problem}") from problem
-    if link.number != number or link.created_at.tzinfo is None:
+    if link.number != number:
         raise Corrupt(f"number {number} of {where} says that it is number {link.number}")
+    if link.created_at.tzinfo is None:
+        raise Corrupt(f"number {number} of {where} has a time without a time zone")
     if not 1 <= link.format <= FORMAT:
         raise Corrupt(
             f"number {number} of {where} has format {link.format}; update Arco to read it"

@@ -8,7 +8,8 @@ not write. Small and missing objects are read in place: a thread would cost more
 
 import errno
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
 from typing import NoReturn
@@ -52,7 +53,8 @@ class LocalBackend:
             root.mkdir(parents=True, exist_ok=True)
             require_local(root)
             self._tree = Tree(str(root), fsync=fsync)
-            self.swept = sweep(self._tree.make(SCRATCH).fd)
+            scratch = self._tree.make(SCRATCH)
+            self.swept = sweep(scratch.fd)
             if fsync:
                 _sync_ancestors(root)
         except OSError as problem:
@@ -85,7 +87,7 @@ class LocalBackend:
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Meta]:
         parts, _ = _split(prefix)
         try:
-            for meta in self._walk(parts, after.encode()):
+            async for meta in self._walk(parts, after.encode()):
                 yield meta
         except OSError as problem:
             _translate(problem, prefix)
@@ -150,16 +152,20 @@ class LocalBackend:
             finally:
                 os.close(fd)
             return
-        scratch, source = self._tree.make(SCRATCH).fd, scratch_name()
-        fd = open_named(source, scratch)
+        scratch, source = self._tree.make(SCRATCH), scratch_name()
+        fd = open_named(source, scratch.fd)
         try:
             self._fill(fd, body)
             os.link(
-                source, name, src_dir_fd=scratch, dst_dir_fd=directory.fd, follow_symlinks=False
+                source,
+                name,
+                src_dir_fd=scratch.fd,
+                dst_dir_fd=directory.fd,
+                follow_symlinks=False,
             )
         finally:
             os.close(fd)
-            remove_named(source, scratch)
+            remove_named(source, scratch.fd)
 
     def _fill(self, fd: int, body: bytes) -> None:
         write_all(fd, body)
@@ -189,31 +195,43 @@ class LocalBackend:
             directory = self._tree.find(parts)
             if directory is None:
                 return
-            os.unlink(name, dir_fd=directory.fd)
-            # Collectors delete in an order that matters (P14), so each step is made to last.
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=directory.fd)
+            # Collectors delete in an order that matters (P14), so each step is made to last; what is
+            # gone already may be gone since an earlier attempt whose sync failed.
             self._tree.sync(parts)
-        except (FileNotFoundError, IsADirectoryError):
+        except IsADirectoryError:
             return
         except OSError as problem:
             _translate(problem, key)
 
-    def _walk(self, parts: Parts, after: bytes) -> Iterator[Meta]:
-        directory = self._tree.find(parts)
-        if directory is None:
-            return
-        for entry, is_directory in _entries(directory, at_root=not parts):
-            below = (*parts, entry)
-            path = "/".join(below)
-            if is_directory:
+    async def _walk(self, parts: Parts, after: bytes) -> AsyncIterator[Meta]:
+        # A directory at a time, off the event loop: a collector must not hold up everybody else.
+        for path, meta in await self._runtime.tasks.in_thread(lambda: _scan(self._tree, parts)):
+            if meta is None:
                 # Skip a subtree only if every key in it sorts at or below `after`.
                 if not _all_below(path, after):
-                    yield from self._walk(below, after)
+                    async for below in self._walk(tuple(path.split("/")), after):
+                        yield below
             elif path.encode() > after:
-                try:
-                    stat = os.stat(entry, dir_fd=directory.fd, follow_symlinks=False)
-                except FileNotFoundError:
-                    continue  # deleted since we began
-                yield Meta(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+                yield meta
+
+
+def _scan(tree: Tree, parts: Parts) -> list[tuple[str, Meta | None]]:
+    """The keys in a directory, in order; a directory below it has no Meta."""
+    directory = tree.find(parts)
+    if directory is None:
+        return []
+    found: list[tuple[str, Meta | None]] = []
+    for entry, is_directory in _entries(directory, at_root=not parts):
+        path = "/".join((*parts, entry))
+        if is_directory:
+            found.append((path, None))
+            continue
+        with suppress(FileNotFoundError):  # deleted since we began
+            stat = os.stat(entry, dir_fd=directory.fd, follow_symlinks=False)
+            found.append((path, Meta(path, stat.st_size, stat.st_mtime_ns // 1_000_000)))
+    return found
 
 
 def _split(key: str) -> tuple[Parts, str]:

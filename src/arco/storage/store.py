@@ -54,10 +54,10 @@ class Store:
         full = self._admit(Verb.GET, key)
         return await self._repeat(lambda: self._backend.get(full), size_bytes)
 
-    async def find(self, key: str) -> bytes | None:
+    async def find(self, key: str, *, size_bytes: int = 0) -> bytes | None:
         """All bytes of an object, or None where there is none: a probe."""
         try:
-            return await self.get(key)
+            return await self.get(key, size_bytes=size_bytes)
         except NotFound:
             return None
 
@@ -120,7 +120,8 @@ class Store:
             try:
                 async for meta in self._backend.list(below, start):
                     yield replace(meta, key=meta.key.removeprefix(root))
-                    start = meta.key
+                    # Whatever the caller did meanwhile took its own time.
+                    start, attempt, started = meta.key, 0, self.runtime.clock.elapsed_ms()
             except Unavailable:
                 attempt += 1
                 if not await self._retry.again(self.runtime, attempt, started):
