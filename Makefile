@@ -20,6 +20,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) azurite ## Make .venv with everything locked, and Azurite for the tests; idempotent
+	@echo "Ready: .venv/bin/arco"
 
 run: $(READY) ## Check this machine and ./.arco with `arco doctor` (until there is a server)
 	@$(BIN)/arco doctor --root ./.arco
@@ -30,7 +31,7 @@ demo: $(READY) ## The same on a temporary directory that is removed again
 test: setup check ## check, then every test but interop, on JOBS=2 processes
 	$(BIN)/pytest -n $(JOBS)
 
-check: $(READY) ## Formatter, linter, types, room arrows, and the seams of law 12
+check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks, randomness and threads
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -56,7 +57,7 @@ lock: ## Lock the dependencies anew, with hashes (needs uv)
 
 clean: ## Remove environments, caches and built files; never data (./.arco stays)
 	rm -rf .venv .venv-docs site build dist tests/azurite/node_modules
-	rm -rf .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
+	rm -rf .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 azurite: $(AZURITE_READY)

@@ -72,7 +72,7 @@ class IsNotThere(CloudBackend):
 
 async def _findings(kind: type[CloudBackend], runtime: Runtime) -> dict[str, Finding]:
     backend = kind(MemoryStore(), runtime)
-    found = [each async for each in Checkup(backend, runtime, Scope()).findings()]
+    found = [each async for each in Checkup(backend, runtime, Scope(), "somewhere").findings()]
     assert len({each.name for each in found}) == len(found)
     return {each.name: each for each in found}
 
@@ -130,5 +130,5 @@ async def test_a_store_that_does_not_answer_is_asked_nothing_more(runtime: Runti
     findings = await _findings(IsNotThere, runtime)
 
     assert list(findings) == ["answers", "requests"]
-    assert findings["answers"].figure == "nobody home"
+    assert findings["answers"].figure == "nobody home, at somewhere"
     assert findings["requests"].measured["requests"] <= 3

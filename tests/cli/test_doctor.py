@@ -1,14 +1,18 @@
+import errno
 import json
 import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from arco import __version__
 from arco.cli.examine import examine
+from arco.cli.machine import check_file_system
+from arco.core.errors import Denied
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.address import parse_address
@@ -51,7 +55,9 @@ def test_every_kind_of_store_passes(kind: str, request: pytest.FixtureRequest) -
     assert report["ok"], report
     assert run.returncode == 0
     assert {each["status"] for each in report["checks"]} <= {"ok", "note"}
-    assert _check(report, "durable create")["measured"]["p50_ms"] > 0
+    p50_ms = _check(report, "durable create")["measured"]["p50_ms"]
+    assert p50_ms > 0
+    assert p50_ms == round(p50_ms, 3)
     assert _check(report, "missing get")["measured"]["p50_us"] > 0
     assert _check(report, "race")["measured"] == {"racers": 16, "winners": 1}
     assert _check(report, "requests")["measured"]["requests"] > 60
@@ -106,6 +112,9 @@ def test_without_flags_it_checks_a_directory_here(tmp_path: Path) -> None:
         ("--store", "s3://user:pw@bucket"),
         ("--store", "s3://[bad"),
         ("--store", ""),
+        ("--root", ""),
+        ("--store", "lake"),
+        ("--root", "~nobody-of-this-name/x"),
         ("--root", "s3://bucket"),
         ("--root", "a", "--store", "memory://"),
         ("--tenant", "../up", "--store", "memory://"),
@@ -118,6 +127,21 @@ def test_input_that_makes_no_sense_is_misuse(arguments: tuple[str, ...], tmp_pat
     assert run.returncode == 2
     assert is_one_sentence(run.stderr), run.stderr
     assert run.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_quoted_tilde_is_the_home_directory(tmp_path: Path) -> None:
+    run = arco("doctor", "--root", "~/store", "--json", cwd=tmp_path, HOME=str(tmp_path / "home"))
+
+    assert _report(run.stdout)["subject"]["store"] == f"file://{tmp_path}/home/store"
+
+
+def test_a_directory_with_an_odd_name_does_not_break_the_heading(tmp_path: Path) -> None:
+    run = arco("doctor", "--root", tmp_path / "a\nb", "--no-fsync")
+
+    assert run.stdout.split("\n")[0].startswith(
+        f"arco {__version__}, store file://{tmp_path}/a\\nb,"
+    )
 
 
 def test_a_secret_in_a_url_is_not_repeated() -> None:
@@ -134,8 +158,56 @@ def test_a_file_where_a_directory_should_be_is_said(tmp_path: Path) -> None:
 
     assert run.returncode == 1
     assert "cannot be used" in run.stdout
+    assert "taken' is not a directory" in run.stdout
     assert "Name another place" in run.stdout
     assert is_one_sentence(run.stderr)
+
+
+def test_a_link_to_nowhere_is_said(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+
+    run = arco("doctor", "--root", tmp_path / "link" / "store")
+
+    assert run.returncode == 1
+    assert "link' is a link to nowhere" in run.stdout
+
+
+def test_a_name_that_no_disk_can_hold_is_said(tmp_path: Path) -> None:
+    run = arco("doctor", "--root", tmp_path / ("x" * 300))
+
+    assert run.returncode == 1
+    assert "cannot be used: file name too long" in run.stdout
+    assert is_one_sentence(run.stderr)
+
+
+def test_a_parent_that_may_not_be_entered_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, **_: bool) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+
+    with pytest.raises(Denied, match="cannot be used: permission denied"):
+        check_file_system(tmp_path / "private" / "store")
+
+
+@pytest.mark.parametrize("kind", ["tmpfs", "ramfs"])
+def test_a_disk_that_is_memory_is_worth_a_note(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arco.storage.mounts.filesystem_of", lambda path: kind)
+
+    found = check_file_system(tmp_path)
+
+    assert (found.status, found.figure) == ("note", kind)
+    assert "gone after a restart" in found.next_step
+
+
+def test_a_store_in_memory_is_worth_a_note() -> None:
+    report = _report(arco("doctor", "--store", "memory://", "--json").stdout)
+
+    assert _check(report, "memory")["status"] == "note"
 
 
 def test_an_endpoint_that_nobody_listens_on_is_said_soon() -> None:
@@ -144,6 +216,8 @@ def test_an_endpoint_that_nobody_listens_on_is_said_soon() -> None:
     assert run.returncode == 1
     assert "did not answer" in run.stdout
     assert "Check the address" in run.stdout
+    assert "s3://bucket (endpoint http://127.0.0.1:1)" in run.stdout.split("\n")[0]
+    assert "at s3://bucket (endpoint http://127.0.0.1:1)" in run.stdout.split("answers")[1]
     assert is_one_sentence(run.stderr)
 
 
@@ -156,6 +230,7 @@ def test_a_client_that_lacks_a_setting_is_said_without_its_own_message(
 
     assert run.returncode == 1
     assert "could not be set up" in run.stdout
+    assert "?account=" in run.stdout
     assert "Debug source" not in run.stdout + run.stderr
 
 
@@ -163,6 +238,7 @@ def test_a_bucket_that_does_not_exist_is_said(moto_url: str) -> None:
     run = arco("doctor", "--store", f"s3://nowhere?endpoint={moto_url}")
 
     assert run.returncode == 1
+    assert "the bucket or container was not found: s3://nowhere" in run.stdout
     assert "Create the bucket" in run.stdout
 
 

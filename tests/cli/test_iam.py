@@ -16,6 +16,7 @@ def test_the_policies_of_every_role_are_one_document(cloud: Cloud) -> None:
     assert list(document["roles"]) == list(Role)
     assert document["below"] == "prod/tenant=default/workspace=default/"
     assert "roles.py" in document["generated"]
+    assert "jq .roles.api" in document["use"]
 
 
 def test_one_role_of_one_workspace_can_be_asked_for() -> None:

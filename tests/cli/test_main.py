@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,7 +75,20 @@ def test_misuse_exits_with_2_and_a_sentence(arguments: tuple[str, ...]) -> None:
 
     assert run.returncode == 2
     assert is_one_sentence(run.stderr), run.stderr
-    assert "arco --help" in run.stderr
+    command = "arco iam render" if "render" in arguments else "arco"
+    assert re.search(rf"See `{command}[a-z ]* --help`\.$", run.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("iam", "render"), "--cloud is required. See `arco iam render --help`."),
+        (("doctor", "--root"), "--root needs a value. See `arco doctor --help`."),
+        (("doctor", "extra"), "nothing is known of 'extra'. See `arco doctor --help`."),
+    ],
+)
+def test_misuse_is_said_in_plain_words(arguments: tuple[str, ...], said: str) -> None:
+    assert arco(*arguments).stderr == f"arco: {said}\n"
 
 
 def test_a_traceback_is_shown_only_to_who_asks_for_it() -> None:
@@ -85,6 +99,28 @@ def test_a_traceback_is_shown_only_to_who_asks_for_it() -> None:
     assert "Traceback" not in hidden.stderr
     assert "Traceback" in by_flag.stderr
     assert "Traceback" in by_variable.stderr
+    assert {run.returncode for run in (hidden, by_flag, by_variable)} == {2}
+    assert by_flag.stderr.endswith(hidden.stderr)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this machine has no /dev/full")
+@pytest.mark.parametrize("arguments", [("version",), ("doctor", "--help"), ("doctor",)])
+def test_a_full_disk_behind_stdout_is_no_bug_of_ours(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [ARCO, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
+
+    assert run.returncode == 1
+    assert is_one_sentence(run.stderr), run.stderr
+    assert "could not be written" in run.stderr
 
 
 def test_a_bug_of_ours_is_one_sentence_too(tmp_path: Path) -> None:
@@ -182,11 +218,23 @@ def test_a_flag_beats_the_variable_of_the_flag_that_it_excludes(tmp_path: Path) 
         assert json.loads(run.stdout)["subject"]["store"] == f"file://{tmp_path}"
 
 
-def test_two_variables_that_exclude_each_other_are_misuse() -> None:
-    run = arco("doctor", ARCO_ROOT="/a", ARCO_STORE="gs://b")
+@pytest.mark.parametrize("store", ["ARCO_STORE", "ARCO_STORAGE_BUCKET"])
+def test_two_variables_that_exclude_each_other_are_misuse(store: str) -> None:
+    run = arco("doctor", cwd=None, ARCO_ROOT="/a", **{store: "gs://b"})
 
     assert run.returncode == 2
     assert is_one_sentence(run.stderr)
+    assert f"ARCO_ROOT and {store} both" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["ARCO_ROOT", "ARCO_STORE", "ARCO_STORAGE_BUCKET", "ARCO_TENANT", "ARCO_DEBUG"]
+)
+def test_a_variable_that_is_empty_is_not_set(name: str, tmp_path: Path) -> None:
+    run = arco("doctor", "--json", "--no-fsync", cwd=tmp_path, ARCO_NO_FSYNC="", **{name: ""})
+
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["subject"]["store"] == f"file://{tmp_path}/.arco"
 
 
 def test_a_bucket_variable_without_its_kind_is_not_taken_for_a_directory(tmp_path: Path) -> None:

@@ -2,11 +2,29 @@
 
 import sys
 
+from tests.models.catalogue import weakened
 from tests.models.report import counterexample, report
 
-for name in sys.argv[1:]:
-    for text in counterexample(name):
-        print(text)
-if not sys.argv[1:]:
-    for text in report():
-        print(text, flush=True)
+
+def main(names: list[str]) -> int:
+    """Print the table, or the traces of the weakened models that are named."""
+    known = weakened()
+    if any(name in ("-h", "--help") for name in names):
+        print(f"{__doc__}\n\nThere are: {', '.join(known)}.")
+        return 0
+    strange = [name for name in names if name not in known]
+    if strange:
+        there = ", ".join(known)
+        print(f"no such model: {', '.join(strange)} (there are: {there})", file=sys.stderr)
+        return 2
+    for name in names:
+        for text in counterexample(name):
+            print(text)
+    if not names:
+        for text in report():
+            print(text, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -123,6 +123,6 @@ def test_this_machines_own_table_is_read(tmp_path: Path) -> None:
 def test_a_file_system_that_cannot_be_told_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
-    monkeypatch.setattr(Path, "read_text", lambda path: table)
+    monkeypatch.setattr(Path, "read_text", lambda path, **_: table)
     with pytest.raises(Unsupported):
         mounts.require_local(tmp_path)

@@ -84,10 +84,10 @@ def test_a_process_that_dies_while_it_is_looked_at_is_dead(
 ) -> None:
     read = Path.read_text
 
-    def vanish(path: Path, *args: Any) -> str:
+    def vanish(path: Path, *args: Any, **more: Any) -> str:
         if str(dead) in path.parts:
             raise ProcessLookupError(errno.ESRCH, "No such process")
-        return read(path, *args)
+        return read(path, *args, **more)
 
     monkeypatch.setattr(Path, "read_text", vanish)
     assert left_after_start(place, runtime, f"{HOST}~{dead}~123~1-1") == (set(), 1)
@@ -98,10 +98,10 @@ def test_where_there_is_no_proc_a_process_counts_as_living_while_it_answers(
 ) -> None:
     read, exists = Path.read_text, Path.exists
 
-    def without_proc(path: Path, *args: Any) -> str:
+    def without_proc(path: Path, *args: Any, **more: Any) -> str:
         if path.name == "stat":
             raise FileNotFoundError(path)
-        return read(path, *args)
+        return read(path, *args, **more)
 
     monkeypatch.setattr(Path, "read_text", without_proc)
     monkeypatch.setattr(Path, "exists", lambda path: "proc" not in path.parts and exists(path))

@@ -161,8 +161,17 @@ def test_the_loser_of_that_race_takes_the_winners_key(
 
     def lose(source: str, target: Path) -> None:
         path.write_bytes(b"w" * KEY_BYTES)
+        path.chmod(0o600)
         link(source, target)
 
     monkeypatch.setattr(os, "link", lose)
     assert installation_key(path, random.Random(1)) == b"w" * KEY_BYTES
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_key_that_others_can_read_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    installation_key(path, random.Random(1))
+    path.chmod(0o644)
+    with pytest.raises(Denied, match="chmod 600"):
+        installation_key(path, random.Random(1))

@@ -7,8 +7,8 @@ It goes through the same handles as every process does: it writes as `api`, and 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from statistics import median
 
-from arco.cli.finding import Finding, Status, failed, ok, trouble
-from arco.core.errors import ArcoError, Denied
+from arco.cli.finding import NO_BUCKET, Finding, Status, failed, ok, trouble
+from arco.core.errors import ArcoError, Denied, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.core.json import encode
 from arco.core.runtime import Runtime
@@ -56,9 +56,10 @@ class Requests:
 class Checkup:
     """The checks of one store."""
 
-    def __init__(self, backend: Backend, runtime: Runtime, scope: Scope) -> None:
+    def __init__(self, backend: Backend, runtime: Runtime, scope: Scope, place: str) -> None:
         self._runtime = runtime
         self._scope = scope
+        self._place = place
         self._local = backend if isinstance(backend, LocalBackend) else None
         self._requests = Requests()
         self._backend = ObservedBackend(backend, self._requests, runtime.clock)
@@ -80,7 +81,7 @@ class Checkup:
                 yield await self._guard(name, check)
         if self._requests.created:
             yield await self._guard("clean-up", self._clean_up)
-        yield ok("requests", f"{self._requests.count} sent", requests=self._requests.count)
+        yield ok("requests", f"{self._requests.count} made", requests=self._requests.count)
 
     async def _guard(self, name: str, check: Check) -> Finding:
         try:
@@ -104,14 +105,23 @@ class Checkup:
 
     async def _answers(self) -> Finding:
         started = self._now()
-        await self._api.find(KEY)
+        try:
+            await self._api.find(KEY)
+        except Unavailable as problem:
+            # The key is ours and tells a person nothing; where we asked does.
+            raise Unavailable(f"{problem}, at {self._place}") from problem
         ms = self._now() - started
         return ok("answers", f"in {_ms(ms)}", answer_ms=ms)
 
     async def _put_if_absent(self) -> Finding:
-        await open_store(
-            self._backend, self._runtime, role=Role.API, scope=self._scope, retry=_HASTY
-        )
+        try:
+            await open_store(
+                self._backend, self._runtime, role=Role.API, scope=self._scope, retry=_HASTY
+            )
+        except NotFound:
+            # What was to be created cannot be missing: what is to hold it is.
+            figure = f"the bucket or container was not found: {self._place}"
+            return failed("put-if-absent", figure, NO_BUCKET)
         return ok("put-if-absent", "honoured")
 
     async def _race(self) -> Finding:

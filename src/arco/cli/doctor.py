@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from arco.cli.settings import Flag, Name, address_of, scope_of
+from arco.cli.settings import Flag, Name, address_of, describe, scope_of
 
 if TYPE_CHECKING:
     from arco.cli.report import Report
@@ -28,8 +28,8 @@ def doctor(
     root
         A local directory; ./.arco if neither this nor a store is given.
     store
-        A store by its URL: s3://bucket/prefix, gs://bucket, az://container, file:///dir or memory://.
-        ARCO_STORAGE_BUCKET works too.
+        A store by its URL: s3://bucket/prefix, gs://bucket, az://container?account=name, file:///dir
+        or memory://. ARCO_STORAGE_BUCKET works too.
     tenant
         The tenant to look at.
     workspace
@@ -47,7 +47,7 @@ def doctor(
     scope = scope_of(tenant, workspace)
     subject = {
         "arco": __version__,
-        "store": str(address),
+        "store": describe(address),
         "tenant": scope.tenant,
         "workspace": scope.workspace,
     }

@@ -16,14 +16,16 @@ from arco.core.errors import (
 
 _CHOOSE_ANOTHER = "Name another place with --root or --store."
 _LOOK_AT_THE_DISK = "Look at the disk and at the permissions of the directory."
-_NO_ANSWER = (
-    "Check the address, the network, and that the cloud's own variables hold credentials (such as "
-    "AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS or AZURE_STORAGE_ACCOUNT_KEY)."
+_CREDENTIALS = (
+    "that the cloud's own variables hold credentials (such as AWS_ACCESS_KEY_ID, "
+    "GOOGLE_APPLICATION_CREDENTIALS or AZURE_STORAGE_ACCOUNT_KEY)"
 )
+_NO_ANSWER = f"Check the address, the network, and {_CREDENTIALS}."
 _REFUSED = (
-    "Check which identity is in use and what it may do; `arco iam render` prints the policies. S3 and "
-    "Cloud Storage also refuse to say that an object is missing to an identity that may not list."
+    f"Check {_CREDENTIALS}, then what that identity may do; `arco iam render` prints the policies. S3 "
+    "and Cloud Storage also refuse to say that an object is missing to an identity that may not list."
 )
+NO_BUCKET = "Create the bucket or container first, and check the endpoint if you gave one."
 
 _ON_DISK: dict[type[ArcoError], str] = {
     Denied: _LOOK_AT_THE_DISK,
@@ -35,7 +37,7 @@ _ON_DISK: dict[type[ArcoError], str] = {
 _IN_A_CLOUD: dict[type[ArcoError], str] = {
     Denied: _REFUSED,
     Invalid: _CHOOSE_ANOTHER,
-    NotFound: "Create the bucket or container first.",
+    NotFound: NO_BUCKET,
     Unavailable: _NO_ANSWER,
     Unknown: _NO_ANSWER,
     Unsupported: _CHOOSE_ANOTHER,
@@ -64,7 +66,8 @@ class Finding:
 
 def ok(name: str, figure: str, **measured: float) -> Finding:
     """All is well."""
-    return Finding(name, Status.OK, figure, measured=measured)
+    rounded = {each: round(value, 3) for each, value in measured.items()}
+    return Finding(name, Status.OK, figure, measured=rounded)
 
 
 def failed(name: str, figure: str, next_step: str) -> Finding:

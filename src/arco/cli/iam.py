@@ -1,6 +1,6 @@
 """`arco iam`: the policies of the identities that Arco's processes run under."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import App, Parameter
 
@@ -8,11 +8,31 @@ from arco.cli.settings import Name, scope_of
 from arco.storage.iam.target import Cloud, make_target
 from arco.storage.roles import Role
 
+if TYPE_CHECKING:
+    from arco.core.json import Json
+
 _EXAMPLES = """\
 Examples:
-  arco iam render --cloud aws --bucket lake --role api
+  arco iam render --cloud aws --bucket lake --role api | jq .roles.api
   arco iam render --cloud gcp --bucket lake --prefix arco --tenant acme
-  arco iam render --cloud azure --bucket lake | jq .roles.janitor"""
+  arco iam render --cloud azure --bucket lake | jq .roles.janitor.definition"""
+
+_USE = {
+    Cloud.AWS: (
+        "Each entry of `roles` is one policy document: `jq .roles.api > policy.json`, then `aws iam "
+        "put-role-policy --role-name NAME --policy-name arco --policy-document file://policy.json`."
+    ),
+    Cloud.GCP: (
+        "Each entry of `roles` holds the custom roles to create and the bindings to add for one "
+        "identity: take them out with jq, such as `jq .roles.api`."
+    ),
+    Cloud.AZURE: (
+        "Each entry of `roles` holds one definition and its assignments: `jq "
+        ".roles.api.definition > role.json` for `az role definition create --role-definition "
+        "@role.json`. An assignment names no principal: give `az role assignment create` the identity "
+        "of the process as --assignee, with the role, scope, condition and conditionVersion from here."
+    ),
+}
 
 app = App(
     name="iam",
@@ -55,4 +75,5 @@ def render(
 
     target = make_target(bucket, prefix, scope_of(tenant, workspace))
     roles = tuple(Role) if role is None else (role,)
-    print_document(rendering.render(cloud, target, roles))
+    document = rendering.render(cloud, target, roles)
+    print_document({"use": _USE[cloud], **cast("dict[str, Json]", document)})

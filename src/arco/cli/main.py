@@ -2,14 +2,15 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError
 
 from arco import __version__
-from arco.cli.output import complain
-from arco.cli.settings import VARIABLES, Flag, choose_place
+from arco.cli.output import complain, complain_of_output
+from arco.cli.settings import VARIABLES, Flag, choose_place, ignore_empty
 
 _HELP = "Arco: a lakehouse catalog and orchestrator with no database."
 
@@ -29,7 +30,8 @@ Examples:
   arco doctor --store gs://bucket/prefix       a bucket on Google Cloud
   arco doctor --store "s3://bucket?endpoint=http://localhost:9000"
 
-It exits with 0 if all is well, 1 if a check failed, 2 if it was misused."""
+It exits with 0 if all is well, 1 if a check failed, 2 if it was misused,
+130 if it was interrupted."""
 
 
 app = App(
@@ -38,7 +40,7 @@ app = App(
     help_epilogue=_EXAMPLES,
     help_format="plaintext",
     version=__version__,
-    config=(VARIABLES, choose_place),
+    config=(VARIABLES, ignore_empty, choose_place),
     print_error=False,
     exit_on_error=False,
 )
@@ -69,30 +71,52 @@ def launch(
     Parameters
     ----------
     debug
-        Show the whole traceback of an error.
+        Show the whole traceback of an error, above its sentence.
     """
     try:
         outcome = app(tokens)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not try to flush the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except Exception as problem:
-        if debug:
-            raise
-        return complain(problem)
+        if isinstance(problem, OSError) and _is_output_broken():
+            return complain_of_output(problem)
+        return complain(problem, command=_command(tokens), debug=debug)
     return outcome if isinstance(outcome, int) else 0
 
 
 def main() -> None:
     """The entry point of the `arco` command."""
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for as long as we live
     try:
         app.meta()
     except SystemExit as end:
         _leave(end.code if isinstance(end.code, int) else int(end.code is not None))
     except CycloptsError as problem:
         _leave(complain(problem))
+    except OSError as problem:  # help is printed outside of `launch`
+        if not _is_output_broken():
+            raise
+        _leave(complain_of_output(problem))
+
+
+def _command(tokens: tuple[str, ...]) -> str:
+    """The command that was meant, as far as it can be told: its help is the one to read."""
+    try:
+        chain, _, _ = app.parse_commands(tokens)
+    except CycloptsError:
+        chain = ()
+    return " ".join(("arco", *chain))
+
+
+def _is_output_broken() -> bool:
+    """Whether stdout takes no more: a full disk, or a reader that has seen enough."""
+    try:
+        print(flush=True)  # what could not be written is not kept, so a flush alone would succeed
+    except OSError:
+        # The interpreter must not try to flush the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _leave(code: int) -> NoReturn:

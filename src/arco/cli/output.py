@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 
-from cyclopts.exceptions import CycloptsError
+from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from arco.core.errors import (
     ArcoError,
@@ -25,24 +25,35 @@ _NEXT_STEPS: Mapping[type[ArcoError], str] = {
     Corrupt: "Stop writing to this store and restore it from a backup.",
     Denied: "Check which identity is in use and what it may do; `arco iam render` prints the policies.",
     Fenced: "Another process has taken over; start again.",
-    Invalid: "See `arco --help`.",
     NotFound: "Check the name.",
     Unavailable: "Check the address, the network and the credentials, then try again.",
     Unknown: "It may have happened: look before you try again.",
 }
 
 
-def complain(problem: Exception) -> int:
+def complain(problem: Exception, *, command: str = "arco", debug: bool = False) -> int:
     """Print to stderr what went wrong and what to do; the exit code that goes with it."""
-    if isinstance(problem, CycloptsError):
-        print(_sentence(problem, _NEXT_STEPS[Invalid]), file=sys.stderr)
+    if debug:
+        import traceback
+
+        traceback.print_exception(problem)
+    if isinstance(problem, CycloptsError | Invalid):
+        print(_sentence(_plain(problem), f"See `{command} --help`."), file=sys.stderr)
     elif isinstance(problem, ArcoError):
-        print(_sentence(problem, next_step(problem)), file=sys.stderr)
+        print(_sentence(str(problem), next_step(problem)), file=sys.stderr)
     else:
         kind = type(problem).__name__
         ask = "Run it again with --debug, and report what it prints."
         print(f"arco: something failed that should not have ({kind}). {ask}", file=sys.stderr)
     return _MISUSED if isinstance(problem, CycloptsError | Invalid) else _FAILED
+
+
+def complain_of_output(problem: OSError) -> int:
+    """Say that stdout takes no more, unless its reader has simply left; the exit code."""
+    if not isinstance(problem, BrokenPipeError):
+        reason = (problem.strerror or type(problem).__name__).lower()
+        print(_sentence(f"the output could not be written: {reason}", ""), file=sys.stderr)
+    return _FAILED
 
 
 def next_step(problem: ArcoError) -> str:
@@ -59,7 +70,18 @@ def print_document(document: object) -> None:
     print(msgspec.json.format(encode(document), indent=2).decode())
 
 
-def _sentence(problem: Exception, advice: str) -> str:
+def _plain(problem: Exception) -> str:
+    """What is wrong with the command line, without the parser's own words."""
+    if isinstance(problem, UnusedCliTokensError) and problem.unused_tokens:
+        return f"nothing is known of {' '.join(problem.unused_tokens)!r}"
+    if isinstance(problem, MissingArgumentError) and problem.argument is not None:
+        need = "needs a value" if problem.keyword else "is required"
+        return f"{problem.argument.name} {need}"
+    return str(problem)
+
+
+def _sentence(said: str, advice: str) -> str:
     """One line, however the message was wrapped: it may be read by a program."""
-    said = " ".join(str(problem).split()).rstrip(".")
-    return f"arco: {said}. {advice}".rstrip()
+    said = " ".join(said.split()).rstrip(".")
+    end = "" if said.endswith("?") else "."
+    return f"arco: {said}{end} {advice}".rstrip()

@@ -10,8 +10,9 @@ import errno
 import os
 import threading
 from collections import OrderedDict
+from pathlib import Path
 
-from arco.core.errors import Denied, Invalid, Unavailable
+from arco.core.errors import Denied, Invalid, Unavailable, Unsupported
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _REMEMBERED = 512
@@ -47,6 +48,7 @@ class Tree:
 
     def __init__(self, root: str, *, fsync: bool) -> None:
         self._root = Directory(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        self._device = os.fstat(self._root.fd).st_dev
         self._open: OrderedDict[Parts, Directory] = OrderedDict()
         self._durable: OrderedDict[Parts, None] = OrderedDict()
         self._fsync = fsync
@@ -111,6 +113,9 @@ class Tree:
         except OSError as problem:
             raise path_error(problem, parts) from problem
         entered = Directory(fd)
+        if os.fstat(fd).st_dev != self._device:
+            # Whether its promises hold was checked for the root alone (law 13).
+            raise Unsupported(f"{'/'.join(parts)} is a mount of its own, which Arco does not enter")
         with self._lock:
             self._open[parts] = entered
             while len(self._open) > _REMEMBERED:
@@ -123,6 +128,12 @@ class Tree:
             if known is not None:
                 self._open.move_to_end(parts)
         return known
+
+
+def sync_directory(path: Path) -> None:
+    """Make the entries of a directory that is no part of a tree last."""
+    directory = Directory(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+    os.fsync(directory.fd)
 
 
 def path_error(problem: OSError, parts: Parts) -> Exception:

@@ -17,7 +17,7 @@ from typing import NoReturn
 from arco.core.errors import AlreadyExists, ArcoError, Denied, Invalid, NotFound, Unavailable
 from arco.core.runtime import Runtime
 from arco.storage.backend import Meta
-from arco.storage.directory import Descriptor, Directory, Parts, Tree, path_error
+from arco.storage.directory import Descriptor, Directory, Parts, Tree, path_error, sync_directory
 from arco.storage.mounts import require_local
 from arco.storage.scratch import (
     PRIVATE,
@@ -287,8 +287,7 @@ def _sync_ancestors(root: Path) -> None:
     """Make the root itself last: its parents may have been made just now, by us or by another."""
     for directory in root.resolve().parents:
         try:
-            opened = Descriptor(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-            os.fsync(opened.fd)
+            sync_directory(directory)
         except OSError as problem:
             if problem.errno not in _NOT_OURS_TO_SYNC:
                 raise

@@ -83,7 +83,7 @@ def filesystem_of(path: str) -> str:
     if platform.system() == "Darwin":
         return kind_from_mount(subprocess.check_output(["/sbin/mount"], text=True), path)
     try:
-        table = Path("/proc/self/mountinfo").read_text()
+        table = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     except OSError as problem:
         raise Unsupported(
             "cannot tell what file system the directory is on: local stores need Linux or macOS"

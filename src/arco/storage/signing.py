@@ -7,12 +7,15 @@ key it returns; there is no other way from a URL to an object.
 
 import hmac
 import os
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from arco.core.errors import Denied, Invalid
+from arco.core.errors import Denied, Invalid, Unavailable
 from arco.core.rng import Rng
+from arco.storage.directory import sync_directory
 from arco.storage.key import check_key
+from arco.storage.scratch import write_all
 
 KEY_BYTES = 32
 ROUTE = "/files/"
@@ -65,18 +68,26 @@ class UrlSigner:
 
 def installation_key(path: Path, rng: Rng) -> bytes:
     """The key kept at `path`, made on first use and readable by its owner alone."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            _make_key(path, rng)
+        if path.stat().st_mode & 0o077:
+            raise Denied("the installation's key can be read by others: chmod 600, or make it anew")
         return path.read_bytes()
+    except OSError as problem:
+        raise Unavailable(f"the installation's key cannot be used: {problem.strerror}") from problem
+
+
+def _make_key(path: Path, rng: Rng) -> None:
     scratch = path.with_name(f"{path.name}.{rng.randbytes(8).hex()}")
     fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        os.write(fd, rng.randbytes(KEY_BYTES))
+        write_all(fd, rng.randbytes(KEY_BYTES))
         os.fsync(fd)
-        os.link(scratch, path)  # of two processes that start together, one key stays
-    except FileExistsError:
-        pass
+        with suppress(FileExistsError):
+            os.link(scratch, path)  # of two processes that start together, one key stays
+        sync_directory(path.parent)  # all URLs hang on it, so it must outlast a crash
     finally:
         os.close(fd)
         scratch.unlink()
-    return path.read_bytes()

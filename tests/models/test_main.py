@@ -1,0 +1,17 @@
+"""The models' door: what is not known is named, not a traceback."""
+
+import pytest
+
+from tests.models.__main__ import main
+
+
+def test_a_model_that_does_not_exist_is_said_with_those_that_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["nope"]) == 2
+    assert "no such model: nope (there are: chain." in capsys.readouterr().err
+
+
+def test_help_names_the_models(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "chain.floor" in capsys.readouterr().out
