@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from arco.core.errors import Corrupt
+from arco.core.errors import Conflict
 from arco.core.runtime import Runtime
 from arco.ledger.bell import Bell
 from arco.ledger.follower import Batch, Follower
@@ -77,14 +77,14 @@ async def test_a_sealed_stream_leaves_the_watermark_and_is_never_asked_for_again
     assert "ledger" not in tally.seen[0][1]
 
 
-async def test_a_watermark_below_what_was_collected_is_corrupt_and_not_silence(
+async def test_a_watermark_below_what_was_collected_is_to_be_read_again_and_not_silence(
     bench: Bench,
 ) -> None:
     for _ in range(3):
         await Writer(bench.store(), DOMAIN).append([note(bench.runtime)])
     await slots_of(bench.store(Role.JANITOR), DOMAIN).raise_floor(2)
     await bench.store(Role.JANITOR).delete(slots_of(bench.store(), DOMAIN).key(0))
-    with pytest.raises(Corrupt):
+    with pytest.raises(Conflict):
         await Follower(bench.store(Role.COMPACTOR), DOMAIN, Watermark()).poll()
 
 

@@ -9,7 +9,7 @@ whoever folds the batch.
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from arco.core.errors import Corrupt
+from arco.core.errors import Conflict
 from arco.ledger.bell import Bell
 from arco.ledger.segment import Segment, find_segment
 from arco.ledger.slot import Slot, slots_of
@@ -103,10 +103,16 @@ class Follower:
         self._reschedule(_SLOTS, news=news)
 
     async def _refuse_gap(self) -> None:
-        """`Corrupt` if slots that this watermark has yet to read were collected (P8, law 14)."""
+        """`Conflict` if slots that this watermark has yet to read were collected (P8).
+
+        Then a newer watermark is published, and ours is from before a sleep. Who reads it again and
+        finds the same has lost a manifest.
+        """
         floor = await self._slots.floor()
         if self._watermark.frontier < floor:
-            raise Corrupt(f"the watermark stands at slot {self._watermark.frontier}, below {floor}")
+            raise Conflict(
+                f"the watermark stands at slot {self._watermark.frontier}, below {floor}"
+            )
         self._is_above_floor = True
 
     async def _read_on(self, stream: str) -> list[Segment]:
