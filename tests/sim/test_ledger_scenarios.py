@@ -53,6 +53,11 @@ def test_the_same_seed_gives_the_same_trace(name: str) -> None:
         assert first.lines == second.lines != ()
 
 
+def test_a_compactor_that_slept_reads_its_watermark_again() -> None:
+    """Another had published, and the slots it had yet to read were collected."""
+    assert run_seed(StreamScenario, 867).violations == ()
+
+
 def test_a_request_that_slept_past_its_key_s_life_does_not_begin_anew() -> None:
     """A server read an empty key, slept until the key was used and collected, and claimed it again."""
     for seed in (5078, 5099):
