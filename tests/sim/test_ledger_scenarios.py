@@ -62,3 +62,9 @@ def test_a_request_that_slept_past_its_key_s_life_does_not_begin_anew() -> None:
     """A server read an empty key, slept until the key was used and collected, and claimed it again."""
     for seed in (5078, 5099):
         assert run_seed(ClaimScenario, seed).violations == ()
+
+
+def test_a_request_that_meets_its_key_while_it_is_collected_is_refused_and_not_lost() -> None:
+    """Number 0 went between two reads, and `Not found` left the room as if it were a verdict."""
+    for seed in (3993, 4170):
+        assert run_seed(ClaimScenario, seed).violations == ()

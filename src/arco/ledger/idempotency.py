@@ -154,8 +154,9 @@ class Idempotency:
 
     async def _refuse_expired(self, chain: Chain, entry: Entry) -> None:
         """An old claim is not taken over, nor looked for: its evidence may be gone (P14)."""
-        first = entry if entry.number == 0 else await chain.read(0)
-        if self._runtime.clock.now_ms() - first.created_ms > self._life_ms:
+        # Number 0 goes last, so without it the key is being collected at this very moment.
+        first = entry if entry.number == 0 else await chain.find(0)
+        if first is None or self._runtime.clock.now_ms() - first.created_ms > self._life_ms:
             raise Invalid("this idempotency key has expired without an outcome; use a new key")
 
     def _patience(self, chain: Chain, entry: Entry) -> float:
