@@ -31,6 +31,7 @@ FRESH_MS = SHORTEST_RETENTION_MS / 2
 
 _READ_AHEAD = 16
 _WIDEST_SPREAD = 8
+_MOST_DOUBTS = 3
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,7 @@ class Chain:
         floor = hint.floor_mark() if hint else await self._newest_floor()
         start = max(hint.number, floor.floor) if hint else floor.floor
         promised = hint is not None or floor.index >= 0
+        doubts = 0
         while True:
             low, above = await self.store.runtime.tasks.gather(
                 self.find(start), self.find(start + 1)
@@ -197,10 +199,11 @@ class Chain:
             if newer.index > floor.index and newer.floor > last_seen:
                 floor, start, promised = newer, newer.floor, True
                 continue
-            if low is None and promised:
+            is_hole = low is None and above is not None
+            if (low is None and promised) or (is_hole and doubts == _MOST_DOUBTS):
                 raise Corrupt(f"number {start} of {self.path} is missing and was never collected")
-            if low is None and above is not None:
-                promised = True  # both were made between our two probes, or something is wrong
+            if is_hole:
+                doubts += 1  # both were made, or both collected, between our two probes: look again
                 continue
             return best
 
