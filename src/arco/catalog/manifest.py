@@ -1,0 +1,169 @@
+"""What a published manifest and its commit record say; see docs/formats.md.
+
+A manifest is the body of a link in the chain `manifests/{domain}`. It names its commit record and every
+file that the state is made of: the tail of small files, one a table a commit, and the base below it. The
+files of tables that are kept in one piece stand in the manifest itself; those of bucketed tables stand in
+one immutable index. What no manifest names does not exist (law 3).
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+
+from arco.core import json
+from arco.core.errors import Corrupt, Invalid
+from arco.core.hashing import sha256_hex
+from arco.ledger.watermark import Watermark
+from arco.storage.chain import Chain
+from arco.storage.link import Entry
+from arco.storage.store import Store
+
+FORMAT = 1
+
+
+class Ref(msgspec.Struct, frozen=True, kw_only=True):
+    """An object named by its path and the hash of its bytes."""
+
+    path: str
+    sha256: str
+
+
+class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A Parquet file of one table: what is in it, so that readers can pass it over unread."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+    low: tuple[str, ...] = ()  # the smallest and largest key of its rows, as text
+    high: tuple[str, ...] = ()
+    buckets: tuple[int, ...] = (0,)  # which buckets its rows belong to
+    newest: int = -1  # the highest commit number that a row of it carries
+    visibility: str = "all"
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything below the tail."""
+
+    whole: dict[str, FileRef] = msgspec.field(default_factory=dict)
+    index: Ref | None = None
+
+
+class BaseIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """The base files of all bucketed tables: by table, then by bucket (as text)."""
+
+    format: int = FORMAT
+    tables: dict[str, dict[str, FileRef]]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of one domain at one number."""
+
+    format: int = FORMAT
+    domain: str
+    commit: Ref
+    commit_ulid: str
+    fencing_token: int
+    rows_changed_at: int  # the last number that changed rows (P26)
+    orphans_before: str | None = None  # unnamed files older than this may be deleted (P27)
+    requests: tuple[str, ...] = ()  # the requests that this commit carries out (P10)
+    watermark: Watermark = Watermark()
+    tail: dict[str, tuple[FileRef, ...]] = msgspec.field(default_factory=dict)  # oldest first
+    base: Base = Base()
+
+    def named(self) -> Iterator[FileRef]:
+        """Every file that the manifest itself names."""
+        for files in self.tail.values():
+            yield from files
+        yield from self.base.whole.values()
+
+
+class Deed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One request that a commit carried out: who did what to which object."""
+
+    request_id: str
+    operation: str
+    actor: str
+    kind: str
+    object_id: str
+    name: str
+    at: datetime
+    event_id: str
+    event_path: str
+    line: int
+
+
+class CommitKind(StrEnum):
+    """Why a manifest was published."""
+
+    DDL = "ddl"  # requests were carried out
+    MERGE = "merge"  # the tail went into the base
+    MARK = "mark"  # older files that nobody names may go
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The audit record of one number: a chain of its own, by the hashes of its bytes."""
+
+    format: int = FORMAT
+    domain: str
+    number: int
+    commit_ulid: str
+    parent: Ref | None
+    kind: CommitKind
+    created_at: datetime
+    event_paths: tuple[str, ...] = ()
+    deeds: tuple[Deed, ...] = ()
+    added: tuple[Ref, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+D = TypeVar("D", Commit, BaseIndex)
+
+
+def manifests_of(store: Store, domain: str) -> Chain:
+    """The chain of a domain's manifests."""
+    return Chain(store, f"manifests/{domain}")
+
+
+def read_manifest(entry: Entry) -> Manifest:
+    """The manifest that a link carries, or `Corrupt`."""
+    manifest = entry.body(Manifest)
+    if not 1 <= manifest.format <= FORMAT:
+        raise Corrupt(
+            f"manifest {entry.number} has format {manifest.format}; update Arco to read it"
+        )
+    return manifest
+
+
+async def read_commit(store: Store, ref: Ref) -> Commit:
+    """The commit record that a manifest names, or `Corrupt`."""
+    return _decode(await read_named(store, ref), Commit, ref.path)
+
+
+async def read_index(store: Store, ref: Ref) -> BaseIndex:
+    """The base index that a manifest names, or `Corrupt`."""
+    return _decode(await read_named(store, ref), BaseIndex, ref.path)
+
+
+async def read_named(store: Store, ref: Ref | FileRef) -> bytes:
+    """The bytes of an object that a manifest names; `Corrupt` if they are missing or others (law 14)."""
+    size = ref.bytes if isinstance(ref, FileRef) else 0
+    raw = await store.find(ref.path, size_bytes=size)
+    if raw is None:
+        raise Corrupt(f"{ref.path} is missing, and a manifest names it")
+    if sha256_hex(raw) != ref.sha256:
+        raise Corrupt(f"{ref.path} does not have the bytes that its manifest names")
+    return raw
+
+
+def _decode(raw: bytes, kind: type[D], path: str) -> D:
+    try:
+        found = json.decode(raw, kind)
+    except Invalid as problem:
+        raise Corrupt(f"{path} cannot be read: {problem}") from problem
+    if not 1 <= found.format <= FORMAT:
+        raise Corrupt(f"{path} has format {found.format}; update Arco to read it")
+    return found

@@ -1,0 +1,190 @@
+"""The rows of Tier 1 as types: one struct for each table that `fold.tier1` declares.
+
+They are what an event carries, what a snapshot gives back and what a decision makes. Unknown fields are
+refused, so that a compactor never drops a column that a newer API has decided (P24).
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from arco.fold.table import Table
+from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, SCHEMA_VERSIONS, SCHEMAS, TABLES
+
+
+class ObjectKind(StrEnum):
+    """What an id can stand for."""
+
+    CATALOG = "CATALOG"
+    SCHEMA = "SCHEMA"
+    TABLE = "TABLE"
+    VIEW = "VIEW"
+
+
+class TableFormat(StrEnum):
+    """How a table's data lie in files."""
+
+    DELTA = "DELTA"
+    ICEBERG = "ICEBERG"
+    PARQUET = "PARQUET"
+    CSV = "CSV"
+    JSON = "JSON"
+
+
+class TableType(StrEnum):
+    """Who rules the place of a table's files."""
+
+    MANAGED = "MANAGED"
+    EXTERNAL = "EXTERNAL"
+
+
+class Sensitivity(StrEnum):
+    """How freely a column's values may be shown."""
+
+    PUBLIC = "PUBLIC"
+    INTERNAL = "INTERNAL"
+    CONFIDENTIAL = "CONFIDENTIAL"
+    RESTRICTED = "RESTRICTED"
+
+
+class Row(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A row of some table of Tier 1."""
+
+
+class Living(Row, frozen=True, kw_only=True):
+    """When and by whom an object was made, changed and dropped."""
+
+    created_at: datetime
+    created_by: str
+    updated_at: datetime
+    updated_by: str
+    dropped_at: datetime | None = None
+
+
+class Described(Living, frozen=True, kw_only=True):
+    """What people say about an object."""
+
+    comment: str | None = None
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    owner: str | None = None
+
+
+class CatalogRow(Described, frozen=True, kw_only=True):
+    """A catalog: the top of every name."""
+
+    catalog_id: str
+    name: str
+    storage_root: str | None = None
+
+
+class SchemaRow(Described, frozen=True, kw_only=True):
+    """A schema. `name` is its leaf, `path` all its levels."""
+
+    schema_id: str
+    catalog_id: str
+    parent_id: str | None = None
+    name: str
+    path: tuple[str, ...]
+    visibility: str = "all"
+
+
+class TableRow(Described, frozen=True, kw_only=True):
+    """A table or a view."""
+
+    table_id: str
+    catalog_id: str
+    schema_id: str
+    name: str
+    kind: ObjectKind = ObjectKind.TABLE
+    format: TableFormat | None = None
+    table_type: TableType | None = None
+    location: str | None = None
+    table_uuid: str | None = None
+    pii_columns: tuple[str, ...] = ()
+    schema_version: int = 0
+    last_field_id: int = 0  # never used again, whatever becomes of the column
+    born: int | None = None
+    moved: bool = msgspec.field(default=False, name="_moved")
+
+
+class ColumnRow(Living, frozen=True, kw_only=True):
+    """A column of a table."""
+
+    column_id: str
+    table_id: str
+    name: str
+    data_type: str
+    position: int
+    nullable: bool = True
+    comment: str | None = None
+    default_value: str | None = None
+    pii_type: str | None = None
+    sensitivity: Sensitivity | None = None
+    field_id: int | None = None
+
+
+class SchemaVersionRow(Row, frozen=True, kw_only=True):
+    """The columns of a table as they were from one change to the next; both texts are JSON."""
+
+    table_id: str
+    version: int
+    changes: str
+    columns: str
+    changed_at: datetime
+    changed_by: str
+
+
+class ObjectRow(Row, frozen=True, kw_only=True):
+    """Where the object with this id is: `bucket_key` names the bucket of its row."""
+
+    id: str
+    kind: ObjectKind
+    parent_id: str | None = None
+    bucket_key: str
+    dropped_at: datetime | None = None
+
+
+AnyRow = CatalogRow | SchemaRow | TableRow | ColumnRow | SchemaVersionRow | ObjectRow
+
+ROWS: dict[str, type[AnyRow]] = {
+    CATALOGS.name: CatalogRow,
+    SCHEMAS.name: SchemaRow,
+    TABLES.name: TableRow,
+    COLUMNS.name: ColumnRow,
+    SCHEMA_VERSIONS.name: SchemaVersionRow,
+    OBJECTS.name: ObjectRow,
+}
+
+TABLE_OF: dict[type[AnyRow], Table] = {
+    CatalogRow: CATALOGS,
+    SchemaRow: SCHEMAS,
+    TableRow: TABLES,
+    ColumnRow: COLUMNS,
+    SchemaVersionRow: SCHEMA_VERSIONS,
+    ObjectRow: OBJECTS,
+}
+
+R_co = TypeVar("R_co", bound=AnyRow, covariant=True)
+
+
+class Found(msgspec.Struct, Generic[R_co], frozen=True):
+    """A row, and the number of the commit that last changed it: its ETag."""
+
+    row: R_co
+    commit: int
+
+
+def to_columns(row: AnyRow) -> dict[str, object]:
+    """The row as the columns of its table, without the hidden order."""
+    return msgspec.to_builtins(row, builtin_types=(datetime,), str_keys=False) | {}
+
+
+def from_columns(kind: type[R_co], values: dict[str, object]) -> R_co:
+    """The row in the columns of a file; what is null there takes its default here."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return msgspec.convert(given, kind, strict=False)
