@@ -15,8 +15,11 @@ CODES = {
     "Fenced": "fenced",
     "Invalid": "invalid",
     "KeyReused": "idempotency_key_reused",
+    "NotEmpty": "not_empty",
     "NotFound": "not_found",
+    "PreconditionFailed": "precondition_failed",
     "TakenOver": "taken_over",
+    "Unauthenticated": "unauthenticated",
     "Unavailable": "unavailable",
     "Unknown": "unknown_outcome",
     "Unsupported": "unsupported",
@@ -45,7 +48,7 @@ def test_the_tree_is_drawn_whole_at_the_top_of_its_module() -> None:
 def test_hardly_an_error_is_a_kind_of_another() -> None:
     # Whoever catches Invalid must not catch an Unknown by it.
     deep = [kind for kind in tree(ArcoError) if kind.__base__ not in (ArcoError, Exception)]
-    assert deep == [errors.TakenOver, errors.KeyReused]
+    assert deep == [errors.TakenOver, errors.KeyReused, errors.Unauthenticated]
 
 
 def test_unavailable_may_say_when_to_come_back() -> None:

@@ -38,10 +38,11 @@ class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows: int
     bytes: int
     sha256: str
-    low: tuple[str, ...] = ()  # the smallest and largest key of its rows, as text
+    low: tuple[str, ...] = ()  # the sort columns of its first and its last row, as text
     high: tuple[str, ...] = ()
     buckets: tuple[int, ...] = (0,)  # which buckets its rows belong to
     newest: int = -1  # the highest commit number that a row of it carries
+    dropped_from: datetime | None = None  # when the first of its dropped rows was dropped
     visibility: str = "all"
 
 

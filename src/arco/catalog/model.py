@@ -146,7 +146,6 @@ class ObjectRow(Row, frozen=True, kw_only=True):
     kind: ObjectKind
     parent_id: str | None = None
     bucket_key: str
-    dropped_at: datetime | None = None
 
 
 AnyRow = CatalogRow | SchemaRow | TableRow | ColumnRow | SchemaVersionRow | ObjectRow
@@ -181,7 +180,7 @@ class Found(msgspec.Struct, Generic[R_co], frozen=True):
 
 def to_columns(row: AnyRow) -> dict[str, object]:
     """The row as the columns of its table, without the hidden order."""
-    return msgspec.to_builtins(row, builtin_types=(datetime,), str_keys=False) | {}
+    return {field.encode_name: getattr(row, field.name) for field in msgspec.structs.fields(row)}
 
 
 def from_columns(kind: type[R_co], values: dict[str, object]) -> R_co:

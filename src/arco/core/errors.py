@@ -2,6 +2,8 @@
 
     ArcoError
      |- Conflict        somebody else was first: read again, then retry
+     |   |- PreconditionFailed  it has changed since the caller has read it
+     |   `- NotEmpty    it holds something: empty it first, or force it
      |- Unknown         it may have happened: look before you retry, delete nothing
      |- Fenced          stop: another holder has taken over
      |   `- TakenOver   the claim of an idempotency key has something above it
@@ -10,6 +12,7 @@
      |- NotFound        there is no such thing
      |- AlreadyExists   the name is taken
      |- Denied          this identity may not do that
+     |   `- Unauthenticated  nobody knows who is asking: prove it first
      |- Unavailable     nothing happened, or nothing was found out: retry later
      |- Unsupported     the environment lacks a capability: refused at start
      `- Corrupt         stored bytes contradict each other: stop and call for help
@@ -30,6 +33,18 @@ class Conflict(ArcoError):
     """Somebody else won the place that was meant for us, and we have seen who."""
 
     code = "conflict"
+
+
+class PreconditionFailed(Conflict):
+    """The object is not, or no longer, the version that the caller wants to change."""
+
+    code = "precondition_failed"
+
+
+class NotEmpty(Conflict):
+    """A container that still holds something cannot be dropped like this."""
+
+    code = "not_empty"
 
 
 class Unknown(ArcoError):
@@ -78,6 +93,12 @@ class Denied(ArcoError):
     """The identity in use is not allowed to do this."""
 
     code = "denied"
+
+
+class Unauthenticated(Denied):
+    """Who is asking could not be proven: no token, or one that is not valid."""
+
+    code = "unauthenticated"
 
 
 class Unavailable(ArcoError):

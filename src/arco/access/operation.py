@@ -1,0 +1,124 @@
+"""Every operation of the native API, and the matrix that says what each one is about.
+
+The matrix is data: a route names its operation, and whatever decides about access reads the entry.
+A test finds the operation that has none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from arco.access.principal import Role
+
+
+class Target(StrEnum):
+    """The kinds of things that operations act on."""
+
+    WORKSPACE = "workspace"
+    CATALOG = "catalog"
+    SCHEMA = "schema"
+    TABLE = "table"
+    OBJECT = "object"  # named by its id alone, whatever it is
+
+
+class Operation(StrEnum):
+    """What can be asked of the API; the names are those of the OpenAPI document."""
+
+    LIST_CATALOGS = "list_catalogs"
+    CREATE_CATALOG = "create_catalog"
+    GET_CATALOG = "get_catalog"
+    UPDATE_CATALOG = "update_catalog"
+    DROP_CATALOG = "drop_catalog"
+    LIST_SCHEMAS = "list_schemas"
+    CREATE_SCHEMA = "create_schema"
+    GET_SCHEMA = "get_schema"
+    UPDATE_SCHEMA = "update_schema"
+    DROP_SCHEMA = "drop_schema"
+    LIST_TABLES = "list_tables"
+    CREATE_TABLE = "create_table"
+    GET_TABLE = "get_table"
+    UPDATE_TABLE = "update_table"
+    DROP_TABLE = "drop_table"
+    ADD_COLUMN = "add_column"
+    UPDATE_COLUMN = "update_column"
+    DROP_COLUMN = "drop_column"
+    GET_SCHEMA_HISTORY = "get_schema_history"
+    GET_OBJECT = "get_object"
+    GET_OBJECT_HISTORY = "get_object_history"
+    UNDROP_OBJECT = "undrop_object"
+    LIST_COMMITS = "list_commits"
+    GET_COMMIT = "get_commit"
+    DIFF = "diff"
+    GET_MANIFEST = "get_manifest"
+    QUERY = "query"
+    HEALTH = "health"
+    METRICS = "metrics"
+    OPENAPI = "openapi"
+    DOCS = "docs"
+    SYNC_COMPACT = "sync_compact"
+    PUBLISH_ORPHAN_MARK = "publish_orphan_mark"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one operation is about, and who may ask for it at all."""
+
+    targets: frozenset[Target]
+    reads: bool
+    role: Role | None  # None: no principal is needed
+
+
+def _reads(*targets: Target) -> Rule:
+    return Rule(frozenset(targets), reads=True, role=Role.CALLER)
+
+
+def _writes(*targets: Target) -> Rule:
+    return Rule(frozenset(targets), reads=False, role=Role.CALLER)
+
+
+_PUBLIC = Rule(frozenset(), reads=True, role=None)
+_INTERNAL = Rule(frozenset({Target.WORKSPACE}), reads=False, role=Role.SERVICE)
+
+# A container is what a create or a list acts on; that of a nested schema is a schema.
+MATRIX: Mapping[Operation, Rule] = MappingProxyType(
+    {
+        Operation.LIST_CATALOGS: _reads(Target.WORKSPACE),
+        Operation.CREATE_CATALOG: _writes(Target.WORKSPACE),
+        Operation.GET_CATALOG: _reads(Target.CATALOG),
+        Operation.UPDATE_CATALOG: _writes(Target.CATALOG),
+        Operation.DROP_CATALOG: _writes(Target.CATALOG),
+        Operation.LIST_SCHEMAS: _reads(Target.CATALOG, Target.SCHEMA),
+        Operation.CREATE_SCHEMA: _writes(Target.CATALOG, Target.SCHEMA),
+        Operation.GET_SCHEMA: _reads(Target.SCHEMA),
+        Operation.UPDATE_SCHEMA: _writes(Target.SCHEMA),
+        Operation.DROP_SCHEMA: _writes(Target.SCHEMA),
+        Operation.LIST_TABLES: _reads(Target.SCHEMA),
+        Operation.CREATE_TABLE: _writes(Target.SCHEMA),
+        Operation.GET_TABLE: _reads(Target.TABLE),
+        Operation.UPDATE_TABLE: _writes(Target.TABLE),
+        Operation.DROP_TABLE: _writes(Target.TABLE),
+        Operation.ADD_COLUMN: _writes(Target.TABLE),
+        Operation.UPDATE_COLUMN: _writes(Target.TABLE),
+        Operation.DROP_COLUMN: _writes(Target.TABLE),
+        Operation.GET_SCHEMA_HISTORY: _reads(Target.TABLE),
+        Operation.GET_OBJECT: _reads(Target.OBJECT),
+        Operation.GET_OBJECT_HISTORY: _reads(Target.OBJECT),
+        Operation.UNDROP_OBJECT: _writes(Target.OBJECT),
+        Operation.LIST_COMMITS: _reads(Target.WORKSPACE),
+        Operation.GET_COMMIT: _reads(Target.WORKSPACE),
+        Operation.DIFF: _reads(Target.WORKSPACE),
+        Operation.GET_MANIFEST: _reads(Target.WORKSPACE),
+        Operation.QUERY: _reads(Target.WORKSPACE),
+        Operation.HEALTH: _PUBLIC,
+        Operation.METRICS: _PUBLIC,
+        Operation.OPENAPI: _PUBLIC,
+        Operation.DOCS: _PUBLIC,
+        Operation.SYNC_COMPACT: _INTERNAL,
+        Operation.PUBLISH_ORPHAN_MARK: _INTERNAL,
+        Operation.MERGE: _INTERNAL,
+    }
+)
+
+PUBLIC = frozenset(operation for operation, rule in MATRIX.items() if rule.role is None)

@@ -1,0 +1,114 @@
+"""The ways to change the catalog: plainly, or under an idempotency key (P10 to P14)."""
+
+from typing import Protocol
+
+from arco.catalog.commit import Ask, Committer
+from arco.catalog.ddl import CreateCatalog, Ddl
+from arco.catalog.done import Done
+from arco.catalog.manifest import read_manifest
+from arco.catalog.recall import recall
+from arco.core.errors import AlreadyExists, ArcoError
+from arco.core.ids import new_object_id, new_ulid
+from arco.ledger.claim import Answer, Claim
+from arco.ledger.evidence import look
+from arco.ledger.idempotency import Hold, Idempotency, Terms
+from arco.storage.link import Entry
+
+DEFAULT_CATALOG = "default"
+SYSTEM = "client:arco"
+
+
+class Renderer(Protocol):
+    """How a protocol writes its answers down."""
+
+    def done(self, done: Done) -> Answer:
+        """The request was carried out."""
+
+    def refused(self, problem: ArcoError) -> Answer:
+        """It was refused for good."""
+
+
+async def change(committer: Committer, request: Ddl, actor: str) -> Done:
+    """Carry a request out; a refusal is raised."""
+    runtime = committer.reader.store.runtime
+    return await committer.submit(
+        Ask(
+            request=request,
+            actor=actor,
+            request_id=new_ulid(runtime),
+            new_id=new_object_id(runtime),
+            asked_ms=runtime.clock.elapsed_ms(),
+            done=runtime.tasks.event(),
+        )
+    )
+
+
+async def change_once(
+    committer: Committer,
+    idempotency: Idempotency,
+    request: Ddl,
+    actor: str,
+    *,
+    path: str,
+    request_sha256: str,
+    renderer: Renderer,
+    arrived_ms: float,
+) -> Answer:
+    """Carry a request out at most once, and answer it the same whenever it comes again."""
+    work = _KeyedChange(committer, request, actor, renderer)
+    return await idempotency.once(path, request_sha256, work, arrived_ms=arrived_ms)
+
+
+async def ensure_default(committer: Committer) -> None:
+    """A workspace starts with the catalog `default`; of two that make it, one is first."""
+    if (await committer.reader.head()).number >= 0:
+        return
+    try:
+        await change(committer, CreateCatalog(name=DEFAULT_CATALOG), SYSTEM)
+    except AlreadyExists:
+        return
+
+
+class _KeyedChange:
+    """A request as work under a claim."""
+
+    def __init__(self, committer: Committer, request: Ddl, actor: str, renderer: Renderer) -> None:
+        self._committer = committer
+        self._reader = committer.reader
+        self._runtime = committer.reader.store.runtime
+        self._request = request
+        self._actor = actor
+        self._renderer = renderer
+
+    async def terms(self) -> Terms:
+        known = self._reader.chain.remembered()
+        base = (await self._reader.head()).number if known is None else known.number
+        return Terms(ids={"object": new_object_id(self._runtime)}, base=base)
+
+    async def find(self, claim: Claim) -> Answer | None:
+        seen = await look(self._reader.chain, claim, _requests)
+        if seen.mine is None:
+            return None
+        return self._renderer.done(await recall(self._reader, claim.request_id, seen.mine.number))
+
+    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+        ask = Ask(
+            request=self._request,
+            actor=self._actor,
+            request_id=claim.request_id,
+            new_id=claim.ids["object"],
+            asked_ms=self._runtime.clock.elapsed_ms(),
+            done=self._runtime.tasks.event(),
+            base=claim.base,
+            hold=hold,
+        )
+        try:
+            return self._renderer.done(await self._committer.submit(ask))
+        except ArcoError as problem:
+            if not ask.refused:
+                raise
+            return self._renderer.refused(problem)
+
+
+def _requests(entry: Entry) -> list[str]:
+    return list(read_manifest(entry).requests)

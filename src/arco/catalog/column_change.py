@@ -1,0 +1,149 @@
+"""What a change of columns comes to: the columns themselves, and a numbered version with what changed.
+
+A column's id follows from its table's id and its field id. Field ids are counted up in the table's row and
+never used again, so a column that is dropped and made anew under its old name is another column (law 11).
+"""
+
+from collections.abc import Sequence
+from uuid import UUID, uuid5
+
+import msgspec
+
+from arco.catalog.data_type import normalise
+from arco.catalog.ddl import ColumnSpec
+from arco.catalog.decision import Context, life
+from arco.catalog.model import ColumnRow, SchemaVersionRow
+from arco.catalog.name import check_column_name, check_comment
+from arco.core import json
+from arco.core.errors import Invalid
+
+MOST_COLUMNS = 10_000
+
+_RECORDED = (
+    *("column_id", "name", "data_type", "position", "nullable", "comment", "default_value"),
+    *("pii_type", "sensitivity", "field_id"),
+)
+
+
+class ColumnChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of a version's `changes`: what was it before, what is it now."""
+
+    change: str  # added, changed, dropped
+    column_id: str
+    column: str
+    before: dict[str, object] = msgspec.field(default_factory=dict)
+    after: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+def column_id(table_id: str, field_id: int) -> str:
+    """The id of a column: the same rule for every format that counts its fields."""
+    return str(uuid5(UUID(table_id), str(field_id)))
+
+
+def first_columns(
+    table_id: str, specs: Sequence[ColumnSpec], context: Context
+) -> tuple[tuple[ColumnRow, ...], SchemaVersionRow]:
+    """The columns of a new table, and their first version."""
+    columns = new_columns(table_id, specs, context, first_field_id=1, first_position=0)
+    return columns, next_version(table_id, 0, (), columns, context)
+
+
+def new_columns(
+    table_id: str,
+    specs: Sequence[ColumnSpec],
+    context: Context,
+    *,
+    first_field_id: int,
+    first_position: int,
+) -> tuple[ColumnRow, ...]:
+    """Rows for columns that are asked for."""
+    columns = []
+    for offset, spec in enumerate(specs):
+        field_id = first_field_id + offset
+        checked = {
+            "column_id": column_id(table_id, field_id),
+            "table_id": table_id,
+            "position": first_position + offset,
+            "field_id": field_id,
+        }
+        columns.append(msgspec.convert(life(context) | spec_values(spec) | checked, ColumnRow))
+    return tuple(columns)
+
+
+def spec_values(spec: ColumnSpec) -> dict[str, object]:
+    """A column as it is asked for, checked and in its one spelling."""
+    return {
+        "name": check_column_name(spec.name),
+        "data_type": normalise(spec.data_type),
+        "nullable": spec.nullable,
+        "comment": None if spec.comment is None else check_comment(spec.comment),
+        "default_value": _short(spec.default_value, "default value"),
+        "pii_type": _short(spec.pii_type, "PII type"),
+        "sensitivity": spec.sensitivity,
+    }
+
+
+def next_version(
+    table_id: str,
+    version: int,
+    before: Sequence[ColumnRow],
+    after: Sequence[ColumnRow],
+    context: Context,
+) -> SchemaVersionRow:
+    """The version that follows `version`, once the columns are in order; `Invalid` if they are not."""
+    _refuse_doubles(after)
+    return SchemaVersionRow(
+        table_id=table_id,
+        version=version + 1,
+        changes=json.encode(_changes(before, after)).decode(),
+        columns=json.encode([_recorded(column) for column in after]).decode(),
+        changed_at=context.at,
+        changed_by=context.actor,
+    )
+
+
+def pii_columns(columns: Sequence[ColumnRow]) -> tuple[str, ...]:
+    """The names of columns that hold personal data."""
+    return tuple(column.name for column in columns if column.pii_type is not None)
+
+
+def _refuse_doubles(columns: Sequence[ColumnRow]) -> None:
+    if len(columns) > MOST_COLUMNS:
+        raise Invalid(f"a table has at most {MOST_COLUMNS} columns, not {len(columns)}")
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            raise Invalid(f"two columns are called {column.name[:80]!r}")
+        seen.add(column.name)
+
+
+def _changes(before: Sequence[ColumnRow], after: Sequence[ColumnRow]) -> list[ColumnChange]:
+    old = {column.column_id: column for column in before}
+    new = {column.column_id: column for column in after}
+    changes = [
+        ColumnChange("dropped", each, column.name, _recorded(column))
+        for each, column in old.items()
+        if each not in new
+    ]
+    for each, column in new.items():
+        if each not in old:
+            changes.append(ColumnChange("added", each, column.name, {}, _recorded(column)))
+            continue
+        was, now = _recorded(old[each]), _recorded(column)
+        fields = [name for name in _RECORDED if was.get(name) != now.get(name)]
+        if fields:
+            was = {name: was.get(name) for name in fields}
+            now = {name: now.get(name) for name in fields}
+            changes.append(ColumnChange("changed", each, old[each].name, was, now))
+    return changes
+
+
+def _recorded(column: ColumnRow) -> dict[str, object]:
+    values = ((name, getattr(column, name)) for name in _RECORDED)
+    return {name: value for name, value in values if value is not None}
+
+
+def _short(text: str | None, what: str) -> str | None:
+    if text is not None and (len(text) > 4_096 or not text.isprintable()):
+        raise Invalid(f"a {what} has at most 4,096 printable characters")
+    return text

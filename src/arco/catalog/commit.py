@@ -1,0 +1,352 @@
+"""The committer: from requests to a published commit, many requests at a time (P21 to P25).
+
+Requests that arrive while a commit is in flight are decided against each other and go into the next one.
+A pass reads the head, looks whether requests have landed already, decides each, appends the decided rows
+to the ledger and has the compactor publish them. Only what is raised while deciding is a refusal; trouble
+on the way to a manifest is never one, because the commit may have landed (law 9).
+
+Round trips one after the other, when the head is known: the head, the append, the files beside the commit
+record, the manifest: 4. With an idempotency key its claim comes first; its check runs beside the append.
+"""
+
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from arco.catalog.ddl import Ddl
+from arco.catalog.decide import decide
+from arco.catalog.decision import Context, Decision, Rules
+from arco.catalog.done import Done
+from arco.catalog.event import make_event
+from arco.catalog.lease import Lease
+from arco.catalog.model import TABLE_OF, AnyRow, Found
+from arco.catalog.port import Committed, CompactorPort, SyncCompact
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.recall import recall
+from arco.catalog.snapshot import Snapshot
+from arco.catalog.view import View
+from arco.core.clock import utc
+from arco.core.errors import (
+    ArcoError,
+    Conflict,
+    Corrupt,
+    Fenced,
+    Invalid,
+    NotFound,
+    Unavailable,
+    Unknown,
+)
+from arco.core.ids import new_ulid
+from arco.core.runtime import Runtime
+from arco.core.tasks import Event, Task
+from arco.ledger.envelope import Envelope
+from arco.ledger.idempotency import Hold
+from arco.ledger.segment import LARGEST_BYTES, segment_key
+from arco.ledger.writer import Writer
+from arco.storage.link import read_entry
+
+_MOST_ASKS = 512
+_GROUP_BYTES = 4 * 1024 * 1024
+_LARGEST_CHANGE_BYTES = LARGEST_BYTES - 64 * 1024  # the envelope around it takes some, too
+_LONGEST_MS = (
+    25_000  # then a caller is told what is known; below the time that a server gives a request
+)
+
+
+@dataclass
+class Ask:
+    """One request on its way. `base` is a number below which it cannot have landed."""
+
+    request: Ddl
+    actor: str
+    request_id: str
+    new_id: str
+    asked_ms: float
+    done: Event
+    base: int | None = None
+    hold: Hold | None = None
+    answer: Done | None = None
+    problem: Exception | None = None
+    refused: bool = False  # whether the problem is a verdict on the request itself
+
+    def succeed(self, answer: Done) -> None:
+        """It was carried out."""
+        self.answer = answer
+        self.done.set()
+
+    def refuse(self, verdict: ArcoError) -> None:
+        """The request itself cannot be carried out."""
+        self.refused = True
+        self.fail(verdict)
+
+    def fail(self, problem: Exception) -> None:
+        """It was not carried out, or it is not known what became of it."""
+        self.problem = problem
+        self.done.set()
+
+
+@dataclass
+class _Pass:
+    """One attempt to publish a group."""
+
+    snapshot: Snapshot
+    decided: list[tuple[Ask, Decision, Envelope]] = field(default_factory=list)
+    held_back: list[tuple[Ask, ArcoError]] = field(default_factory=list)  # refusals that must wait
+    size_bytes: int = 0
+
+    def asks(self) -> list[Ask]:
+        """Everybody who took part."""
+        return [each[0] for each in self.decided] + [each[0] for each in self.held_back]
+
+    def refuse_held_back(self) -> None:
+        """Give the refusals that rested on neighbours, now that those are published (P25)."""
+        for ask, verdict in self.held_back:
+            ask.refuse(verdict)
+
+
+class Committer:
+    """One process's way to change a domain."""
+
+    def __init__(
+        self,
+        reader: SnapshotReader,
+        writer: Writer,
+        compactor: CompactorPort,
+        lease: Lease,
+        rules: Rules | None = None,
+    ) -> None:
+        self.reader = reader
+        self._writer = writer
+        self._compactor = compactor
+        self._lease = lease
+        self._rules = rules or Rules()
+        self._runtime = reader.store.runtime
+        self._queue: deque[Ask] = deque()
+        self._pump: Task[None] | None = None
+        self._closed = False
+
+    async def submit(self, ask: Ask) -> Done:
+        """Carry a request out, in a group with others; a refusal is raised."""
+        if self._closed:
+            raise Unavailable("the server is stopping; retry elsewhere")
+        self._queue.append(ask)
+        if self._pump is None or self._pump.done():
+            self._pump = self._runtime.tasks.spawn(self._run())
+        await ask.done.wait()
+        if ask.answer is None:
+            raise ask.problem or Unknown("the request ended without an answer")
+        return ask.answer
+
+    async def close(self) -> None:
+        """Take no more, finish what was taken, give the lease back and seal the stream."""
+        self._closed = True
+        if self._pump is not None:
+            await self._pump.wait()
+        await self._lease.close()
+        await self._writer.close()
+        await self.reader.chain.close()
+
+    async def _run(self) -> None:
+        while self._queue:
+            await self._runtime.tasks.turn()  # those released together share a group
+            group = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_ASKS))]
+            try:
+                await self._settle(group)
+            except Exception as problem:
+                for ask in _open(group):
+                    ask.fail(problem)
+            if not self._queue:
+                self._lease.idle()
+
+    async def _settle(self, group: list[Ask]) -> None:
+        """Repeat passes until every request of the group has its answer."""
+        while asks := self._in_time(_open(group)):
+            try:
+                token, snapshot = await self._start()
+                asks = await self._drop_landed(asks, snapshot)
+            except ArcoError as problem:  # nothing was sent in this pass, and nothing is left over
+                _fail(asks, problem)
+                return
+            attempt = await self._decide(asks, snapshot)
+            if attempt.decided:
+                await self._try(attempt, token)
+
+    async def _try(self, attempt: _Pass, token: int) -> None:
+        """Publish what was decided. Whoever has no answer after this is decided again."""
+        try:
+            await self._publish(attempt, token)
+        except Conflict:
+            return  # rows have changed, or a neighbour was taken over
+        except Fenced:
+            self._lease.lost()
+        except Unavailable as problem:
+            _fail(_open(attempt.asks()), problem)
+        except ArcoError as problem:
+            await self._resolve(attempt, problem)
+
+    async def _start(self) -> tuple[int, Snapshot]:
+        """The lease and the head, asked for side by side: the lease is politeness only (P28)."""
+        token, snapshot = await self._runtime.tasks.gather(
+            cast("Coroutine[Any, Any, int | Snapshot]", self._lease.hold()),
+            cast("Coroutine[Any, Any, int | Snapshot]", self.reader.head()),
+        )
+        return cast("int", token), cast("Snapshot", snapshot)
+
+    def _in_time(self, asks: list[Ask]) -> list[Ask]:
+        now = self._runtime.clock.elapsed_ms()
+        for ask in asks:
+            if now - ask.asked_ms > _LONGEST_MS:
+                ask.fail(Unavailable("too many others are changing the catalog; retry"))
+        return _open(asks)
+
+    async def _drop_landed(self, asks: list[Ask], snapshot: Snapshot) -> list[Ask]:
+        """Answer what has landed already; before deciding again, everybody must look (P11, P23)."""
+        bases = [ask.base for ask in asks if ask.base is not None]
+        try:
+            landed = await self.reader.requests_since(min(bases, default=snapshot.number), snapshot)
+        except NotFound as collected:
+            raise Unknown("what would show whether this has landed was collected") from collected
+        for ask in asks:
+            if ask.request_id in landed:
+                ask.succeed(await recall(self.reader, ask.request_id, landed[ask.request_id]))
+            else:
+                ask.base = snapshot.number
+        return _open(asks)
+
+    async def _decide(self, asks: list[Ask], snapshot: Snapshot) -> _Pass:
+        """Decide each in turn, seeing those before it; one bad request fails alone (P25)."""
+        attempt, view = _Pass(snapshot), View(snapshot)
+        at = utc(self._runtime.clock.now_ms())
+        for ask in asks:
+            view.begin()
+            context = Context(ask.actor, at, ask.new_id, self._rules)
+            try:
+                decision = await decide(view, ask.request, context)
+                event = _event(self._runtime, ask, decision)
+            except (Unavailable, Corrupt) as problem:  # about the store, not about the request
+                ask.fail(problem)
+                continue
+            except ArcoError as verdict:
+                if view.met_neighbours:
+                    attempt.held_back.append((ask, verdict))
+                else:
+                    ask.refuse(verdict)
+                continue
+            attempt.size_bytes += len(event.payload)
+            if attempt.decided and attempt.size_bytes > _GROUP_BYTES:
+                break  # it goes into the next pass, with all that come after it
+            attempt.decided.append((ask, decision, event))
+            view.add(decision.rows)
+        if not attempt.decided:
+            attempt.refuse_held_back()
+        return attempt
+
+    async def _publish(self, attempt: _Pass, token: int) -> None:
+        events = [event for _, _, event in attempt.decided]
+        paths = await self._append(attempt, events)
+        call = SyncCompact(
+            domain=self.reader.domain,
+            event_paths=tuple(paths),
+            events=tuple(events),
+            commit_ulid=new_ulid(self._runtime),
+            fencing_token=token,
+            base_manifest=attempt.snapshot.number,
+        )
+        try:
+            committed = await self._compactor.sync_compact(call)
+        except Invalid as refused:  # the compactor does not understand us, and has done nothing
+            raise Unavailable("the compactor cannot fold this change; is it older?") from refused
+        self._learn(committed, attempt)
+        for ask, decision, _ in attempt.decided:
+            ask.succeed(_done(decision, committed.manifest_version, committed.commit_ulid))
+        attempt.refuse_held_back()
+
+    async def _append(self, attempt: _Pass, events: list[Envelope]) -> list[str]:
+        """Where the events are stored, once nobody of the group was taken over (P11)."""
+        held = [ask for ask, _, _ in attempt.decided if ask.hold is not None]
+        checking = self._runtime.tasks.spawn(self._check(held))
+        try:
+            receipt = await self._writer.append(events)
+        except ArcoError as problem:
+            # A Tier-1 event counts only once a commit names it, so this is a definite no.
+            raise Unavailable("the change could not be stored; retry") from problem
+        finally:
+            all_ours = await checking.wait()
+        if not all_ours:
+            raise Conflict("a neighbour was taken over: the rest is decided again")
+        path = segment_key(self.reader.domain, receipt.stream, receipt.seq)
+        return [f"{path}#{receipt.first_line + offset}" for offset in range(len(events))]
+
+    async def _check(self, held: list[Ask]) -> bool:
+        """Whether all these requests are still ours to carry out."""
+        await self._runtime.tasks.gather(*(_check_hold(ask) for ask in held))
+        return not any(ask.done.is_set() for ask in held)
+
+    def _learn(self, committed: Committed, attempt: _Pass) -> None:
+        """Remember what was published, so that the next pass need not read it."""
+        if committed.manifest is None:
+            return
+        number = committed.manifest_version
+        entry = read_entry(committed.manifest.encode(), number, self.reader.chain.path)
+        self.reader.learn(entry, _by_table(attempt))
+
+    async def _resolve(self, attempt: _Pass, problem: ArcoError) -> None:
+        """Find out what became of a commit whose answer was lost, or say that it is unknown (P23)."""
+        asks = [ask for ask, _, _ in attempt.decided]
+        try:
+            await self._drop_landed(asks, await self.reader.head())
+        except ArcoError as unseen:
+            problem = unseen
+        _fail(_open(asks), _unknown(problem))
+        _fail(_open(attempt.asks()), Unavailable("the catalog could not be changed; retry"))
+
+
+def _open(asks: list[Ask]) -> list[Ask]:
+    return [ask for ask in asks if not ask.done.is_set()]
+
+
+def _fail(asks: list[Ask], problem: ArcoError) -> None:
+    for ask in asks:
+        ask.fail(problem)
+
+
+async def _check_hold(ask: Ask) -> None:
+    try:
+        if ask.hold is not None:
+            await ask.hold.check()
+    except ArcoError as taken:
+        ask.fail(taken)
+
+
+def _event(runtime: Runtime, ask: Ask, decision: Decision) -> Envelope:
+    event = make_event(runtime, decision, request_id=ask.request_id, actor=ask.actor)
+    if len(event.payload) > _LARGEST_CHANGE_BYTES:
+        raise Invalid(f"a change has at most {_LARGEST_CHANGE_BYTES} bytes; make it in parts")
+    return event
+
+
+def _unknown(problem: ArcoError) -> ArcoError:
+    if isinstance(problem, Unknown):
+        return problem
+    unknown = Unknown("it is not known whether the change was made; look before you retry")
+    unknown.__cause__ = problem
+    return unknown
+
+
+def _done(decision: Decision, number: int, commit_ulid: str) -> Done:
+    return Done(
+        number=number,
+        commit_ulid=commit_ulid,
+        operation=decision.operation,
+        object=Found(decision.object, number),
+        columns=decision.columns,
+    )
+
+
+def _by_table(attempt: _Pass) -> Mapping[str, list[AnyRow]]:
+    rows: dict[str, list[AnyRow]] = {}
+    for _, decision, _ in attempt.decided:
+        for row in decision.rows:
+            rows.setdefault(TABLE_OF[type(row)].name, []).append(row)
+    return rows

@@ -1,0 +1,266 @@
+"""Data types: Spark SQL's simple strings, parsed and brought to one spelling each.
+
+Spark's other spellings are taken too (`LONG`, `DEC`, `struct<a INT NOT NULL COMMENT 'x'>`), so that
+a type can be copied from a CREATE TABLE. Two types are the same if their normalised texts are. NOT
+NULL and the comment of a struct's field are kept. Any SRID of a geometry is taken, since each release
+of Spark knows more of them.
+"""
+
+import difflib
+from collections.abc import Callable
+
+from arco.catalog.data_type_lexer import (
+    Token,
+    print_name,
+    print_string,
+    read_name,
+    read_string,
+    tokens,
+)
+from arco.catalog.name import check_column_name, check_comment
+from arco.core.errors import Invalid
+
+MOST_CHARACTERS = 65_536
+MOST_DEPTH = 64
+_MOST_INT = 2**31 - 1  # Spark counts in 32 bits
+_MOST_PRECISION = 38
+
+_PLAIN = dict.fromkeys(("byte", "tinyint"), "tinyint")
+_PLAIN |= dict.fromkeys(("short", "smallint"), "smallint")
+_PLAIN |= dict.fromkeys(("integer", "int"), "int")
+_PLAIN |= dict.fromkeys(("long", "bigint"), "bigint")
+_PLAIN |= dict.fromkeys(("real", "float"), "float")
+_PLAIN |= {"timestamp_ltz": "timestamp", "timestamp_ntz": "timestamp_ntz"}
+_PLAIN |= {name: name for name in ("double", "date", "binary", "boolean", "void", "variant")}
+_YEARS = ("year", "month")
+_DAYS = ("day", "hour", "minute", "second")
+
+
+def normalise(text: str) -> str:
+    """The one spelling of the data type `text`, or `Invalid` with where and what is wrong."""
+    _check_length(text)
+    parser = _Parser(tokens(text))
+    normal = parser.type(1)
+    if parser.next.kind != "end":
+        raise parser.next.refuse(f"expected the end of the type, found {parser.next}")
+    _check_length(normal)  # it may be longer than the text, and must be readable itself
+    return normal
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MOST_CHARACTERS:
+        raise Invalid(f"a data type has at most {MOST_CHARACTERS} characters, not {len(text)}")
+
+
+class _Parser:
+    """Reads from left to right, one token ahead, and prints what it has understood."""
+
+    def __init__(self, found: list[Token]) -> None:
+        self._tokens = found
+        self._at = 0
+        self._kinds: dict[str, Callable[[], str]] = {
+            **dict.fromkeys(("decimal", "dec", "numeric"), self._decimal),
+            "string": lambda: "string" + self._collation(),
+            **dict.fromkeys(("char", "character"), lambda: self._sized("char")),
+            "varchar": lambda: self._sized("varchar"),
+            "timestamp": self._timestamp,
+            "time": self._time,
+            "interval": self._interval,
+            "geometry": lambda: self._spatial("geometry"),
+            "geography": lambda: self._spatial("geography"),
+        }
+        self._nested: dict[str, Callable[[int], str]] = {
+            "array": self._array,
+            "map": self._map,
+            "struct": self._struct,
+        }
+
+    @property
+    def next(self) -> Token:
+        return self._tokens[self._at]
+
+    def type(self, depth: int) -> str:
+        """One type, `depth` levels down, in its normalised spelling."""
+        token = self._take()
+        if depth > MOST_DEPTH:
+            raise token.refuse(f"types are nested more than {MOST_DEPTH} deep")
+        word = token.keyword
+        if word in _PLAIN:
+            return _PLAIN[word]
+        if word in self._kinds:
+            return self._kinds[word]()
+        if word in self._nested:
+            return self._nested[word](depth + 1)
+        if token.kind != "word":
+            raise token.refuse(f"expected a type, found {token}")
+        raise token.refuse(f"unknown type {token}{self._suggestion(word)}")
+
+    def _suggestion(self, word: str) -> str:
+        known = [*_PLAIN, *self._kinds, *self._nested]
+        close = difflib.get_close_matches(word[:40], known, 1)
+        return f", did you mean {close[0]}?" if close else ""
+
+    def _array(self, depth: int) -> str:
+        self._expect("<", "array<TYPE>")
+        element = self.type(depth)
+        self._expect(">", "array<TYPE>")
+        return f"array<{element}>"
+
+    def _map(self, depth: int) -> str:
+        self._expect("<", "map<TYPE,TYPE>")
+        key = self.type(depth)
+        self._expect(",", "map<TYPE,TYPE>")
+        value = self.type(depth)
+        self._expect(">", "map<TYPE,TYPE>")
+        return f"map<{key},{value}>"
+
+    def _struct(self, depth: int) -> str:
+        self._expect("<", "struct<NAME:TYPE,...>")
+        fields: dict[str, str] = {}
+        if self._skip(">"):
+            return "struct<>"
+        while True:
+            token = self.next
+            name = self._field_name()
+            if name in fields:
+                raise token.refuse(f"the struct has two fields {token}")
+            fields[name] = self._field(name, depth)
+            if self._skip(">"):
+                return f"struct<{','.join(fields.values())}>"
+            self._expect(",", "another field after it, or > at the end of the struct")
+
+    def _field_name(self) -> str:
+        token = self._take()
+        if token.kind not in {"word", "quoted"}:
+            raise token.refuse(f"expected the name of a field, found {token}")
+        try:
+            return check_column_name(read_name(token), "field")
+        except Invalid as problem:
+            raise token.refuse(str(problem)) from problem
+
+    def _field(self, name: str, depth: int) -> str:
+        self._skip(":")  # in DDL it may be missing
+        printed = f"{print_name(name)}:{self.type(depth)}"
+        if self._skip_word("not"):
+            self._expect_word("null")
+            printed += " not null"
+        if self._skip_word("comment"):
+            printed += f" comment {print_string(self._comment())}"
+        return printed
+
+    def _comment(self) -> str:
+        token = self._take()
+        if token.kind != "string":
+            raise token.refuse(f"expected a comment in quotes, found {token}")
+        try:
+            return check_comment(read_string(token))
+        except Invalid as problem:
+            raise token.refuse(str(problem)) from problem
+
+    def _decimal(self) -> str:
+        precision, scale = 10, 0
+        if self._skip("("):
+            precision = self._number("the precision", 1, _MOST_PRECISION)
+            if self._skip(","):
+                scale = self._number("the scale", 0, precision)
+            self._expect(")", "decimal(PRECISION,SCALE)")
+        return f"decimal({precision},{scale})"
+
+    def _sized(self, name: str) -> str:
+        self._expect("(", f"{name}(LENGTH)")
+        length = self._number("the length", 0, _MOST_INT)
+        self._expect(")", f"{name}(LENGTH)")
+        return f"{name}({length}){self._collation()}"
+
+    def _collation(self) -> str:
+        if not self._skip_word("collate"):
+            return ""
+        token = self._take()
+        if not token.keyword:
+            raise token.refuse(f"expected the name of a collation, found {token}")
+        return f" collate {_print_collation(token.keyword)}"
+
+    def _timestamp(self) -> str:
+        if self._skip_word("with"):
+            self._expect_words("local", "time", "zone")
+        elif self._skip_word("without"):
+            self._expect_words("time", "zone")
+            return "timestamp_ntz"
+        return "timestamp"
+
+    def _time(self) -> str:
+        precision = 6
+        if self._skip("("):
+            precision = self._number("the precision", 0, 6)
+            self._expect(")", "time(PRECISION)")
+        if self._skip_word("without"):
+            self._expect_words("time", "zone")
+        return f"time({precision})"
+
+    def _interval(self) -> str:
+        for units in (_YEARS, _DAYS):
+            if self.next.keyword in units:
+                first = self._take().keyword
+                return f"interval {first}{self._last_unit(units[units.index(first) + 1 :])}"
+        return "interval"
+
+    def _last_unit(self, smaller: tuple[str, ...]) -> str:
+        if not self._skip_word("to"):
+            return ""
+        token = self._take()
+        if token.keyword not in smaller:
+            choice = " or ".join(smaller) or "nothing, as no unit is smaller"
+            raise token.refuse(f"an interval ends in a smaller unit: {choice}, not {token}")
+        return f" to {token.keyword}"
+
+    def _spatial(self, name: str) -> str:
+        self._expect("(", f"{name}(SRID) or {name}(any)")
+        srid = "any" if self._skip_word("any") else str(self._number("the SRID", 0, _MOST_INT))
+        self._expect(")", f"{name}(SRID) or {name}(any)")
+        return f"{name}({srid})"
+
+    def _number(self, what: str, least: int, most: int) -> int:
+        token = self._take()
+        digits = token.text.lstrip("0") or token.text[:1]
+        # Python refuses to read thousands of digits, so a long number is not read at all.
+        if digits.isascii() and digits.isdecimal() and len(digits) <= len(str(_MOST_INT)):
+            value = int(digits)
+            if least <= value <= most:
+                return value
+        raise token.refuse(f"{what} is a number from {least} to {most}, not {token}")
+
+    def _take(self) -> Token:
+        token = self.next
+        if token.kind != "end":
+            self._at += 1
+        return token
+
+    def _skip(self, mark: str) -> bool:
+        found = self.next.kind == "mark" and self.next.text == mark
+        self._at += found
+        return found
+
+    def _skip_word(self, word: str) -> bool:
+        found = self.next.keyword == word
+        self._at += found
+        return found
+
+    def _expect(self, mark: str, form: str) -> None:
+        if not self._skip(mark):
+            raise self.next.refuse(f"expected {mark!r} as in {form}, found {self.next}")
+
+    def _expect_word(self, word: str) -> None:
+        if not self._skip_word(word):
+            raise self.next.refuse(f"expected {word!r}, found {self.next}")
+
+    def _expect_words(self, *words: str) -> None:
+        for word in words:
+            self._expect_word(word)
+
+
+def _print_collation(name: str) -> str:
+    """A lower-case collation as Spark prints it: `UTF8_LCASE`, `UNICODE_CI`, `sr_Cyrl_SRB_AI`."""
+    first, *others = name.split("_")
+    if first in {"utf8", "unicode"}:
+        return name.upper()
+    return "_".join([first, *(x.capitalize() if len(x) == 4 else x.upper() for x in others)])

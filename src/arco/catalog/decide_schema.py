@@ -1,0 +1,103 @@
+"""Decisions on schemas. A schema's row repeats all its levels, so a rename rewrites those below it."""
+
+import msgspec
+from msgspec import UNSET
+
+from arco.catalog.ddl import CreateSchema, DropSchema, UpdateSchema
+from arco.catalog.decision import (
+    Context,
+    Decision,
+    amended,
+    description,
+    life,
+    place_of,
+    refuse_stale,
+    touched,
+)
+from arco.catalog.lookup import Lookup
+from arco.catalog.model import AnyRow, SchemaRow
+from arco.catalog.name import MOST_LEVELS, check_name, print_dotted
+from arco.core.errors import AlreadyExists, Invalid, NotEmpty
+
+
+async def create_schema(view: Lookup, request: CreateSchema, context: Context) -> Decision:
+    """A new schema under a free name."""
+    name = check_name(request.name, "schema")
+    catalog = (await view.catalog(request.catalog)).row
+    parent_id = None
+    if request.parent:
+        parent_id = (await view.schema_in(catalog.catalog_id, request.parent)).row.schema_id
+    if len(request.parent) >= MOST_LEVELS:
+        raise Invalid(f"schemas nest at most {MOST_LEVELS} levels deep")
+    await refuse_taken_schema(view, catalog.catalog_id, parent_id, name)
+    values = {
+        "schema_id": context.new_id,
+        "catalog_id": catalog.catalog_id,
+        "parent_id": parent_id,
+        "name": name,
+        "path": (*request.parent, name),
+    }
+    row = msgspec.convert(values | description(request, context) | life(context), SchemaRow)
+    return await schema_decision(view, "create_schema", row, place_of(row))
+
+
+async def update_schema(view: Lookup, request: UpdateSchema, context: Context) -> Decision:
+    """A schema described anew, or renamed."""
+    found = await view.schema(request.target)
+    refuse_stale(request.expected, found)
+    changes = amended(request, found.row)
+    if request.name is UNSET or request.name == found.row.name:
+        return await schema_decision(view, "update_schema", touched(found.row, context, **changes))
+    name = check_name(request.name, "schema")
+    await refuse_taken_schema(view, found.row.catalog_id, found.row.parent_id, name)
+    path = (*found.row.path[:-1], name)
+    row = touched(found.row, context, **changes, name=name, path=path)
+    return await schema_decision(view, "update_schema", row, *await moved_below(view, row))
+
+
+async def drop_schema(view: Lookup, request: DropSchema, context: Context) -> Decision:
+    """A schema gone, with all that lies in it if that is forced."""
+    found = await view.schema(request.target)
+    refuse_stale(request.expected, found)
+    if not request.force:
+        await _refuse_full(view, found.row)
+    row = touched(found.row, context, dropped_at=context.at)
+    return await schema_decision(view, "drop_schema", row)
+
+
+async def moved_below(view: Lookup, row: SchemaRow) -> list[SchemaRow]:
+    """The schemas below one whose path has changed, dropped ones too, with their paths put right."""
+    moved: list[SchemaRow] = []
+    above = [row]
+    while above:
+        parent = above.pop()
+        for dropped in (False, True):
+            for child in await view.schemas(parent.catalog_id, parent.schema_id, dropped=dropped):
+                path = (*parent.path, child.row.name)
+                moved.append(msgspec.structs.replace(child.row, path=path))
+                above.append(moved[-1])
+    return moved
+
+
+async def refuse_taken_schema(
+    view: Lookup, catalog_id: str, parent_id: str | None, name: str
+) -> None:
+    """`AlreadyExists` if a schema of this name is there."""
+    if await view.has_schema(catalog_id, parent_id, name):
+        raise AlreadyExists(f"there is a schema {name!r} already")
+
+
+async def schema_decision(
+    view: Lookup, operation: str, row: SchemaRow, *others: AnyRow
+) -> Decision:
+    """A decision whose object is a schema."""
+    catalog = await view.catalog_by_id(row.catalog_id)
+    name = print_dotted((*(() if catalog is None else (catalog.row.name,)), *row.path))
+    return Decision(operation, row, name, (row, *others))
+
+
+async def _refuse_full(view: Lookup, row: SchemaRow) -> None:
+    if await view.schemas(row.catalog_id, row.schema_id, limit=1):
+        raise NotEmpty(f"schema {row.name!r} holds schemas")
+    if await view.tables(row.schema_id, limit=1):
+        raise NotEmpty(f"schema {row.name!r} holds tables")

@@ -1,0 +1,106 @@
+"""Decisions on tables: made, described, renamed, moved, dropped."""
+
+import msgspec
+from msgspec import UNSET
+
+from arco.catalog.column_change import first_columns, pii_columns
+from arco.catalog.ddl import CreateTable, DropTable, SchemaName, UpdateTable
+from arco.catalog.decision import (
+    Context,
+    Decision,
+    amended,
+    description,
+    life,
+    place_of,
+    refuse_stale,
+    touched,
+)
+from arco.catalog.location import check_location, managed_location
+from arco.catalog.lookup import Lookup
+from arco.catalog.model import AnyRow, ColumnRow, TableRow, TableType
+from arco.catalog.name import check_name, print_dotted
+from arco.core.errors import AlreadyExists
+
+
+async def create_table(view: Lookup, request: CreateTable, context: Context) -> Decision:
+    """A new table under a free name, with version 1 of its columns."""
+    name = check_name(request.name, "table")
+    schema = (await view.schema(request.schema)).row
+    columns, version = first_columns(context.new_id, request.columns, context)
+    external = request.location is not None
+    values = {
+        "table_id": context.new_id,
+        "catalog_id": schema.catalog_id,
+        "schema_id": schema.schema_id,
+        "name": name,
+        "format": request.format,
+        "table_type": TableType.EXTERNAL if external else TableType.MANAGED,
+        "location": managed_location(context.new_id)
+        if request.location is None
+        else check_location(request.location, context.rules.own_roots),
+        "pii_columns": pii_columns(columns),
+        "schema_version": version.version,
+        "last_field_id": len(columns),
+    }
+    await refuse_taken_table(view, schema.schema_id, name)
+    row = msgspec.convert(values | description(request, context) | life(context), TableRow)
+    driver = context.rules.drivers.get(request.format)
+    if driver is not None:
+        driver.check_table(row, columns)
+    return await table_decision(view, "create_table", row, columns, place_of(row), *columns, version)
+
+
+async def update_table(view: Lookup, request: UpdateTable, context: Context) -> Decision:
+    """A table described anew, renamed, or moved to another schema."""
+    found = await view.table(request.target)
+    refuse_stale(request.expected, found)
+    row = touched(found.row, context, **amended(request, found.row))
+    if request.name is not UNSET:
+        row = msgspec.structs.replace(row, name=check_name(request.name, "table"))
+    if request.schema is not UNSET or request.catalog is not UNSET:
+        catalog = request.target.catalog if request.catalog is UNSET else request.catalog
+        path = request.target.schema if request.schema is UNSET else request.schema
+        schema = (await view.schema(SchemaName(catalog, path))).row
+        row = msgspec.structs.replace(row, schema_id=schema.schema_id, catalog_id=schema.catalog_id)
+    if (row.schema_id, row.name) != (found.row.schema_id, found.row.name):
+        await refuse_taken_table(view, row.schema_id, row.name)
+    left: tuple[AnyRow, ...] = ()
+    if row.schema_id != found.row.schema_id:
+        left = (msgspec.structs.replace(found.row, moved=True), place_of(row))
+    columns = await live_columns(view, row.table_id)
+    return await table_decision(view, "update_table", row, columns, *left)
+
+
+async def drop_table(view: Lookup, request: DropTable, context: Context) -> Decision:
+    """A table gone; its columns with it."""
+    found = await view.table(request.target)
+    refuse_stale(request.expected, found)
+    columns = await live_columns(view, found.row.table_id)
+    row = touched(found.row, context, dropped_at=context.at)
+    return await table_decision(view, "drop_table", row, columns)
+
+
+async def live_columns(view: Lookup, table_id: str) -> tuple[ColumnRow, ...]:
+    """The columns of a table, by position."""
+    return tuple(found.row for found in await view.columns(table_id))
+
+
+async def refuse_taken_table(view: Lookup, schema_id: str, name: str) -> None:
+    """`AlreadyExists` if a table or view of this name is there."""
+    if await view.has_table(schema_id, name):
+        raise AlreadyExists(f"there is a table or view {name!r} in this schema already")
+
+
+async def table_decision(
+    view: Lookup,
+    operation: str,
+    row: TableRow,
+    columns: tuple[ColumnRow, ...],
+    *others: AnyRow,
+) -> Decision:
+    """A decision whose object is a table."""
+    catalog = await view.catalog_by_id(row.catalog_id)
+    schema = await view.schema_by_id(row.schema_id)
+    levels = () if catalog is None or schema is None else (catalog.row.name, *schema.row.path)
+    name = print_dotted((*levels, row.name))
+    return Decision(operation, row, name, (row, *others), columns)

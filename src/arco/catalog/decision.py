@@ -1,0 +1,153 @@
+"""Decisions: what a request comes to, as whole rows, ids and times included: replay decides nothing.
+
+A decision is made against a `View`, a snapshot with the rows of neighbours in the same group on top. A
+refusal is an error that is raised while deciding; it may rest on nothing but that view.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from arco.catalog.ddl import Amendment, Description
+from arco.catalog.driver import FormatDriver
+from arco.catalog.lookup import FoundObject
+from arco.catalog.model import (
+    AnyRow,
+    CatalogRow,
+    ColumnRow,
+    Described,
+    ObjectKind,
+    ObjectRow,
+    SchemaRow,
+    TableFormat,
+    TableRow,
+)
+from arco.catalog.name import check_comment, check_owner, check_properties, check_tags
+from arco.core.errors import PreconditionFailed
+
+D = TypeVar("D", bound=Described)
+
+AnyObject = CatalogRow | SchemaRow | TableRow
+
+DEFAULT_RETENTION = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a workspace is set to: how long dropped things stay, which places are not for tables."""
+
+    retention: timedelta = DEFAULT_RETENTION
+    own_roots: tuple[str, ...] = ()
+    drivers: Mapping[TableFormat, FormatDriver] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Context:
+    """Who asks, when it is decided, and the id that a new object would get."""
+
+    actor: str
+    at: datetime
+    new_id: str
+    rules: Rules = Rules()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The rows that carry a request out, and the object as it is then."""
+
+    operation: str
+    object: AnyObject
+    name: str  # with all its levels, dotted, as it was called when it was decided
+    rows: tuple[AnyRow, ...]
+    columns: tuple[ColumnRow, ...] = ()
+
+    @property
+    def kind(self) -> ObjectKind:
+        return kind_of(self.object)
+
+    @property
+    def object_id(self) -> str:
+        return id_of(self.object)
+
+
+def id_of(row: AnyObject) -> str:
+    """The id of an object."""
+    if isinstance(row, CatalogRow):
+        return row.catalog_id
+    return row.schema_id if isinstance(row, SchemaRow) else row.table_id
+
+
+def kind_of(row: AnyObject) -> ObjectKind:
+    """What an object is."""
+    if isinstance(row, CatalogRow):
+        return ObjectKind.CATALOG
+    return ObjectKind.SCHEMA if isinstance(row, SchemaRow) else row.kind
+
+
+def place_of(row: AnyObject) -> ObjectRow:
+    """The row by which an object is found by its id."""
+    if isinstance(row, CatalogRow):
+        parent, bucket_key = None, ""
+    elif isinstance(row, SchemaRow):
+        parent, bucket_key = row.parent_id or row.catalog_id, ""
+    else:
+        parent, bucket_key = row.schema_id, row.schema_id
+    return ObjectRow(
+        id=id_of(row),
+        kind=kind_of(row),
+        parent_id=parent,
+        bucket_key=bucket_key,
+    )
+
+
+def refuse_stale(expected: int | None, found: FoundObject) -> None:
+    """`PreconditionFailed` if the caller has read another version than the one it would change."""
+    if expected is not None and found.commit != expected:
+        raise PreconditionFailed(
+            f"it was changed by commit {found.commit}, and the request expects {expected}"
+        )
+
+
+def description(request: Description, context: Context) -> dict[str, object]:
+    """What is said of a new object; who makes it owns it unless somebody else is named."""
+    return {
+        "comment": None if request.comment is None else check_comment(request.comment),
+        "properties": check_properties(request.properties),
+        "tags": tuple(check_tags(request.tags)),
+        "owner": context.actor if request.owner is None else check_owner(request.owner),
+    }
+
+
+def life(context: Context) -> dict[str, object]:
+    """When and by whom something new was made."""
+    return {
+        "created_at": context.at,
+        "created_by": context.actor,
+        "updated_at": context.at,
+        "updated_by": context.actor,
+    }
+
+
+def touched(row: D, context: Context, **changes: object) -> D:
+    """The row with changes, and who made them when."""
+    return msgspec.structs.replace(row, updated_at=context.at, updated_by=context.actor, **changes)
+
+
+def amended(request: Amendment, row: Described) -> dict[str, object]:
+    """What an amendment changes in what is said of an object."""
+    changes: dict[str, object] = {}
+    if request.comment is not UNSET:
+        changes["comment"] = None if request.comment is None else check_comment(request.comment)
+    if request.properties is not UNSET:
+        merged: dict[str, str | None] = {**row.properties, **request.properties}
+        kept = {key: value for key, value in merged.items() if value is not None}
+        changes["properties"] = check_properties(kept)
+    if request.tags is not UNSET:
+        changes["tags"] = tuple(check_tags(request.tags))
+    if request.owner is not UNSET:
+        changes["owner"] = None if request.owner is None else check_owner(request.owner)
+    return changes

@@ -1,0 +1,69 @@
+"""Locations: where the files of a table are.
+
+A managed table's place follows from its id, so no two tables ever share one and none is used again; it is
+kept relative to the workspace, so that a copied bucket is a whole catalog. An external table says where it
+is; it may be anywhere but in our own root.
+"""
+
+import re
+from collections.abc import Sequence
+from urllib.parse import unquote, urlsplit
+
+from arco.core.errors import Invalid
+
+_SCHEMES = frozenset(
+    {"s3", "s3a", "s3n", "gs", "az", "abfs", "abfss", "wasb", "wasbs", "file", "hdfs", "r2", "oss"}
+)
+_WITH_CONTAINER_BEFORE_AT = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+_LONGEST = 2_048
+
+
+def managed_location(table_id: str) -> str:
+    """The place of a managed table, relative to its workspace."""
+    return f"warehouse/{table_id}/"
+
+
+def check_location(location: str, own_roots: Sequence[str]) -> str:
+    """`location` in one spelling if an external table may be there, else `Invalid`."""
+    if len(location) > _LONGEST or not location.isprintable() or "\\" in location:
+        raise Invalid(f"a location is a URL of at most {_LONGEST} printable characters")
+    try:
+        parts = urlsplit(location)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError as problem:
+        raise Invalid("the location is not a URL") from problem
+    scheme = parts.scheme.lower()
+    if scheme not in _SCHEMES:
+        raise Invalid(f"a location begins with one of {', '.join(sorted(_SCHEMES))}, then ://")
+    if parts.query or parts.fragment or "?" in location or "#" in location:
+        raise Invalid("a location has no query and no fragment")
+    if "@" in parts.netloc and (scheme not in _WITH_CONTAINER_BEFORE_AT or ":" in parts.netloc):
+        raise Invalid("a location holds no credentials")
+    if scheme == "file" and host:
+        raise Invalid("a file location names no host: write file:///path")
+    if scheme not in ("file", "hdfs") and not host:
+        raise Invalid(f"a location names a bucket: {scheme}://bucket/path")
+    _refuse_tricks(parts.path)
+    path = re.sub("/+", "/", parts.path.rstrip("/"))
+    spelled = f"{scheme}://{parts.netloc}{path}/"
+    for root in own_roots:
+        if _overlap(spelled, root):
+            raise Invalid(
+                "this place belongs to Arco itself: leave the location out for a managed table"
+            )
+    return spelled
+
+
+def _refuse_tricks(path: str) -> None:
+    """A path that means another one once it is unescaped, however often, is refused."""
+    seen = path
+    for _ in range(3):
+        if any(part in (".", "..") for part in seen.split("/")) or "\x00" in seen or "\\" in seen:
+            raise Invalid("a location has no '.' or '..' in its path")
+        seen = unquote(seen)
+
+
+def _overlap(one: str, other: str) -> bool:
+    other = other.rstrip("/") + "/"
+    return one.startswith(other) or other.startswith(one)

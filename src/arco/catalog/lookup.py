@@ -1,0 +1,186 @@
+"""Look-ups: everything that can be asked of a state of the catalog, by name, by id or as a list.
+
+Whoever has shelves can be asked: a snapshot, or a snapshot with decided rows on top. Being alive is
+inherited: what lies in a dropped schema or catalog is not there, though its own row was never dropped, so
+that dropping and undropping a container of any size is one row.
+"""
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+from arco.catalog.ddl import SchemaName, TableName
+from arco.catalog.model import (
+    AnyRow,
+    CatalogRow,
+    ColumnRow,
+    Found,
+    ObjectKind,
+    ObjectRow,
+    SchemaRow,
+    SchemaVersionRow,
+    TableRow,
+)
+from arco.catalog.part import State
+from arco.catalog.shelf import Shelf
+from arco.core.errors import NotFound
+from arco.fold.table import Table
+from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, SCHEMA_VERSIONS, SCHEMAS, TABLES
+
+R = TypeVar("R", bound=AnyRow)
+
+FoundObject = Found[CatalogRow | SchemaRow | TableRow]
+
+
+class Lookup(ABC):
+    """A state of the catalog that can be asked."""
+
+    @abstractmethod
+    async def shelf(self, table: Table, value: str, kind: type[R]) -> Shelf[R]:
+        """The bucket of a table that holds rows with this value in the bucket's column."""
+
+    async def catalog(self, name: str) -> Found[CatalogRow]:
+        """A catalog by its name."""
+        found = (await self._catalogs()).at((), name)
+        if found is None:
+            raise NotFound(f"there is no catalog {name!r}")
+        return found
+
+    async def catalogs(
+        self, *, after: str | None = None, limit: int | None = None, dropped: bool = False
+    ) -> list[Found[CatalogRow]]:
+        """Catalogs by name."""
+        shelf = await self._catalogs()
+        return shelf.below((), after=after, limit=limit, state=_state(dropped=dropped))
+
+    async def schema(self, name: SchemaName) -> Found[SchemaRow]:
+        """A schema by its catalog and levels."""
+        catalog = await self.catalog(name.catalog)
+        return await self.schema_in(catalog.row.catalog_id, name.path)
+
+    async def schema_in(self, catalog_id: str, path: tuple[str, ...]) -> Found[SchemaRow]:
+        """A schema by its levels below a catalog."""
+        shelf = await self._schemas()
+        parent, found = "", None
+        for depth, level in enumerate(path, start=1):
+            found = shelf.at((catalog_id, parent), level)
+            if found is None:
+                raise NotFound(f"there is no schema {'.'.join(path[:depth])!r}")
+            parent = found.row.schema_id
+        if found is None:
+            raise NotFound("a schema has at least one level")
+        return found
+
+    async def schemas(
+        self,
+        catalog_id: str,
+        parent_id: str | None,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        dropped: bool = False,
+    ) -> list[Found[SchemaRow]]:
+        """The schemas right below a catalog or a schema, by name."""
+        place = (catalog_id, parent_id or "")
+        state = _state(dropped=dropped)
+        return (await self._schemas()).below(place, after=after, limit=limit, state=state)
+
+    async def table(self, name: TableName) -> Found[TableRow]:
+        """A table or view by its name."""
+        schema = await self.schema(SchemaName(name.catalog, name.schema))
+        return await self.table_in(schema.row.schema_id, name.table)
+
+    async def table_in(self, schema_id: str, name: str) -> Found[TableRow]:
+        """A table or view by its name in a schema."""
+        found = (await self.shelf(TABLES, schema_id, TableRow)).at((schema_id,), name)
+        if found is None:
+            raise NotFound(f"there is no table {name!r} in this schema")
+        return found
+
+    async def tables(
+        self,
+        schema_id: str,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        dropped: bool = False,
+    ) -> list[Found[TableRow]]:
+        """The tables and views of a schema, by name."""
+        shelf = await self.shelf(TABLES, schema_id, TableRow)
+        return shelf.below((schema_id,), after=after, limit=limit, state=_state(dropped=dropped))
+
+    async def has_schema(self, catalog_id: str, parent_id: str | None, name: str) -> bool:
+        """Whether a name is taken among the schemas of a parent."""
+        return (await self._schemas()).at((catalog_id, parent_id or ""), name) is not None
+
+    async def has_table(self, schema_id: str, name: str) -> bool:
+        """Whether a name is taken among the tables and views of a schema."""
+        shelf = await self.shelf(TABLES, schema_id, TableRow)
+        return shelf.at((schema_id,), name) is not None
+
+    async def columns(self, table_id: str) -> list[Found[ColumnRow]]:
+        """The columns of a table, by position."""
+        return (await self.shelf(COLUMNS, table_id, ColumnRow)).below((table_id,))
+
+    async def schema_versions(self, table_id: str) -> list[SchemaVersionRow]:
+        """All versions of a table's columns, oldest first."""
+        shelf = await self.shelf(SCHEMA_VERSIONS, table_id, SchemaVersionRow)
+        return [found.row for found in shelf.below((table_id,))]
+
+    async def find(self, object_id: str, *, dropped: bool = False) -> FoundObject:
+        """Anything by its id; what was dropped, or lies in what was dropped, only if asked for."""
+        found = await self._row_of(object_id)
+        if found is None:
+            raise NotFound(f"there is no object {object_id!r}")
+        if not dropped and not await self.is_live(found.row):
+            raise NotFound(f"object {object_id!r} was dropped")
+        return found
+
+    async def is_live(self, row: CatalogRow | SchemaRow | TableRow) -> bool:
+        """Whether an object and all that it lies in are there."""
+        while row.dropped_at is None:
+            above = await self.container(row)
+            if above is None:
+                return isinstance(row, CatalogRow)
+            row = above.row
+        return False
+
+    async def container(
+        self, row: CatalogRow | SchemaRow | TableRow
+    ) -> Found[CatalogRow] | Found[SchemaRow] | None:
+        """What an object lies in, dropped or not."""
+        if isinstance(row, TableRow):
+            return (await self._schemas()).get((row.schema_id,))
+        if isinstance(row, SchemaRow) and row.parent_id is not None:
+            return (await self._schemas()).get((row.parent_id,))
+        if isinstance(row, SchemaRow):
+            return (await self._catalogs()).get((row.catalog_id,))
+        return None
+
+    async def catalog_by_id(self, catalog_id: str) -> Found[CatalogRow] | None:
+        """A catalog by its id, dropped or not."""
+        return (await self._catalogs()).get((catalog_id,))
+
+    async def schema_by_id(self, schema_id: str) -> Found[SchemaRow] | None:
+        """A schema by its id, dropped or not."""
+        return (await self._schemas()).get((schema_id,))
+
+    async def _row_of(self, object_id: str) -> FoundObject | None:
+        place = (await self.shelf(OBJECTS, object_id, ObjectRow)).get((object_id,))
+        if place is None:
+            return None
+        if place.row.kind is ObjectKind.CATALOG:
+            return await self.catalog_by_id(object_id)
+        if place.row.kind is ObjectKind.SCHEMA:
+            return await self.schema_by_id(object_id)
+        schema_id = place.row.bucket_key
+        return (await self.shelf(TABLES, schema_id, TableRow)).get((schema_id, object_id))
+
+    async def _catalogs(self) -> Shelf[CatalogRow]:
+        return await self.shelf(CATALOGS, "", CatalogRow)
+
+    async def _schemas(self) -> Shelf[SchemaRow]:
+        return await self.shelf(SCHEMAS, "", SchemaRow)
+
+
+def _state(*, dropped: bool) -> State:
+    return State.DROPPED if dropped else State.LIVE

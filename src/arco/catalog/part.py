@@ -1,0 +1,228 @@
+"""Parts: rows of one table in memory, found by key or by place without a scan.
+
+A part is one published file, or rows that were decided and have no file yet. Both are sorted by the place
+of their rows, that is by parent and label, and answer the same questions. Nothing is decoded before it is
+asked for: a file may hold a million rows.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import Protocol
+
+import pyarrow as pa
+
+from arco.catalog.model import ROWS, AnyRow, from_columns
+from arco.fold.table import Table
+from arco.fold.tier1 import COMMIT, MOVED
+
+Value = str | int
+Place = tuple[Value, ...]
+
+
+class State(Enum):
+    """Whether a row stands for something that is there."""
+
+    LIVE = "live"
+    DROPPED = "dropped"
+    MOVED = "moved"  # it is in another bucket now
+
+
+class Part(Protocol):
+    """Rows of one table, by their index."""
+
+    def find(self, key: Place) -> int | None:
+        """The row with this key."""
+
+    def span(self, parent: Place, after: Value | None = None) -> range:
+        """The rows of a parent, those above a label if one is given."""
+
+    def exactly(self, parent: Place, label: Value) -> range:
+        """The rows at a place; several may have been dropped there, one may live."""
+
+    def key(self, at: int) -> Place:
+        """The key of a row."""
+
+    def label(self, at: int) -> Value:
+        """The label of a row."""
+
+    def state(self, at: int) -> State:
+        """Whether the row is live."""
+
+    def commit(self, at: int) -> int:
+        """The number of the manifest that committed the row."""
+
+    def rows(self, at: Sequence[int]) -> list[AnyRow]:
+        """The rows themselves."""
+
+
+class FilePart:
+    """The rows of one file, still as Arrow."""
+
+    def __init__(self, table: Table, rows: pa.Table) -> None:
+        self._table = table
+        self._rows = rows
+        self._kind = ROWS[table.name]
+        self._sort = [_chunk(rows, name) for name in table.sort]
+        self._keys = [_chunk(rows, name) for name in table.key]
+        self._commit = _chunk(rows, COMMIT)
+        names = rows.column_names
+        self._dropped = _chunk(rows, "dropped_at") if "dropped_at" in names else None
+        self._moved = _chunk(rows, MOVED) if MOVED in names else None
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._rows.nbytes)
+
+    def find(self, key: Place) -> int | None:
+        if self._table.key == self._table.sort:
+            at = bisect_left(self._all, key, key=self._place)
+            return at if at < len(self._all) and self._place(at) == key else None
+        return self._by_key.get(key)
+
+    def span(self, parent: Place, after: Value | None = None) -> range:
+        depth = len(parent)
+        low = (
+            bisect_left(self._all, parent, key=lambda at: self._place(at)[:depth])
+            if after is None
+            else bisect_right(self._all, (*parent, after), key=self._place)
+        )
+        high = bisect_right(self._all, parent, lo=low, key=lambda at: self._place(at)[:depth])
+        return range(low, high)
+
+    def exactly(self, parent: Place, label: Value) -> range:
+        place = (*parent, label)
+        low = bisect_left(self._all, place, key=self._place)
+        return range(low, bisect_right(self._all, place, lo=low, key=self._place))
+
+    def key(self, at: int) -> Place:
+        return tuple(column[at].as_py() for column in self._keys)
+
+    def label(self, at: int) -> Value:
+        value: Value = self._sort[-1][at].as_py()
+        return value
+
+    def state(self, at: int) -> State:
+        if self._moved is not None and self._moved[at].as_py():
+            return State.MOVED
+        dropped = self._dropped is not None and self._dropped[at].is_valid
+        return State.DROPPED if dropped else State.LIVE
+
+    def commit(self, at: int) -> int:
+        return int(self._commit[at].as_py())
+
+    def rows(self, at: Sequence[int]) -> list[AnyRow]:
+        if not at:
+            return []
+        few = self._rows.slice(at[0], 1) if len(at) == 1 else self._rows.take(pa.array(at))
+        hidden = [name for name in few.column_names if name.startswith("_") and name != MOVED]
+        return [
+            from_columns(self._kind, values)
+            for values in few.drop_columns(hidden).to_pylist(maps_as_pydicts="strict")
+        ]
+
+    @cached_property
+    def _all(self) -> range:
+        return range(self._rows.num_rows)
+
+    @cached_property
+    def _by_key(self) -> dict[Place, int]:
+        columns = [column.to_pylist() for column in self._keys]
+        return {key: at for at, key in enumerate(zip(*columns, strict=True))}
+
+    def _place(self, at: int) -> Place:
+        # A root schema has no parent; in the file nulls come first, as the empty text does here.
+        values = (column[at].as_py() for column in self._sort)
+        return tuple("" if value is None else value for value in values)
+
+
+class DecidedPart:
+    """Rows that this process has decided, before it has read, or needs to read, their file.
+
+    `met` tells whether any question was answered with one of them: a refusal that rests on a row which
+    is not yet published must wait until it is (P25).
+    """
+
+    def __init__(self, table: Table, commit: int, rows: Iterable[AnyRow] = ()) -> None:
+        self._table = table
+        self._commit = commit
+        self._order: list[tuple[Place, Place]] = []  # place and key, sorted
+        self._by_key: dict[Place, AnyRow] = {}
+        self.met = False
+        for row in rows:
+            self.add(row)
+
+    @property
+    def size_bytes(self) -> int:
+        return 1_000 * len(self._order)
+
+    def add(self, row: AnyRow) -> None:
+        """Put a row in, over the one with the same key."""
+        key = _values(row, self._table.key)
+        old = self._by_key.get(key)
+        if old is not None:
+            del self._order[self._index(old, key)]
+        self._by_key[key] = row
+        self._order.insert(self._index(row, key), (_place_of(row, self._table), key))
+
+    def find(self, key: Place) -> int | None:
+        row = self._by_key.get(key)
+        if row is None:
+            return None
+        self.met = True
+        return self._index(row, key)
+
+    def span(self, parent: Place, after: Value | None = None) -> range:
+        depth = len(parent)
+        low = (
+            bisect_left(self._order, parent, key=lambda each: each[0][:depth])
+            if after is None
+            else bisect_right(self._order, (*parent, after), key=lambda each: each[0])
+        )
+        high = bisect_right(self._order, parent, lo=low, key=lambda each: each[0][:depth])
+        return self._meet(low, high)
+
+    def exactly(self, parent: Place, label: Value) -> range:
+        place = (*parent, label)
+        low = bisect_left(self._order, place, key=lambda each: each[0])
+        return self._meet(low, bisect_right(self._order, place, lo=low, key=lambda each: each[0]))
+
+    def key(self, at: int) -> Place:
+        return self._order[at][1]
+
+    def label(self, at: int) -> Value:
+        return self._order[at][0][-1]
+
+    def state(self, at: int) -> State:
+        row = self._by_key[self.key(at)]
+        if getattr(row, "moved", False):
+            return State.MOVED
+        return State.LIVE if getattr(row, "dropped_at", None) is None else State.DROPPED
+
+    def commit(self, at: int) -> int:  # noqa: ARG002 - all rows came together
+        return self._commit
+
+    def rows(self, at: Sequence[int]) -> list[AnyRow]:
+        return [self._by_key[self.key(each)] for each in at]
+
+    def _index(self, row: AnyRow, key: Place) -> int:
+        return bisect_left(self._order, (_place_of(row, self._table), key))
+
+    def _meet(self, low: int, high: int) -> range:
+        self.met = self.met or high > low
+        return range(low, high)
+
+
+def _values(row: AnyRow, names: tuple[str, ...]) -> Place:
+    return tuple(getattr(row, name) for name in names)
+
+
+def _place_of(row: AnyRow, table: Table) -> Place:
+    return tuple("" if getattr(row, name) is None else getattr(row, name) for name in table.sort)
+
+
+def _chunk(rows: pa.Table, name: str) -> pa.Array:
+    """A column in one piece: finding a row among pieces would cost a search of its own."""
+    column = rows.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,110 @@
+"""The reader: snapshots of a domain, the newest or any that is kept.
+
+Cost in round trips: the newest snapshot 1 when it is remembered, 3 from an empty process; then one for the
+parts of a shelf that are not in memory yet. From an empty process a table is found by its name in 4, with
+its columns in 5, and by its id in 5: the index and the small tables are read beside the chain's floor.
+"""
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from arco.catalog.as_of import parse_as_of, search_commit, search_time
+from arco.catalog.files import DEFAULT_ROOM_BYTES, Files
+from arco.catalog.manifest import manifests_of, read_manifest
+from arco.catalog.model import AnyRow, CatalogRow, SchemaRow
+from arco.catalog.part import DecidedPart
+from arco.catalog.snapshot import Snapshot
+from arco.core.errors import ArcoError, NotFound
+from arco.core.ids import Ulid
+from arco.fold.tier1 import CATALOGS, DOMAIN, SCHEMAS, TIER1
+from arco.storage.link import Entry
+from arco.storage.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SNAPSHOTS = 32
+
+
+class SnapshotReader:
+    """Reads the manifests of one domain and what they name."""
+
+    def __init__(
+        self, store: Store, domain: str = DOMAIN, *, room_bytes: int = DEFAULT_ROOM_BYTES
+    ) -> None:
+        self.store = store
+        self.domain = domain
+        self.chain = manifests_of(store, domain)
+        self._files = Files(store, room_bytes=room_bytes)
+        self._nothing = Snapshot(self._files, None)
+        self._recent: OrderedDict[str, Snapshot] = OrderedDict()
+
+    async def head(self) -> Snapshot:
+        """The newest snapshot: whatever was published before this call is in it."""
+        head = await self.chain.head(glimpse=self._begin)
+        return self._nothing if head.entry is None else self._snapshot(head.entry)
+
+    async def at(self, as_of: str | None) -> Snapshot:
+        """The snapshot at a number, a commit id or a time; None is the newest."""
+        if as_of is None:
+            return await self.head()
+        wanted = parse_as_of(as_of)
+        if isinstance(wanted, int):
+            return await self.at_number(wanted)
+        if isinstance(wanted, str):
+            return self._snapshot(await search_commit(self.chain, Ulid(wanted)))
+        return self._snapshot(await search_time(self.chain, wanted))
+
+    async def at_number(self, number: int) -> Snapshot:
+        """The snapshot of one manifest, or `NotFound` if it is above the head or was collected."""
+        remembered = self.chain.remembered()
+        if remembered is not None and remembered.number == number and remembered.entry is not None:
+            return self._snapshot(remembered.entry)
+        try:
+            return self._snapshot(await self.chain.read(number))
+        except NotFound as problem:
+            raise NotFound(f"version {number} is not kept, or not there yet") from problem
+
+    async def requests_since(self, base: int, snapshot: Snapshot) -> "dict[str, int]":
+        """Which requests were carried out above `base` up to a snapshot, and at which number."""
+        if snapshot.number <= base:
+            return {}
+        entries = await self.chain.history(base + 1, snapshot.number)
+        return {
+            request: entry.number for entry in entries for request in read_manifest(entry).requests
+        }
+
+    def learn(self, entry: Entry, rows: "Mapping[str, Sequence[AnyRow]]") -> None:
+        """Take over a manifest that was just published with rows that this process has decided."""
+        if not self.chain.learn(entry):
+            return
+        for name, files in read_manifest(entry).tail.items():
+            if files[-1].newest == entry.number:
+                part = DecidedPart(TIER1[name], entry.number, rows.get(name, ()))
+                self._files.keep_decided(files[-1], part)
+        self._snapshot(entry)
+
+    def _snapshot(self, entry: Entry) -> Snapshot:
+        sha256 = entry.sha256()
+        snapshot = self._recent.get(sha256)
+        if snapshot is None:
+            snapshot = self._recent[sha256] = Snapshot(self._files, entry)
+            while len(self._recent) > _SNAPSHOTS:
+                self._recent.popitem(last=False)
+        else:
+            self._recent.move_to_end(sha256)
+        return snapshot
+
+    def _begin(self, entry: Entry) -> None:
+        """Begin to read what every look-up needs, while it is made sure that this is the head."""
+        self.store.runtime.tasks.spawn(self._warm(self._snapshot(entry)))
+
+    async def _warm(self, snapshot: Snapshot) -> None:
+        try:
+            await self.store.runtime.tasks.gather(
+                snapshot.index(),
+                snapshot.shelf(CATALOGS, "", CatalogRow),
+                snapshot.shelf(SCHEMAS, "", SchemaRow),
+            )
+        except ArcoError:
+            return  # whoever needs it will meet the same problem, and has somebody to tell

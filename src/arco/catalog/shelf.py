@@ -1,0 +1,109 @@
+"""Shelves: one bucket of one table as of one manifest, the tail's parts over the base's.
+
+Of several rows with one key the one in the newest part counts, because in Tier 1 the order of commits is
+the order of the parts (P22). So nothing is folded to be looked up.
+"""
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from typing import Generic, TypeVar, cast
+
+from arco.catalog.model import AnyRow, Found
+from arco.catalog.part import Part, Place, State, Value
+
+R = TypeVar("R", bound=AnyRow)
+
+_CHUNK = 256
+
+
+class Shelf(Generic[R]):
+    """Parts of one bucket, newest first."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = tuple(parts)
+
+    def over(self, part: Part) -> "Shelf[R]":
+        """The same with rows on top that were decided but not yet published."""
+        return Shelf((part, *self._parts))
+
+    def get(self, key: Place) -> Found[R] | None:
+        """The row with this key, dropped or not; one that has moved away is not here."""
+        for part in self._parts:
+            at = part.find(key)
+            if at is not None:
+                return None if part.state(at) is State.MOVED else self._found(part, at)
+        return None
+
+    def at(self, parent: Place, label: Value) -> Found[R] | None:
+        """The live row at a place."""
+        for depth, part in enumerate(self._parts):
+            for at in part.exactly(parent, label):
+                if part.state(at) is State.LIVE and self._is_newest(depth, part, at):
+                    return self._found(part, at)
+        return None
+
+    def below(
+        self,
+        parent: Place,
+        *,
+        after: Value | None = None,
+        limit: int | None = None,
+        state: State | None = State.LIVE,
+    ) -> list[Found[R]]:
+        """Rows of a parent in the order of their labels, in one state or (None) live and dropped.
+
+        Rows with one label stay together: the last page may be a little longer than `limit`.
+        """
+        found: list[Found[R]] = []
+        chosen: list[tuple[Part, int]] = []
+        last: Value | None = None
+        for label, depth, at in self._places(parent, after):
+            part = self._parts[depth]
+            if limit is not None and len(found) + len(chosen) >= limit and label != last:
+                break
+            mine = part.state(at)
+            wanted = mine is state if state is not None else mine is not State.MOVED
+            if wanted and self._is_newest(depth, part, at):
+                chosen.append((part, at))
+                last = label
+            if len(chosen) == _CHUNK:
+                found += self._decode(chosen)
+                chosen = []
+        return found + self._decode(chosen)
+
+    def is_empty(self, parent: Place) -> bool:
+        """Whether nothing lives below a parent."""
+        return not self.below(parent, limit=1)
+
+    def _places(self, parent: Place, after: Value | None) -> Iterator[tuple[Value, int, int]]:
+        """Every row of a parent as (label, which part, which row), by label."""
+        spans = (
+            [(part.label(at), depth, at) for at in span]
+            if len(span := part.span(parent, after)) < _CHUNK
+            else _lazily(part, depth, span)
+            for depth, part in enumerate(self._parts)
+        )
+        return cast("Iterator[tuple[Value, int, int]]", merge(*spans))
+
+    def _is_newest(self, depth: int, part: Part, at: int) -> bool:
+        if depth == 0:
+            return True
+        key = part.key(at)
+        return all(newer.find(key) is None for newer in self._parts[:depth])
+
+    def _found(self, part: Part, at: int) -> Found[R]:
+        [row] = part.rows([at])
+        return Found(cast("R", row), part.commit(at))
+
+    def _decode(self, chosen: list[tuple[Part, int]]) -> list[Found[R]]:
+        """The rows themselves, those of one part at a time: decoding one by one costs far more."""
+        rows: dict[tuple[int, int], AnyRow] = {}
+        for part in {id(part): part for part, _ in chosen}.values():
+            mine = [at for owner, at in chosen if owner is part]
+            rows |= {(id(part), at): row for at, row in zip(mine, part.rows(mine), strict=True)}
+        return [Found(cast("R", rows[id(part), at]), part.commit(at)) for part, at in chosen]
+
+
+def _lazily(part: Part, depth: int, span: range) -> Iterator[tuple[Value, int, int]]:
+    for at in span:
+        yield part.label(at), depth, at

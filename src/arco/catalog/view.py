@@ -1,0 +1,45 @@
+"""The view that a group of requests is decided in: a snapshot, with what was decided so far on top."""
+
+from typing import TypeVar
+
+from arco.catalog.lookup import Lookup
+from arco.catalog.model import TABLE_OF, AnyRow
+from arco.catalog.part import DecidedPart
+from arco.catalog.shelf import Shelf
+from arco.catalog.snapshot import Snapshot
+from arco.fold.table import Table
+
+R = TypeVar("R", bound=AnyRow)
+
+
+class View(Lookup):
+    """A snapshot and the rows of neighbours that will be published together with ours, if at all."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._decided: dict[tuple[str, int], DecidedPart] = {}
+
+    async def shelf(self, table: Table, value: str, kind: type[R]) -> Shelf[R]:
+        shelf = await self._snapshot.shelf(table, value, kind)
+        decided = self._decided.get((table.name, table.bucket_of(value)))
+        return shelf if decided is None else shelf.over(decided)
+
+    def add(self, rows: tuple[AnyRow, ...]) -> None:
+        """Let those who are decided next see these rows."""
+        for row in rows:
+            table = TABLE_OF[type(row)]
+            value = "" if table.bucket is None else getattr(row, table.bucket.column)
+            place = (table.name, table.bucket_of(value))
+            if place not in self._decided:
+                self._decided[place] = DecidedPart(table, self._snapshot.number + 1)
+            self._decided[place].add(row)
+
+    def begin(self) -> None:
+        """A new request is being decided: what it rests on is yet to be seen."""
+        for part in self._decided.values():
+            part.met = False
+
+    @property
+    def met_neighbours(self) -> bool:
+        """Whether what was decided last rests on rows that are not published yet (P25)."""
+        return any(part.met for part in self._decided.values())

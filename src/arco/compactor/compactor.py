@@ -1,0 +1,87 @@
+"""The compactor of Tier 1, in process: it fills the port that the catalog publishes through."""
+
+from datetime import timedelta
+
+from arco.catalog.decision import DEFAULT_RETENTION
+from arco.catalog.manifest import CommitKind
+from arco.catalog.port import Committed, SyncCompact
+from arco.compactor.merge import is_due, merge
+from arco.compactor.publish import Change, Publisher, parent_of
+from arco.compactor.sync import committed, sync_compact
+from arco.core.clock import utc
+from arco.core.errors import ArcoError, Conflict, Invalid
+from arco.core.ids import new_ulid, parse_ulid
+from arco.core.tasks import Task
+from arco.fold.tier1 import DOMAIN
+from arco.storage.store import Store
+
+# What was dropped can be undropped for the retention; it is kept a while longer than that, so that a
+# clock which is behind finds it still there.
+_GRACE = timedelta(days=1)
+
+
+class Compactor:
+    """The one that publishes, for one workspace."""
+
+    def __init__(self, store: Store, *, retention: timedelta = DEFAULT_RETENTION) -> None:
+        self._store = store
+        self._retention = retention
+        self._publisher = Publisher(store, DOMAIN)
+        self._merging: Task[None] | None = None
+        self.merge_problem: ArcoError | None = None
+
+    async def sync_compact(self, call: SyncCompact) -> Committed:
+        if call.domain != DOMAIN:
+            raise Invalid(f"domain {call.domain[:40]!r} is not compacted synchronously")
+        answer = await sync_compact(self._publisher, call)
+        self._merge_soon()
+        return answer
+
+    async def mark_orphans(self, before: str) -> Committed:
+        mark = parse_ulid(before)
+        while True:
+            head = await self._publisher.chain.head()
+            parent = parent_of(head)
+            if parent is None:
+                raise Invalid("nothing was published yet, so there is nothing to mark")
+            if parent.orphans_before is not None and parent.orphans_before >= mark:
+                return committed(head)
+            change = Change(
+                kind=CommitKind.MARK,
+                commit_ulid=new_ulid(self._store.runtime),
+                tail=parent.tail,
+                base=parent.base,
+                orphans_before=mark,
+            )
+            try:
+                return committed(await self._publisher.publish(head, change))
+            except Conflict:
+                continue
+
+    async def merge(self) -> Committed | None:
+        before = utc(self._store.runtime.clock.now_ms()) - self._retention - _GRACE
+        merged = await merge(self._publisher, forget_before=before)
+        return None if merged is None else committed(merged)
+
+    async def close(self) -> None:
+        """Finish a merge that is under way, and leave a fresh hint."""
+        if self._merging is not None:
+            await self._merging.wait()
+        await self._publisher.chain.close()
+
+    def _merge_soon(self) -> None:
+        """Merge beside the callers once a tail is long; one merge at a time."""
+        head = self._publisher.chain.remembered()
+        manifest = None if head is None else parent_of(head)
+        busy = self._merging is not None and not self._merging.done()
+        if manifest is not None and is_due(manifest) and not busy:
+            self._merging = self._store.runtime.tasks.spawn(self._merge())
+
+    async def _merge(self) -> None:
+        try:
+            await self.merge()
+            self.merge_problem = None
+        except (
+            ArcoError
+        ) as problem:  # the next commit tries again; a tail that is long costs time only
+            self.merge_problem = problem

@@ -1,0 +1,61 @@
+"""Encoding: rows as the bytes of a file, and the reference by which a manifest names it."""
+
+import io
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from arco.catalog.manifest import FileRef
+from arco.core.hashing import sha256_hex
+from arco.fold.table import Table
+from arco.fold.tier1 import COMMIT
+
+VISIBILITY = "all"
+
+_ROW_GROUP = 32_768
+
+
+def file_path(domain: str, table: Table, name: str) -> str:
+    """Where a file of a table lies; its visibility is part of the path, so that access can go by it."""
+    return f"snapshots/{domain}/{VISIBILITY}/{table.name}/{name}.parquet"
+
+
+def encode(table: Table, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
+    """Folded rows, sorted as the table says, as a file at `path`."""
+    sink = io.BytesIO()
+    pq.write_table(
+        rows,
+        sink,
+        compression="zstd",
+        row_group_size=_ROW_GROUP,
+        store_schema=False,
+        use_dictionary=rows.num_rows > 64,
+    )
+    raw = sink.getvalue()
+    ref = FileRef(
+        path=path,
+        rows=rows.num_rows,
+        bytes=len(raw),
+        sha256=sha256_hex(raw),
+        low=_place(table, rows, 0),
+        high=_place(table, rows, rows.num_rows - 1),
+        buckets=tuple(sorted(set(table.buckets_of(rows)))),
+        newest=pc.max(rows.column(COMMIT)).as_py(),
+        dropped_from=_dropped_from(rows),
+        visibility=VISIBILITY,
+    )
+    return ref, raw
+
+
+def _place(table: Table, rows: pa.Table, at: int) -> tuple[str, ...]:
+    values = (rows.column(name)[at].as_py() for name in table.sort)
+    return tuple("" if value is None else str(value) for value in values)
+
+
+def _dropped_from(rows: pa.Table) -> datetime | None:
+    if "dropped_at" not in rows.column_names:
+        return None
+    first: datetime | None = pc.min(rows.column("dropped_at")).as_py()
+    return first

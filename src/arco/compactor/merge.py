@@ -1,0 +1,179 @@
+"""Merging: the tail goes into the base, and what was dropped long ago is forgotten (P22, P26).
+
+A merge reads the tail and the base files of the buckets that have news or something to forget, folds them,
+and writes those base files anew under one new index. It names its inputs: if the head still has them all,
+it is published on the head, whatever was committed meanwhile: merges and commits never starve each other. A
+merge that forgets changes rows, and says so: a decision that rested on what is gone is made again.
+"""
+
+from datetime import datetime
+
+import pyarrow as pa
+
+from arco.catalog.manifest import Base, BaseIndex, CommitKind, FileRef, Manifest, Ref, read_index
+from arco.catalog.state_file import read_rows
+from arco.compactor.encode import encode, file_path
+from arco.compactor.forget import Forgetting
+from arco.compactor.publish import Change, NewFile, Publisher, attempt_ulid, mark_of, parent_of
+from arco.core import json
+from arco.core.errors import Conflict
+from arco.core.hashing import sha256_hex
+from arco.core.ids import new_ulid
+from arco.fold.fold import fold
+from arco.fold.table import Table
+from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, SCHEMA_VERSIONS, SCHEMAS, TABLES
+from arco.storage.chain import Head
+
+LONGEST_TAIL = 16
+
+_CONTAINERS_FIRST = (CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS)
+
+
+def is_due(manifest: Manifest) -> bool:
+    """Whether some table's tail is long enough to be merged."""
+    return any(len(files) >= LONGEST_TAIL for files in manifest.tail.values())
+
+
+async def merge(publisher: Publisher, *, forget_before: datetime) -> Head | None:
+    """Merge all tails; None if there is nothing to do, or another merge was first."""
+    head = await publisher.chain.head()
+    manifest = parent_of(head)
+    if manifest is None:
+        return None
+    work = _Merge(publisher, manifest, forget_before)
+    await work.fold_all()
+    if not work.removed:
+        return None
+    await publisher.create(work.files)
+    return await work.publish(head)
+
+
+class _Merge:
+    """One merge on its way: what it has read, and what it writes instead."""
+
+    def __init__(self, publisher: Publisher, manifest: Manifest, forget_before: datetime) -> None:
+        self._publisher = publisher
+        self._store = publisher.store
+        self._tasks = publisher.store.runtime.tasks
+        self._input = manifest
+        self._merged = {ref.path for files in manifest.tail.values() for ref in files}
+        self._forgetting = Forgetting(forget_before)
+        self._attempt = attempt_ulid(self._store.runtime, mark_of(manifest))
+        self._whole = dict(manifest.base.whole)
+        self._buckets: dict[str, dict[str, FileRef]] = {}
+        self._base = manifest.base
+        self.files: list[NewFile] = []
+        self.removed: set[str] = set()
+
+    async def fold_all(self) -> None:
+        """Fold every table that has news or something to forget, and name the new base."""
+        index = self._input.base.index
+        if index is not None:
+            read = await read_index(self._store, index)
+            self._buckets = {name: dict(files) for name, files in read.tables.items()}
+        for table in _CONTAINERS_FIRST:
+            await self._fold(table)
+        self._base = Base(whole=self._whole, index=self._new_index(index))
+
+    async def publish(self, head: Head) -> Head | None:
+        """Publish on the newest head that still has all inputs (P26)."""
+        while True:
+            manifest = parent_of(head)
+            if manifest is None or not self._fits(manifest):
+                return None
+            try:
+                return await self._publisher.publish(head, self._change(manifest))
+            except Conflict:
+                head = await self._publisher.chain.head()
+
+    def _fits(self, head: Manifest) -> bool:
+        mark = mark_of(head)
+        if mark is not None and self._attempt <= mark:
+            return False  # our files may be deleted, as nobody names them yet (P27)
+        tail = {ref.path for files in head.tail.values() for ref in files}
+        return head.base == self._input.base and self._merged <= tail
+
+    def _change(self, head: Manifest) -> Change:
+        return Change(
+            kind=CommitKind.MERGE,
+            commit_ulid=new_ulid(self._store.runtime),
+            tail={
+                name: tuple(ref for ref in files if ref.path not in self._merged)
+                for name, files in head.tail.items()
+            },
+            base=self._base,
+            changes_rows=self._forgetting.rows > 0,
+            added=tuple(Ref(path=ref.path, sha256=ref.sha256) for ref, _ in self.files),
+            removed=tuple(sorted(self.removed)),
+        )
+
+    async def _fold(self, table: Table) -> None:
+        tail = self._input.tail.get(table.name, ())
+        due = {bucket for ref in tail for bucket in ref.buckets}
+        due |= self._forgetting.buckets(table) | self._stale(table)
+        news = await self._tasks.gather(*(read_rows(self._store, table, ref) for ref in tail))
+        self.removed |= {ref.path for ref in tail}
+        for bucket in sorted(due):
+            await self._fold_bucket(table, bucket, news)
+
+    async def _fold_bucket(self, table: Table, bucket: int, news: list[pa.Table]) -> None:
+        base = self._file(table, bucket)
+        old = [] if base is None else [await read_rows(self._store, table, base)]
+        path = file_path(self._publisher.domain, table, f"{bucket:03d}-{self._attempt}")
+
+        def work() -> tuple[FileRef, bytes] | None:
+            mine = [_of_bucket(table, rows, bucket) for rows in news]
+            folded = fold(table, pa.concat_tables([table.schema.empty_table(), *old, *mine]))
+            kept = self._forgetting.sift(table, folded)
+            return encode(table, kept, path) if kept.num_rows else None
+
+        # In a thread: a large bucket takes a while, and others are served meanwhile.
+        new = await self._tasks.in_thread(work)
+        if base is not None:
+            self.removed.add(base.path)
+        if new is not None:
+            self.files.append(new)
+        self._put(table, bucket, None if new is None else new[0])
+
+    def _stale(self, table: Table) -> set[int]:
+        """Buckets whose base holds rows that were dropped long enough ago."""
+        refs = [self._whole.get(table.name), *self._buckets.get(table.name, {}).values()]
+        return {
+            bucket
+            for ref in refs
+            if ref is not None and ref.dropped_from is not None
+            for bucket in ref.buckets
+            if ref.dropped_from < self._forgetting.before
+        }
+
+    def _file(self, table: Table, bucket: int) -> FileRef | None:
+        if table.bucket is None:
+            return self._whole.get(table.name)
+        return self._buckets.get(table.name, {}).get(str(bucket))
+
+    def _put(self, table: Table, bucket: int, ref: FileRef | None) -> None:
+        if table.bucket is None:
+            files, key = self._whole, table.name
+        else:
+            files, key = self._buckets.setdefault(table.name, {}), str(bucket)
+        files.pop(key, None)
+        if ref is not None:
+            files[key] = ref
+
+    def _new_index(self, old: Ref | None) -> Ref | None:
+        """The index of the base files, a new one unless nothing was merged."""
+        if not self.removed:
+            return old
+        raw = json.encode(BaseIndex(tables=self._buckets))
+        path = f"snapshots/{self._publisher.domain}/index/{self._attempt}.json"
+        ref = Ref(path=path, sha256=sha256_hex(raw))
+        self.files.append((ref, raw))
+        if old is not None:
+            self.removed.add(old.path)
+        return ref
+
+
+def _of_bucket(table: Table, rows: pa.Table, bucket: int) -> pa.Table:
+    if table.bucket is None:
+        return rows
+    return rows.filter(pa.array([each == bucket for each in table.buckets_of(rows)], pa.bool_()))

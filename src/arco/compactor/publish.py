@@ -1,0 +1,156 @@
+"""Publishing: files and commit record side by side, then the manifest that names them (P21).
+
+The names of files hold a ULID of this attempt (P3), above the mark below which unnamed files may be
+deleted, whatever our clock says (P27). What fails before the manifest is created was not done, and is
+reported so; what fails there is unknown.
+"""
+
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ulid import ULID
+
+from arco.catalog.manifest import (
+    Base,
+    Commit,
+    CommitKind,
+    Deed,
+    FileRef,
+    Manifest,
+    Ref,
+    manifests_of,
+    read_manifest,
+)
+from arco.core import json
+from arco.core.clock import utc
+from arco.core.errors import Conflict, Fenced, Unavailable, Unknown
+from arco.core.hashing import sha256_hex
+from arco.core.ids import Ulid, new_ulid
+from arco.core.runtime import Runtime
+from arco.storage.chain import Head
+from arco.storage.store import Store
+
+NewFile = tuple[FileRef | Ref, bytes]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a new manifest is to say, beside what it takes over from its parent."""
+
+    kind: CommitKind
+    commit_ulid: str
+    tail: dict[str, tuple[FileRef, ...]]
+    base: Base
+    fencing_token: int = -1
+    changes_rows: bool = False
+    orphans_before: str | None = None
+    requests: tuple[str, ...] = ()
+    deeds: tuple[Deed, ...] = ()
+    event_paths: tuple[str, ...] = ()
+    files: Sequence[NewFile] = ()  # still to be created
+    added: tuple[Ref, ...] = ()
+    removed: tuple[str, ...] = field(default=())
+
+
+class Publisher:
+    """Appends manifests to the chain of one domain."""
+
+    def __init__(self, store: Store, domain: str) -> None:
+        self.store = store
+        self.domain = domain
+        self.chain = manifests_of(store, domain)
+        self._runtime = store.runtime
+
+    async def publish(self, head: Head, change: Change, *guards: Coroutine[Any, Any, None]) -> Head:
+        """Create all that is needed after `head`; `Conflict` if another manifest is there now.
+
+        Guards run beside the files, and stop the manifest by raising.
+        """
+        parent = parent_of(head)
+        number = head.number + 1
+        if parent is not None and 0 <= change.fencing_token < parent.fencing_token:
+            raise Fenced(f"fencing token {change.fencing_token} is older than what was published")
+        raw = json.encode(self._commit(number, parent, change))
+        path = f"commits/{self.domain}/{number:020d}-{change.commit_ulid}.json"
+        record = Ref(path=path, sha256=sha256_hex(raw))
+        await self._runtime.tasks.gather(
+            self.create(change.files), self._create_record(record, raw), *guards
+        )
+        return await self.chain.append(head, self._manifest(number, parent, change, record))
+
+    async def create(self, files: Sequence[NewFile]) -> None:
+        """Create files under names of their own; `Unavailable` if that cannot be done."""
+        try:
+            await self._runtime.tasks.gather(
+                *(self.store.create(ref.path, raw) for ref, raw in files)
+            )
+        except (Unknown, Conflict) as problem:
+            # No manifest names them, so nothing has happened.
+            raise Unavailable("the files of a commit could not be stored; retry") from problem
+
+    async def _create_record(self, record: Ref, raw: bytes) -> None:
+        try:
+            await self.store.create(record.path, raw)
+        except Conflict as met:
+            # The same call is being carried out by another hand; only it knows how far it is.
+            raise Unknown("this commit is being published by another") from met
+        except Unknown as unclear:
+            raise Unavailable("the commit record could not be stored; retry") from unclear
+
+    def _commit(self, number: int, parent: Manifest | None, change: Change) -> Commit:
+        new = tuple(Ref(path=ref.path, sha256=ref.sha256) for ref, _ in change.files)
+        return Commit(
+            domain=self.domain,
+            number=number,
+            commit_ulid=change.commit_ulid,
+            parent=None if parent is None else parent.commit,
+            kind=change.kind,
+            created_at=utc(self._runtime.clock.now_ms()),
+            event_paths=change.event_paths,
+            deeds=change.deeds,
+            added=(*new, *change.added),
+            removed=change.removed,
+        )
+
+    def _manifest(
+        self, number: int, parent: Manifest | None, change: Change, record: Ref
+    ) -> Manifest:
+        marks = [mark for mark in (change.orphans_before, mark_of(parent)) if mark]
+        return Manifest(
+            domain=self.domain,
+            commit=record,
+            commit_ulid=change.commit_ulid,
+            fencing_token=max(change.fencing_token, parent.fencing_token if parent else -1),
+            rows_changed_at=number
+            if change.changes_rows or parent is None
+            else parent.rows_changed_at,
+            orphans_before=max(marks, default=None),
+            requests=change.requests,
+            tail={name: files for name, files in change.tail.items() if files},
+            base=change.base,
+        )
+
+
+def parent_of(head: Head) -> Manifest | None:
+    """The manifest at a head."""
+    return None if head.entry is None else read_manifest(head.entry)
+
+
+def mark_of(manifest: Manifest | None) -> str | None:
+    """Below which ULID unnamed files may be deleted."""
+    return None if manifest is None else manifest.orphans_before
+
+
+def attempt_ulid(runtime: Runtime, mark: str | None) -> Ulid:
+    """A ULID for the names of an attempt's files, above the mark even if our clock is behind."""
+    fresh = new_ulid(runtime)
+    if mark is None or fresh > mark:
+        return fresh
+    return Ulid(
+        str(
+            ULID.from_int(
+                int(ULID.from_str(mark)) + 1 + int.from_bytes(runtime.rng.randbytes(8), "big")
+            )
+        )
+    )

@@ -1,0 +1,153 @@
+"""Synchronous compaction: the decided rows of a group become one commit (P21 to P24).
+
+The rows are stamped with the number that commits them, so they are written anew after a lost number. A
+call whose commit is already there is answered with it. Nothing is published on a base whose rows have
+changed, nor with a token that has been passed.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pyarrow as pa
+
+from arco.catalog.event import CatalogChanged, read_event
+from arco.catalog.manifest import Base, CommitKind, Deed, FileRef, Manifest, read_manifest
+from arco.catalog.model import AnyRow, to_columns
+from arco.catalog.port import Committed, SyncCompact
+from arco.compactor.encode import encode, file_path
+from arco.compactor.publish import Change, NewFile, Publisher, attempt_ulid, mark_of, parent_of
+from arco.core.errors import Conflict, Fenced, Invalid, NotFound, Unknown
+from arco.core.ids import parse_ulid
+from arco.fold.fold import fold
+from arco.fold.tier1 import COMMIT, POSITION, TIER1
+from arco.ledger.envelope import Envelope
+from arco.storage.chain import Chain, Head
+
+Rows = dict[str, list[AnyRow]]
+
+
+async def sync_compact(publisher: Publisher, call: SyncCompact) -> Committed:
+    """Publish the events of a call as one commit."""
+    said, rows = _read(call)
+    # Who has published the base itself knows the head without asking: a round trip less.
+    known = publisher.chain.remembered()
+    head = known if known and known.number == call.base_manifest else await publisher.chain.head()
+    while True:
+        landed = await _landed(publisher, call, head)
+        if landed is not None:
+            return landed
+        _refuse_stale(call, parent_of(head), head.number)
+        change = _draft(publisher, call, head, said, rows)
+        try:
+            guard = _refuse_passed(publisher, call)
+            return committed(await publisher.publish(head, change, guard))
+        except Conflict:
+            head = await publisher.chain.head()
+
+
+def committed(head: Head) -> Committed:
+    """What the caller is told of a manifest that was just published, or found."""
+    if head.entry is None:
+        raise Invalid("an empty chain has published nothing")
+    return Committed(
+        manifest_version=head.number,
+        commit_ulid=read_manifest(head.entry).commit_ulid,
+        manifest=head.entry.raw.decode(),
+    )
+
+
+def _read(call: SyncCompact) -> tuple[list[CatalogChanged], Rows]:
+    """What the events say, and their rows in the order of the commit; one bad event refuses all (P24)."""
+    parse_ulid(call.commit_ulid)
+    if not call.events or len(call.events) != len(call.event_paths):
+        raise Invalid("a commit has one or more events, and each of them a path")
+    said: list[CatalogChanged] = []
+    rows: Rows = {}
+    for event in call.events:
+        changed, its_rows = read_event(event)
+        said.append(changed)
+        for table, more in its_rows.items():
+            rows.setdefault(table, []).extend(more)
+    return said, rows
+
+
+async def _landed(publisher: Publisher, call: SyncCompact, head: Head) -> Committed | None:
+    """The call's own commit, if it is already there (P23)."""
+    if head.number <= call.base_manifest:
+        return None
+    try:
+        since = await publisher.chain.history(call.base_manifest + 1, head.number)
+    except NotFound as collected:
+        raise Unknown("what would show whether this commit has landed was collected") from collected
+    for entry in since:
+        if read_manifest(entry).commit_ulid == call.commit_ulid:
+            return committed(Head(entry, head.seen_ms))
+    return None
+
+
+def _refuse_stale(call: SyncCompact, parent: Manifest | None, number: int) -> None:
+    if number < call.base_manifest:
+        raise Conflict(f"there is no manifest {call.base_manifest}")
+    if parent is not None and parent.rows_changed_at > call.base_manifest:
+        raise Conflict(f"rows have changed since manifest {call.base_manifest}")
+
+
+async def _refuse_passed(publisher: Publisher, call: SyncCompact) -> None:
+    """`Fenced` if another has taken the lease since, even if it has published nothing yet."""
+    epochs = Chain(publisher.store, f"locks/{publisher.domain}")
+    if await epochs.find(call.fencing_token + 1) is not None:
+        raise Fenced(f"fencing token {call.fencing_token} has been passed by another holder")
+
+
+def _draft(
+    publisher: Publisher, call: SyncCompact, head: Head, said: Sequence[CatalogChanged], rows: Rows
+) -> Change:
+    parent, number = parent_of(head), head.number + 1
+    name = attempt_ulid(publisher.store.runtime, mark_of(parent))
+    files: list[NewFile] = []
+    tail = dict(parent.tail) if parent else {}
+    for table, its_rows in rows.items():
+        ref, raw = _delta(publisher.domain, table, its_rows, number, name)
+        files.append((ref, raw))
+        tail[table] = (*tail.get(table, ()), ref)
+    return Change(
+        kind=CommitKind.DDL,
+        commit_ulid=call.commit_ulid,
+        tail=tail,
+        base=parent.base if parent else Base(),
+        fencing_token=call.fencing_token,
+        changes_rows=True,
+        requests=tuple(each.request_id for each in said),
+        deeds=tuple(map(_deed, said, call.events, call.event_paths)),
+        event_paths=tuple(dict.fromkeys(path.partition("#")[0] for path in call.event_paths)),
+        files=files,
+    )
+
+
+def _delta(
+    domain: str, name: str, rows: list[AnyRow], number: int, attempt: str
+) -> tuple[FileRef, bytes]:
+    """One file with all rows of a table that a commit changes."""
+    table = TIER1[name]
+    stamped = [
+        to_columns(row) | {COMMIT: number, POSITION: position} for position, row in enumerate(rows)
+    ]
+    folded = fold(table, pa.Table.from_pylist(stamped, schema=table.schema))
+    return encode(table, folded, file_path(domain, table, attempt))
+
+
+def _deed(said: CatalogChanged, event: Envelope, path: str) -> Deed:
+    at: datetime = event.occurred_at
+    where, _, line = path.partition("#")
+    return Deed(
+        request_id=said.request_id,
+        operation=said.operation,
+        actor=said.actor,
+        kind=said.kind,
+        object_id=said.object_id,
+        name=said.name,
+        at=at,
+        event_id=event.event_id,
+        event_path=where,
+        line=int(line) if line.isascii() and line.isdigit() else 0,
+    )

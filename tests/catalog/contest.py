@@ -1,0 +1,110 @@
+"""Several simulated processes that want the lease of one domain, and what all of them saw of it."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from arco.catalog.lease import LIFE_MS, Lease
+from arco.core.scope import Scope
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.sim.faults import NONE, Faults
+from tests.sim.objects import SimObjects
+from tests.sim.process import Life, Process
+from tests.sim.store import SimBackend
+from tests.sim.world import World
+from tests.storage.interposed import Interposed, Step, nothing
+
+DOMAIN = "catalog"
+FULL = f"tenant=default/workspace=default/locks/{DOMAIN}"
+
+
+class Contender:
+    """One life of a process, with a lease of its own."""
+
+    def __init__(self, contest: "Contest", life: Life, life_ms: int) -> None:
+        self.contest = contest
+        self.life = life
+        self.clock = life.runtime.clock
+        self.before: Step = nothing  # what befalls its requests on their way, and the answers
+        self.after: Step = nothing
+        far = SimBackend(contest.objects, life)
+        line = Interposed(far, before=self._before, after=self._after)
+        self.store = Store(line, life.runtime, scope=Scope(), role=Role.API)
+        self.lease = Lease(self.store, DOMAIN, holder=life.name, life_ms=life_ms)
+
+    async def hold(self, patience_ms: float = 60_000) -> int:
+        """Hold the lease and put that on record."""
+        token = await self.lease.hold(patience_ms)
+        self.contest.held(self, token)
+        return token
+
+    async def work(self, ms: float, step_ms: float = 50) -> None:
+        """Commit one thing after the other, each under the lease, with no pause in between."""
+        end_ms = self.clock.elapsed_ms() + ms
+        while self.clock.elapsed_ms() < end_ms:
+            await self.hold()
+            await self.clock.sleep(step_ms)
+        self.lease.idle()
+
+    async def _before(self, verb: str, key: str) -> None:
+        await self.before(verb, key)
+
+    async def _after(self, verb: str, key: str) -> None:
+        await self.after(verb, key)
+
+
+Story = Callable[[Contender], Coroutine[Any, Any, None]]
+
+
+class Contest:
+    """One store, one virtual time, any number of contenders."""
+
+    def __init__(self, seed: int = 0, faults: Faults = NONE) -> None:
+        self.world = World(seed)
+        self.objects = SimObjects(self.world, faults)
+        self.turns: list[tuple[float, str, int]] = []  # when who first held which token
+        self.overlaps: list[str] = []
+        self.ended: set[str] = set()
+        self._contenders: list[Contender] = []
+
+    def join(self, name: str, story: Story, *, at_ms: float = 0, life_ms: int = LIFE_MS) -> Process:
+        """A process that lives this story, from `at_ms` on."""
+
+        async def main(life: Life) -> None:
+            contender = Contender(self, life, life_ms)
+            self._contenders.append(contender)
+            await story(contender)
+            self.ended.add(name)
+
+        process = Process(self.world, name, main)
+        self.world.after(at_ms, process.start)
+        return process
+
+    def held(self, who: Contender, token: int) -> None:
+        """Note a turn, and whether anybody else believes to have one at this moment."""
+        if not self.turns or self.turns[-1][1:] != (who.life.name, token):
+            self.turns.append((self.world.now_ms, who.life.name, token))
+        for other in self._contenders:
+            if other is not who and other.life.alive and other.lease.token is not None:
+                now = self.world.now_ms
+                self.overlaps.append(f"{now:.0f}: {who.life.name} and {other.life.name}")
+
+    def run(self, seconds: float) -> "Contest":
+        """Let it all happen; whatever escapes from a process is a failure."""
+        self.world.end_ms = seconds * 1_000
+        try:
+            self.world.run()
+        finally:
+            self.world.close()
+        assert not self.world.failures, "\n".join(self.world.failures)
+        return self
+
+    def tokens(self) -> list[int]:
+        return [token for _, _, token in self.turns]
+
+    def winners(self) -> list[str]:
+        return [name.partition(".")[0] for _, name, _ in self.turns]
+
+    def when(self, token: int) -> float:
+        """The moment at which a token was first held."""
+        return next(at_ms for at_ms, _, held in self.turns if held == token)
