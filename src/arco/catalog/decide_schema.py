@@ -91,9 +91,7 @@ async def schema_decision(
     view: Lookup, operation: str, row: SchemaRow, *others: AnyRow
 ) -> Decision:
     """A decision whose object is a schema."""
-    catalog = await view.catalog_by_id(row.catalog_id)
-    name = print_dotted((*(() if catalog is None else (catalog.row.name,)), *row.path))
-    return Decision(operation, row, name, (row, *others))
+    return Decision(operation, row, print_dotted(await view.levels(row)), (row, *others))
 
 
 async def _refuse_full(view: Lookup, row: SchemaRow) -> None:

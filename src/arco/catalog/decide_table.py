@@ -47,7 +47,9 @@ async def create_table(view: Lookup, request: CreateTable, context: Context) -> 
     driver = context.rules.drivers.get(request.format)
     if driver is not None:
         driver.check_table(row, columns)
-    return await table_decision(view, "create_table", row, columns, place_of(row), *columns, version)
+    return await table_decision(
+        view, "create_table", row, columns, place_of(row), *columns, version
+    )
 
 
 async def update_table(view: Lookup, request: UpdateTable, context: Context) -> Decision:
@@ -99,8 +101,5 @@ async def table_decision(
     *others: AnyRow,
 ) -> Decision:
     """A decision whose object is a table."""
-    catalog = await view.catalog_by_id(row.catalog_id)
-    schema = await view.schema_by_id(row.schema_id)
-    levels = () if catalog is None or schema is None else (catalog.row.name, *schema.row.path)
-    name = print_dotted((*levels, row.name))
+    name = print_dotted(await view.levels(row))
     return Decision(operation, row, name, (row, *others), columns)

@@ -164,6 +164,17 @@ class Lookup(ABC):
         """A schema by its id, dropped or not."""
         return (await self._schemas()).get((schema_id,))
 
+    async def levels(self, row: CatalogRow | SchemaRow | TableRow) -> tuple[str, ...]:
+        """The whole name of an object: its catalog, the levels of its schema, its own."""
+        if isinstance(row, CatalogRow):
+            return (row.name,)
+        catalog = await self.catalog_by_id(row.catalog_id)
+        top = () if catalog is None else (catalog.row.name,)
+        if isinstance(row, SchemaRow):
+            return (*top, *row.path)
+        schema = await self.schema_by_id(row.schema_id)
+        return (*top, *(() if schema is None else schema.row.path), row.name)
+
     async def _row_of(self, object_id: str) -> FoundObject | None:
         place = (await self.shelf(OBJECTS, object_id, ObjectRow)).get((object_id,))
         if place is None:

@@ -1,0 +1,48 @@
+"""The commits of a domain: who changed what, when, as the chain of manifests names them."""
+
+from typing import NamedTuple
+
+from arco.catalog.manifest import Commit, Manifest, read_commit, read_manifest
+from arco.catalog.reader import SnapshotReader
+from arco.core.errors import Corrupt, NotFound
+
+
+class Numbered(NamedTuple):
+    """A commit with the manifest that names it."""
+
+    number: int
+    commit: Commit
+    manifest: Manifest
+    sha256: str  # of the manifest, as it is stored
+
+
+async def list_commits(
+    reader: SnapshotReader, *, before: int | None = None, limit: int
+) -> list[Numbered]:
+    """Commits below a number, newest first, as far down as they are kept."""
+    head = (await reader.chain.head()).number
+    last = head if before is None else min(head, before - 1)
+    first = max(last - limit + 1, await reader.chain.floor())
+    if last < first:
+        return []
+    entries = await reader.chain.history(first, last)
+    numbers = [(entry.number, read_manifest(entry), entry.sha256()) for entry in entries]
+    commits = await reader.store.runtime.tasks.gather(
+        *(read_commit(reader.store, manifest.commit) for _, manifest, _ in numbers)
+    )
+    found = [
+        Numbered(number, commit, manifest, sha256)
+        for (number, manifest, sha256), commit in zip(numbers, commits, strict=True)
+    ]
+    return found[::-1]
+
+
+async def get_commit(reader: SnapshotReader, number: int) -> Numbered:
+    """One commit, or `NotFound`."""
+    snapshot = await reader.at_number(number)
+    if snapshot.manifest is None:
+        raise NotFound(f"there is no commit {number}")
+    commit = await read_commit(reader.store, snapshot.manifest.commit)
+    if commit.number != number:
+        raise Corrupt(f"the record of commit {number} says that it is {commit.number}")
+    return Numbered(number, commit, snapshot.manifest, snapshot.sha256)

@@ -1,0 +1,84 @@
+"""The history of one object: every version of it that is kept, newest first.
+
+A row names the commit that last changed it, and the manifest before that commit has the row as it was until
+then; so the way back costs a few reads for each version, however many commits lie between them.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from arco.catalog.decision import AnyObject, id_of
+from arco.catalog.manifest import Deed, read_commit
+from arco.catalog.model import ColumnRow, TableRow
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.snapshot import Snapshot
+from arco.core.errors import NotFound
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """An object as one commit left it. Without an operation its commit is no longer kept."""
+
+    number: int
+    commit_ulid: str | None
+    at: datetime
+    operation: str | None
+    actor: str
+    object: AnyObject
+    columns: tuple[ColumnRow, ...] = ()
+
+
+async def history(
+    reader: SnapshotReader, object_id: str, *, start: Snapshot | None = None, limit: int = 100
+) -> list[Version]:
+    """The versions of an object up to a snapshot, dropped or not; `NotFound` if it is unknown."""
+    snapshot = start or await reader.head()
+    versions: list[Version] = []
+    while len(versions) < limit:
+        try:
+            found = await snapshot.find(object_id, dropped=True)
+        except NotFound:
+            if versions:
+                break  # it was made by the version before
+            raise
+        versions.append(await _version(reader, snapshot, found.row, found.commit))
+        try:
+            snapshot = await reader.at_number(found.commit - 1)
+        except NotFound:
+            break  # older ones are not kept
+    return versions
+
+
+async def _version(
+    reader: SnapshotReader, snapshot: Snapshot, row: AnyObject, number: int
+) -> Version:
+    columns: tuple[ColumnRow, ...] = ()
+    if isinstance(row, TableRow):
+        columns = tuple(found.row for found in await snapshot.columns(row.table_id))
+    try:
+        made_by = (await reader.at_number(number)).manifest
+    except NotFound:
+        made_by = None
+    commit = None if made_by is None else await read_commit(reader.store, made_by.commit)
+    deed = None if commit is None else await _deed(snapshot, row, commit.deeds)
+    return Version(
+        number=number,
+        commit_ulid=None if commit is None else commit.commit_ulid,
+        at=row.updated_at if deed is None else deed.at,
+        operation=None if deed is None else deed.operation,
+        actor=row.updated_by if deed is None else deed.actor,
+        object=row,
+        columns=columns,
+    )
+
+
+async def _deed(snapshot: Snapshot, row: AnyObject, deeds: tuple[Deed, ...]) -> Deed | None:
+    """What was done to the object last, or to something it lies in: a rename reaches those below."""
+    above: AnyObject | None = row
+    while above is not None:
+        mine = [deed for deed in deeds if deed.object_id == id_of(above)]
+        if mine:
+            return mine[-1]
+        container = await snapshot.container(above)
+        above = None if container is None else container.row
+    return None
