@@ -168,6 +168,11 @@ TABLE_OF: dict[type[AnyRow], Table] = {
     ObjectRow: OBJECTS,
 }
 
+_NAMES: dict[type[AnyRow], dict[str, str]] = {
+    kind: {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
+    for kind in TABLE_OF
+}
+
 R_co = TypeVar("R_co", bound=AnyRow, covariant=True)
 
 
@@ -180,7 +185,7 @@ class Found(msgspec.Struct, Generic[R_co], frozen=True):
 
 def to_columns(row: AnyRow) -> dict[str, object]:
     """The row as the columns of its table, without the hidden order."""
-    return {field.encode_name: getattr(row, field.name) for field in msgspec.structs.fields(row)}
+    return {column: getattr(row, name) for column, name in _NAMES[type(row)].items()}
 
 
 def from_columns(kind: type[R_co], values: dict[str, object]) -> R_co:

@@ -18,23 +18,22 @@ def fold(table: Table, rows: pa.Table) -> pa.Table:
     for name in table.key:
         if rows.column(name).null_count:
             raise Invalid(f"a row of {table.name} has no {name}, which is part of its key")
-    if rows.num_rows == 0:
+    if rows.num_rows <= 1:
         return rows
-    chosen = {}
-    for rule in table.rules:
+    first, *others = table.rules
+    folded = rows.take(_pick(table, first, rows))
+    for rule in others:
         picks = _pick(table, rule, rows)
         for name in (*rule.columns, *rule.order):
-            chosen[name] = rows.column(name).take(picks)
-    keys = _ascending(table.key)
-    firsts = _starts(rows, table.key, _sorted(rows, keys))
-    for name in table.key:
-        chosen[name] = rows.column(name).take(firsts)
-    folded = pa.table([chosen[name] for name in table.schema.names], schema=table.schema)
+            at = table.schema.get_field_index(name)
+            folded = folded.set_column(at, table.schema.field(at), rows.column(name).take(picks))
     return folded.take(_sorted(folded, _ascending((*table.sort, *table.key)))).combine_chunks()
 
 
 def conform(table: Table, rows: pa.Table) -> pa.Table:
     """`rows` with exactly the table's columns: what an older file lacks is null."""
+    if rows.schema.equals(table.schema):
+        return rows
     columns = [
         rows.column(field.name).cast(field.type)
         if field.name in rows.column_names

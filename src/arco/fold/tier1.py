@@ -100,10 +100,7 @@ SCHEMA_VERSIONS = _table(
 OBJECTS = _table(
     "objects",
     ("id",),
-    (
-        *(Column("id"), Column("kind"), Column("parent_id"), Column("bucket_key")),
-        Column("dropped_at", Kind.TIME),
-    ),
+    (Column("id"), Column("kind"), Column("parent_id"), Column("bucket_key")),
     parent=(),
     label="id",
     bucket=Bucket("id", 64),
