@@ -22,6 +22,7 @@ _REFUSED_BEFORE: Mapping[Fault, Refusal] = {
     Fault.CONFLICT_NOTHING_STORED: Refusal.CONFLICT,
     Fault.THROTTLED: Refusal.THROTTLED,
     Fault.SLOW_DOWN: Refusal.SLOW_DOWN,
+    Fault.NOT_IMPLEMENTED: Refusal.NOT_IMPLEMENTED,
 }
 
 

@@ -25,6 +25,7 @@ class Fault(StrEnum):
     CONFLICT_NOTHING_STORED = "conflict_nothing_stored"
     THROTTLED = "throttled"
     SLOW_DOWN = "slow_down"
+    NOT_IMPLEMENTED = "not_implemented"
     SLOW_BODY = "slow_body"
     DUPLICATE_DELIVERY = "duplicate_delivery"
     HANG = "hang"

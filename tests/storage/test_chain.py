@@ -13,8 +13,9 @@ from arco.core.errors import (
 )
 from arco.storage.backend import Backend
 from arco.storage.chain import Head
+from arco.storage.link import checksummed
 from tests.clocks import HandClock
-from tests.storage.chains import FULL, chain_on, grown
+from tests.storage.chains import FULL, chain_on, grown, number_key
 
 
 async def test_of_two_that_have_read_the_same_head_one_appends(memory: Backend) -> None:
@@ -59,11 +60,31 @@ async def test_history_is_what_was_appended_in_order(memory: Backend) -> None:
     assert await chain.history(5, 4) == []
 
 
-async def test_history_notices_a_number_that_was_changed_in_place(memory: Backend) -> None:
+@pytest.mark.parametrize("number", [2, 5])
+async def test_a_number_that_was_changed_in_place_is_found_by_whoever_reads_it(
+    memory: Backend, number: int
+) -> None:
+    """The head too, whose hash no child names yet."""
+    await grown(memory, 6)
+    raw = await memory.get(number_key(number))
+    await memory.put(number_key(number), raw.replace(b'"body":%d' % number, b'"body":7'))
+    chain = chain_on(memory)
+    for read in (chain.read(number), chain.history(number, number), chain.history(0, 5)):
+        with pytest.raises(Corrupt, match=f"number {number} .*checksum"):
+            await read
+    if number == 5:
+        with pytest.raises(Corrupt, match=r"number 5 .*checksum"):
+            await chain.head()
+
+
+async def test_history_notices_a_number_that_was_written_anew_with_a_checksum(
+    memory: Backend,
+) -> None:
     await grown(memory, 6)
     chain = chain_on(memory)
-    raw = await memory.get(f"{FULL}/{2:020d}.json")
-    await memory.put(f"{FULL}/{2:020d}.json", raw.replace(b'"body":2', b'"body":7'))
+    raw = await memory.get(number_key(2))
+    content = raw.replace(b'"body":2', b'"body":7').rpartition(b',"checksum":')[0]
+    await memory.put(number_key(2), checksummed(content + b"}"))
     assert (await chain.read(2)).body(int) == 7
     with pytest.raises(Corrupt, match="number 3"):
         await chain.history(0, 5)

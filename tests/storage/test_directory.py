@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from arco.core.errors import ArcoError, Invalid, NotFound
+from arco.core.errors import ArcoError, Invalid, NotFound, Unsupported
 from arco.core.runtime import Runtime
 from arco.storage import directory
 from arco.storage.directory import Tree
@@ -157,3 +159,51 @@ async def test_a_create_where_something_else_stands_is_refused_at_once(
         (root / "a/odd").symlink_to("x")
     with pytest.raises(Invalid, match="a/odd"):
         await backend.create("a/odd", b"2")
+
+
+@pytest.mark.parametrize("call", ["find", "make", "sync"])
+def test_a_mount_below_the_root_is_not_entered(call: str) -> None:
+    """Every machine has one: /dev below /. What holds for a root says nothing about its mounts."""
+    if Path("/").stat().st_dev == Path("/dev").stat().st_dev:
+        pytest.skip("/dev is no mount of its own here")
+    tree = Tree("/", fsync=True)
+    with pytest.raises(Unsupported, match="dev is a mount of its own"):
+        getattr(tree, call)(("dev", "arco"))
+    with pytest.raises(Unsupported):  # and it was not remembered as one that may be entered
+        tree.find(("dev",))
+
+
+_ON_A_MOUNT = """
+import sys
+from pathlib import Path
+from arco.core.errors import Unsupported
+from arco.core.runtime import system_runtime
+from arco.core.tasks import run
+from arco.storage.local import LocalBackend
+
+async def main(root):
+    backend = LocalBackend(root, system_runtime())
+    for work in (backend.get("a/m/x"), backend.create("a/m/y", b"1"), backend.put("a/m/z", b"1")):
+        try:
+            await work
+        except Unsupported as refused:
+            print(refused)
+        else:
+            sys.exit("entered a mount")
+
+run(main(Path(sys.argv[1])))
+"""
+
+
+def test_objects_on_a_mount_below_the_root_are_neither_read_nor_written(root: Path) -> None:
+    mount = root / "a/m"
+    mount.mkdir(parents=True)
+    apart = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
+    mounted = f'mount -t tmpfs none "{mount}"; echo x > "{mount}/x"; '
+    if shutil.which("unshare") is None or subprocess.run([*apart, mounted], check=False).returncode:
+        pytest.skip("this machine lets nobody mount: there are no user namespaces")
+    look = f'"{sys.executable}" -c "$0" "{root}"; ls "{mount}"'
+    ran = subprocess.run(
+        [*apart, mounted + look, _ON_A_MOUNT], check=True, capture_output=True, text=True
+    )
+    assert ran.stdout == "a/m is a mount of its own, which Arco does not enter\n" * 3 + "x\n"

@@ -206,6 +206,22 @@ def test_only_the_janitor_creates_floors_and_only_it_deletes_numbers(cloud: Clou
 
 
 @pytest.mark.parametrize("cloud", Cloud)
+def test_nobody_deletes_or_overwrites_a_floor_of_any_chain(cloud: Cloud) -> None:
+    """Not even the janitor: without its floor, what was collected looks as if it had never been."""
+    engine = _engine(cloud)
+    floors = [key for key in KEYS if "/floor/" in f"/{key}"]
+    assert len(floors) > len(RULES)
+    for verb in (Verb.DELETE, Verb.HINT):
+        held = [
+            (role, key)
+            for role in Role
+            for key in floors
+            if engine.allows(role, verb, TARGET.base + key)
+        ]
+        assert held == []
+
+
+@pytest.mark.parametrize("cloud", Cloud)
 def test_whoever_may_sign_holds_what_signing_takes(cloud: Cloud) -> None:
     for role in Role:
         for pattern in patterns(role, Verb.SIGN):

@@ -1,5 +1,4 @@
 import re
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,7 +10,7 @@ from arco.core import json
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.hashing import sha256_hex
 from arco.core.ids import parse_ulid
-from arco.storage.link import Entry, make_entry, read_entry
+from arco.storage.link import Entry, checksummed, make_entry, read_entry
 from tests.clocks import HandClock, hand_runtime
 
 
@@ -28,7 +27,10 @@ def entry(body: object = "x", parent: Entry | None = None) -> Entry:
 
 
 def changed(**fields: object) -> bytes:
-    return json.encode({**json.decode(entry().raw, dict), **fields})
+    """A link with other fields, and a checksum that matches them."""
+    plain = {**json.decode(entry().raw, dict), **fields}
+    del plain["checksum"]
+    return checksummed(json.encode(plain))
 
 
 def test_a_link_names_its_parent_by_number_and_by_the_hash_of_its_bytes() -> None:
@@ -58,6 +60,8 @@ def test_a_link_carries_an_id_minted_for_exactly_these_bytes() -> None:
         b"[" * 100_000,
         entry().raw[:-1],
         entry().raw + b"}",
+        checksummed(b"{}"),
+        checksummed(b"garbage"),
         changed(number=1),
         changed(number="0"),
         changed(number=-1),
@@ -88,14 +92,61 @@ def test_no_bytes_make_a_reader_raise_anything_but_corrupt(raw: bytes) -> None:
         read_entry(raw, 0, "somewhere")
 
 
-@given(st.data())
-def test_one_changed_byte_is_corrupt_or_changes_the_hash(data: st.DataObject) -> None:
-    good = entry({"rows": [1, 2, 3]}).raw
-    at = data.draw(st.integers(0, len(good) - 1))
-    raw = bytearray(good)
-    raw[at] ^= data.draw(st.integers(1, 255))
-    with suppress(Corrupt):
-        assert read_entry(bytes(raw), 0, "here").sha256() != sha256_hex(good)
+# A link as a busy chain has them: a parent, letters beyond ASCII, and the name of the checksum in its body.
+REAL = entry({"rows": [1, 2, 3], "checksum": "x", "näme": "µ"}, entry("parent")).raw
+
+
+def assert_found(raw: bytes) -> None:
+    with pytest.raises(Corrupt, match="number 1 of here"):
+        read_entry(raw, 1, "here")
+
+
+def test_any_changed_byte_of_a_link_is_found() -> None:
+    assert read_entry(REAL, 1, "here").raw == REAL
+    for at, byte in enumerate(REAL):
+        # every single bit, upper and lower case among them, and all at once
+        for flip in (1, 2, 4, 8, 16, 32, 64, 128, 255):
+            assert_found(REAL[:at] + bytes([byte ^ flip]) + REAL[at + 1 :])
+
+
+def test_any_byte_that_was_lost_or_added_is_found() -> None:
+    for at in range(len(REAL)):
+        assert_found(REAL[:at])
+        assert_found(REAL[at + 1 :])
+        assert_found(REAL[:at] + REAL[at + 1 :])
+        for byte in (b" ", b"\n", b"0", b'"', b"}", b"\0", REAL[at : at + 1]):
+            assert_found(REAL[:at] + byte + REAL[at:])
+            assert_found(REAL + byte)
+
+
+@given(st.binary(max_size=200), st.integers(0, len(REAL)), st.integers(0, len(REAL)))
+def test_any_stretch_that_was_overwritten_is_found(other: bytes, start: int, end: int) -> None:
+    raw = REAL[:start] + other + REAL[max(start, end) :]
+    if raw != REAL:
+        assert_found(raw)
+
+
+def test_a_link_without_a_checksum_or_with_one_that_is_not_last_is_corrupt() -> None:
+    plain = json.decode(REAL, dict)
+    mark = {"checksum": plain.pop("checksum")}
+    assert_found(json.encode(plain))
+    assert_found(json.encode({**mark, **plain}))
+    assert_found(json.encode({**plain, "checksum": mark["checksum"].upper()}))
+
+
+def test_a_checksum_can_be_checked_with_standard_tools() -> None:
+    content, _, rest = REAL.rpartition(b',"checksum":"')
+    assert rest == sha256_hex(content).encode() + b'"}'
+    assert json.decode(REAL, dict)["checksum"] == sha256_hex(content)
+
+
+def test_the_hash_of_an_entry_is_taken_once() -> None:
+    one = entry()
+    assert one.sha256() is one.sha256()
+    assert one.sha256() == sha256_hex(one.raw)
+    assert one == read_entry(one.raw, 0, "here"), (
+        "what is remembered does not tell two entries apart"
+    )
 
 
 @pytest.mark.parametrize("kind", [int, list[int], Apple, Apple | Pear, dict[str, int]])

@@ -13,6 +13,7 @@ from arco.storage.open import open_store
 from arco.storage.probe import KEY, prove_put_if_absent, race
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from tests.faults.operation import Verb
 from tests.faults.running import RunningServer, running_server
 from tests.faults.script import Fault, Rule
 from tests.storage.interposed import Interposed
@@ -54,6 +55,34 @@ async def test_the_thorough_proof_refuses_it_too(
 ) -> None:
     with pytest.raises(Unsupported, match="racers created the same object"):
         await race(bench_on(liar, dialect, runtime, f"race-{dialect}").store(), racers=8)
+
+
+@every_dialect
+async def test_a_store_that_answers_501_to_a_conditional_write_is_refused_with_a_sentence(
+    faults: RunningServer, dialect: str, runtime: Runtime
+) -> None:
+    """Some stores know of the condition, and that they cannot keep it."""
+    rule = Rule(fault=Fault.NOT_IMPLEMENTED, verb=Verb.PUT)
+    faults.script.add(rule)
+    backend = bench_on(faults, dialect, runtime, f"{dialect}-501-{runtime.rng.random()}").backend
+    with pytest.raises(Unsupported, match="does not know conditional writes"):
+        await open_store(backend, runtime, role=Role.API, retry=HASTY)
+    assert faults.script.struck() == [(rule, 1)], (
+        "it will answer the same, so it is not asked again"
+    )
+
+
+@every_dialect
+async def test_a_501_after_a_create_that_may_have_landed_is_no_definite_no(
+    faults: RunningServer, dialect: str, runtime: Runtime
+) -> None:
+    store = bench_on(faults, dialect, runtime, f"{dialect}-501-{runtime.rng.random()}").store()
+    faults.script.add(
+        Rule(fault=Fault.HANG, verb=Verb.PUT, times=1),
+        Rule(fault=Fault.NOT_IMPLEMENTED),
+    )
+    with pytest.raises(Unknown):
+        await store.create("locks/d/x.json", b"{}")
 
 
 async def test_an_honest_store_passes_at_every_start(bench: Bench) -> None:

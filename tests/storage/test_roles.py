@@ -60,6 +60,8 @@ HINTERS: dict[str, tuple[str, ...]] = {
     "_catalog/parquet_pointers/t1/head.json": ("flow",),
     "manifests/catalog/head.json": ("compactor",),
     "leases/attempt1.json": ("flow",),
+    "leases/floor/attempt1.json": NOBODY,  # floors are never overwritten, whatever the pattern says
+    "sequence/floor/head.json": NOBODY,
     "_probe/clock.json": ("janitor",),  # by whose stamp it tells the time of the store
 }
 
@@ -74,6 +76,7 @@ NEAR = {
 # The key of a hint lies among the numbers of its chain, whose writers may create there.
 CREATORS |= NEAR | HINTERS
 CREATORS["leases/attempt1.json"] = NOBODY  # a heartbeat is nothing but a hint
+CREATORS["leases/floor/attempt1.json"] = CREATORS["sequence/floor/head.json"] = ("janitor",)
 CREATORS["_probe/clock.json"] = CREATORS["_probe/put-if-absent.json"]
 
 PUBLISHED = ("manifests/", "commits/", "snapshots/", "state/")
@@ -86,7 +89,7 @@ def expected(role: str, verb: str, key: str) -> bool:
     if verb == "list":
         return role == "janitor" or (role == "compactor" and key.startswith(LISTED_BY_COMPACTOR))
     if verb == "delete":
-        return role == "janitor"
+        return role == "janitor" and "/floor/" not in key  # what was collected stays so
     if verb == "sign":
         return role == "api" and key.startswith((*PUBLISHED, "warehouse/"))
     if verb == "hint":

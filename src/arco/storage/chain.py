@@ -77,18 +77,38 @@ class Chain:
         """Where a number is stored."""
         return f"{self.path}/{number:0{self._width}d}.json"
 
-    async def head(self) -> Head:
-        """The end of the chain: one request if it is remembered and has not moved."""
+    async def head(self, *, glimpse: Callable[[Entry], None] | None = None) -> Head:
+        """The end of the chain: one request if it is remembered and has not moved.
+
+        A cold search shows `glimpse` the entry that it takes for the head before it looks for a newer
+        floor, so that the caller can begin to load what the entry names: a round trip less. It may
+        be stale, and another may follow; so nothing but reading may come of it.
+        """
         started = self._clock.elapsed_ms()
-        known = self._remembered
-        if known is not None and self._is_fresh(known):
+        known = self.remembered()
+        if known is not None:
             found = await self.climb(known.number, known.entry)
             # What is remembered is younger than anything that may be collected, so no floor can
             # have passed it, unless this very search was asleep (P7).
             if self._is_fresh(known):
                 return self._remember(Head(found, started))
         started = self._clock.elapsed_ms()
-        return self._remember(Head(await self._search(), started))
+        return self._remember(Head(await self._search(glimpse), started))
+
+    def remembered(self) -> Head | None:
+        """The head as it was last seen, if it is fresh (P7): no request, and perhaps not the end."""
+        known = self._remembered
+        return known if known is not None and self._is_fresh(known) else None
+
+    def learn(self, entry: Entry) -> bool:
+        """Remember a number that its maker has shown us; whether it follows what we remember (P5)."""
+        known = self.remembered()
+        if known is None or entry.number != known.number + 1:
+            return False
+        if known.entry is not None and entry.link.parent_sha256 != known.entry.sha256():
+            return False
+        self._remember(Head(entry, known.seen_ms))
+        return True
 
     async def read(self, number: int) -> Entry:
         """One number, or `NotFound` if it is above the head or was collected."""
@@ -180,7 +200,7 @@ class Chain:
         if self._hints is not None:
             await self._hints.close()
 
-    async def _search(self) -> Entry | None:
+    async def _search(self, glimpse: Callable[[Entry], None] | None) -> Entry | None:
         """The head, with nothing remembered: hint, floor, gallop, and the floor once more (P6)."""
         hint = None if self._hint is None else await read_hint(self.store, self._hint)
         floor = hint.floor_mark() if hint else await self._newest_floor()
@@ -194,6 +214,8 @@ class Chain:
             best = low
             if above is not None:
                 _, best = await last_present(self.find, start, above, best_offset=1, step=2)
+            if best is not None and glimpse is not None:
+                glimpse(best)
             newer = await self._newest_floor(floor)
             last_seen = start - 1 if low is None or best is None else best.number
             if newer.index > floor.index and newer.floor > last_seen:

@@ -1,11 +1,13 @@
 """Links: what a number of a chain looks like in the store, and in memory once it was read.
 
 A link names its number, which its parent's is one below, the SHA-256 of its parent's exact bytes, and a
-`create_id` minted for exactly these bytes (P1). What it carries is opaque here.
+`create_id` minted for exactly these bytes (P1). What it carries is opaque here. It ends with a
+checksum of all bytes before it: no child names the hash of a head yet, so a head vouches for itself.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -23,6 +25,9 @@ FORMAT = 1
 
 # In the year 9000. A wild clock must leave room for the links that follow, each a millisecond later.
 _LATEST_MS = 221_845_392_000_000
+
+_MARK, _END = b',"checksum":"', b'"}'
+_TAIL = len(_MARK) + 64 + len(_END)
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +59,10 @@ class Entry:
 
     def sha256(self) -> str:
         """What a child must name as its parent."""
+        return self._sha256
+
+    @cached_property
+    def _sha256(self) -> str:
         return sha256_hex(self.raw)
 
     def body(self, kind: type[T]) -> T:
@@ -84,13 +93,15 @@ def make_entry(
     )
     try:
         # Read back, so that nothing raw in a body can make a link that nobody can read.
-        return read_entry(json.encode(link), link.number, "a chain")
+        return read_entry(checksummed(json.encode(link)), link.number, "a chain")
     except Corrupt as problem:
         raise Invalid(f"this cannot be the body of a link: {problem}") from problem
 
 
 def read_entry(raw: bytes, number: int, where: str) -> Entry:
     """The entry in `raw`, which must be number `number` of the chain `where`."""
+    if raw[-_TAIL:] != _tail(raw[:-_TAIL]):
+        raise Corrupt(f"number {number} of {where} does not match its checksum")
     try:
         link = json.decode(raw, Link)
     except Invalid as problem:
@@ -104,3 +115,13 @@ def read_entry(raw: bytes, number: int, where: str) -> Entry:
             f"number {number} of {where} has format {link.format}; update Arco to read it"
         )
     return Entry(link, raw)
+
+
+def checksummed(document: bytes) -> bytes:
+    """A JSON object with, as its last field, the SHA-256 of all that stands before that field."""
+    content = document[:-1]
+    return content + _tail(content)
+
+
+def _tail(content: bytes) -> bytes:
+    return _MARK + sha256_hex(content).encode() + _END

@@ -43,8 +43,11 @@ class Rule:
 EVERYTHING = "*"
 PROBE = "_probe/*"  # where a process proves that the store honours put-if-absent
 
-# A floor says what was collected, so only who collects may create one (P6).
+# A floor says what was collected, so only who collects may create one, and nobody may take it back: what
+# was collected would look as if it had never been (P6).
 FLOORS = "/floor/"
+
+_CHANGES = frozenset({Verb.CREATE, Verb.HINT, Verb.DELETE})
 
 PUBLISHED = ("manifests/*", "commits/*", "snapshots/*", "state/*")
 
@@ -122,8 +125,8 @@ def patterns(role: Role, verb: Verb) -> tuple[str, ...]:
 
 def may(role: Role, verb: Verb, key: str) -> bool:
     """Whether `role` may do `verb` on `key`, a path below the workspace."""
-    if verb is Verb.CREATE and FLOORS in f"/{key}":
-        return role is Role.JANITOR
+    if verb in _CHANGES and FLOORS in f"/{key}":
+        return verb is Verb.CREATE and role is Role.JANITOR
     allowed = patterns(role, verb)
     return EVERYTHING in allowed or any(_matcher(pattern).fullmatch(key) for pattern in allowed)
 

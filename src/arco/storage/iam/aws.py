@@ -68,9 +68,7 @@ def _creates(target: Target, role: Role) -> list[Json]:
         return [_statement("Create", "Allow", "s3:PutObject", allowed, _IS_CREATE)]
     return [
         _statement("Create", "Allow", "s3:PutObject", _arns(target, wanted), _IS_CREATE),
-        _statement(
-            "NeverCreateFloors", "Deny", "s3:PutObject", _arns(target, floors()), _IS_CREATE
-        ),
+        _statement("NeverWriteFloors", "Deny", "s3:PutObject", _arns(target, floors())),
     ]
 
 
@@ -92,7 +90,10 @@ def _deletes(target: Target, role: Role) -> list[Json]:
     if not wanted:
         return []
     # Versions stay out of reach: on a versioned bucket, history survives even the janitor.
-    return [_statement("Delete", "Allow", "s3:DeleteObject", _arns(target, wanted))]
+    return [
+        _statement("Delete", "Allow", "s3:DeleteObject", _arns(target, wanted)),
+        _statement("NeverDeleteFloors", "Deny", "s3:DeleteObject", _arns(target, floors())),
+    ]
 
 
 def _statement(

@@ -109,11 +109,9 @@ def _may_list(target: Target, role: Role) -> str:
 def _may(target: Target, role: Role, verb: Verb) -> str:
     wanted = [target.base + glob(each) for each in patterns(role, verb)]
     unwanted = [target.base + each for each in too_deep(role, verb)]
-    if verb is Verb.CREATE:
-        if role is Role.JANITOR:
-            wanted += [target.base + each for each in floors()]
-        else:
-            unwanted += [target.base + each for each in floors()]
+    if verb is not Verb.GET:
+        may_floors = verb is Verb.CREATE and role is Role.JANITOR
+        (wanted if may_floors else unwanted).extend(target.base + each for each in floors())
     terms = [f"({_any(_PATH, wanted)})", *(f"{_PATH} StringNotLike '{each}'" for each in unwanted)]
     return _group(terms)
 

@@ -6,8 +6,9 @@ again, compare. An identity with `create` and without `delete` cannot overwrite.
 
 What they cannot: overwriting takes `create` and `delete`, so whoever may hint a key may also create and
 delete it, which costs time, never truth (law 2); and the janitor, who deletes, could replace what it may
-create. Two open parts in one name cannot both be exact. A listing is checked against the bucket, not
-against objects: its prefix is seen as the attribute `objectListPrefix`.
+create, but for floors, which it may not delete. Two open parts in one name cannot both be exact. A
+listing is checked against the bucket, not against objects: its prefix is seen as the attribute
+`objectListPrefix`.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ NOTES = (
     ),
     (
         "Whoever may overwrite a hint may also create and delete it, and the janitor could replace what "
-        "it may create, as it could delete it first anywhere: replacing an object takes both."
+        "it may create, but for floors, as it could delete it first anywhere: replacing takes both."
     ),
     f"Looser than the table, because one part of a name can be cut out: {', '.join(_loose())}.",
     (
@@ -87,9 +88,8 @@ def _conditions(target: Target, role: Role, verb: Verb) -> Iterator[str]:
         terms = [_is_like(target, each) for each in wanted]
     for start in range(0, len(terms), _LONGEST_GROUP):
         condition = " || ".join(terms[start : start + _LONGEST_GROUP])
-        if verb is Verb.CREATE and role is not Role.JANITOR:
-            condition = f"({condition}) && {_IS_NO_FLOOR}"
-        yield condition
+        reads = verb in (Verb.GET, Verb.LIST)
+        yield condition if reads else f"({condition}) && {_IS_NO_FLOOR}"
     if verb is Verb.CREATE and role is Role.JANITOR:
         yield f"{_is_like(target, EVERYTHING)} && {_IS_FLOOR}"
 
