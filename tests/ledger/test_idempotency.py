@@ -1,14 +1,10 @@
 """Idempotency keys (figure 30): replays, other bodies, crashes, other tenants, takeovers, expiry."""
 
-from dataclasses import dataclass, field
-
 import msgspec
 import pytest
 
-from arco.core import json
 from arco.core.clock import SystemClock
 from arco.core.errors import (
-    Conflict,
     Denied,
     Invalid,
     KeyReused,
@@ -20,60 +16,17 @@ from arco.core.scope import Scope
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.evidence import look
 from arco.ledger.expiry import collect_keys
-from arco.ledger.idempotency import Hold, Idempotency, Terms, key_chain
+from arco.ledger.idempotency import Idempotency
+from arco.ledger.key import key_chain
 from arco.storage.backend import Backend
 from arco.storage.chain import Chain
-from arco.storage.link import Entry
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
+from tests.ledger.creating import PATH, Create, Step, made, request_ids, target
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.world import HOUR_MS, SECOND_MS
 from tests.stores import Bench
 from tests.tally import Tally
-
-PATH = key_path(Scope(), principal="user:a", api="native", operation="create", key="k1")
-
-
-class Step(msgspec.Struct, frozen=True):
-    request_id: str
-    made: str
-
-
-@dataclass
-class Create:
-    """Work that appends one entry; it can be told to stop half-way, as a crash would."""
-
-    chain: Chain
-    made: str = "table"
-    refuse: bool = False
-    dies_before_create: bool = False
-    dies_after_create: bool = False
-    before_create: list[Hold] = field(default_factory=list)
-
-    async def terms(self) -> Terms:
-        return Terms(ids={"table": self.made}, base=(await self.chain.head()).number)
-
-    async def find(self, claim: Claim) -> Answer | None:
-        found = (await look(self.chain, claim, request_ids)).mine
-        return None if found is None else answer(claim)
-
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
-        seen = await look(self.chain, claim, request_ids)
-        if seen.mine is not None:
-            return answer(claim)
-        if self.refuse:
-            return Answer(status=409)
-        await hold.check()
-        self.before_create.append(hold)
-        if self.dies_before_create:
-            raise KeyboardInterrupt
-        try:
-            await self.chain.append(seen.head, Step(claim.request_id, claim.ids["table"]))
-        except Conflict:
-            return await self.perform(claim, hold)
-        if self.dies_after_create:
-            raise KeyboardInterrupt
-        return answer(claim)
 
 
 class Locked(ObservedBackend):
@@ -88,23 +41,6 @@ class Locked(ObservedBackend):
             self.refused += 1
             raise Denied("the token has expired")
         await super().create(key, body)
-
-
-def request_ids(entry: Entry) -> list[str]:
-    return [entry.body(Step).request_id]
-
-
-def answer(claim: Claim) -> Answer:
-    return Answer(status=201, body=msgspec.Raw(json.encode(claim.ids)))
-
-
-def target(store_of: Bench | Calm) -> Chain:
-    return Chain(store_of.store(), "_catalog/iceberg_pointers/t")
-
-
-async def made(chain: Chain) -> list[str]:
-    head = await chain.head()
-    return [entry.body(Step).made for entry in await chain.history(0, head.number)]
 
 
 async def test_a_replay_gets_the_stored_answer_and_changes_nothing(bench: Bench) -> None:
@@ -147,7 +83,9 @@ async def test_a_landed_request_is_a_success_even_if_its_outcome_cannot_be_kept(
 ) -> None:
     locked = Locked(bench.backend)
     store = Bench(locked, bench.runtime, is_flat=bench.is_flat).store()
-    assert (await Idempotency(store).once(PATH, "body", Create(target(bench)))).status == 201
+    keys = Idempotency(store)
+    assert (await keys.once(PATH, "body", Create(target(bench)))).status == 201
+    await keys.close()
     assert locked.refused == 1
     assert await made(target(bench)) == ["table"]
 
@@ -157,7 +95,7 @@ async def test_evidence_that_was_collected_is_unknown_and_never_not_found(bench:
     for n in range(4):
         await chain.append(await chain.head(), Step(str(n), "x"))
     await Chain(bench.store(Role.JANITOR), chain.path).raise_floor(3)
-    claim = Claim(request_sha256="s", request_id="r", ids={}, base=1)
+    claim = Claim(request_sha256="s", request_id="r", ids={}, base=1, life_ms=1)
     with pytest.raises(Unknown):
         await look(target(bench), claim, request_ids)
 
@@ -276,6 +214,7 @@ def test_a_key_is_collected_from_the_top_down() -> None:
     async def story(calm: Calm) -> None:
         chain, keys = target(calm), Idempotency(calm.store())
         await keys.once(PATH, "body", Create(chain))
+        await keys.close()
         await calm.clock.sleep(26 * HOUR_MS)
         await collect_keys(calm.store(Role.JANITOR))
         deleted = [m.key[-9:] for m in calm.objects.log if m.verb == "delete" and PATH in m.key]

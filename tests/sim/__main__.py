@@ -1,6 +1,6 @@
 """The door: run many seeds on several processes, or replay one and print what happened.
 
-python -m tests.sim --seeds 1000 [--first 0] [--jobs 2] [--scenario NAME] [--mutant NAME]
+python -m tests.sim --seeds 1000 [--first 0] [--jobs 2] [--scenario NAME] [--mutant NAME] [--twice]
 python -m tests.sim --seed 17 [--scenario NAME] [--mutant NAME]
 """
 
@@ -46,9 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.seed is not None:
         return _replay([Job(name, chosen.seed, chosen.mutant) for name in names])
     seeds = range(chosen.first, chosen.first + chosen.seeds)
-    return _survey(
-        [Job(name, seed, chosen.mutant) for seed in seeds for name in names], chosen.jobs
-    )
+    jobs = [Job(name, seed, chosen.mutant) for seed in seeds for name in names]
+    return _compare(jobs, chosen.jobs) if chosen.twice else _survey(jobs, chosen.jobs)
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -59,7 +58,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="on how many processes")
     parser.add_argument("--scenario", choices=list(SCENARIOS), help="this one alone")
     parser.add_argument("--mutant", choices=list(MUTANTS), help="with this rule taken out")
+    parser.add_argument("--twice", action="store_true", help="run each twice, compare the traces")
     chosen = parser.parse_args(arguments)
+    if chosen.twice and chosen.seed is not None:
+        parser.error("--seed prints one trace; --twice compares those of --seeds")
     if chosen.mutant:
         noticing = MUTANTS[chosen.mutant][1]().name
         if chosen.scenario not in (None, noticing):
@@ -105,6 +107,21 @@ def _survey(jobs: list[Job], workers: int) -> int:
         seeds = ", ".join(f"{job.scenario} {job.seed}" for job, _ in failed)
         print(f"\nFAILED {len(failed)} of {len(jobs)} runs: {seeds}")
     return 1 if failed else 0
+
+
+def _compare(jobs: list[Job], workers: int) -> int:
+    """Run all twice: nothing but the seed may decide what happens, or no failure can be replayed."""
+    hashes: dict[Job, set[str]] = {job: set() for job in jobs}
+    for job, result in _results(jobs * 2, workers):
+        hashes[job].add(result.trace_hash)
+    differ = [job for job, seen in hashes.items() if len(seen) > 1]
+    for name in dict.fromkeys(job.scenario for job in jobs):
+        seeds = sum(job.scenario == name for job in jobs)
+        same = seeds - sum(job.scenario == name for job in differ)
+        print(f"{name}: {seeds:,} seeds x 2 runs: {same:,} identical trace hashes")
+    for job in differ[:_SHOWN]:
+        print(f"  differs: {job.replay()}")
+    return 1 if differ else 0
 
 
 def _results(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Result]]:

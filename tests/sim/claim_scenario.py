@@ -39,7 +39,7 @@ TARGET = "_catalog/iceberg_pointers/counter"
 _SERVERS = 3
 _USERS = 4
 _REQUESTS = 4
-_KEY_LIFE_MS = 5 * HOUR_MS
+_KEY_LIFE_MS = 5 * HOUR_MS  # at least: each server gives its keys another
 _PATIENCE_MS = 4 * HOUR_MS  # users stop before the key's advertised life is over
 _CHAOS_MS = 6.0 * HOUR_MS
 _CALM_MS = 8.0 * HOUR_MS
@@ -154,9 +154,11 @@ class ClaimScenario:
 
     async def _serve(self, life: Life) -> None:
         store = await opened(self._objects, life, Role.API)
-        keys = Idempotency(store, life_ms=_KEY_LIFE_MS)
+        name = life.name.partition(".")[0]
+        life_ms = _KEY_LIFE_MS + int(name.removeprefix("server")) * HOUR_MS
+        keys = Idempotency(store, life_ms=round(life_ms))
         chain = Chain(store, TARGET)
-        inbox = self._inboxes[life.name.partition(".")[0]] = Inbox([], life.runtime.tasks.event())
+        inbox = self._inboxes[name] = Inbox([], life.runtime.tasks.event())
         while True:
             await inbox.rung.wait()
             inbox.rung.clear()
@@ -200,6 +202,9 @@ class ClaimScenario:
                     await self._send(life, request, rng)
                 for _ in range(2):  # a proxy repeats what was answered already
                     await self._send(life, request, rng)
+            await life.runtime.clock.sleep(3 * HOUR_MS * rng.random())
+            for request in book:  # a queue delivers once more what it had kept for hours
+                await self._send(life, request, rng)
 
         return main
 
@@ -250,7 +255,7 @@ class ClaimScenario:
         rng = life.world.stream("janitor whims")
         while True:
             try:
-                gone = await collect_keys(store, life_ms=_KEY_LIFE_MS)
+                gone = await collect_keys(store)
                 await collect(Chain(store, TARGET), retention_ms=4 * SHORTEST_RETENTION_MS)
                 life.world.tally["keys collected"] += gone
             except (Unknown, Unavailable, Conflict, NotFound):

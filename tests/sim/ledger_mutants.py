@@ -74,7 +74,7 @@ CLAIM_MUTANTS = (
         name="refusal answered without its number",
         rule="P12",
         target="arco.ledger.idempotency:Idempotency._work",
-        old="return answer if answer.succeeded or recorded else None",
+        old="return answer if recorded else None",
         new="return answer",
     ),
     Mutant(
@@ -82,7 +82,21 @@ CLAIM_MUTANTS = (
         rule="P10",
         target="arco.ledger.idempotency:Idempotency._decided",
         old="return state\n",
-        new="return await self._fresh_claim(request_sha256, work)\n",
+        new="return await self._fresh_claim(ask)\n",
+    ),
+    Mutant(
+        name="a request that slept begins all the same",
+        rule="P14",
+        target="arco.ledger.idempotency:_refuse_overtime",
+        old="if clock.elapsed_ms() > until_ms:",
+        new="if False:",
+    ),
+    Mutant(
+        name="keys go before their own life is over",
+        rule="P14",
+        target="arco.ledger.expiry:_is_over",
+        old="return age_ms >= first.body(Claim).life_ms",
+        new="return True",
     ),
 )
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from .__main__ import main
+from .registry import SCENARIOS
+from .world import World
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,6 +48,44 @@ def test_a_replay_is_the_same_in_every_process() -> None:
     }
     assert len(traces) == 1
     assert b"chaos        ends" in traces.pop()
+
+
+def test_seeds_that_are_run_twice_have_the_same_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "3", "--jobs", "2", "--twice"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told == [f"{name}: 3 seeds x 2 runs: 3 identical trace hashes" for name in SCENARIOS]
+
+
+class Dice:
+    """A story that goes on from run to run, where only its seed should decide; an odd one does not."""
+
+    name = "dice"
+    runs = 0
+
+    def build(self, world: World) -> None:
+        Dice.runs += 1
+        world.note("dice", f"rolls {Dice.runs if world.seed % 2 else 6}")
+
+    def audit(self, world: World) -> list[str]:
+        return []
+
+
+def test_a_run_that_something_besides_its_seed_decides_is_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SCENARIOS, "dice", Dice)
+    chosen = ["--scenario", "dice", "--jobs", "1", "--twice"]
+    assert main(["--seeds", "4", *chosen]) == 1
+    told = capsys.readouterr().out
+    assert "dice: 4 seeds x 2 runs: 2 identical trace hashes" in told
+    assert "differs: python -m tests.sim --scenario dice --seed 1\n" in told
+    assert "--seed 2" not in told
+
+
+def test_one_seed_cannot_be_both_printed_and_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--seed", "1", "--twice"])
+    assert "--seeds" in capsys.readouterr().err
 
 
 def test_a_mutant_of_another_scenario_is_refused_with_the_right_one(

@@ -26,6 +26,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim", tag_field="k
     request_id: str
     ids: dict[str, str]
     base: int
+    life_ms: int  # of the key, from its number 0 on; a takeover repeats it, and collectors obey it
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

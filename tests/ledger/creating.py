@@ -1,0 +1,77 @@
+"""Work under idempotency keys for tests: it appends one entry to a chain, as any API would (P11)."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from arco.core import json
+from arco.core.errors import Conflict
+from arco.core.scope import Scope
+from arco.ledger.claim import Answer, Claim, key_path
+from arco.ledger.evidence import look
+from arco.ledger.idempotency import Hold, Terms
+from arco.storage.chain import Chain
+from arco.storage.link import Entry
+from tests.ledger.simulated import Calm
+from tests.stores import Bench
+
+PATH = key_path(Scope(), principal="user:a", api="native", operation="create", key="k1")
+
+
+class Step(msgspec.Struct, frozen=True):
+    request_id: str
+    made: str
+
+
+@dataclass
+class Create:
+    """Work that appends one entry; it can be told to stop half-way, as a crash would."""
+
+    chain: Chain
+    made: str = "table"
+    refuse: bool = False
+    dies_before_create: bool = False
+    dies_after_create: bool = False
+    before_create: list[Hold] = field(default_factory=list)
+
+    async def terms(self) -> Terms:
+        return Terms(ids={"table": self.made}, base=(await self.chain.head()).number)
+
+    async def find(self, claim: Claim) -> Answer | None:
+        found = (await look(self.chain, claim, request_ids)).mine
+        return None if found is None else answer(claim)
+
+    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+        seen = await look(self.chain, claim, request_ids)
+        if seen.mine is not None:
+            return answer(claim)
+        if self.refuse:
+            return Answer(status=409)
+        await hold.check()
+        self.before_create.append(hold)
+        if self.dies_before_create:
+            raise KeyboardInterrupt
+        try:
+            await self.chain.append(seen.head, Step(claim.request_id, claim.ids["table"]))
+        except Conflict:
+            return await self.perform(claim, hold)
+        if self.dies_after_create:
+            raise KeyboardInterrupt
+        return answer(claim)
+
+
+def request_ids(entry: Entry) -> list[str]:
+    return [entry.body(Step).request_id]
+
+
+def answer(claim: Claim) -> Answer:
+    return Answer(status=201, body=msgspec.Raw(json.encode(claim.ids)))
+
+
+def target(store_of: Bench | Calm) -> Chain:
+    return Chain(store_of.store(), "_catalog/iceberg_pointers/t")
+
+
+async def made(chain: Chain) -> list[str]:
+    head = await chain.head()
+    return [entry.body(Step).made for entry in await chain.history(0, head.number)]
