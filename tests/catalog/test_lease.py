@@ -21,6 +21,7 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.contest import DOMAIN, FULL, Contender, Contest
 from tests.sim.faults import HARSH, MILD, NONE, OUTAGE, Faults
+from tests.sim.store import SimBackend
 from tests.sim.world import HOUR_MS
 from tests.storage.interposed import nothing
 from tests.stores import Bench
@@ -252,6 +253,30 @@ def test_who_is_alone_never_waits() -> None:
     assert max(waits) <= 70
 
 
+def test_who_rested_while_epochs_were_collected_takes_the_newest() -> None:
+    async def sleeper(it: Contender) -> None:
+        assert await it.hold() == 0
+        it.lease.idle()
+        await it.clock.sleep(3 * HOUR_MS)
+        assert await it.hold() == 4
+
+    async def janitor(it: Contender) -> None:
+        chain = Chain(it.store, f"locks/{DOMAIN}")
+        for _ in range(3):
+            await chain.append(await chain.head(), Epoch(holder="other", life_ms=1))
+        far = SimBackend(it.contest.objects, it.life)
+        store = Store(far, it.life.runtime, scope=Scope(), role=Role.JANITOR)
+        await Chain(store, f"locks/{DOMAIN}").raise_floor(3)
+        for n in range(3):
+            await store.delete(chain.key(n))
+
+    contest = Contest()
+    contest.join("sleeper", sleeper)
+    contest.join("janitor", janitor, at_ms=2_000)
+    contest.run(4 * 3_600)
+    assert contest.ended == {"sleeper", "janitor"}
+
+
 def test_a_lost_token_is_not_given_out_again() -> None:
     async def story(it: Contender) -> None:
         assert await it.hold() == 0
@@ -467,6 +492,84 @@ def test_no_two_leases_are_fresh_at_once_on_lines_as_slow_as_the_lease(seed: int
     assert not contest.overlaps
     assert len(set(contest.winners())) > 1
     assert contest.tokens() == sorted(set(contest.tokens()))
+
+
+class Script:
+    """What becomes of a holder's renewals, one by one; it never hears that somebody waits."""
+
+    def __init__(self, it: Contender, *fates: tuple[float, bool, float]) -> None:
+        self._it = it
+        self._fates = list(fates)
+        it.before, it.after = self.before, self.after
+
+    async def before(self, verb: str, key: str) -> None:
+        if "waiting" in key:
+            raise Unavailable("the line is down")
+        if verb == "put" and key.endswith(".renewal.json"):
+            late_ms, arrives, _ = self._fates[0] if self._fates else (0, False, 0)
+            await self._it.clock.sleep(late_ms)
+            if not arrives:
+                self._fates[:1] = []
+                raise Unavailable("the line is down")
+
+    async def after(self, verb: str, key: str) -> None:
+        if verb == "put" and key.endswith(".renewal.json") and self._fates:
+            await self._it.clock.sleep(self._fates.pop(0)[2])
+
+
+def scripted(seed: int, *fates: tuple[float, bool, float]) -> Contest:
+    """A holder with one long work whose renewals, from 1 s on, fare like this: late, heard, answered."""
+
+    async def holder(it: Contender) -> None:
+        Script(it, *fates)
+        await it.hold()
+        await it.clock.sleep(10_000)
+
+    contest = Contest(seed, Faults(slowest_ms=5.0))
+    contest.join("holder", holder)
+    return contest
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_renewal_counts_from_before_it_was_sent(seed: int) -> None:
+    contest = scripted(seed, (0, True, 900))
+    contest.join("waiter", lambda it: it.work(3_000), at_ms=1_100)
+    contest.run(7)
+    assert contest.winners()[:2] == ["holder", "waiter"]
+    assert not contest.overlaps
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_renewal_that_was_heard_too_late_does_not_count(seed: int) -> None:
+    contest = scripted(seed, (0, True, 0), (500, False, 0), (900, True, 0))
+    contest.join("waiter", lambda it: it.work(6_000), at_ms=1_100)
+    contest.run(9)
+    assert contest.winners()[0] == "holder"
+    assert not contest.overlaps
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("is_late", ["the first look", "the last look"])
+def test_a_look_says_nothing_about_the_time_it_was_on_its_way(seed: int, is_late: str) -> None:
+    async def waiter(it: Contender) -> None:
+        async def slow_there(verb: str, key: str) -> None:
+            is_look = key == note_key(0) and it.contest.world.now_ms < 1_000
+            if is_look and is_late == "the first look":
+                await it.clock.sleep(1_100 - it.contest.world.now_ms)
+
+        async def slow_back(verb: str, key: str) -> None:
+            is_look = key == note_key(0) and it.contest.world.now_ms > 3_300
+            if is_look and is_late == "the last look":
+                await it.clock.sleep(900)
+
+        it.before, it.after = slow_there, slow_back
+        await it.work(1_000)
+
+    contest = scripted(seed, (0, True, 0), (0, False, 0), (800, True, 0))
+    contest.join("waiter", waiter, at_ms=100)
+    contest.run(5)
+    assert contest.winners()[0] == "holder"
+    assert not contest.overlaps
 
 
 async def test_a_caller_that_is_cancelled_at_the_last_moment_does_not_keep_the_lease(

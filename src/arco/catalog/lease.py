@@ -6,7 +6,7 @@ leases fresh at the same moment, because a holder counts from before it sent its
 from after it has read that one. Someone who looked at its token and then slept may still use an old one.
 
 Cost in requests: none while it is held and fresh; beside the work, a write and a read each third of its
-life. To take it again after a rest: 1 create. Cold: the head of the chain, 1 read, 1 create.
+life. To take it again after a rest: 1 create. Cold: the head of the chain, 2 reads, 1 create.
 """
 
 from collections.abc import Coroutine

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, Waiting
 from arco.core.errors import Conflict, Unavailable, Unknown
 from arco.core.runtime import Runtime
-from arco.storage.chain import Head
+from arco.storage.chain import FRESH_MS, Head
 
 _LOOK_MS = 200  # the longest pause between two looks
 
@@ -60,9 +60,8 @@ class Turn:
         """
         if self._waits_since_ms is None:
             self._waits_since_ms = self._clock.elapsed_ms()
-        # Nobody waited when we rested: mostly we are alone, and the create itself will tell.
-        is_free, head = self._after is not None, self._after
-        self._after = None
+        head = self._own_end()
+        is_free = head is not None
         while is_wanted():
             head = head or await self._epochs.chain.head()
             if is_free or await self._is_free(head):
@@ -76,6 +75,16 @@ class Turn:
             if self._sight.stood_back_ms is not None:
                 head = None  # the one who is named has taken it by now, or soon will
         return None
+
+    def _own_end(self) -> Head | None:
+        """Our last epoch, if nobody waited when we rested: mostly we are alone, and need not look.
+
+        The create itself will tell, but not for a head so old that its successor may be collected.
+        """
+        after, self._after = self._after, None
+        if after is None or self._clock.elapsed_ms() - after.seen_ms >= FRESH_MS:
+            return None
+        return after
 
     async def _append(self, after: Head) -> Head | None:
         """The epoch after `after`, or None if another has taken it."""
