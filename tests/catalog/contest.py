@@ -108,3 +108,13 @@ class Contest:
     def when(self, token: int) -> float:
         """The moment at which a token was first held."""
         return next(at_ms for at_ms, _, held in self.turns if held == token)
+
+
+def note_key(epoch: int, kind: str = "renewal") -> str:
+    return f"{FULL}/{epoch:020d}.{kind}.json"
+
+
+def crash_after(contest: Contest, name: str, at_ms: float) -> None:
+    """A process that takes the lease at once and is killed later."""
+    process = contest.join(name, lambda it: it.work(1e9))
+    contest.world.after(at_ms, process.crash)

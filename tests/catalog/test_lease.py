@@ -1,8 +1,6 @@
 """The lease: processes take turns, a crash costs its life and no more, and alone it costs nothing (P28)."""
 
 import asyncio
-import contextlib
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -16,28 +14,16 @@ from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
 from arco.storage.chain import Chain
-from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.catalog.contest import DOMAIN, FULL, Contender, Contest
-from tests.sim.faults import HARSH, MILD, NONE, OUTAGE, Faults
+from tests.catalog.contest import DOMAIN, FULL, Contender, Contest, crash_after, note_key
+from tests.sim.faults import NONE, OUTAGE, Faults
 from tests.sim.store import SimBackend
 from tests.sim.world import HOUR_MS
 from tests.storage.interposed import nothing
 from tests.stores import Bench
-from tests.tally import Tally
 
 PROMPT_MS = 600  # a look, a create, and the way to the store and back, several times
-
-
-def note_key(epoch: int, kind: str = "renewal") -> str:
-    return f"{FULL}/{epoch:020d}.{kind}.json"
-
-
-def crash_after(contest: Contest, name: str, at_ms: float) -> None:
-    """A process that takes the lease at once and is killed later."""
-    process = contest.join(name, lambda it: it.work(1e9))
-    contest.world.after(at_ms, process.crash)
 
 
 async def test_tokens_count_up_from_zero_and_a_held_one_stays(bench: Bench) -> None:
@@ -430,152 +416,11 @@ def test_a_closed_lease_is_not_taken_again() -> None:
     assert contest.ended == {"only"}
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_no_two_leases_are_fresh_at_once_whatever_the_weather(seed: int) -> None:
-    weather = MILD if seed % 2 else replace(HARSH.scaled(0.5), slowest_ms=1_500.0)
-    contest = Contest(seed, weather)
-
-    async def story(it: Contender) -> None:
-        while True:
-            try:
-                await it.hold()
-            except Unavailable:
-                continue
-            await it.clock.sleep(it.life.runtime.rng.random() * 100)
-            if it.life.runtime.rng.random() < 0.1:
-                it.lease.idle()
-                await it.clock.sleep(it.life.runtime.rng.random() * 1_000)
-
-    rng = contest.world.stream("chaos")
-    processes = [contest.join(f"c{n}", story) for n in range(4)]
-    for at_ms in range(1_000, 120_000, 1_500):
-        victim = rng.choice(processes)
-        length_ms = 10_000 * rng.random() ** 2
-        strike = rng.choice(("suspend", "crash", "jump"))
-        if strike == "crash":
-            contest.world.after(at_ms, victim.crash)
-            contest.world.after(at_ms + length_ms, victim.restart)
-        elif strike == "suspend":
-            contest.world.after(at_ms, partial(victim.suspend, length_ms))
-        else:
-            by_ms = rng.uniform(-1, 1) * HOUR_MS
-            contest.world.after(at_ms, partial(victim.jump, by_ms))
-    contest.run(120)
-    assert not contest.overlaps
-    assert len(contest.turns) > 5
-    assert contest.tokens() == sorted(contest.tokens())
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_no_two_leases_are_fresh_at_once_on_lines_as_slow_as_the_lease(seed: int) -> None:
-    async def story(it: Contender) -> None:
-        rng = it.life.runtime.rng
-
-        async def on_the_way(verb: str, key: str) -> None:
-            if rng.random() < 0.3:
-                await it.clock.sleep(rng.random() * 900)
-
-        async def to_the_store(verb: str, key: str) -> None:
-            await on_the_way(verb, key)
-            if verb == "put" and rng.random() < 0.5:
-                raise Unavailable("the line is down")
-
-        it.before, it.after = to_the_store, on_the_way
-        while True:
-            with contextlib.suppress(Unavailable):
-                await it.work(1e9)
-
-    contest = Contest(seed, Faults(slowest_ms=5.0))
-    for n in range(4):
-        contest.join(f"c{n}", story)
-    contest.run(120)
-    assert not contest.overlaps
-    assert len(set(contest.winners())) > 1
-    assert contest.tokens() == sorted(set(contest.tokens()))
-
-
-class Script:
-    """What becomes of a holder's renewals, one by one; it never hears that somebody waits."""
-
-    def __init__(self, it: Contender, *fates: tuple[float, bool, float]) -> None:
-        self._it = it
-        self._fates = list(fates)
-        it.before, it.after = self.before, self.after
-
-    async def before(self, verb: str, key: str) -> None:
-        if "waiting" in key:
-            raise Unavailable("the line is down")
-        if verb == "put" and key.endswith(".renewal.json"):
-            late_ms, arrives, _ = self._fates[0] if self._fates else (0, False, 0)
-            await self._it.clock.sleep(late_ms)
-            if not arrives:
-                self._fates[:1] = []
-                raise Unavailable("the line is down")
-
-    async def after(self, verb: str, key: str) -> None:
-        if verb == "put" and key.endswith(".renewal.json") and self._fates:
-            await self._it.clock.sleep(self._fates.pop(0)[2])
-
-
-def scripted(seed: int, *fates: tuple[float, bool, float]) -> Contest:
-    """A holder with one long work whose renewals, from 1 s on, fare like this: late, heard, answered."""
-
-    async def holder(it: Contender) -> None:
-        Script(it, *fates)
-        await it.hold()
-        await it.clock.sleep(10_000)
-
-    contest = Contest(seed, Faults(slowest_ms=5.0))
-    contest.join("holder", holder)
-    return contest
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_a_renewal_counts_from_before_it_was_sent(seed: int) -> None:
-    contest = scripted(seed, (0, True, 900))
-    contest.join("waiter", lambda it: it.work(3_000), at_ms=1_100)
-    contest.run(7)
-    assert contest.winners()[:2] == ["holder", "waiter"]
-    assert not contest.overlaps
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_a_renewal_that_was_heard_too_late_does_not_count(seed: int) -> None:
-    contest = scripted(seed, (0, True, 0), (500, False, 0), (900, True, 0))
-    contest.join("waiter", lambda it: it.work(6_000), at_ms=1_100)
-    contest.run(9)
-    assert contest.winners()[0] == "holder"
-    assert not contest.overlaps
-
-
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("is_late", ["the first look", "the last look"])
-def test_a_look_says_nothing_about_the_time_it_was_on_its_way(seed: int, is_late: str) -> None:
-    async def waiter(it: Contender) -> None:
-        async def slow_there(verb: str, key: str) -> None:
-            is_look = key == note_key(0) and it.contest.world.now_ms < 1_000
-            if is_look and is_late == "the first look":
-                await it.clock.sleep(1_100 - it.contest.world.now_ms)
-
-        async def slow_back(verb: str, key: str) -> None:
-            is_look = key == note_key(0) and it.contest.world.now_ms > 3_300
-            if is_look and is_late == "the last look":
-                await it.clock.sleep(900)
-
-        it.before, it.after = slow_there, slow_back
-        await it.work(1_000)
-
-    contest = scripted(seed, (0, True, 0), (0, False, 0), (800, True, 0))
-    contest.join("waiter", waiter, at_ms=100)
-    contest.run(5)
-    assert contest.winners()[0] == "holder"
-    assert not contest.overlaps
-
-
 async def test_a_caller_that_is_cancelled_at_the_last_moment_does_not_keep_the_lease(
     memory: Backend, runtime: Runtime
 ) -> None:
-    lease = Lease(spied(memory, runtime)[1], DOMAIN, holder="a")
+    store = Store(memory, runtime, scope=Scope(), role=Role.API)
+    lease = Lease(store, DOMAIN, holder="a")
     caller = asyncio.create_task(lease.hold())
     while lease.token is None:
         await runtime.tasks.turn()
@@ -608,82 +453,6 @@ def test_an_epoch_of_ours_that_we_had_given_up_for_lost_does_not_make_us_wait() 
     contest.join("only", story)
     contest.run(200)
     assert contest.ended == {"only"}
-
-
-def spied(backend: Backend, runtime: Runtime) -> tuple[Tally, Store]:
-    tally = Tally()
-    observed = ObservedBackend(backend, tally, runtime.clock)
-    return tally, Store(observed, runtime, scope=Scope(), role=Role.API)
-
-
-async def test_a_held_lease_costs_no_request_at_all(memory: Backend, runtime: Runtime) -> None:
-    tally, store = spied(memory, runtime)
-    lease = Lease(store, DOMAIN, holder="a", life_ms=60_000)
-    await lease.hold()
-    await runtime.clock.sleep(50)  # the chain leaves its head hint
-    tally.clear()
-    for _ in range(1_000):
-        assert await lease.hold() == 0
-        lease.idle()
-    assert tally.seen == []
-    await lease.close()
-
-
-async def test_after_a_rest_the_lease_costs_one_create(memory: Backend, runtime: Runtime) -> None:
-    tally, store = spied(memory, runtime)
-    lease = Lease(store, DOMAIN, holder="a")
-    await lease.hold()
-    lease.idle()
-    await runtime.clock.sleep(2 * IDLE_MS)
-    assert lease.token is None
-    tally.clear()
-    assert await lease.hold() == 1
-    asked = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen]
-    assert [each for each in asked if each[1] != "head.json"] == [("create", f"{1:020d}.json")]
-    await lease.close()
-
-
-async def test_giving_way_unasked_costs_one_read_and_one_write(
-    memory: Backend, runtime: Runtime
-) -> None:
-    tally, store = spied(memory, runtime)
-    lease = Lease(store, DOMAIN, holder="a", life_ms=60_000)
-    await lease.hold()
-    await runtime.clock.sleep(50)
-    tally.clear()
-    lease.idle()
-    await runtime.clock.sleep(2 * IDLE_MS)
-    asked = [(verb, key.partition(".")[2]) for verb, key, _ in tally.seen]
-    assert asked == [("get", "waiting.renewal.json"), ("put", "renewal.json")]
-    await lease.close()
-
-
-async def test_a_cold_start_after_a_release_costs_the_head_one_read_and_a_create(
-    memory: Backend, runtime: Runtime
-) -> None:
-    first = Lease(spied(memory, runtime)[1], DOMAIN, holder="a")
-    await first.hold()
-    await first.close()
-    tally, store = spied(memory, runtime)
-    await Chain(store, f"locks/{DOMAIN}").head()
-    head_costs = len(tally.seen)
-    tally.clear()
-    second = Lease(store, DOMAIN, holder="b")
-    assert await second.hold() == 1
-    # The release, and whether somebody has waited longer for it.
-    assert len([key for _, key, _ in tally.seen if "head.json" not in key]) == head_costs - 1 + 3
-    await second.close()
-
-
-def test_waiting_costs_one_request_a_look_and_at_most_ten_a_second() -> None:
-    contest = Contest()
-    crash_after(contest, "first", 500)
-    contest.join("second", lambda it: it.work(10), at_ms=1_000)
-    counts: list[int] = []
-    for at_ms in (2_000, 3_000):
-        contest.world.after(at_ms, lambda: counts.append(contest.world.tally["requests"]))
-    contest.run(10)
-    assert 4 <= counts[1] - counts[0] <= 10
 
 
 @pytest.mark.parametrize("life_ms", [0, -1, 60_001])
