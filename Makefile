@@ -7,6 +7,7 @@
 .DELETE_ON_ERROR:
 
 SEEDS ?= 1000
+REQUESTS ?= 20000
 JOBS ?= 2
 
 BIN := .venv/bin
@@ -14,7 +15,7 @@ READY := .venv/.ready
 DOCS_READY := .venv-docs/.ready
 AZURITE_READY := tests/azurite/node_modules/.ready
 
-.PHONY: help setup azurite run demo test check sim bench interop docs lock clean
+.PHONY: help setup azurite run demo test check sim fuzz bench interop docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,11 +23,11 @@ help: ## List the targets
 setup: $(READY) azurite ## Make .venv with everything locked, and Azurite for the tests; idempotent
 	@echo "Ready: .venv/bin/arco"
 
-run: $(READY) ## Check this machine and ./.arco with `arco doctor` (until there is a server)
-	@$(BIN)/arco doctor --root ./.arco
+run: $(READY) ## Start Arco on ./.arco with a small sample catalog, at http://127.0.0.1:8181
+	@$(BIN)/arco up --root ./.arco --sample --log-level warning
 
-demo: $(READY) ## The same on a temporary directory that is removed again
-	@root=$$(mktemp -d) && trap 'rm -rf "$$root"' EXIT && $(BIN)/arco doctor --root "$$root"
+demo: $(READY) ## The same on a temporary directory; show what can be done with it, and stop
+	@tools/demo
 
 test: setup check ## check, then every test but interop, on JOBS=2 processes
 	$(BIN)/pytest -n $(JOBS)
@@ -41,6 +42,10 @@ check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks
 sim: $(READY) ## Explore the small models, then run SEEDS=1000 simulations; SEED=n replays one
 	$(BIN)/python -m tests.models
 	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+	$(if $(SEED),,$(BIN)/python -m tests.sim --seeds 50 --twice)
+
+fuzz: setup ## Send REQUESTS=20000 generated requests to the API (schemathesis); no 5xx may come back
+	$(BIN)/python -m tests.api.fuzz --requests $(REQUESTS)
 
 bench: $(READY) ## Print the speed table, each line beside a baseline of the same run
 	$(BIN)/python -m bench

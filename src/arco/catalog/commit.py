@@ -31,6 +31,7 @@ from arco.core.errors import (
     ArcoError,
     Conflict,
     Corrupt,
+    Denied,
     Fenced,
     Invalid,
     NotFound,
@@ -52,6 +53,10 @@ _LARGEST_CHANGE_BYTES = LARGEST_BYTES - 64 * 1024  # the envelope around it take
 _LONGEST_MS = (
     25_000  # then a caller is told what is known; below the time that a server gives a request
 )
+
+
+# Raised while deciding, these are about the store or the caller's rights, not about the request.
+_NO_VERDICT = (Unavailable, Unknown, Corrupt, Denied)
 
 
 @dataclass
@@ -182,7 +187,7 @@ class Committer:
             self._lease.lost()
         except Unavailable as problem:
             _fail(_open(attempt.asks()), problem)
-        except ArcoError as problem:
+        except Exception as problem:  # whatever it is: the commit may have landed (law 9)
             await self._resolve(attempt, problem)
 
     async def _start(self) -> tuple[int, Snapshot]:
@@ -202,17 +207,26 @@ class Committer:
 
     async def _drop_landed(self, asks: list[Ask], snapshot: Snapshot) -> list[Ask]:
         """Answer what has landed already; before deciding again, everybody must look (P11, P23)."""
-        bases = [ask.base for ask in asks if ask.base is not None]
         try:
-            landed = await self.reader.requests_since(min(bases, default=snapshot.number), snapshot)
+            landed = await self._landed(asks, snapshot)
         except NotFound as collected:
-            raise Unknown("what would show whether this has landed was collected") from collected
+            # Whose evidence is gone can only be told so; the others must not suffer for it.
+            floor = await self.reader.chain.floor()
+            unclear = Unknown("what would show whether this has landed was collected")
+            unclear.__cause__ = collected
+            _fail([ask for ask in asks if ask.base is not None and ask.base + 1 < floor], unclear)
+            asks = _open(asks)
+            landed = await self._landed(asks, snapshot)
         for ask in asks:
             if ask.request_id in landed:
                 ask.succeed(await recall(self.reader, ask.request_id, landed[ask.request_id]))
             else:
                 ask.base = snapshot.number
         return _open(asks)
+
+    async def _landed(self, asks: list[Ask], snapshot: Snapshot) -> dict[str, int]:
+        bases = [ask.base for ask in asks if ask.base is not None]
+        return await self.reader.requests_since(min(bases, default=snapshot.number), snapshot)
 
     async def _decide(self, asks: list[Ask], snapshot: Snapshot) -> _Pass:
         """Decide each in turn, seeing those before it; one bad request fails alone (P25)."""
@@ -224,7 +238,7 @@ class Committer:
             try:
                 decision = await decide(view, ask.request, context)
                 event = _event(self._runtime, ask, decision)
-            except (Unavailable, Corrupt) as problem:  # about the store, not about the request
+            except _NO_VERDICT as problem:
                 ask.fail(problem)
                 continue
             except ArcoError as verdict:
@@ -233,8 +247,12 @@ class Committer:
                 else:
                     ask.refuse(verdict)
                 continue
+            except Exception as problem:  # a fault of ours, and no reason to fail the others
+                ask.fail(problem)
+                continue
             attempt.size_bytes += len(event.payload)
-            if attempt.decided and attempt.size_bytes > _GROUP_BYTES:
+            # Each row once in a commit: else nobody could tell later what the first of two had made of it.
+            if view.holds(decision.rows) or (attempt.decided and attempt.size_bytes > _GROUP_BYTES):
                 break  # it goes into the next pass, with all that come after it
             attempt.decided.append((ask, decision, event))
             view.add(decision.rows)
@@ -291,13 +309,15 @@ class Committer:
         entry = read_entry(committed.manifest.encode(), number, self.reader.chain.path)
         self.reader.learn(entry, _by_table(attempt))
 
-    async def _resolve(self, attempt: _Pass, problem: ArcoError) -> None:
+    async def _resolve(self, attempt: _Pass, problem: Exception) -> None:
         """Find out what became of a commit whose answer was lost, or say that it is unknown (P23)."""
         asks = [ask for ask, _, _ in attempt.decided]
         try:
             await self._drop_landed(asks, await self.reader.head())
         except ArcoError as unseen:
             problem = unseen
+        if not _open(asks):
+            return  # it has landed, so those who were held back are decided again
         _fail(_open(asks), _unknown(problem))
         _fail(_open(attempt.asks()), Unavailable("the catalog could not be changed; retry"))
 
@@ -326,7 +346,7 @@ def _event(runtime: Runtime, ask: Ask, decision: Decision) -> Envelope:
     return event
 
 
-def _unknown(problem: ArcoError) -> ArcoError:
+def _unknown(problem: Exception) -> ArcoError:
     if isinstance(problem, Unknown):
         return problem
     unknown = Unknown("it is not known whether the change was made; look before you retry")

@@ -84,6 +84,6 @@ def _encoded(rows: Iterable[AnyRow]) -> dict[str, tuple[msgspec.Raw, ...]]:
 
 def _decoded(table: str, rows: tuple[msgspec.Raw, ...]) -> list[AnyRow]:
     kind = ROWS.get(table)
-    if kind is None:
-        raise Invalid(f"there is no table {table!r}")
+    if kind is None or not rows:
+        raise Invalid(f"there is no table {table!r}, or no row for it")
     return [json.decode(bytes(row), kind) for row in rows]

@@ -166,6 +166,10 @@ class DecidedPart:
         self._by_key[key] = row
         self._order.insert(self._index(row, key), (_place_of(row, self._table), key))
 
+    def holds(self, row: AnyRow) -> bool:
+        """Whether a row with the same key is here; asking this rests nothing on it."""
+        return _values(row, self._table.key) in self._by_key
+
     def find(self, key: Place) -> int | None:
         row = self._by_key.get(key)
         if row is None:

@@ -27,12 +27,16 @@ class View(Lookup):
     def add(self, rows: tuple[AnyRow, ...]) -> None:
         """Let those who are decided next see these rows."""
         for row in rows:
-            table = TABLE_OF[type(row)]
-            value = "" if table.bucket is None else getattr(row, table.bucket.column)
-            place = (table.name, table.bucket_of(value))
+            place = _place(row)
             if place not in self._decided:
+                table = TABLE_OF[type(row)]
                 self._decided[place] = DecidedPart(table, self._snapshot.number + 1)
             self._decided[place].add(row)
+
+    def holds(self, rows: tuple[AnyRow, ...]) -> bool:
+        """Whether a neighbour has written one of these rows, too."""
+        parts = ((self._decided.get(_place(row)), row) for row in rows)
+        return any(part is not None and part.holds(row) for part, row in parts)
 
     def begin(self) -> None:
         """A new request is being decided: what it rests on is yet to be seen."""
@@ -43,3 +47,10 @@ class View(Lookup):
     def met_neighbours(self) -> bool:
         """Whether what was decided last rests on rows that are not published yet (P25)."""
         return any(part.met for part in self._decided.values())
+
+
+def _place(row: AnyRow) -> tuple[str, int]:
+    """The bucket that a row belongs to."""
+    table = TABLE_OF[type(row)]
+    value = "" if table.bucket is None else getattr(row, table.bucket.column)
+    return table.name, table.bucket_of(value)

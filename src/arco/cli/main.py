@@ -16,6 +16,9 @@ _HELP = "Arco: a lakehouse catalog and orchestrator with no database."
 
 _EXAMPLES = """\
 Examples:
+  arco up                                      run everything on this machine, on ./.arco
+  arco table list sales                        what a running Arco knows
+  arco sql "SELECT * FROM system.tables"       ask the files themselves
   arco doctor                                  check this machine and ./.arco
   arco doctor --store s3://bucket/prefix       check a bucket
   arco iam render --cloud aws --bucket lake    print the policies of every role
@@ -32,6 +35,32 @@ Examples:
 
 It exits with 0 if all is well, 1 if a check failed, 2 if it was misused,
 130 if it was interrupted."""
+
+_UP_EXAMPLES = """\
+Examples:
+  arco up                                      on ./.arco, at http://127.0.0.1:8181
+  arco up --root /data/arco --port 9000
+  arco up --store s3://bucket/prefix --host 0.0.0.0 --auth local"""
+
+_API_EXAMPLES = """\
+Examples, API and compactor as two processes with an identity each:
+  export ARCO_SERVICE_TOKEN=$(openssl rand -hex 32) ARCO_STORAGE_BUCKET=s3://bucket/prefix
+  ARCO_TENANT_ID=acme ARCO_WORKSPACE_ID=production arco compactor --port 8182
+  arco api --tenant acme --workspace production --compactor http://127.0.0.1:8182"""
+
+_VERIFY_EXAMPLES = """\
+Examples:
+  arco verify                                  the newest version, and the whole chain
+  arco verify --all --store s3://bucket/prefix every file of every version that is kept
+  arco verify --expect 12:9f86d081884c...      and that version 12 is still the one it was
+
+It exits with 0 if all is well, 1 if something is wrong, 2 if it was misused."""
+
+_GC_EXAMPLES = """\
+Examples:
+  arco gc --dry-run                            what would go
+  arco gc --days 30 --root /data/arco          keep thirty days
+  arco gc --compactor http://127.0.0.1:8182    publish the mark through a compactor"""
 
 
 app = App(
@@ -53,6 +82,32 @@ app.command(
 app.command(
     "arco.cli.iam:app", name="iam", help="Policies for the identities that Arco runs under."
 )
+app.command(
+    "arco.cli.up:up",
+    name="up",
+    help="Run everything on this machine: API, compactor and garbage collection.",
+    help_epilogue=_UP_EXAMPLES,
+)
+app.command("arco.cli.api:api", name="api", help="Run the API alone.", help_epilogue=_API_EXAMPLES)
+app.command(
+    "arco.cli.compactor:compactor",
+    name="compactor",
+    help="Run the compactor of one workspace alone.",
+    help_epilogue=_API_EXAMPLES,
+)
+app.command(
+    "arco.cli.verify:verify",
+    name="verify",
+    help="Check all that is published against its hashes.",
+    help_epilogue=_VERIFY_EXAMPLES,
+)
+app.command(
+    "arco.cli.gc:gc",
+    name="gc",
+    help="Delete what is too old and what nobody names.",
+    help_epilogue=_GC_EXAMPLES,
+)
+app.command("arco.cli.token:app", name="token", help="Tokens for callers of the API.")
 
 
 @app.command

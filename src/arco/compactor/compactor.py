@@ -9,7 +9,7 @@ from arco.compactor.merge import is_due, merge
 from arco.compactor.publish import Change, Publisher, parent_of
 from arco.compactor.sync import committed, sync_compact
 from arco.core.clock import utc
-from arco.core.errors import ArcoError, Conflict, Invalid
+from arco.core.errors import Conflict, Invalid
 from arco.core.ids import new_ulid, parse_ulid
 from arco.core.tasks import Task
 from arco.fold.tier1 import DOMAIN
@@ -23,12 +23,18 @@ _GRACE = timedelta(days=1)
 class Compactor:
     """The one that publishes, for one workspace."""
 
-    def __init__(self, store: Store, *, retention: timedelta = DEFAULT_RETENTION) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        retention: timedelta = DEFAULT_RETENTION,
+        grace: timedelta = _GRACE,
+    ) -> None:
         self._store = store
-        self._retention = retention
+        self._keep = retention + grace
         self._publisher = Publisher(store, DOMAIN)
         self._merging: Task[None] | None = None
-        self.merge_problem: ArcoError | None = None
+        self.merge_problem: Exception | None = None
 
     async def sync_compact(self, call: SyncCompact) -> Committed:
         if call.domain != DOMAIN:
@@ -39,6 +45,9 @@ class Compactor:
 
     async def mark_orphans(self, before: str) -> Committed:
         mark = parse_ulid(before)
+        if mark > new_ulid(self._store.runtime):
+            # It is never lowered, and every name of a file to come has to lie above it.
+            raise Invalid("orphans are marked up to a moment that has passed")
         while True:
             head = await self._publisher.chain.head()
             parent = parent_of(head)
@@ -59,7 +68,7 @@ class Compactor:
                 continue
 
     async def merge(self) -> Committed | None:
-        before = utc(self._store.runtime.clock.now_ms()) - self._retention - _GRACE
+        before = utc(self._store.runtime.clock.now_ms()) - self._keep
         merged = await merge(self._publisher, forget_before=before)
         return None if merged is None else committed(merged)
 
@@ -81,7 +90,6 @@ class Compactor:
         try:
             await self.merge()
             self.merge_problem = None
-        except (
-            ArcoError
-        ) as problem:  # the next commit tries again; a tail that is long costs time only
+        except Exception as problem:
+            # The next commit tries again; a tail that is long costs time only.
             self.merge_problem = problem

@@ -1,6 +1,5 @@
 """Encoding: rows as the bytes of a file, and the reference by which a manifest names it."""
 
-import io
 from datetime import datetime
 
 import pyarrow as pa
@@ -15,6 +14,9 @@ from arco.fold.tier1 import COMMIT
 VISIBILITY = "all"
 
 _ROW_GROUP = 32_768
+# In a file of a few rows, which every commit writes, a dictionary and statistics are larger than what they
+# spare, and the strong codec takes longer to set up for each column than to compress it.
+_FEW_ROWS = 64
 
 
 def file_path(domain: str, table: Table, name: str) -> str:
@@ -24,16 +26,18 @@ def file_path(domain: str, table: Table, name: str) -> str:
 
 def encode(table: Table, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
     """Folded rows, sorted as the table says, as a file at `path`."""
-    sink = io.BytesIO()
+    many = rows.num_rows > _FEW_ROWS
+    sink = pa.BufferOutputStream()
     pq.write_table(
         rows,
         sink,
-        compression="zstd",
+        compression="zstd" if many else "lz4",
         row_group_size=_ROW_GROUP,
         store_schema=False,
-        use_dictionary=rows.num_rows > 64,
+        use_dictionary=many,
+        write_statistics=many,
     )
-    raw = sink.getvalue()
+    raw: bytes = sink.getvalue().to_pybytes()
     ref = FileRef(
         path=path,
         rows=rows.num_rows,

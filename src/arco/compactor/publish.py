@@ -5,7 +5,7 @@ deleted, whatever our clock says (P27). What fails before the manifest is create
 reported so; what fails there is unknown.
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ from arco.storage.chain import Head
 from arco.storage.store import Store
 
 NewFile = tuple[FileRef | Ref, bytes]
+Guard = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Publisher:
         self.chain = manifests_of(store, domain)
         self._runtime = store.runtime
 
-    async def publish(self, head: Head, change: Change, *guards: Coroutine[Any, Any, None]) -> Head:
+    async def publish(self, head: Head, change: Change, *guards: Guard) -> Head:
         """Create all that is needed after `head`; `Conflict` if another manifest is there now.
 
         Guards run beside the files, and stop the manifest by raising.
@@ -75,7 +76,9 @@ class Publisher:
         path = f"commits/{self.domain}/{number:020d}-{change.commit_ulid}.json"
         record = Ref(path=path, sha256=sha256_hex(raw))
         await self._runtime.tasks.gather(
-            self.create(change.files), self._create_record(record, raw), *guards
+            self.create(change.files),
+            self._create_record(record, raw),
+            *(guard() for guard in guards),
         )
         return await self.chain.append(head, self._manifest(number, parent, change, record))
 

@@ -7,6 +7,7 @@ changed, nor with a token that has been passed.
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 
@@ -39,7 +40,7 @@ async def sync_compact(publisher: Publisher, call: SyncCompact) -> Committed:
         _refuse_stale(call, parent_of(head), head.number)
         change = _draft(publisher, call, head, said, rows)
         try:
-            guard = _refuse_passed(publisher, call)
+            guard = partial(_refuse_passed, publisher, call)
             return committed(await publisher.publish(head, change, guard))
         except Conflict:
             head = await publisher.chain.head()

@@ -5,11 +5,15 @@ each key, and the rule's columns are taken from it together. Orders are total by
 with the same order are the same row, and it does not matter which is taken.
 """
 
+from functools import reduce
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arco.core.errors import Invalid
 from arco.fold.table import Keep, Rule, Table
+
+_TRUE = pa.array([True], pa.bool_())
 
 
 def fold(table: Table, rows: pa.Table) -> pa.Table:
@@ -56,31 +60,21 @@ def _pick(table: Table, rule: Rule, rows: pa.Table) -> pa.Array:
 
 def _starts(rows: pa.Table, key: tuple[str, ...], order: pa.Array) -> pa.Array:
     """The first row of each run of equal keys, when the rows are taken in `order`."""
-    changes = _changes(rows, key, order)
-    return order.filter(pa.array([True], pa.bool_()) if changes is None else _with(True, changes))
+    return order.filter(pa.concat_arrays([_TRUE, _changes(rows, key, order)]))
 
 
 def _ends(rows: pa.Table, key: tuple[str, ...], order: pa.Array) -> pa.Array:
     """The last row of each run of equal keys."""
-    changes = _changes(rows, key, order)
-    last = pa.array([True], pa.bool_())
-    return order.filter(last if changes is None else pa.concat_arrays([changes, last]))
+    return order.filter(pa.concat_arrays([_changes(rows, key, order), _TRUE]))
 
 
-def _changes(rows: pa.Table, key: tuple[str, ...], order: pa.Array) -> pa.Array | None:
+def _changes(rows: pa.Table, key: tuple[str, ...], order: pa.Array) -> pa.Array:
     """For each row but the first, in `order`, whether its key differs from the one before."""
-    if len(order) == 1:
-        return None
-    changed = None
+    differs = []
     for name in key:
         values = rows.column(name).combine_chunks().take(order)
-        differs = pc.not_equal(values.slice(1), values.slice(0, len(values) - 1))
-        changed = differs if changed is None else pc.or_(changed, differs)
-    return changed
-
-
-def _with(first: bool, rest: pa.Array) -> pa.Array:  # noqa: FBT001 - a value, not a switch
-    return pa.concat_arrays([pa.array([first], pa.bool_()), rest])
+        differs.append(pc.not_equal(values.slice(1), values.slice(0, len(values) - 1)))
+    return reduce(pc.or_, differs)
 
 
 def _ascending(names: tuple[str, ...]) -> list[tuple[str, str, str]]:

@@ -15,7 +15,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from arco.core.errors import Invalid
-from arco.fold.column import Column
+from arco.fold.column import Column, Kind
+
+
+_UNORDERED = (Kind.STRINGS, Kind.TEXTS)
 
 
 class Keep(Enum):
@@ -78,6 +81,18 @@ class Table:
             raise Invalid(f"{self.name}: {sorted(odd)} is declared or decided, not both")
         if self.bucket is not None and self.bucket.column not in self.key:
             raise Invalid(f"{self.name}: a row's bucket must follow from its key")
+        if not self.rules:
+            raise Invalid(f"{self.name}: without a rule there is nothing to merge")
+        self._refuse_unsorted()
+
+    def _refuse_unsorted(self) -> None:
+        """Keys, places and all that decides is sorted by, and lists and maps have no order."""
+        ordered = {column.name for column in self.columns if column.kind not in _UNORDERED}
+        wanted = {*self.key, *self.sort}
+        for rule in self.rules:
+            wanted |= {*(rule.order or rule.columns)}
+        if wanted - ordered:
+            raise Invalid(f"{self.name}: nothing can be sorted by {sorted(wanted - ordered)}")
 
     @property
     def sort(self) -> tuple[str, ...]:

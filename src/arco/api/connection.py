@@ -1,0 +1,134 @@
+"""One connection: uvicorn's protocol, with an end to everything that it would wait or store for ever.
+
+The parser below it keeps a header of any length, and nothing closes a connection that sends a byte now and
+then. Here a request has a time and a size within which its headers must be complete, the number of
+connections is bounded, and a caller that does not read its answer is let go.
+"""
+
+import http
+from typing import Protocol
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from arco.api.cork import Corked
+from arco.api.limits import Limits
+from arco.api.problem import CONTENT_TYPE, Refusal, encode_problem, problem_of
+
+
+class _Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """A connection within limits."""
+
+    limits = Limits()
+
+    _timer: _Timer | None = None
+    _in_headers = True
+    _header_bytes = 0
+    _unread_bytes = 0
+
+    def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        super().connection_made(transport)
+        self.transport = Corked(transport, self.loop)  # type: ignore[assignment]
+        if len(self.connections) > self.limits.connections:
+            self._refuse(
+                Refusal(503, "too_busy", "too many connections", headers={"Retry-After": "1"})
+            )
+        else:
+            self._arm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return  # a refusal was sent, and what still comes is not for us
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._in_headers or self.cycle.response_complete:
+            # Headers that go on and on, or a body that nobody waits for: both must end in time.
+            self._arm()
+        if self._in_headers:
+            self._header_bytes += len(data)
+            if self._header_bytes > self.limits.header_bytes:
+                self._refuse(_too_large(self.limits))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_headers, self._header_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        self._in_headers = False
+        self._disarm()
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > self.limits.header_bytes:
+            self._refuse(_too_large(self.limits))
+            return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self.transport.is_closing():
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self.transport.is_closing():
+            super().on_message_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close what is idle; give up on an answer of which nothing was read since the last look."""
+        unread = self.transport.get_write_buffer_size()
+        if unread == 0:
+            super().timeout_keep_alive_handler()
+        elif unread == self._unread_bytes:
+            self.transport.abort()
+        else:
+            self._unread_bytes = unread
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(Refusal(400, "not_http", msg))
+
+    def _arm(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(self.limits.headers_ms / 1000, self._too_slow)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        self._refuse(Refusal(408, "too_slow", "the request did not arrive in time"))
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer without the application, and hang up."""
+        cycle = getattr(self, "cycle", None)
+        if cycle is not None and not cycle.response_complete:
+            self.transport.abort()  # another answer is under way, and this one would end up in it
+            return
+        body = encode_problem(problem_of(refusal))
+        headers = {
+            "content-type": CONTENT_TYPE,
+            "content-length": str(len(body)),
+            "connection": "close",
+            **refusal.headers,
+        }
+        lines = [f"HTTP/1.1 {refusal.status} {http.HTTPStatus(refusal.status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
+        self.transport.close()
+
+
+def _too_large(limits: Limits) -> Refusal:
+    return Refusal(
+        431, "headers_too_large", f"headers have at most {limits.header_bytes} bytes here"
+    )

@@ -1,0 +1,184 @@
+"""The dispatcher: one request through identity, authorization, its types, its handler, to its reply.
+
+It is one route of a Starlette application, so that other wire rooms can stand beside it. Every error ends
+here as a problem document; nothing that a handler raises reaches the server.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
+
+from arco.access.authorize import Subject, authorize
+from arco.access.identity import Identity
+from arco.access.operation import PUBLIC
+from arco.access.principal import Principal
+from arco.api.body import Gone, read_body
+from arco.api.exchange import EXCHANGE, Exchange
+from arco.api.limits import Limits
+from arco.api.log import Log, places
+from arco.api.problem import CONTENT_TYPE as PROBLEM_TYPE
+from arco.api.problem import Refusal, encode_problem, headers_of, problem_of
+from arco.api.query_params import read_query
+from arco.api.reads import Reads, ReplyCache
+from arco.api.reply import send_reply
+from arco.api.route import AnyRoute, Call, Reply
+from arco.api.router import Router, path_of
+from arco.core import scope as workspace
+from arco.core.errors import ArcoError, Invalid, Unavailable, Unknown
+from arco.core.runtime import Runtime
+
+# Two of these would mean two requests in one, and somebody between us may have read the other.
+_ONCE = frozenset({b"authorization", b"content-type", b"idempotency-key", b"if-match", b"host"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """What a dispatcher needs besides its routes."""
+
+    runtime: Runtime
+    scope: workspace.Scope
+    identity: Identity
+    limits: Limits
+    log: Log
+
+
+class Dispatcher(BaseRoute):
+    """Answers every request that no route before it has taken."""
+
+    def __init__(
+        self, routes: tuple[AnyRoute, ...], door: Door, reads: Reads | None = None
+    ) -> None:
+        self.routes = routes
+        self._router = Router(routes)
+        self._door = door
+        self._reads = reads
+        self._kept = ReplyCache(door.limits.cached_bytes)
+        self._anyone = Principal("client:anyone", door.scope)
+        self._subjects = {
+            route.operation: Subject(scope=door.scope, kind=route.target) for route in routes
+        }
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.FULL if scope["type"] == "http" else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope[EXCHANGE]
+        try:
+            reply = await self._reply(scope, receive, exchange)
+        except Gone:
+            return
+        except Exception as error:
+            reply = self._refusal(error, exchange)
+        await send_reply(reply, scope, send)
+
+    async def _reply(self, scope: Scope, receive: Receive, exchange: Exchange) -> Reply:
+        path: bytes = path_of(scope)
+        route, names = self._router.find(scope["method"], path)
+        exchange.operation, exchange.route = route.operation.value, route.path
+        headers = _headers(scope)
+        principal = await self._identify(route, headers)
+        exchange.principal = principal.name
+        authorize(principal, route.operation, self._subjects[route.operation])
+        call: Call[Any, Any] = Call(
+            operation=route.operation,
+            principal=principal,
+            names=names,
+            path=path,
+            query_string=scope["query_string"],
+            headers=headers,
+            arrived_ms=exchange.arrived_ms,
+        )
+        if route.mutates:
+            return await self._change(route, call, receive)
+        return await self._in_time(route, call, receive)
+
+    async def _identify(self, route: AnyRoute, headers: dict[bytes, bytes]) -> Principal:
+        if route.operation in PUBLIC:
+            return self._anyone
+        given = headers.get(b"authorization")
+        told = None if given is None else given.decode("latin-1")
+        return await self._door.identity.identify(told)
+
+    async def _change(self, route: AnyRoute, call: Call[Any, Any], receive: Receive) -> Reply:
+        """Carry out a change. It is never broken off half-way: only the wait for it has an end."""
+        await self._fill(route, call, receive)
+        tasks = self._door.runtime.tasks
+        work = tasks.spawn(route.handler(call))
+        try:
+            return await tasks.deadline(self._door.limits.request_ms, work.wait())
+        except TimeoutError:
+            raise Unknown("the request has taken too long") from None
+
+    async def _in_time(self, route: AnyRoute, call: Call[Any, Any], receive: Receive) -> Reply:
+        """Read, and give up when it takes too long: nothing was changed, so it can be tried again."""
+        work = self._read_kept(route, call) if route.pure else self._read(route, call, receive)
+        try:
+            return await self._door.runtime.tasks.deadline(self._door.limits.request_ms, work)
+        except TimeoutError:
+            raise Unavailable("the request has taken too long") from None
+
+    async def _read_kept(self, route: AnyRoute, call: Call[Any, Any]) -> Reply:
+        """The reply of a pure route: the same manifest and the same URL have the same reply."""
+        if self._reads is None:
+            raise Invalid(f"{route.path} is pure, but there is nothing to read from")
+        call.head = await self._reads.head()
+        key = (call.head.sha256, call.path, call.query_string)
+        reply = self._kept.get(key)
+        if reply is None:
+            call.query = read_query(call.query_string, route.query)
+            reply = await route.handler(call)
+            self._kept.keep(key, reply)
+        return reply
+
+    async def _read(self, route: AnyRoute, call: Call[Any, Any], receive: Receive) -> Reply:
+        await self._fill(route, call, receive)
+        return await route.handler(call)
+
+    async def _fill(self, route: AnyRoute, call: Call[Any, Any], receive: Receive) -> None:
+        """Read the query and the body by their types."""
+        call.query = read_query(call.query_string, route.query)
+        if route.sent is None:
+            return
+        limits = self._door.limits
+        raw = await read_body(
+            call.headers,
+            receive,
+            self._door.runtime.tasks,
+            most_bytes=route.body_bytes or limits.body_bytes,
+            most_ms=limits.body_ms,
+        )
+        call.body = route.sent.read(raw or b"{}" if route.sent.optional else raw)
+
+    def _refusal(self, error: Exception, exchange: Exchange) -> Reply:
+        problem = problem_of(error)
+        exchange.code = problem.code
+        if not isinstance(error, ArcoError | Refusal):
+            self._door.log.error(
+                "unexpected",
+                request_id=exchange.request_id,
+                error=type(error).__name__,
+                places=places(error),
+            )
+        elif problem.status >= 500:
+            self._door.log.warning(
+                "failed",
+                request_id=exchange.request_id,
+                code=problem.code,
+                places=places(error),
+            )
+        return Reply(
+            problem.status, encode_problem(problem), PROBLEM_TYPE, headers=headers_of(error)
+        )
+
+
+def _headers(scope: Scope) -> dict[bytes, bytes]:
+    pairs: list[tuple[bytes, bytes]] = scope["headers"]
+    headers = dict(pairs)
+    if len(headers) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = [name.decode() for name in _ONCE if names.count(name) > 1]
+        if twice:
+            raise Invalid(f"the header {twice[0]} is there twice")
+    return headers

@@ -1,0 +1,145 @@
+"""The edge: what every request passes first and last, whoever answers it.
+
+Bounds on URL, headers and requests in flight; the request's id; its log line, its metrics and its span.
+Plain ASGI, because it is paid for by every request.
+"""
+
+import re
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from arco.api.exchange import EXCHANGE, Exchange
+from arco.api.limits import Limits
+from arco.api.log import Log
+from arco.api.metrics import InFlight, Metrics
+from arco.api.problem import CONTENT_TYPE, Refusal, encode_problem, headers_of, problem_of
+from arco.api.reply import send_reply
+from arco.api.route import Reply
+from arco.api.tracing import Tracing, within
+from arco.core.runtime import Runtime
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_PROBES = frozenset({"/health/live", "/health/ready", "/metrics"})  # they must answer in a crowd
+_LOGGED_PATH = 256
+
+
+class Edge:
+    """Another application, guarded and watched."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        runtime: Runtime,
+        limits: Limits,
+        log: Log,
+        metrics: Metrics,
+        tracing: Tracing,
+        hosts: frozenset[str] | None = None,
+    ) -> None:
+        self._app = app
+        self._runtime = runtime
+        self._limits = limits
+        self._log = log
+        self._metrics = metrics
+        self._tracing = tracing
+        self._hosts = hosts
+        self._in_flight = InFlight()
+        metrics.watch_in_flight(self._in_flight)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given, traceparent, host = _look(scope)
+        exchange = Exchange(self._request_id(given), self._runtime.clock.elapsed_ms())
+        scope[EXCHANGE] = exchange
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                message["headers"].append((b"x-request-id", exchange.request_id.encode()))
+            await send(message)
+
+        span = self._tracing.start(scope["method"], traceparent)
+        self._in_flight.count += 1
+        try:
+            refusal = self._refusal(scope, host)
+            if refusal is None:
+                with within(span):
+                    await self._app(scope, receive, answer)
+            else:
+                exchange.code = refusal.code
+                await send_reply(_reply(refusal), scope, answer)
+        finally:
+            self._in_flight.count -= 1
+            self._tracing.end(span, exchange, scope["method"])
+            self._tell(scope, exchange)
+
+    def _request_id(self, given: bytes | None) -> str:
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given.decode()
+        return self._runtime.rng.randbytes(12).hex()
+
+    def _refusal(self, scope: Scope, host: bytes) -> Refusal | None:
+        """Why the request goes no further, if it does not."""
+        limits = self._limits
+        if self._in_flight.count > limits.in_flight and scope["path"] not in _PROBES:
+            return Refusal(
+                503,
+                "too_busy",
+                "too many requests at once; nothing was done",
+                next_step="Retry after the time in Retry-After.",
+                headers={"Retry-After": "1"},
+            )
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > limits.url_bytes:
+            return Refusal(414, "url_too_long", f"a URL has at most {limits.url_bytes} bytes here")
+        if self._hosts is not None and _host_name(host) not in self._hosts:
+            # A page of another site could have its name lead here, and would be let in as local.
+            return Refusal(
+                403, "wrong_host", "this server is for its own machine, and not known by that name"
+            )
+        return None
+
+    def _tell(self, scope: Scope, exchange: Exchange) -> None:
+        ms = self._runtime.clock.elapsed_ms() - exchange.arrived_ms
+        self._metrics.answered(exchange.operation, exchange.status, ms)
+        raw = scope.get("raw_path") or b""
+        self._log.info(
+            "request",
+            method=scope["method"],
+            path=raw[:_LOGGED_PATH].decode("latin-1"),
+            operation=exchange.operation,
+            status=exchange.status,
+            code=exchange.code,
+            ms=round(ms, 2),
+            principal=exchange.principal,
+            request_id=exchange.request_id,
+        )
+
+
+def _look(scope: Scope) -> tuple[bytes | None, bytes | None, bytes]:
+    """The request's id, the caller's span, and the host that was asked for."""
+    given = traceparent = None
+    host = b""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            given = value
+        elif name == b"traceparent":
+            traceparent = value
+        elif name == b"host":
+            host = value
+    return given, traceparent, host
+
+
+def _host_name(host: bytes) -> str:
+    """The name without its port; an IPv6 address keeps its brackets."""
+    text = host.decode("latin-1").lower()
+    if text.startswith("["):
+        return text.partition("]")[0] + "]"
+    return text.partition(":")[0]
+
+
+def _reply(refusal: Refusal) -> Reply:
+    problem = problem_of(refusal)
+    return Reply(refusal.status, encode_problem(problem), CONTENT_TYPE, headers=headers_of(refusal))

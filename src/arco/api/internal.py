@@ -1,0 +1,135 @@
+"""The compactor's side of its HTTP seam: an application around whoever fills `CompactorPort`.
+
+Only our own processes may call it, by the service token. Its errors carry our codes, so that the other
+side can tell a definite no from an unknown outcome.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp
+
+from arco.access.identity import Identity
+from arco.access.operation import Operation
+from arco.api.dispatcher import Dispatcher, Door
+from arco.api.edge import Edge
+from arco.api.health import HealthChecks
+from arco.api.limits import Limits
+from arco.api.log import Log
+from arco.api.metrics import Metrics
+from arco.api.query_params import Query
+from arco.api.route import Answered, AnyRoute, Call, Reply, Route, Sent, sent
+from arco.api.routes import health_routes
+from arco.api.tracing import Tracing
+from arco.catalog.port import Committed, CompactorPort, SyncCompact
+from arco.core import json
+from arco.core.ids import parse_ulid
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+
+SYNC_COMPACT = "/internal/sync-compact"
+MARK_ORPHANS = "/internal/mark-orphans"
+MERGE = "/internal/merge"
+
+_GROUP_BYTES = (
+    64 * 1024 * 1024
+)  # a group of requests travels in one call, and we trust who sends it
+
+
+class OrphanMark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Files that no manifest names and that are older than this ULID may be deleted (P27)."""
+
+    before: str
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No wishes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InternalServices:
+    """The parts of one compactor process. `look` gives the number of what is published."""
+
+    runtime: Runtime
+    scope: Scope
+    identity: Identity
+    compactor: CompactorPort
+    look: Callable[[], Awaitable[int]]
+    log: Log
+    metrics: Metrics = field(default_factory=Metrics)
+    tracing: Tracing = field(default_factory=Tracing)
+    limits: Limits = field(default_factory=Limits)
+
+
+class Internal:
+    """The handlers."""
+
+    def __init__(self, compactor: CompactorPort) -> None:
+        self._compactor = compactor
+
+    async def sync_compact(self, call: Call[Query, SyncCompact]) -> Reply:
+        """Publish events as one commit."""
+        return _committed(await self._compactor.sync_compact(call.body))
+
+    async def mark_orphans(self, call: Call[Query, OrphanMark]) -> Reply:
+        """Publish that older files which nobody names may go."""
+        return _committed(await self._compactor.mark_orphans(parse_ulid(call.body.before)))
+
+    async def merge(self, _call: Call[Query, Nothing]) -> Reply:
+        """Merge what is due; null if nothing was."""
+        return _committed(await self._compactor.merge())
+
+
+def make_internal_app(services: InternalServices) -> ASGIApp:
+    """The compactor as an ASGI application."""
+    door = Door(
+        runtime=services.runtime,
+        scope=services.scope,
+        identity=services.identity,
+        limits=services.limits,
+        log=services.log,
+    )
+    health = HealthChecks(
+        services.look, services.runtime.tasks, services.metrics, ready_ms=services.limits.ready_ms
+    )
+    routes = (*internal_routes(Internal(services.compactor)), *health_routes(health))
+    return Edge(
+        Dispatcher(routes, door).handle,
+        runtime=services.runtime,
+        limits=services.limits,
+        log=services.log,
+        metrics=services.metrics,
+        tracing=services.tracing,
+    )
+
+
+def internal_routes(on: Internal) -> tuple[AnyRoute, ...]:
+    """What one process of ours may ask of another."""
+    nothing = Sent(lambda raw: json.decode(raw, Nothing), (Nothing,), {}, optional=True)
+    return (
+        _route(SYNC_COMPACT, Operation.SYNC_COMPACT, on.sync_compact, sent(SyncCompact, {})),
+        _route(MARK_ORPHANS, Operation.PUBLISH_ORPHAN_MARK, on.mark_orphans, sent(OrphanMark, {})),
+        _route(MERGE, Operation.MERGE, on.merge, nothing),
+    )
+
+
+def _route(path: str, operation: Operation, handler: Any, body: Sent[Any]) -> AnyRoute:
+    return Route(
+        "POST",
+        path,
+        operation,
+        str(handler.__doc__),
+        handler,
+        Query,
+        (Answered(200, "It is published.", Committed | None),),
+        body,
+        problems=(409,),
+        mutates=True,
+        body_bytes=_GROUP_BYTES,
+    )
+
+
+def _committed(committed: Committed | None) -> Reply:
+    return Reply(200, json.encode(committed))

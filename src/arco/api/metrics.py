@@ -1,0 +1,90 @@
+"""What the process tells Prometheus: requests by operation and status, and what the store was asked."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+_REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_STORE_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+
+
+class Metrics:
+    """The counters of one process. It is the `Observer` of an `ObservedBackend` too."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "arco_http_requests",
+            "Requests answered.",
+            ("operation", "status"),
+            registry=self.registry,
+        )
+        self._time = Histogram(
+            "arco_http_request_seconds",
+            "From a request's headers to the end of its answer.",
+            ("operation",),
+            buckets=_REQUEST_S,
+            registry=self.registry,
+        )
+        self._in_flight = Gauge(
+            "arco_http_requests_in_flight",
+            "Requests that are worked on.",
+            registry=self.registry,
+        )
+        self._store = Counter(
+            "arco_store_requests",
+            "Requests to the object store.",
+            ("verb", "outcome"),
+            registry=self.registry,
+        )
+        self._store_time = Histogram(
+            "arco_store_request_seconds",
+            "Time of requests to the object store.",
+            ("verb",),
+            buckets=_STORE_S,
+            registry=self.registry,
+        )
+        # Labels are looked up under a lock and by text; each pair is looked up once.
+        self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._asked: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+
+    def watch_in_flight(self, count: "InFlight") -> None:
+        """Ask `count` for the number in flight whenever somebody looks."""
+        self._in_flight.set_function(count.number)
+
+    def answered(self, operation: str, status: int, ms: float) -> None:
+        """One request was answered."""
+        pair = self._answered.get((operation, status))
+        if pair is None:
+            pair = (
+                self._requests.labels(operation, str(status)),
+                self._time.labels(operation),
+            )
+            self._answered[operation, status] = pair
+        pair[0].inc()
+        pair[1].observe(ms / 1000)
+
+    def request(self, verb: str, key: str, outcome: str, ms: float) -> None:  # noqa: ARG002
+        """One request to the store ended; its key is nobody's business."""
+        pair = self._asked.get((verb, outcome))
+        if pair is None:
+            pair = (self._store.labels(verb, outcome), self._store_time.labels(verb))
+            self._asked[verb, outcome] = pair
+        pair[0].inc()
+        pair[1].observe(ms / 1000)
+
+    def render(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self.registry)
+
+
+class InFlight:
+    """How many requests are worked on."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def number(self) -> float:
+        """The count, for a gauge."""
+        return float(self.count)

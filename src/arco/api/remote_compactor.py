@@ -1,0 +1,120 @@
+"""The API's side of the compactor's HTTP seam.
+
+The one thing that matters here is never to report a false failure (law 9): only what provably did not reach
+the compactor, or what the compactor itself refused with a code of ours, is a definite no. Everything else
+that is not a clear yes is `Unknown`.
+"""
+
+from typing import TypeVar
+
+import httpx2
+import msgspec
+
+from arco.api.internal import MARK_ORPHANS, MERGE, SYNC_COMPACT, OrphanMark
+from arco.api.problem import CONTENT_TYPE
+from arco.api.tracing import outgoing
+from arco.catalog.port import Committed, SyncCompact
+from arco.core import json
+from arco.core.errors import (
+    ArcoError,
+    Conflict,
+    Denied,
+    Fenced,
+    Invalid,
+    Unauthenticated,
+    Unavailable,
+    Unknown,
+)
+
+T = TypeVar("T")
+
+_CONNECT_S = 2.0
+_ANSWER_S = 20.0  # below what an API gives a request, so that it can still tell its caller
+
+# Refusals after which it is sure that nothing was published.
+_REFUSALS: dict[str, type[ArcoError]] = {
+    kind.code: kind for kind in (Conflict, Fenced, Invalid, Denied, Unauthenticated)
+}
+# The compactor's edge turns these away before it has read the call.
+_TURNED_AWAY = frozenset({"too_busy", Unavailable.code})
+
+
+class _Told(msgspec.Struct):
+    code: str
+    detail: str = ""
+
+
+class RemoteCompactor:
+    """A `CompactorPort` over HTTP."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        connect_s: float = _CONNECT_S,
+        answer_s: float = _ANSWER_S,
+        connections: int = 8,
+    ) -> None:
+        self._client = httpx2.AsyncClient(
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            timeout=httpx2.Timeout(answer_s, connect=connect_s),
+            limits=httpx2.Limits(max_connections=connections),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def sync_compact(self, call: SyncCompact) -> Committed:
+        committed = await self._post(SYNC_COMPACT, call, Committed)
+        if committed.commit_ulid != call.commit_ulid:
+            raise Unknown("the compactor has answered about another commit")
+        return committed
+
+    async def mark_orphans(self, before: str) -> Committed:
+        return await self._post(MARK_ORPHANS, OrphanMark(before), Committed)
+
+    async def merge(self) -> Committed | None:
+        found: Committed | None = await self._post(MERGE, {}, Committed | None)  # type: ignore[arg-type]
+        return found
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def _post(self, path: str, body: object, kind: type[T]) -> T:
+        try:
+            answer = await self._client.post(path, content=json.encode(body), headers=outgoing())
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
+            # Nothing was sent. The error itself is not chained on: it may name the address.
+            raise Unavailable("the compactor cannot be reached") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError):
+            raise Unknown("the compactor did not answer, and may have published") from None
+        if answer.status_code != 200:
+            raise _refusal(answer)
+        try:
+            return json.decode(answer.content, kind)
+        except Invalid as problem:
+            raise Unknown("the compactor's answer cannot be read") from problem
+
+
+def _refusal(answer: httpx2.Response) -> ArcoError:
+    """What a refusal means; without one of our codes it may come from somebody between us."""
+    told = None
+    if answer.headers.get("content-type", "").startswith(CONTENT_TYPE):
+        try:
+            told = json.decode(answer.content, _Told)
+        except Invalid:
+            told = None
+    if told is None:
+        return Unknown(f"the compactor's answer was status {answer.status_code}, without a code")
+    if told.code in _TURNED_AWAY:
+        return Unavailable("the compactor cannot do it now", retry_after_ms=_wait_ms(answer))
+    if told.code in _REFUSALS:
+        return _REFUSALS[told.code](told.detail)
+    return Unknown(f"the compactor failed with {told.code!r}")
+
+
+def _wait_ms(answer: httpx2.Response) -> int | None:
+    text = answer.headers.get("retry-after", "")
+    return int(text) * 1000 if text.isascii() and text.isdigit() and len(text) < 6 else None

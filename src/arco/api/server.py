@@ -1,0 +1,106 @@
+"""The HTTP server: an application on a port until it is told to stop, then a clean end."""
+
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Callable, Generator
+
+import uvicorn
+from starlette.types import ASGIApp as ASGIApp  # noqa: PLC0414 - for those who call us
+
+from arco.api.connection import BoundedConnection
+from arco.api.limits import Limits
+from arco.api.log import ForeignLines, Log
+from arco.core.errors import Unavailable
+
+App = ASGIApp  # for rooms that hand one on and know no web framework
+
+_BACKLOG = 1_024
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class HttpServer:
+    """One application on one port."""
+
+    def __init__(
+        self, app: App, *, host: str, port: int, log: Log, limits: Limits | None = None
+    ) -> None:
+        limits = limits or Limits()
+        self._host = host
+        self._port = port
+        self._log = log
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                http=type("Connection", (BoundedConnection,), {"limits": limits}),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=limits.keep_alive_s,
+                timeout_graceful_shutdown=limits.drain_s,
+                backlog=_BACKLOG,
+            )
+        )
+
+    async def serve(self, listening: Callable[[int], None]) -> None:
+        """Serve until `stop`, SIGTERM or SIGINT; `listening` is told the port once there is one.
+
+        Returns when everything in flight was answered, or the time for it is over. Whoever called cleans
+        up then.
+        """
+        opened = self._open()
+        self._server.listening = lambda: listening(opened.getsockname()[1])
+        foreign = logging.getLogger("uvicorn")
+        handler = ForeignLines(self._log)
+        foreign.addHandler(handler)
+        foreign.propagate, foreign.level = False, logging.WARNING
+        try:
+            await self._server.serve(sockets=[opened])
+        finally:
+            foreign.removeHandler(handler)
+            opened.close()
+
+    def stop(self) -> None:
+        """Take no more requests, and let `serve` return once those in flight are answered."""
+        self._server.should_exit = True
+
+    def _open(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        # The protocol is named, or the loop would not know that it is TCP and leave Nagle's delay on.
+        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind((self._host, self._port))
+        except OSError as problem:
+            opened.close()
+            raise Unavailable(
+                f"port {self._port} of {self._host} cannot be had: {problem.strerror}; "
+                "choose another with --port"
+            ) from problem
+        return opened
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which tells when it listens and leaves the process to its owner."""
+
+    listening: Callable[[], None]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Stop on a signal; unlike the original, a stop that was clean does not end in a signal."""
+        before = []
+        with contextlib.suppress(ValueError):  # only the main thread may, and others are stopped
+            before = [(each, signal.signal(each, self.handle_exit)) for each in _SIGNALS]
+        try:
+            yield
+        finally:
+            for each, handler in before:
+                signal.signal(each, handler)

@@ -1,0 +1,52 @@
+"""What the API is made of: `cli` fills it in, and nothing here makes a part for itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from arco.access.identity import Identity
+from arco.api.limits import Limits
+from arco.api.log import Log
+from arco.api.metrics import Metrics
+from arco.api.tracing import Tracing
+from arco.catalog.commit import Committer
+from arco.catalog.reader import SnapshotReader
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+from arco.ledger.idempotency import Idempotency
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+class Engine(Protocol):
+    """Whoever answers SQL; its tables are Arrow's."""
+
+    async def query(
+        self, sql: str, *, as_of: str | None = None, freshness: str | None = None
+    ) -> Any:
+        """The result of a read-only query as an Arrow table; `Invalid` for what is not one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """The parts of one API process for one workspace.
+
+    `domains` are the readers of domains besides the catalog, by name. `hosts` are the names by which the
+    server may be called, `LOOPBACK` where no identity is asked for; None for any. `location_root` stands
+    before the location of a managed table, which is stored relative to its workspace.
+    """
+
+    runtime: Runtime
+    scope: Scope
+    identity: Identity
+    reader: SnapshotReader
+    committer: Committer
+    idempotency: Idempotency
+    engine: Engine
+    log: Log
+    metrics: Metrics = field(default_factory=Metrics)
+    tracing: Tracing = field(default_factory=Tracing)
+    limits: Limits = field(default_factory=Limits)
+    domains: Mapping[str, SnapshotReader] = field(default_factory=dict)
+    hosts: frozenset[str] | None = None
+    location_root: str = ""

@@ -1,0 +1,97 @@
+"""`arco api`: the API alone, with an identity of its own; a compactor publishes for it."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from arco.cli.place import Place
+from arco.cli.serve import Auth, Listening, LogLevel
+
+if TYPE_CHECKING:
+    from arco.core.runtime import Runtime
+
+SERVICE_TOKEN = "ARCO_SERVICE_TOKEN"  # noqa: S105 - the name of the variable
+
+_READY = "The API of Arco is ready at {{url}}, on {store}; its compactor is {compactor}."
+
+
+def api(
+    place: Place | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8181,
+    auth: Auth = Auth.NONE,
+    compactor: Annotated[
+        str, Parameter(metavar="URL", env_var=["ARCO_COMPACTOR", "ARCO_COMPACTOR_URL"])
+    ] = "http://127.0.0.1:8182",
+    log_level: LogLevel = LogLevel.INFO,
+) -> None:
+    """Run the API alone. The service token comes from ARCO_SERVICE_TOKEN.
+
+    Parameters
+    ----------
+    place
+        Where the metadata are.
+    host
+        The address to listen on.
+    port
+        The port to listen on; 0 for any that is free.
+    auth
+        How callers prove who they are: none (loopback only), or local (tokens of `arco token mint`).
+    compactor
+        The compactor of this workspace; ARCO_COMPACTOR_URL works too.
+    log_level
+        Which log lines to write to stderr.
+    """
+    from arco.cli.serve import check_listening
+    from arco.core.runtime import system_runtime
+    from arco.core.tasks import run
+
+    check_listening(auth, host)
+    listening = Listening(host, port, auth, log_level)
+    run(_serve(place or Place(), listening, compactor, system_runtime()))
+
+
+def service_token() -> str:
+    """The secret by which our own processes know each other, or `Invalid` with how to make one."""
+    from arco.core.errors import Invalid
+
+    token = os.environ.get(SERVICE_TOKEN, "")
+    if not token:
+        raise Invalid(
+            f"set {SERVICE_TOKEN} to one secret for API and compactor, such as the output of "
+            "`openssl rand -hex 32`"
+        )
+    return token
+
+
+async def _serve(
+    place: Place, listening: Listening, compactor_url: str, runtime: "Runtime"
+) -> None:
+    from arco.api.app import make_app
+    from arco.api.metrics import Metrics
+    from arco.api.remote_compactor import RemoteCompactor
+    from arco.catalog.decision import Rules
+    from arco.cli.serve import log_to_stderr, make_services, serve, watched_backend
+    from arco.cli.workspace import open_workspace
+    from arco.storage.open import open_store
+    from arco.storage.roles import Role
+
+    metrics, log = Metrics(), log_to_stderr(runtime, listening.log_level)
+    backend = watched_backend(place, runtime, metrics)
+    store = await open_store(backend, runtime, role=Role.API, scope=place.scope())
+    compactor = RemoteCompactor(compactor_url, service_token())
+    workspace = open_workspace(store, compactor, Rules(own_roots=place.own_roots()))
+    services = make_services(
+        place, workspace, auth=listening.auth, runtime=runtime, log=log, metrics=metrics
+    )
+    beginning = runtime.tasks.spawn(workspace.begin())
+    ready = _READY.format(store=place.describe(), compactor=compactor_url)
+    try:
+        await serve(make_app(services), listening, log, ready)
+    finally:
+        beginning.cancel()
+        await services.engine.close()
+        await workspace.close()
+        await compactor.close()

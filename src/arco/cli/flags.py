@@ -1,0 +1,229 @@
+"""Flags that the commands about catalogs, schemas and tables share, each said once."""
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from arco.cli.settings import VARIABLES, ignore_empty
+from arco.core.errors import Invalid
+
+if TYPE_CHECKING:
+    from cyclopts import App
+    from cyclopts.argument import ArgumentCollection
+
+    from arco.cli.remote import Remote
+
+DEFAULT_URL = "http://127.0.0.1:8181"
+TOKEN = "ARCO_TOKEN"  # noqa: S105 - the name of the variable
+
+_MOST_TOKEN_BYTES = 64 * 1024
+
+
+def _lines(_kind: Any, text: str) -> list[str]:
+    """The values of a flag that may be repeated, out of its variable: one in each line."""
+    return text.splitlines()
+
+
+def _argument(help_text: str, metavar: str = "NAME") -> Parameter:
+    return Parameter(metavar=metavar, help=help_text, show_env_var=False)
+
+
+CatalogName = Annotated[str, _argument("The catalog.")]
+SchemaName = Annotated[
+    str, _argument("The schema: schema (in the catalog default), or catalog.schema[.schema...].")
+]
+TableName = Annotated[
+    str,
+    _argument("The table: schema.table (in the catalog default), or catalog.schema[...].table."),
+]
+Parent = Annotated[
+    str | None,
+    _argument("What to list, as it stands before the last dot of what lies in it.", "PARENT"),
+]
+NewName = Annotated[str, _argument("Its new name, written out as the old one.", "NEW")]
+ColumnName = Annotated[str, _argument("The column.", "COLUMN")]
+
+InCatalog = Annotated[
+    str | None,
+    Parameter(metavar="NAME", help="The catalog that every part of a dotted name lies below."),
+]
+AsOf = Annotated[
+    str | None,
+    Parameter(
+        metavar="WHEN",
+        help="Look back: a version number, a commit id, or a time such as 2026-01-31T12:00:00Z.",
+    ),
+]
+From = Annotated[
+    str, Parameter(name="--from", metavar="WHEN", help="The older point, as --as-of takes it.")
+]
+To = Annotated[
+    str | None,
+    Parameter(name="--to", metavar="WHEN", help="The newer point; now if it is not given."),
+]
+Dropped = Annotated[
+    bool,
+    Parameter(
+        negative="", show_default=False, help="List what was dropped and can still come back."
+    ),
+]
+Force = Annotated[
+    bool, Parameter(negative="", show_default=False, help="Drop it with all that it holds.")
+]
+NewNameFlag = Annotated[
+    str | None,
+    Parameter(name="--as", metavar="NAME", help="Come back under this name (its last part alone)."),
+]
+ById = Annotated[
+    str | None, Parameter(name="--id", metavar="ID", help="The object's id, instead of a name.")
+]
+AsJson = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="Print one JSON document.")
+]
+
+
+Columns = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--column",
+        metavar="SPEC",
+        negative="",
+        show_default=False,
+        env_var_split=_lines,
+        help='A column, as "name type" or "name type not null"; may be repeated.',
+    ),
+]
+ColumnsFile = Annotated[
+    str | None,
+    Parameter(
+        metavar="FILE",
+        help='A JSON file with columns: [{"name": "id", "data_type": "bigint"}, ...].',
+    ),
+]
+Location = Annotated[
+    str | None, Parameter(metavar="URL", help="Where the files of an external table are.")
+]
+
+
+class TableFormat(StrEnum):
+    """How a table's data lie in files, as the API knows it."""
+
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+
+
+Format = Annotated[TableFormat, Parameter(name="--format", help="How its data lie in files.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Described:
+    """Flags that say something about an object.
+
+    Parameters
+    ----------
+    comment
+        What it is, for people.
+    property
+        A property, as key=value; may be repeated.
+    tag
+        A tag; may be repeated.
+    owner
+        Who owns it, such as user:ana or group:sales.
+    """
+
+    comment: Annotated[str | None, Parameter(metavar="TEXT")] = None
+    property: Annotated[
+        tuple[str, ...],
+        Parameter(metavar="KEY=VALUE", negative="", show_default=False, env_var_split=_lines),
+    ] = ()
+    tag: Annotated[
+        tuple[str, ...],
+        Parameter(metavar="TAG", negative="", show_default=False, env_var_split=_lines),
+    ] = ()
+    owner: Annotated[str | None, Parameter(metavar="WHO")] = None
+
+    def body(self) -> dict[str, object]:
+        """What was said, as the API takes it."""
+        said: dict[str, object] = {
+            "comment": self.comment,
+            "owner": self.owner,
+            "tags": self.tag,
+            "properties": dict(_pair(text) for text in self.property),
+        }
+        return {name: value for name, value in said.items() if value}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Server:
+    """Flags that name a running Arco.
+
+    Parameters
+    ----------
+    url
+        The Arco to ask.
+    token_file
+        A file that holds the token to show; the variable ARCO_TOKEN may hold the token itself.
+    """
+
+    url: Annotated[str, Parameter(metavar="URL")] = DEFAULT_URL
+    token_file: Annotated[str | None, Parameter(metavar="FILE")] = None
+
+    def open(self) -> "Remote":
+        """The Arco behind the flags; nothing is asked of it yet."""
+        from arco.cli.remote import Remote
+        from arco.core.runtime import system_runtime
+        from arco.core.tasks import run
+
+        runtime = system_runtime()
+        return Remote(
+            self.url, runtime, lambda ms: run(runtime.clock.sleep(ms)), token=self._token()
+        )
+
+    def _token(self) -> str | None:
+        text = os.environ.get(TOKEN, "")
+        if self.token_file is not None:
+            text = _read_token(Path(self.token_file).expanduser())
+        text = text.strip()
+        if not text.isascii() or not text.isprintable() or " " in text:
+            raise Invalid("the token is not one: a token is one word of printable ASCII")
+        return text or None
+
+
+def names_come_from_the_line(
+    _app: "App", _commands: tuple[str, ...], arguments: "ArgumentCollection"
+) -> None:
+    """A variable stands in for a flag, never for the name of what is to be dropped."""
+    for argument in arguments:
+        if not any(name.startswith("--") for name in argument.names):
+            argument.tokens[:] = [
+                token for token in argument.tokens if token.source != VARIABLES.source
+            ]
+
+
+CONFIG = (VARIABLES, ignore_empty, names_come_from_the_line)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, found, value = text.partition("=")
+    if not found or not key:
+        raise Invalid(f"--property takes key=value, not {text[:80]!r}")
+    return key, value
+
+
+def _read_token(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            raw = opened.read(_MOST_TOKEN_BYTES)
+        return raw.decode()
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not text"
+        raise Invalid(f"--token-file {str(file)!r} cannot be read: {reason.lower()}") from problem

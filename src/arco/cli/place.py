@@ -1,0 +1,99 @@
+"""A place: a store and a workspace in it, as the flags of a command name them."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from arco.cli.settings import Flag, Name, address_of, describe, scope_of
+from arco.core.errors import Invalid
+from arco.core.scope import Scope
+
+if TYPE_CHECKING:
+    from arco.core.rng import Rng
+    from arco.core.runtime import Runtime
+    from arco.storage.address import Address
+    from arco.storage.backend import Backend
+
+KEY_FILE = "ARCO_SIGNING_KEY_FILE"
+
+# How engines spell the same bucket.
+_SPELLINGS = {"s3": ("s3", "s3a", "s3n"), "az": ("az", "abfs", "abfss", "wasb", "wasbs")}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Place:
+    """Flags that name a store and a workspace.
+
+    Parameters
+    ----------
+    root
+        A local directory; ./.arco if neither this nor a store is given.
+    store
+        A store by its URL: s3://bucket/prefix, gs://bucket, az://container?account=name, file:///dir
+        or memory://. ARCO_STORAGE_BUCKET works too.
+    tenant
+        The tenant; ARCO_TENANT_ID works too.
+    workspace
+        The workspace; ARCO_WORKSPACE_ID works too.
+    no_fsync
+        Do not wait for the disk: for tests, never for data.
+    """
+
+    root: Annotated[str | None, Parameter(metavar="DIR")] = None
+    store: Annotated[str | None, Parameter(metavar="URL")] = None
+    tenant: Annotated[Name, Parameter(env_var=["ARCO_TENANT", "ARCO_TENANT_ID"])] = "default"
+    workspace: Annotated[Name, Parameter(env_var=["ARCO_WORKSPACE", "ARCO_WORKSPACE_ID"])] = (
+        "default"
+    )
+    no_fsync: Flag = False
+
+    def address(self) -> "Address":
+        """The store."""
+        return address_of(self.root, self.store)
+
+    def scope(self) -> Scope:
+        """The workspace."""
+        return scope_of(self.tenant, self.workspace)
+
+    def describe(self) -> str:
+        """The store for people."""
+        return describe(self.address())
+
+    def backend(self, runtime: "Runtime") -> "Backend":
+        """The store, opened."""
+        from arco.storage.open import open_backend
+
+        return open_backend(self.address(), runtime, fsync=not self.no_fsync)
+
+    def own_roots(self) -> tuple[str, ...]:
+        """The store's root in every spelling: no external table may lie in it."""
+        address = self.address()
+        if address.scheme == "memory":
+            return ()
+        if address.scheme == "file":
+            return (Path(os.path.normpath(address.place)).as_uri() + "/",)
+        schemes = _SPELLINGS.get(address.scheme, (address.scheme,))
+        return tuple(f"{each}://{address.place}/{address.prefix}" for each in schemes)
+
+    def location_root(self) -> str:
+        """What stands before the location of a managed table to make it a URL for engines."""
+        roots = self.own_roots()
+        return (roots[0] if roots else "memory://") + self.scope().prefix
+
+    def signing_key(self, rng: "Rng") -> bytes:
+        """The key of this installation, made on first use where it lies on the local disk."""
+        from arco.storage.signing import installation_key
+
+        named = os.environ.get(KEY_FILE)
+        if named:
+            return installation_key(Path(named), rng)
+        address = self.address()
+        if address.scheme != "file":
+            raise Invalid(
+                f"set {KEY_FILE} to a file with the installation's key; it is made if missing"
+            )
+        return installation_key(Path(address.place) / ".arco" / "key", rng)

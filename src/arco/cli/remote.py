@@ -1,0 +1,173 @@
+"""A running Arco, asked over HTTP.
+
+Reads are simply asked again when the answer is lost. A change carries a key of its own, and is sent again
+with the same key, so that it is made once however often it was sent; when no answer comes in the end, it is
+`Unknown` unless every attempt was turned away before anything was done.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+from arco.cli.refusal import advise, refusal, wait_ms
+from arco.core import json
+from arco.core.errors import ArcoError, Denied, Fenced, Invalid, Unavailable, Unknown
+from arco.core.ids import new_ulid
+
+if TYPE_CHECKING:
+    from arco.core.runtime import Runtime
+
+API = "/api/v1"
+PAGE_SIZE = 1_000  # the most that a server gives at once
+
+_CONNECT_S = 5.0
+_ANSWER_S = 40.0  # a server gives a request less than this
+_ATTEMPTS = 5
+_BUDGET_MS = 45_000
+_FIRST_PAUSE_MS = 200
+_LONGEST_PAUSE_MS = 10_000
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+Params = Mapping[str, str | None]
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A part of a list, its items as they came."""
+
+    items: list[msgspec.Raw]
+    next_page_token: str | None = None
+
+
+class Remote:
+    """One Arco at one URL. `pause` waits for so many milliseconds."""
+
+    def __init__(
+        self, url: str, runtime: "Runtime", pause: Callable[[float], None], *, token: str | None
+    ) -> None:
+        self.url = _check_url(url)
+        self._runtime = runtime
+        self._pause = pause
+        self._client = httpx2.Client(
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            timeout=httpx2.Timeout(_ANSWER_S, connect=_CONNECT_S),
+            follow_redirects=False,  # the token is for this server alone
+            trust_env=httpx2.URL(url).host not in _LOOPBACK,  # no proxy leads to this machine
+        )
+
+    def get(self, path: str, params: Params | None = None) -> bytes:
+        """The document at `path`."""
+        return self._document(self._send("GET", path, params or {}, None, None))
+
+    def pages(self, path: str, params: Params | None = None) -> Iterator[list[msgspec.Raw]]:
+        """The items of a list, a page at a time."""
+        token: str | None = None
+        while True:
+            asked = {**(params or {}), "page_size": str(PAGE_SIZE), "page_token": token}
+            page = json.decode(self.get(path, asked), Page)
+            yield page.items
+            token = page.next_page_token
+            if token is None:
+                return
+
+    def change(
+        self, method: str, path: str, body: object = None, params: Params | None = None
+    ) -> bytes:
+        """What a change is answered with; nothing where there is nothing to tell."""
+        content = None if body is None else json.encode(body)
+        answer = self._send(method, path, params or {}, content, new_ulid(self._runtime))
+        return b"" if answer.status_code == 204 else self._document(answer)
+
+    def _send(
+        self, method: str, path: str, params: Params, content: bytes | None, key: str | None
+    ) -> httpx2.Response:
+        """The answer of a success, or the error that is left after the last attempt."""
+        request = self._request(method, path, params, content, key)
+        started = self._runtime.clock.elapsed_ms()
+        doubtful = False  # whether an attempt may have been carried out without our knowing
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                answer = self._client.send(request)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as problem:
+                if attempt == 1:
+                    raise self._nobody() from problem
+                error: ArcoError = self._nobody()
+                pause_ms = self._pause_ms(attempt, None)
+            except httpx2.HTTPError as problem:
+                error = Unavailable(f"{self.url} did not answer ({type(problem).__name__})")
+                pause_ms = self._pause_ms(attempt, None)
+                doubtful = key is not None
+            else:
+                if answer.is_success:
+                    return answer
+                error = refusal(answer, self.url)
+                if not _may_pass(error) and not (doubtful and isinstance(error, Denied)):
+                    raise error
+                doubtful = doubtful or (key is not None and isinstance(error, Unknown))
+                pause_ms = self._pause_ms(attempt, wait_ms(answer))
+            spent_ms = self._runtime.clock.elapsed_ms() - started
+            if attempt == _ATTEMPTS or spent_ms + pause_ms > _BUDGET_MS:
+                break
+            self._pause(pause_ms)
+        if doubtful:
+            raise Unknown(f"{self.url} gave no clear answer, so the change may have been made")
+        raise _of_a_read(error) if key is None else error
+
+    def _request(
+        self, method: str, path: str, params: Params, content: bytes | None, key: str | None
+    ) -> httpx2.Request:
+        given = {name: value for name, value in params.items() if value is not None}
+        headers = {"Accept": "application/json"}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        return self._client.build_request(
+            method, f"{self.url}{API}{path}", params=given, content=content, headers=headers
+        )
+
+    def _pause_ms(self, attempt: int, asked_ms: int | None) -> float:
+        ms = _FIRST_PAUSE_MS * 2 ** (attempt - 1) if asked_ms is None else asked_ms
+        return min(ms, _LONGEST_PAUSE_MS) * (1 + self._runtime.rng.random() / 4)
+
+    def _document(self, answer: httpx2.Response) -> bytes:
+        if not answer.headers.get("content-type", "").startswith("application/json"):
+            raise self._stranger()
+        return answer.content
+
+    def _nobody(self) -> Unavailable:
+        step = "Start one with `arco up`, or name another with --url."
+        return advise(Unavailable(f"no Arco is running at {self.url}"), step)
+
+    def _stranger(self) -> Unavailable:
+        step = "Name the right one with --url."
+        return advise(Unavailable(f"what answers at {self.url} is not an Arco"), step)
+
+
+def path(*parts: str) -> str:
+    """The path of something below the API, each part escaped."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _may_pass(error: ArcoError) -> bool:
+    """Whether the same request may have another answer a little later."""
+    return isinstance(error, Unavailable | Fenced | Unknown)
+
+
+def _of_a_read(error: ArcoError) -> ArcoError:
+    """A read changes nothing, so nothing about it can be in doubt."""
+    return Unavailable(str(error)) if isinstance(error, Unknown) else error
+
+
+def _check_url(url: str) -> str:
+    try:
+        parsed = httpx2.URL(url)
+    except httpx2.InvalidURL as problem:
+        raise Invalid(f"--url is not a URL: {problem}") from problem
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise Invalid("--url takes the URL of a server, such as http://127.0.0.1:8181")
+    if parsed.userinfo or parsed.query or parsed.fragment:
+        raise Invalid("--url takes a server alone; a token goes into the variable ARCO_TOKEN")
+    return url.rstrip("/")

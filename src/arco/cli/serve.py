@@ -1,0 +1,121 @@
+"""Serving: the parts of a process around one HTTP server."""
+
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from arco.cli.place import Place
+from arco.core.errors import Invalid
+
+if TYPE_CHECKING:
+    from arco.access.identity import Identity
+    from arco.api.log import Log
+    from arco.api.metrics import Metrics
+    from arco.api.server import ASGIApp
+    from arco.api.services import Services
+    from arco.cli.workspace import Workspace
+    from arco.core.runtime import Runtime
+    from arco.storage.backend import Backend
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Auth(StrEnum):
+    """How callers prove who they are."""
+
+    NONE = "none"
+    LOCAL = "local"
+
+
+class LogLevel(StrEnum):
+    """Which log lines are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where a server listens, to whom, and how much it tells."""
+
+    host: str
+    port: int
+    auth: Auth
+    log_level: LogLevel
+
+
+def check_listening(auth: Auth, host: str) -> None:
+    """Refuse to serve strangers who need not say who they are."""
+    if auth is Auth.NONE and host not in LOOPBACK:
+        raise Invalid(
+            f"without authentication Arco listens on this machine alone, not on {host}: give "
+            "--auth local, and mint tokens with `arco token mint`"
+        )
+
+
+def watched_backend(place: Place, runtime: "Runtime", metrics: "Metrics") -> "Backend":
+    """The store, with every request to it counted."""
+    from arco.storage.observed import ObservedBackend
+
+    return ObservedBackend(place.backend(runtime), metrics, runtime.clock)
+
+
+def make_services(
+    place: Place,
+    workspace: "Workspace",
+    *,
+    auth: Auth,
+    runtime: "Runtime",
+    log: "Log",
+    metrics: "Metrics",
+) -> "Services":
+    """All that the API is made of."""
+    from arco.api.services import LOOPBACK as LOOPBACK_HOSTS
+    from arco.api.services import Services
+    from arco.query.engine import SqlEngine
+
+    return Services(
+        runtime=runtime,
+        scope=place.scope(),
+        identity=_identity(place, auth, runtime),
+        reader=workspace.reader,
+        committer=workspace.committer,
+        idempotency=workspace.idempotency,
+        engine=SqlEngine(workspace.reader),
+        log=log,
+        metrics=metrics,
+        location_root=place.location_root(),
+        hosts=LOOPBACK_HOSTS if auth is Auth.NONE else None,
+    )
+
+
+def log_to_stderr(runtime: "Runtime", level: LogLevel) -> "Log":
+    """Log lines as JSON on stderr."""
+    import logging
+
+    from arco.api.log import make_log
+
+    return make_log(sys.stderr.buffer, runtime.clock, level=getattr(logging, level.upper()))
+
+
+async def serve(app: "ASGIApp", listening: Listening, log: "Log", ready: str) -> None:
+    """Serve until a signal, and say once that it is ready; the sentence may name its {url}."""
+    from arco.api.server import HttpServer
+
+    def announce(port: int) -> None:
+        host = f"[{listening.host}]" if ":" in listening.host else listening.host
+        print(ready.format(url=f"http://{host}:{port}"), flush=True)
+
+    await HttpServer(app, host=listening.host, port=listening.port, log=log).serve(announce)
+
+
+def _identity(place: Place, auth: Auth, runtime: "Runtime") -> "Identity":
+    from arco.access.identity import BearerIdentity, NoIdentity
+    from arco.access.token import LocalTokens
+
+    if auth is Auth.NONE:
+        return NoIdentity(place.scope())
+    return BearerIdentity(LocalTokens(place.signing_key(runtime.rng), runtime), place.scope())

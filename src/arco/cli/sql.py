@@ -1,0 +1,90 @@
+"""`arco sql`: SQL over the files of a store, without a server."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from arco.cli.flags import AsJson, AsOf
+from arco.cli.place import Place
+from arco.core.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EXAMPLES = """\
+Examples:
+  arco sql "SHOW TABLES"
+  arco sql "SELECT name, format FROM system.tables" --root /data/arco
+  arco sql "SELECT count(*) FROM system.columns" --as-of 17 --json
+  arco sql - --csv < question.sql > answer.csv
+  arco sql "SELECT * FROM system.tables" --arrow tables.arrow
+
+It reads the store itself, as the role reader, and needs no server."""
+
+Query = Annotated[
+    str,
+    Parameter(
+        metavar="SQL",
+        show_env_var=False,
+        allow_leading_hyphen=True,
+        help="One read-only query; - reads it from stdin.",
+    ),
+]
+_PLACE = Place()
+
+
+def sql(
+    query: Query,
+    /,
+    place: Place = _PLACE,
+    *,
+    as_of: AsOf = None,
+    json: AsJson = False,
+    csv: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Print comma-separated values.")
+    ] = False,
+    arrow: Annotated[
+        str | None, Parameter(metavar="FILE", help="Write an Arrow file (Feather) instead.")
+    ] = None,
+) -> None:
+    """Ask the tables system.* of a store a question in SQL."""
+    if json + csv + (arrow is not None) > 1:
+        raise Invalid("--json, --csv and --arrow exclude each other: give one of them")
+    from arco.cli.result import print_csv, print_json, print_result, write_arrow
+    from arco.core.tasks import run
+
+    text = sys.stdin.read() if query == "-" else query
+    if not text.strip():
+        raise Invalid("there is no query: give one in quotes, or - and one on stdin")
+    _check_there(place)
+    table = run(_ask(place, text, as_of))
+    if arrow is not None:
+        write_arrow(table, arrow)
+    else:
+        (print_json if json else print_csv if csv else print_result)(table)
+
+
+async def _ask(place: Place, text: str, as_of: str | None) -> "pa.Table":
+    from arco.catalog.reader import SnapshotReader
+    from arco.core.runtime import system_runtime
+    from arco.query.engine import SqlEngine
+    from arco.storage.open import open_store
+    from arco.storage.roles import Role
+
+    runtime = system_runtime()
+    backend = place.backend(runtime)
+    store = await open_store(backend, runtime, role=Role.READER, scope=place.scope())
+    engine = SqlEngine(SnapshotReader(store))
+    try:
+        return await engine.query(text, as_of=as_of)
+    finally:
+        await engine.close()
+
+
+def _check_there(place: Place) -> None:
+    """Opening a directory would make it, and whoever asks wants to make nothing."""
+    address = place.address()
+    if address.scheme == "file" and not Path(address.place).is_dir():
+        raise NotFound(f"there is no store at {place.describe()}")

@@ -1,0 +1,63 @@
+"""`arco token`: bearer tokens that this installation signs for itself."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from arco.cli.place import Place
+from arco.cli.settings import Flag
+
+_EXAMPLES = """\
+Examples:
+  arco token mint user:ana                     a token for an hour
+  export ARCO_TOKEN=$(arco token mint user:ana --days 30)
+  arco token mint client:loader --group data-eng --json
+
+The key is {root}/.arco/key, or the file that ARCO_SIGNING_KEY_FILE names. It is made
+on first use; whoever can read it can be anybody."""
+
+app = App(name="token", help="Tokens for callers of the API.", help_epilogue=_EXAMPLES)
+
+
+@app.command
+def mint(
+    principal: str,
+    place: Place | None = None,
+    *,
+    hours: Annotated[float, Parameter(metavar="N")] = 1,
+    days: Annotated[float, Parameter(metavar="N")] = 0,
+    group: Annotated[tuple[str, ...], Parameter(metavar="NAME", negative="")] = (),
+    json: Flag = False,
+) -> None:
+    """Print a token that proves its bearer to be PRINCIPAL, such as user:ana or client:loader.
+
+    Parameters
+    ----------
+    principal
+        Who the bearer is.
+    place
+        The installation that the token is for.
+    hours
+        How long it is valid.
+    days
+        How long it is valid, in days; beats hours.
+    group
+        A group that the bearer belongs to; may be repeated.
+    json
+        Print one JSON document.
+    """
+    from arco.access.principal import Principal
+    from arco.access.token import LocalTokens
+    from arco.cli.output import print_document
+    from arco.core.runtime import system_runtime
+
+    place = place or Place()
+    runtime = system_runtime()
+    tokens = LocalTokens(place.signing_key(runtime.rng), runtime)
+    life_s = round(days * 86_400 if days else hours * 3_600)
+    bearer = Principal(principal, place.scope(), groups=tuple(group))
+    token = tokens.mint(bearer, life_s=life_s)
+    if json:
+        print_document({"token": token, "principal": principal, "expires_in_s": life_s})
+    else:
+        print(token)

@@ -1,0 +1,52 @@
+"""The parts of a workspace, put together: what `arco up` and `arco api` have in common."""
+
+import os
+import socket
+from dataclasses import dataclass
+
+from arco.catalog.change import ensure_default
+from arco.catalog.commit import Committer
+from arco.catalog.decision import Rules
+from arco.catalog.lease import Lease
+from arco.catalog.port import CompactorPort
+from arco.catalog.reader import SnapshotReader
+from arco.core.errors import Unavailable, Unknown
+from arco.core.ids import new_ulid
+from arco.fold.tier1 import DOMAIN
+from arco.ledger.idempotency import Idempotency
+from arco.ledger.writer import Writer
+from arco.storage.store import Store
+
+_PAUSE_MS = 1_000
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """One API process's catalog: how to read it and how to change it."""
+
+    reader: SnapshotReader
+    committer: Committer
+    idempotency: Idempotency
+
+    async def close(self) -> None:
+        """Finish what is under way and leave the store tidy."""
+        await self.idempotency.close()
+        await self.committer.close()
+
+    async def begin(self) -> None:
+        """Make the catalog `default` in a new workspace, as soon as the compactor is there."""
+        while True:
+            try:
+                return await ensure_default(self.committer)
+            except (Unavailable, Unknown):
+                await self.reader.store.runtime.clock.sleep(_PAUSE_MS)
+
+
+def open_workspace(store: Store, compactor: CompactorPort, rules: Rules) -> Workspace:
+    """The catalog of a workspace, published through a compactor."""
+    reader = SnapshotReader(store)
+    holder = f"{socket.gethostname()}:{os.getpid()}:{new_ulid(store.runtime)}"
+    committer = Committer(
+        reader, Writer(store, DOMAIN), compactor, Lease(store, DOMAIN, holder=holder), rules
+    )
+    return Workspace(reader, committer, Idempotency(store))

@@ -1,0 +1,172 @@
+"""Garbage collection: what nobody can need any more goes, with the janitor's role.
+
+In this order, so that a crash anywhere leaves nothing but more garbage: the compactor forgets and merges;
+old manifests go, the floor first (P6, P9); then what no kept manifest names, the mark first (P27); then
+idempotency keys (P14), spent parts of the ledger (P16) and old leases. Everything is found by listing, so
+the next run finds what a crash has left. Two janitors at once delete the same things.
+"""
+
+import re
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from arco.catalog.manifest import manifests_of
+from arco.catalog.port import CompactorPort
+from arco.compactor.meter import Meter, Progress
+from arco.compactor.orphans import Kept, attempt_of, mark_at
+from arco.compactor.spent import has_old_segments, list_streams, seal_streams, spent_segments
+from arco.compactor.sweep import Pile, Sweep
+from arco.fold.tier1 import DOMAIN
+from arco.ledger.expiry import collect_keys
+from arco.storage.backend import Meta
+from arco.storage.chain import Chain
+from arco.storage.collect import DEFAULT_RETENTION_MS, collect
+from arco.storage.store import Store
+from arco.storage.store_clock import store_now_ms
+
+_NOTE = re.compile(r"locks/[^/]+/([0-9]{20})\.(?:[a-z]+\.)*renewal\.json")
+
+
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """What a collection has deleted, or in a dry run would delete."""
+
+    dry_run: bool
+    floor: int  # the oldest manifest that is kept
+    manifests: Pile
+    commits: Pile
+    files: Pile
+    keys: Pile  # claims and outcomes of idempotency keys
+    segments: Pile
+    slots: Pile
+    leases: Pile  # epochs, and the notes beside them
+    seals: int  # streams that were ended
+    mark: str | None = None  # below which unnamed files were deleted
+    left: Pile  # files that nobody names and that stay, as there is no compactor to publish a mark
+
+    def total(self) -> Pile:
+        """All that went."""
+        piles = (
+            *(self.manifests, self.commits, self.files, self.keys),
+            *(self.segments, self.slots, self.leases),
+        )
+        return Pile(
+            objects=sum(pile.objects for pile in piles), bytes=sum(pile.bytes for pile in piles)
+        )
+
+
+async def collect_garbage(
+    store: Store,
+    compactor: CompactorPort | None,
+    *,
+    domain: str = DOMAIN,
+    retention_ms: int = DEFAULT_RETENTION_MS,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Collection:
+    """Delete what is older than the retention and what nobody names; `store` has the janitor's role.
+
+    Without a compactor no mark can be published: files that nobody names stay, but for those below a mark
+    of an earlier collection. A dry run deletes and publishes nothing.
+    """
+    sweep = Sweep(store, Meter(progress), rehearsed=dry_run)
+    if compactor is not None and not dry_run:
+        await compactor.merge()
+    work = _Work(sweep, domain, retention_ms)
+    await collect(work.chain, retention_ms=retention_ms)
+    await work.kept.read_on(work.chain)
+    await work.collect_files(compactor, dry_run=dry_run)
+    await work.collect_records()
+    await collect_keys(sweep)
+    await work.collect_ledger()
+    await work.collect_leases()
+    return work.result(dry_run=dry_run)
+
+
+class _Work:
+    """One collection on its way."""
+
+    def __init__(self, sweep: Sweep, domain: str, retention_ms: int) -> None:
+        self._sweep = sweep
+        self._domain = domain
+        self._retention_ms = retention_ms
+        self.chain = manifests_of(sweep, domain)
+        self.kept = Kept()
+        self._mark = ""
+        self._left = Pile()
+
+    async def collect_files(self, compactor: CompactorPort | None, *, dry_run: bool) -> None:
+        """Delete files that no kept manifest names, once a mark says that none will."""
+        wanted = mark_at(await store_now_ms(self._sweep))
+        unnamed = [meta async for meta in self._unnamed()]
+        self._mark = self.kept.mark
+        due = [meta for meta in unnamed if self._mark <= (attempt_of(meta.key) or "") < wanted]
+        if compactor is None or self.kept.head < 0:
+            for meta in due:
+                self._left.add(meta)
+        elif due:
+            if not dry_run:
+                await compactor.mark_orphans(wanted)
+                # Whoever has published between our two looks may have named some of them.
+                await self.kept.read_on(self.chain)
+            self._mark = wanted if dry_run else self.kept.mark
+        for meta in unnamed:
+            if _is_below(meta, self._mark) and meta.key not in self.kept.files:
+                await self._sweep.delete(meta.key)
+
+    async def collect_records(self) -> None:
+        """Delete commit records that no kept manifest names, and that none can name any more."""
+        async for meta in self._sweep.list(f"commits/{self._domain}/"):
+            if not self.kept.may_be_named(meta):
+                await self._sweep.delete(meta.key)
+
+    async def collect_ledger(self) -> None:
+        """Delete old segments that no kept commit names, and end streams that their writers left."""
+        before_ms = await store_now_ms(self._sweep) - self._retention_ms
+        streams = await list_streams(self._sweep, self._domain)
+        await seal_streams(self._sweep, self._domain, streams, retention_ms=self._retention_ms)
+        if not has_old_segments(streams, before_ms):
+            return
+        # Whoever commits from now on has appended after the moment that makes a segment old, or long
+        # before it: then its events travelled with the call, and nothing but their copy is gone.
+        await self.kept.read_on(self.chain)
+        named = await self.kept.segments(self.chain)
+        for meta in spent_segments(streams, before_ms=before_ms, named=named):
+            await self._sweep.delete(meta.key)
+
+    async def collect_leases(self) -> None:
+        """Delete old epochs, and the notes beside those that are gone."""
+        path = f"locks/{self._domain}"
+        floor = (await collect(Chain(self._sweep, path), retention_ms=self._retention_ms)).floor
+        async for meta in self._sweep.list(f"{path}/"):
+            note = _NOTE.fullmatch(meta.key)
+            if note is not None and int(note[1]) < floor:
+                await self._sweep.delete(meta.key)
+
+    def result(self, *, dry_run: bool) -> Collection:
+        """What was done."""
+        gone = self._sweep.gone
+        return Collection(
+            dry_run=dry_run,
+            floor=self.kept.floor,
+            manifests=gone.get("manifests", Pile()),
+            commits=gone.get("commits", Pile()),
+            files=gone.get("snapshots", Pile()),
+            keys=gone.get("_catalog", Pile()),
+            segments=gone.get("ledger", Pile()),
+            slots=gone.get("sequence", Pile()),
+            leases=gone.get("locks", Pile()),
+            seals=self._sweep.created.get("ledger", 0),
+            mark=self._mark or None,
+            left=self._left,
+        )
+
+    async def _unnamed(self) -> AsyncIterator[Meta]:
+        async for meta in self._sweep.list(f"snapshots/{self._domain}/"):
+            if attempt_of(meta.key) is not None and meta.key not in self.kept.files:
+                yield meta
+
+
+def _is_below(meta: Meta, mark: str) -> bool:
+    attempt = attempt_of(meta.key)
+    return attempt is not None and attempt < mark

@@ -1,0 +1,83 @@
+"""Commit records, held against the manifests that name them: the audit trail of a domain."""
+
+from collections.abc import Iterator
+
+from arco.catalog.manifest import Commit, CommitKind, Manifest
+from arco.compactor.report import ProblemKind, Wrong
+
+
+def check_manifest(domain: str, number: int, path: str, manifest: Manifest) -> None:
+    """`Wrong` if a manifest contradicts its own place."""
+    ulid = manifest.commit_ulid
+    named = f"commits/{domain}/{number:020d}-{ulid}.json"
+    fault = None
+    if manifest.domain != domain:
+        fault = f"is of domain {manifest.domain}"
+    elif manifest.commit.path != named:
+        fault = f"names the commit record {manifest.commit.path}, not {named}"
+    elif not 0 <= manifest.rows_changed_at <= number:
+        fault = f"says that rows changed at number {manifest.rows_changed_at}"
+    else:
+        fault = _fault_in_tails(manifest)
+    if fault is not None:
+        raise Wrong(ProblemKind.MANIFEST, path, fault, number=number)
+
+
+def _fault_in_tails(manifest: Manifest) -> str | None:
+    for name, files in manifest.tail.items():
+        newest = [ref.newest for ref in files]
+        if newest != sorted(set(newest)):
+            return f"has the tail of {name} out of order"
+        if newest and newest[-1] > manifest.rows_changed_at:
+            return f"has rows of {name} that are newer than its last change of rows"
+    return None
+
+
+def check_succession(child: Manifest, parent: Manifest, number: int, path: str) -> None:
+    """`Wrong` if number `number` takes something back that its parent had said (P22, P26, P27)."""
+    fault = None
+    if child.fencing_token < parent.fencing_token:
+        fault = f"has fencing token {child.fencing_token}, below its parent's"
+    elif child.rows_changed_at not in (number, parent.rows_changed_at):
+        fault = f"says that rows changed at number {child.rows_changed_at}, unlike its parent"
+    elif (child.orphans_before or "") < (parent.orphans_before or ""):
+        fault = "has a mark for orphans below its parent's"
+    if fault is not None:
+        raise Wrong(ProblemKind.MANIFEST, path, fault, number=number)
+
+
+def check_record(record: Commit, manifest: Manifest, number: int) -> None:
+    """`Wrong` if a record is not that of the manifest which names it."""
+    deeds = record.deeds
+    fault = None
+    if (record.domain, record.number) != (manifest.domain, number):
+        fault = f"says that it is number {record.number} of {record.domain}"
+    elif record.commit_ulid != manifest.commit_ulid:
+        fault = f"says that it is commit {record.commit_ulid}"
+    elif (record.parent is None) != (number == 0):
+        fault = "has a parent" if number == 0 else "has no parent"
+    elif tuple(deed.request_id for deed in deeds) != manifest.requests:
+        fault = "does not tell of the requests that its manifest has carried out"
+    elif tuple(dict.fromkeys(deed.event_path for deed in deeds)) != record.event_paths:
+        fault = "names other events than its deeds do"
+    elif (record.kind is CommitKind.DDL) != bool(deeds):
+        fault = f"is of kind {record.kind} and has {len(deeds)} deeds"
+    if fault is not None:
+        raise Wrong(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
+
+
+def check_added(record: Commit, manifest: Manifest, parent: Manifest | None, number: int) -> None:
+    """`Wrong` if a manifest names something new that its commit has not added."""
+    added = {(ref.path, ref.sha256) for ref in record.added}
+    old = set() if parent is None else set(_named(parent))
+    for path, sha256 in _named(manifest):
+        if (path, sha256) not in old and (path, sha256) not in added:
+            fault = f"does not tell that {path} was added"
+            raise Wrong(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
+
+
+def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    for file in manifest.named():
+        yield file.path, file.sha256
+    if manifest.base.index is not None:
+        yield manifest.base.index.path, manifest.base.index.sha256

@@ -1,0 +1,73 @@
+"""The ledger of Tier 1, from its janitor's side: nobody folds it, so no watermark says what is done.
+
+An event of Tier 1 counts only if a commit names it. So a segment is spent when it is older than the
+retention and no kept commit names it. The highest segment of a stream stays: it is its seal, or what a seal
+will be created behind (P16). A slot is spent once its stream is sealed, as nobody looks for it any more.
+"""
+
+import re
+from collections.abc import Iterable
+
+from arco.ledger.sealer import seal_expired
+from arco.ledger.slot import Slot, slots_of
+from arco.ledger.watermark import Watermark
+from arco.storage.backend import Meta
+from arco.storage.chain import Chain
+from arco.storage.collect import collect
+from arco.storage.store import Store
+
+_SEGMENT = re.compile(r"ledger/[^/]+/([0-9A-HJKMNP-TV-Z]{26})/([0-9]{12})\.jsonl")
+
+Streams = dict[str, dict[int, Meta]]
+
+
+async def list_streams(store: Store, domain: str) -> Streams:
+    """Every stream with its segments; what strangers have put there is left out."""
+    streams: Streams = {}
+    async for meta in store.list(f"ledger/{domain}/"):
+        place = _SEGMENT.fullmatch(meta.key)
+        if place is not None:
+            streams.setdefault(place[1], {})[int(place[2])] = meta
+    return streams
+
+
+def spent_segments(streams: Streams, *, before_ms: int, named: Iterable[str]) -> list[Meta]:
+    """The segments that may go."""
+    kept = set(named)
+    return [
+        meta
+        for segments in streams.values()
+        for seq, meta in segments.items()
+        if seq < max(segments) and meta.modified_ms <= before_ms and meta.key not in kept
+    ]
+
+
+def has_old_segments(streams: Streams, before_ms: int) -> bool:
+    """Whether any segment may have to go: only then is it worth while to read who names them."""
+    return bool(spent_segments(streams, before_ms=before_ms, named=()))
+
+
+async def seal_streams(store: Store, domain: str, streams: Streams, *, retention_ms: int) -> None:
+    """Seal the streams that are past their end, and collect the slots of those that are sealed.
+
+    `streams` was listed before this call: a stream is registered before its first segment, so none of them
+    is unknown here.
+    """
+    slots = slots_of(store, domain)
+    registered = await _registered(slots)
+    # The last segment is looked for from the highest that was listed: those below it may be gone.
+    highest = {
+        slot.stream: max(streams[slot.stream]) - 1
+        for slot in registered.values()
+        if slot.stream in streams
+    }
+    sealed = set(await seal_expired(slots, domain, Watermark(0, highest)))
+    still_open = (number for number, slot in registered.items() if slot.stream not in sealed)
+    ceiling = min(still_open, default=max(registered, default=0))
+    await collect(slots, retention_ms=retention_ms, ceiling=ceiling)
+
+
+async def _registered(slots: Chain) -> dict[int, Slot]:
+    head = await slots.head()
+    entries = await slots.history(await slots.floor(), head.number)
+    return {entry.number: entry.body(Slot) for entry in entries}

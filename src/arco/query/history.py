@@ -1,0 +1,214 @@
+"""The tables of `system` that are made of the chain itself: `commits`, `audit`, `manifests` and `files`.
+
+They go back from the snapshot for a bounded number of manifests, and never below the chain's floor; to see
+what lies before, ask as of an older number. Manifests and commits never change, so each is read once.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from arco.catalog.manifest import (
+    BaseIndex,
+    Commit,
+    FileRef,
+    Manifest,
+    Ref,
+    read_commit,
+    read_index,
+    read_manifest,
+)
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.snapshot import Snapshot
+from arco.core.errors import Corrupt, NotFound
+from arco.fold.tier1 import TIER1
+from arco.query.schemas import HISTORY
+from arco.storage.link import Entry
+
+_BATCH = 64
+
+
+class History:
+    """What a reader's chain says, remembered as far as it was asked for."""
+
+    def __init__(self, reader: SnapshotReader, *, depth: int) -> None:
+        self._reader = reader
+        self._store = reader.store
+        self._depth = depth
+        self._entries: dict[int, Entry] = {}
+        self._commits: dict[str, Commit] = {}
+        self._indexes: dict[str, BaseIndex] = {}
+
+    async def table(self, name: str, snapshot: Snapshot) -> pa.Table:
+        """One of the tables above, as of a snapshot."""
+        if name == "files":
+            rows = await self._files(snapshot)
+        else:
+            rows = await self._kept(name, snapshot)
+        columns = list(zip(*rows, strict=True)) or [()] * len(HISTORY[name])
+        arrays = [
+            pa.array(values, field.type)
+            for values, field in zip(columns, HISTORY[name], strict=True)
+        ]
+        return pa.table(arrays, schema=HISTORY[name])
+
+    async def _kept(self, name: str, snapshot: Snapshot) -> list[tuple[object, ...]]:
+        """The rows of a table; looked for again if numbers were collected under our hands."""
+        while True:
+            floor = await self._reader.chain.floor()
+            try:
+                return await self._rows(name, snapshot, floor)
+            except (NotFound, Corrupt):
+                if await self._reader.chain.floor() == floor:
+                    raise
+
+    async def _rows(self, name: str, snapshot: Snapshot, floor: int) -> list[tuple[object, ...]]:
+        first = max(floor, snapshot.number - self._depth + 1, 0)
+        entries = await self._walk(first, snapshot)
+        manifests = [read_manifest(entry) for entry in entries]
+        if name == "manifests":
+            await self._read_indexes(manifests)
+            named = [self._named(manifest) for manifest in manifests]
+            return [_manifest_row(*each) for each in zip(entries, manifests, named, strict=True)]
+        commits = await self._read_commits(entries, manifests)
+        if name == "audit":
+            return [row for commit in commits for row in _audit_rows(commit)]
+        return [_commit_row(*each) for each in zip(manifests, commits, strict=True)]
+
+    async def _walk(self, first: int, snapshot: Snapshot) -> list[Entry]:
+        """Numbers `first` up to the snapshot, each the parent of the next; those known are not read."""
+        if snapshot.entry is None:
+            return []
+        known = self._entries
+        found = [snapshot.entry]
+        while found[-1].number > first:
+            before = known.get(found[-1].number - 1)
+            if before is None or before.sha256() != found[-1].link.parent_sha256:
+                break
+            found.append(before)
+        lowest = found[-1].number
+        if lowest > first:
+            # The lowest that is known is read again, so that the chain proves that they belong together.
+            read = await self._reader.chain.history(first, lowest)
+            if read[-1].sha256() != found[-1].sha256():
+                raise Corrupt(f"number {lowest} of {self._reader.chain.path} has changed")
+            found += reversed(read[:-1])
+        self._entries = {**self._recent(first), **{entry.number: entry for entry in found}}
+        return found[::-1]
+
+    def _recent(self, first: int) -> dict[int, Entry]:
+        """What is worth remembering besides: as much again as one walk takes."""
+        span = range(first - self._depth, first + 2 * self._depth)
+        return {number: entry for number, entry in self._entries.items() if number in span}
+
+    async def _read_commits(
+        self, entries: Sequence[Entry], manifests: Sequence[Manifest]
+    ) -> list[Commit]:
+        refs = [manifest.commit for manifest in manifests]
+        lacking = [ref for ref in refs if ref.sha256 not in self._commits]
+        read = {**self._commits}
+        for start in range(0, len(lacking), _BATCH):
+            batch = lacking[start : start + _BATCH]
+            commits = await self._store.runtime.tasks.gather(
+                *(read_commit(self._store, ref) for ref in batch)
+            )
+            read.update(zip((ref.sha256 for ref in batch), commits, strict=True))
+        self._commits = {ref.sha256: read[ref.sha256] for ref in refs}
+        for entry, ref in zip(entries, refs, strict=True):
+            if read[ref.sha256].number != entry.number:
+                raise Corrupt(f"the record of commit {entry.number} is that of another")
+        return [read[ref.sha256] for ref in refs]
+
+    async def _read_indexes(self, manifests: Iterable[Manifest]) -> None:
+        refs = {ref.sha256: ref for m in manifests if (ref := m.base.index) is not None}
+        lacking = [ref for sha256, ref in refs.items() if sha256 not in self._indexes]
+        for start in range(0, len(lacking), _BATCH):
+            batch = lacking[start : start + _BATCH]
+            read = await self._store.runtime.tasks.gather(
+                *(read_index(self._store, ref) for ref in batch)
+            )
+            self._indexes.update(zip((ref.sha256 for ref in batch), read, strict=True))
+        self._indexes = {sha256: self._indexes[sha256] for sha256 in refs}
+
+    def _named(self, manifest: Manifest) -> list[FileRef]:
+        """Every file of a manifest, those of its index included."""
+        files = [*manifest.named()]
+        if manifest.base.index is not None:
+            for buckets in self._indexes[manifest.base.index.sha256].tables.values():
+                files += buckets.values()
+        return files
+
+    async def _files(self, snapshot: Snapshot) -> list[tuple[object, ...]]:
+        if snapshot.manifest is None:
+            return []
+        tail = {ref.path for files in snapshot.manifest.tail.values() for ref in files}
+        return [
+            _file_row(name, ref, "tail" if ref.path in tail else "base")
+            for name, table in TIER1.items()
+            for ref in await snapshot.files_of(table)
+        ]
+
+
+def _commit_row(manifest: Manifest, commit: Commit) -> tuple[object, ...]:
+    ref: Ref = manifest.commit
+    return (
+        commit.number,
+        commit.commit_ulid,
+        commit.kind.value,
+        commit.created_at,
+        sorted({deed.actor for deed in commit.deeds}),
+        len(commit.deeds),
+        len(commit.added),
+        len(commit.removed),
+        ref.path,
+        ref.sha256,
+        None if commit.parent is None else commit.parent.sha256,
+    )
+
+
+def _audit_rows(commit: Commit) -> list[tuple[object, ...]]:
+    return [
+        (
+            commit.number,
+            commit.commit_ulid,
+            deed.at,
+            deed.actor,
+            deed.operation,
+            deed.kind,
+            deed.object_id,
+            deed.name,
+            deed.request_id,
+            deed.event_id,
+        )
+        for deed in commit.deeds
+    ]
+
+
+def _manifest_row(entry: Entry, manifest: Manifest, files: Sequence[FileRef]) -> tuple[object, ...]:
+    return (
+        entry.number,
+        entry.link.created_at,
+        manifest.commit_ulid,
+        entry.sha256(),
+        entry.link.parent_sha256,
+        manifest.fencing_token,
+        manifest.rows_changed_at,
+        len(files),
+        sum(ref.rows for ref in files),
+        sum(ref.bytes for ref in files),
+        len(manifest.requests),
+    )
+
+
+def _file_row(table: str, ref: FileRef, place: str) -> tuple[object, ...]:
+    return (
+        table,
+        ref.path,
+        ref.rows,
+        ref.bytes,
+        ref.sha256,
+        place,
+        ref.newest,
+        ref.visibility,
+        list(ref.buckets),
+    )

@@ -1,0 +1,21 @@
+"""Limits: how much one query may take. They are generous for people and fatal for accidents."""
+
+import msgspec
+
+_MIB = 1024 * 1024
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one query, and all of them together, may use."""
+
+    sql_chars: int = 100_000
+    run_ms: int = 10_000  # planning, folding and running, each
+    load_ms: int = 60_000  # reading what the query needs from the store
+    wait_ms: int = 10_000  # for other queries to end
+    workers: int = 2  # queries at the same time
+    rows: int = 100_000  # of a result
+    result_bytes: int = 64 * _MIB
+    pool_bytes: int = 512 * _MIB  # what sorts, joins and groups of one query may hold
+    cache_bytes: int = 512 * _MIB  # tables that a worker keeps for the next query
+    process_bytes: int = 2048 * _MIB  # all of a worker: beyond it the system refuses
+    history: int = 1_000  # how many numbers `commits`, `audit` and `manifests` go back

@@ -1,0 +1,153 @@
+"""The tables of `system` that are made of tables of state, and what each is made of.
+
+Readers see what is live. Being alive is inherited, as everywhere: what lies in a dropped schema or catalog
+is not there, though its own row was never dropped. What is gone but not yet forgotten stands in
+`dropped_objects`, with the container that it went with.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arco.fold.table import Table
+from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, SCHEMA_VERSIONS, SCHEMAS, TABLES
+from arco.query.schemas import DROPPED, SYSTEM
+
+
+class States(Protocol):
+    """Whoever has the folded rows of tables of state."""
+
+    def rows(self, table: Table) -> pa.Table:
+        """All rows of a table, dropped ones included."""
+
+
+_CONTAINERS = (CATALOGS, SCHEMAS)
+_OBJECTS = (*_CONTAINERS, TABLES)
+
+NEEDS: dict[str, tuple[Table, ...]] = {
+    CATALOGS.name: (CATALOGS,),
+    SCHEMAS.name: _CONTAINERS,
+    TABLES.name: _OBJECTS,
+    COLUMNS.name: (*_OBJECTS, COLUMNS),
+    SCHEMA_VERSIONS.name: (*_OBJECTS, SCHEMA_VERSIONS),
+    OBJECTS.name: (*_OBJECTS, OBJECTS),
+    "dropped_objects": (*_OBJECTS, COLUMNS),
+}
+
+
+class Views:
+    """The tables of `system` over one state."""
+
+    def __init__(self, states: States) -> None:
+        self._states = states
+        self._makers: dict[str, Callable[[], pa.Table]] = {
+            CATALOGS.name: lambda: self._own(CATALOGS),
+            SCHEMAS.name: lambda: self._among(SCHEMAS, "schema_id", self._live_schemas()),
+            TABLES.name: lambda: self._among(TABLES, "schema_id", self._live_schemas()),
+            COLUMNS.name: lambda: self._among(COLUMNS, "table_id", self._live_tables()),
+            SCHEMA_VERSIONS.name: lambda: self._among(
+                SCHEMA_VERSIONS, "table_id", self._live_tables()
+            ),
+            OBJECTS.name: lambda: self._among(OBJECTS, "id", self._live_objects()),
+            "dropped_objects": self._dropped,
+        }
+
+    def make(self, name: str) -> pa.Table:
+        """One table of `system`."""
+        return self._makers[name]().select(SYSTEM[name].names)
+
+    def _own(self, table: Table) -> pa.Table:
+        """The rows that were not dropped themselves."""
+        rows = self._states.rows(table)
+        return rows.filter(pc.is_null(rows.column("dropped_at")))
+
+    def _among(self, table: Table, column: str, live: pa.Array) -> pa.Table:
+        """The rows that were not dropped and lie in something that is live."""
+        rows = self._states.rows(table)
+        wanted = pc.is_in(rows.column(column), value_set=live)
+        if "dropped_at" in rows.column_names:
+            wanted = pc.and_(wanted, pc.is_null(rows.column("dropped_at")))
+        return rows.filter(wanted)
+
+    def _live_tables(self) -> pa.Array:
+        return _chunk(self.make(TABLES.name), "table_id")
+
+    def _live_schemas(self) -> pa.Array:
+        ends = self._ends()
+        ids = self._states.rows(SCHEMAS).column("schema_id").to_pylist()
+        return pa.array([each for each in ids if each not in ends], pa.string())
+
+    def _live_objects(self) -> pa.Array:
+        catalogs = _chunk(self._own(CATALOGS), "catalog_id")
+        return pa.concat_arrays([catalogs, self._live_schemas(), self._live_tables()])
+
+    def _ends(self) -> dict[str, tuple[object, str] | None]:
+        """Of each container that is not there, since when, and which dropped one it went with.
+
+        None for what outlived its container for a moment: that was forgotten, and this will be.
+        """
+        above: dict[str, str | None] = {}
+        dropped: dict[str, object] = {}
+        for row in self._states.rows(CATALOGS).select(["catalog_id", "dropped_at"]).to_pylist():
+            above[row["catalog_id"]] = None
+            dropped[row["catalog_id"]] = row["dropped_at"]
+        names = ["schema_id", "parent_id", "catalog_id", "dropped_at"]
+        for row in self._states.rows(SCHEMAS).select(names).to_pylist():
+            above[row["schema_id"]] = row["parent_id"] or row["catalog_id"]
+            dropped[row["schema_id"]] = row["dropped_at"]
+        ends: dict[str, tuple[object, str] | None] = {}
+        for each in above:
+            at: str | None = each
+            while at is not None and at in above and dropped[at] is None:
+                at = above[at]
+            if at is not None:
+                ends[each] = (dropped[at], at) if at in above else None
+        return ends
+
+    def _dropped(self) -> pa.Table:
+        ends = self._ends()
+        parts = [
+            self._ended(CATALOGS, ends, "CATALOG", "catalog_id", None),
+            self._ended(SCHEMAS, ends, "SCHEMA", "schema_id", "parent_id"),
+            self._ended(TABLES, ends, None, "table_id", "schema_id"),
+            self._ended(COLUMNS, {}, "COLUMN", "column_id", "table_id"),
+        ]
+        return pa.concat_tables(parts)
+
+    def _ended(
+        self,
+        table: Table,
+        ends: dict[str, tuple[object, str] | None],
+        kind: str | None,
+        key: str,
+        parent: str | None,
+    ) -> pa.Table:
+        """The rows that were dropped, or lie in what was."""
+        rows = self._states.rows(table)
+        gone = pc.is_valid(rows.column("dropped_at"))
+        if parent is not None and ends:
+            home = "schema_id" if table is TABLES else key
+            inside = pc.is_in(rows.column(home), value_set=pa.array(list(ends), pa.string()))
+            gone = pc.or_(gone, inside)
+        found = []
+        for row in rows.filter(gone).to_pylist():
+            at, container = row["dropped_at"], None
+            if at is None:
+                end = ends[row["schema_id"]]
+                if end is None:
+                    continue
+                at, container = end
+            place = None if parent is None else row[parent] or row["catalog_id"]
+            found.append((kind or row["kind"], row[key], row["name"], place, at, container))
+        columns = list(zip(*found, strict=True)) or [()] * len(DROPPED)
+        arrays = [
+            pa.array(values, field.type) for values, field in zip(columns, DROPPED, strict=True)
+        ]
+        return pa.table(arrays, schema=DROPPED)
+
+
+def _chunk(rows: pa.Table, name: str) -> pa.Array:
+    column = rows.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,130 @@
+"""What an engine and its worker say to each other, over two pipes.
+
+A frame is eight bytes of length and as many bytes. A message is one frame of JSON; one that announces data
+is followed by a frame of data. The engine speaks first, and every message has one reply.
+"""
+
+from typing import BinaryIO
+
+import msgspec
+
+from arco.core import json
+from arco.query.limits import Limits
+
+_LENGTH_BYTES = 8
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Something said."""
+
+
+class Greet(Message, frozen=True, kw_only=True):
+    """The first message: under which limits to work. Answered by `Done`."""
+
+    limits: Limits
+
+
+class Plan(Message, frozen=True, kw_only=True):
+    """Which tables does this need? Answered by `Needs` or `Refused`."""
+
+    sql: str
+
+
+class Offer(Message, frozen=True, kw_only=True):
+    """These data are needed. Answered by `Lacks`."""
+
+    keys: tuple[str, ...]
+
+
+class StateFile(Message, frozen=True, kw_only=True):
+    """A Parquet file follows, under its hash. Answered by `Done` or `Broken`."""
+
+    key: str
+    table: str
+    rows: int
+
+
+class Rows(Message, frozen=True, kw_only=True):
+    """A finished table follows as an Arrow stream. Answered by `Done`."""
+
+    key: str
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a table of state: where it lies in the order of merging, and its buckets."""
+
+    key: str
+    tail: bool
+    buckets: tuple[int, ...]
+
+
+class Run(Message, frozen=True, kw_only=True):
+    """Answer the query from data that were sent. Answered by `Result` and a stream, or `Refused`."""
+
+    sql: str
+    snapshot: str  # the manifest's hash: what is made of its files is kept under it
+    parts: dict[str, tuple[Part, ...]]  # by table of state
+    views: tuple[str, ...]  # the tables of `system` to make of them
+    rows: dict[str, str]  # by table of `system`, the keys of those that came finished
+
+
+class Done(Message, frozen=True, kw_only=True):
+    """It was done."""
+
+
+class Needs(Message, frozen=True, kw_only=True):
+    """The tables of `system` that a query reads."""
+
+    views: tuple[str, ...]
+
+
+class Lacks(Message, frozen=True, kw_only=True):
+    """Of what was offered, what is not here."""
+
+    keys: tuple[str, ...]
+
+
+class Result(Message, frozen=True, kw_only=True):
+    """The result follows as an Arrow stream."""
+
+
+class Refused(Message, frozen=True, kw_only=True):
+    """The query cannot be answered, and why."""
+
+    reason: str
+
+
+class Broken(Message, frozen=True, kw_only=True):
+    """A file is not what its manifest says."""
+
+    reason: str
+
+
+Asked = Greet | Plan | Offer | StateFile | Rows | Run
+Said = Done | Needs | Lacks | Result | Refused | Broken
+
+
+def write_message(pipe: BinaryIO, message: Asked | Said, data: bytes | None = None) -> None:
+    """Say something, with the data that it announces."""
+    write_frame(pipe, json.encode(message))
+    if data is not None:
+        write_frame(pipe, data)
+    pipe.flush()
+
+
+def write_frame(pipe: BinaryIO, data: bytes) -> None:
+    """Send bytes."""
+    pipe.write(len(data).to_bytes(_LENGTH_BYTES, "big"))
+    pipe.write(data)
+
+
+def read_frame(pipe: BinaryIO) -> bytes:
+    """The next bytes, or `EOFError` if the other side is gone."""
+    return _exactly(pipe, int.from_bytes(_exactly(pipe, _LENGTH_BYTES), "big"))
+
+
+def _exactly(pipe: BinaryIO, size: int) -> bytes:
+    data = pipe.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
