@@ -6,7 +6,7 @@ from pathlib import Path
 
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.tasks import run
-from bench import append, hot_chain, lookups
+from bench import append, catalog_ddl, catalog_reads, hot_chain, lookups, serving
 from bench.figure import Figure, print_table
 
 SCRATCH = Path(__file__).parent.parent / ".cache" / "bench"
@@ -18,6 +18,9 @@ async def measure(wanted: list[str], runtime: Runtime) -> list[Figure]:
         "append": lambda: append.run(runtime, SCRATCH),
         "lookups": lambda: lookups.run(runtime, SCRATCH),
         "hot_chain": lambda: hot_chain.run(runtime),
+        "catalog_ddl": lambda: catalog_ddl.run(runtime, SCRATCH),
+        "catalog_reads": lambda: catalog_reads.run(runtime, SCRATCH),
+        "serving": lambda: serving.run(runtime, SCRATCH),
     }
     unknown = sorted(set(wanted) - set(benchmarks))
     if unknown:

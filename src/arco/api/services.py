@@ -26,6 +26,9 @@ class Engine(Protocol):
     ) -> Any:
         """The result of a read-only query as an Arrow table; `Invalid` for what is not one."""
 
+    async def close(self) -> None:
+        """End what it has started."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Services:

@@ -207,26 +207,17 @@ class Committer:
 
     async def _drop_landed(self, asks: list[Ask], snapshot: Snapshot) -> list[Ask]:
         """Answer what has landed already; before deciding again, everybody must look (P11, P23)."""
+        bases = [ask.base for ask in asks if ask.base is not None]
         try:
-            landed = await self._landed(asks, snapshot)
+            landed = await self.reader.requests_since(min(bases, default=snapshot.number), snapshot)
         except NotFound as collected:
-            # Whose evidence is gone can only be told so; the others must not suffer for it.
-            floor = await self.reader.chain.floor()
-            unclear = Unknown("what would show whether this has landed was collected")
-            unclear.__cause__ = collected
-            _fail([ask for ask in asks if ask.base is not None and ask.base + 1 < floor], unclear)
-            asks = _open(asks)
-            landed = await self._landed(asks, snapshot)
+            raise Unknown("what would show whether this has landed was collected") from collected
         for ask in asks:
             if ask.request_id in landed:
                 ask.succeed(await recall(self.reader, ask.request_id, landed[ask.request_id]))
             else:
                 ask.base = snapshot.number
         return _open(asks)
-
-    async def _landed(self, asks: list[Ask], snapshot: Snapshot) -> dict[str, int]:
-        bases = [ask.base for ask in asks if ask.base is not None]
-        return await self.reader.requests_since(min(bases, default=snapshot.number), snapshot)
 
     async def _decide(self, asks: list[Ask], snapshot: Snapshot) -> _Pass:
         """Decide each in turn, seeing those before it; one bad request fails alone (P25)."""
