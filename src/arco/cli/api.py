@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.place import Place
-from arco.cli.serve import Auth, Listening, LogLevel
+from arco.cli.serve import Listening
 
 if TYPE_CHECKING:
     from arco.core.runtime import Runtime
@@ -17,15 +17,12 @@ _READY = "The API of Arco is ready at {{url}}, on {store}; its compactor is {com
 
 
 def api(
-    place: Place | None = None,
     *,
-    host: str = "127.0.0.1",
-    port: int = 8181,
-    auth: Auth = Auth.NONE,
+    place: Place | None = None,
+    listening: Listening | None = None,
     compactor: Annotated[
-        str, Parameter(metavar="URL", env_var=["ARCO_COMPACTOR", "ARCO_COMPACTOR_URL"])
+        str, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")
     ] = "http://127.0.0.1:8182",
-    log_level: LogLevel = LogLevel.INFO,
 ) -> None:
     """Run the API alone. The service token comes from ARCO_SERVICE_TOKEN.
 
@@ -33,23 +30,17 @@ def api(
     ----------
     place
         Where the metadata are.
-    host
-        The address to listen on.
-    port
-        The port to listen on; 0 for any that is free.
-    auth
-        How callers prove who they are: none (loopback only), or local (tokens of `arco token mint`).
+    listening
+        How it is reached.
     compactor
         The compactor of this workspace; ARCO_COMPACTOR_URL works too.
-    log_level
-        Which log lines to write to stderr.
     """
     from arco.cli.serve import check_listening
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
 
-    check_listening(auth, host)
-    listening = Listening(host, port, auth, log_level)
+    listening = listening or Listening()
+    check_listening(listening)
     run(_serve(place or Place(), listening, compactor, system_runtime()))
 
 

@@ -56,7 +56,8 @@ def create(
     """Make a catalog."""
     from arco.cli import verbs
 
-    verbs.create(server.open(), read_catalog(name), described.body(), as_json=json)
+    with server.open() as remote:
+        verbs.create(remote, read_catalog(name), described.body(), as_json=json)
 
 
 @app.command(name="list")
@@ -70,8 +71,8 @@ def list_(
     """List catalogs."""
     from arco.cli import verbs
 
-    remote = server.open()
-    verbs.print_children(remote, Kind.CATALOG, None, dropped=dropped, as_of=as_of, as_json=json)
+    with server.open() as remote:
+        verbs.print_children(remote, Kind.CATALOG, None, dropped=dropped, as_of=as_of, as_json=json)
 
 
 @app.command
@@ -86,7 +87,8 @@ def show(
     """Show one catalog."""
     from arco.cli import verbs
 
-    verbs.show(server.open(), read_catalog(name), as_of, as_json=json)
+    with server.open() as remote:
+        verbs.show(remote, read_catalog(name), as_of, as_json=json)
 
 
 @app.command
@@ -96,7 +98,8 @@ def rename(
     """Give a catalog another name."""
     from arco.cli import verbs
 
-    verbs.rename(server.open(), read_catalog(name), read_catalog(new), as_json=json)
+    with server.open() as remote:
+        verbs.rename(remote, read_catalog(name), read_catalog(new), as_json=json)
 
 
 @app.command
@@ -111,7 +114,8 @@ def drop(
     """Drop a catalog that is empty, or with --force one that is not."""
     from arco.cli import verbs
 
-    verbs.drop(server.open(), read_catalog(name), force=force, as_json=json)
+    with server.open() as remote:
+        verbs.drop(remote, read_catalog(name), force=force, as_json=json)
 
 
 @app.command
@@ -128,7 +132,8 @@ def undrop(
     from arco.cli import past
 
     target = None if name is None else read_catalog(name)
-    past.undrop(server.open(), Kind.CATALOG, target, id_, as_, as_json=json)
+    with server.open() as remote:
+        past.undrop(remote, Kind.CATALOG, target, id_, as_, as_json=json)
 
 
 @app.command
@@ -144,7 +149,8 @@ def history(
     from arco.cli import past
 
     target = None if name is None else read_catalog(name)
-    past.history(server.open(), Kind.CATALOG, target, id_, as_json=json)
+    with server.open() as remote:
+        past.history(remote, Kind.CATALOG, target, id_, as_json=json)
 
 
 @app.command
@@ -161,4 +167,5 @@ def diff(
     from arco.cli import past
 
     target = None if name is None else read_catalog(name)
-    past.diff(server.open(), Kind.CATALOG, target, from_, to, as_json=json)
+    with server.open() as remote:
+        past.diff(remote, Kind.CATALOG, target, from_, to, as_json=json)

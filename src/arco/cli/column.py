@@ -56,7 +56,8 @@ def add(
     from arco.cli.columns import add_columns
 
     target = read_table(table, catalog)
-    add_columns(server.open(), target, [read_column(each) for each in columns], as_json=json)
+    with server.open() as remote:
+        add_columns(remote, target, [read_column(each) for each in columns], as_json=json)
 
 
 @app.command
@@ -82,7 +83,8 @@ def change(
 
     wish = {"name": rename, "data_type": type_, "nullable": nullable, "comment": comment}
     target = read_table(table, catalog)
-    change_column(server.open(), target, column, wish, as_json=json)
+    with server.open() as remote:
+        change_column(remote, target, column, wish, as_json=json)
 
 
 @app.command
@@ -98,4 +100,5 @@ def drop(
     """Drop a column."""
     from arco.cli.columns import drop_column
 
-    drop_column(server.open(), read_table(table, catalog), column, as_json=json)
+    with server.open() as remote:
+        drop_column(remote, read_table(table, catalog), column, as_json=json)

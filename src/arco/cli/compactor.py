@@ -12,8 +12,8 @@ _READY = "The compactor of Arco is ready at {{url}}, on {store}, for {tenant}/{w
 
 
 def compactor(
-    place: Place | None = None,
     *,
+    place: Place | None = None,
     host: str = "127.0.0.1",
     port: int = 8182,
     log_level: LogLevel = LogLevel.INFO,

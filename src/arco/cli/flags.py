@@ -1,6 +1,7 @@
 """Flags that the commands about catalogs, schemas and tables share, each said once."""
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,8 @@ from arco.cli.settings import VARIABLES, ignore_empty
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cyclopts import App
     from cyclopts.argument import ArgumentCollection
 
@@ -177,16 +180,21 @@ class Server:
     url: Annotated[str, Parameter(metavar="URL")] = DEFAULT_URL
     token_file: Annotated[str | None, Parameter(metavar="FILE")] = None
 
-    def open(self) -> "Remote":
+    @contextmanager
+    def open(self) -> "Iterator[Remote]":
         """The Arco behind the flags; nothing is asked of it yet."""
         from arco.cli.remote import Remote
         from arco.core.runtime import system_runtime
         from arco.core.tasks import run
 
         runtime = system_runtime()
-        return Remote(
+        remote = Remote(
             self.url, runtime, lambda ms: run(runtime.clock.sleep(ms)), token=self._token()
         )
+        try:
+            yield remote
+        finally:
+            remote.close()
 
     def _token(self) -> str | None:
         text = os.environ.get(TOKEN, "")

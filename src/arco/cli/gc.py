@@ -17,13 +17,11 @@ _KINDS = ("manifests", "commits", "files", "keys", "segments", "slots", "leases"
 
 
 def gc(
-    place: Place | None = None,
     *,
+    place: Place | None = None,
     dry_run: Flag = False,
     days: Annotated[float, Parameter(metavar="N")] = 7,
-    compactor: Annotated[
-        str | None, Parameter(metavar="URL", env_var=["ARCO_COMPACTOR", "ARCO_COMPACTOR_URL"])
-    ] = None,
+    compactor: Annotated[str | None, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")] = None,
     json: Flag = False,
 ) -> None:
     """Delete what is older than the retention and what nobody names any more.

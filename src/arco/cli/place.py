@@ -45,10 +45,8 @@ class Place:
 
     root: Annotated[str | None, Parameter(metavar="DIR")] = None
     store: Annotated[str | None, Parameter(metavar="URL")] = None
-    tenant: Annotated[Name, Parameter(env_var=["ARCO_TENANT", "ARCO_TENANT_ID"])] = "default"
-    workspace: Annotated[Name, Parameter(env_var=["ARCO_WORKSPACE", "ARCO_WORKSPACE_ID"])] = (
-        "default"
-    )
+    tenant: Annotated[Name, Parameter(env_var="ARCO_TENANT_ID")] = "default"
+    workspace: Annotated[Name, Parameter(env_var="ARCO_WORKSPACE_ID")] = "default"
     no_fsync: Flag = False
 
     def address(self) -> "Address":

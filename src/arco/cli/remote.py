@@ -57,6 +57,10 @@ class Remote:
             trust_env=httpx2.URL(url).host not in _LOOPBACK,  # no proxy leads to this machine
         )
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
     def get(self, path: str, params: Params | None = None) -> bytes:
         """The document at `path`."""
         return self._document(self._send("GET", path, params or {}, None, None))

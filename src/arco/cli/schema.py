@@ -62,7 +62,8 @@ def create(
     """Make a schema."""
     from arco.cli import verbs
 
-    verbs.create(server.open(), read_schema(name, catalog), described.body(), as_json=json)
+    with server.open() as remote:
+        verbs.create(remote, read_schema(name, catalog), described.body(), as_json=json)
 
 
 @app.command(name="list")
@@ -79,8 +80,11 @@ def list_(
     """List the schemas right below a catalog or a schema."""
     from arco.cli import verbs
 
-    remote, within = server.open(), read_parent_of_schemas(parent, catalog)
-    verbs.print_children(remote, Kind.SCHEMA, within, dropped=dropped, as_of=as_of, as_json=json)
+    within = read_parent_of_schemas(parent, catalog)
+    with server.open() as remote:
+        verbs.print_children(
+            remote, Kind.SCHEMA, within, dropped=dropped, as_of=as_of, as_json=json
+        )
 
 
 @app.command
@@ -96,7 +100,8 @@ def show(
     """Show one schema."""
     from arco.cli import verbs
 
-    verbs.show(server.open(), read_schema(name, catalog), as_of, as_json=json)
+    with server.open() as remote:
+        verbs.show(remote, read_schema(name, catalog), as_of, as_json=json)
 
 
 @app.command
@@ -112,7 +117,8 @@ def rename(
     """Give a schema another name; it stays where it is."""
     from arco.cli import verbs
 
-    verbs.rename(server.open(), read_schema(name, catalog), read_schema(new, catalog), as_json=json)
+    with server.open() as remote:
+        verbs.rename(remote, read_schema(name, catalog), read_schema(new, catalog), as_json=json)
 
 
 @app.command
@@ -128,7 +134,8 @@ def drop(
     """Drop a schema that is empty, or with --force one that is not."""
     from arco.cli import verbs
 
-    verbs.drop(server.open(), read_schema(name, catalog), force=force, as_json=json)
+    with server.open() as remote:
+        verbs.drop(remote, read_schema(name, catalog), force=force, as_json=json)
 
 
 @app.command
@@ -146,7 +153,8 @@ def undrop(
     from arco.cli import past
 
     target = None if name is None else read_schema(name, catalog)
-    past.undrop(server.open(), Kind.SCHEMA, target, id_, as_, as_json=json)
+    with server.open() as remote:
+        past.undrop(remote, Kind.SCHEMA, target, id_, as_, as_json=json)
 
 
 @app.command
@@ -163,7 +171,8 @@ def history(
     from arco.cli import past
 
     target = None if name is None else read_schema(name, catalog)
-    past.history(server.open(), Kind.SCHEMA, target, id_, as_json=json)
+    with server.open() as remote:
+        past.history(remote, Kind.SCHEMA, target, id_, as_json=json)
 
 
 @app.command
@@ -181,4 +190,5 @@ def diff(
     from arco.cli import past
 
     target = None if name is None else read_schema(name, catalog)
-    past.diff(server.open(), Kind.SCHEMA, target, from_, to, as_json=json)
+    with server.open() as remote:
+        past.diff(remote, Kind.SCHEMA, target, from_, to, as_json=json)

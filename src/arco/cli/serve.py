@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from cyclopts import Parameter
+
 from arco.cli.place import Place
 from arco.core.errors import Invalid
 
@@ -37,22 +39,35 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
 class Listening:
-    """Where a server listens, to whom, and how much it tells."""
+    """Flags that say where a server listens, to whom, and how much it tells.
 
-    host: str
-    port: int
-    auth: Auth
-    log_level: LogLevel
+    Parameters
+    ----------
+    host
+        The address to listen on.
+    port
+        The port to listen on; 0 for any that is free.
+    auth
+        How callers prove who they are: none (loopback only), or local (tokens of `arco token mint`).
+    log_level
+        Which log lines to write to stderr.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8181
+    auth: Auth = Auth.NONE
+    log_level: LogLevel = LogLevel.INFO
 
 
-def check_listening(auth: Auth, host: str) -> None:
+def check_listening(listening: Listening) -> None:
     """Refuse to serve strangers who need not say who they are."""
-    if auth is Auth.NONE and host not in LOOPBACK:
+    if listening.auth is Auth.NONE and listening.host not in LOOPBACK:
         raise Invalid(
-            f"without authentication Arco listens on this machine alone, not on {host}: give "
-            "--auth local, and mint tokens with `arco token mint`"
+            f"without authentication Arco listens on this machine alone, not on {listening.host}: "
+            "give --auth local, and mint tokens with `arco token mint`"
         )
 
 

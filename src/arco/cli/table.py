@@ -79,7 +79,8 @@ def create(
         "columns": read_columns(column, columns_file),
         **described.body(),
     }
-    verbs.create(server.open(), read_table(name, catalog), body, as_json=json)
+    with server.open() as remote:
+        verbs.create(remote, read_table(name, catalog), body, as_json=json)
 
 
 @app.command(name="list")
@@ -96,8 +97,9 @@ def list_(
     """List the tables of a schema, or all tables of a catalog."""
     from arco.cli import verbs
 
-    remote, within = server.open(), read_parent_of_tables(parent, catalog)
-    verbs.print_children(remote, Kind.TABLE, within, dropped=dropped, as_of=as_of, as_json=json)
+    within = read_parent_of_tables(parent, catalog)
+    with server.open() as remote:
+        verbs.print_children(remote, Kind.TABLE, within, dropped=dropped, as_of=as_of, as_json=json)
 
 
 @app.command
@@ -113,7 +115,8 @@ def show(
     """Show one table."""
     from arco.cli import verbs
 
-    verbs.show(server.open(), read_table(name, catalog), as_of, as_json=json)
+    with server.open() as remote:
+        verbs.show(remote, read_table(name, catalog), as_of, as_json=json)
 
 
 @app.command
@@ -129,7 +132,8 @@ def rename(
     """Give a table another name, or move it to another schema or catalog."""
     from arco.cli import verbs
 
-    verbs.rename(server.open(), read_table(name, catalog), read_table(new, catalog), as_json=json)
+    with server.open() as remote:
+        verbs.rename(remote, read_table(name, catalog), read_table(new, catalog), as_json=json)
 
 
 @app.command
@@ -144,7 +148,8 @@ def drop(
     """Drop a table; its files stay where they are until it can no longer come back."""
     from arco.cli import verbs
 
-    verbs.drop(server.open(), read_table(name, catalog), force=False, as_json=json)
+    with server.open() as remote:
+        verbs.drop(remote, read_table(name, catalog), force=False, as_json=json)
 
 
 @app.command
@@ -162,7 +167,8 @@ def undrop(
     from arco.cli import past
 
     target = None if name is None else read_table(name, catalog)
-    past.undrop(server.open(), Kind.TABLE, target, id_, as_, as_json=json)
+    with server.open() as remote:
+        past.undrop(remote, Kind.TABLE, target, id_, as_, as_json=json)
 
 
 @app.command
@@ -179,7 +185,8 @@ def history(
     from arco.cli import past
 
     target = None if name is None else read_table(name, catalog)
-    past.history(server.open(), Kind.TABLE, target, id_, as_json=json)
+    with server.open() as remote:
+        past.history(remote, Kind.TABLE, target, id_, as_json=json)
 
 
 @app.command
@@ -197,4 +204,5 @@ def diff(
     from arco.cli import past
 
     target = None if name is None else read_table(name, catalog)
-    past.diff(server.open(), Kind.TABLE, target, from_, to, as_json=json)
+    with server.open() as remote:
+        past.diff(remote, Kind.TABLE, target, from_, to, as_json=json)

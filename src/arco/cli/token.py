@@ -22,8 +22,8 @@ app = App(name="token", help="Tokens for callers of the API.", help_epilogue=_EX
 @app.command
 def mint(
     principal: str,
-    place: Place | None = None,
     *,
+    place: Place | None = None,
     hours: Annotated[float, Parameter(metavar="N")] = 1,
     days: Annotated[float, Parameter(metavar="N")] = 0,
     group: Annotated[tuple[str, ...], Parameter(metavar="NAME", negative="")] = (),

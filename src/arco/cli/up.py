@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from arco.cli.place import Place
-from arco.cli.serve import Auth, Listening, LogLevel
+from arco.cli.serve import Listening
 from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
@@ -16,13 +16,7 @@ _READY = (
 
 
 def up(
-    place: Place | None = None,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8181,
-    auth: Auth = Auth.NONE,
-    sample: Flag = False,
-    log_level: LogLevel = LogLevel.INFO,
+    *, place: Place | None = None, listening: Listening | None = None, sample: Flag = False
 ) -> None:
     """Run everything on this machine: the API, the compactor and garbage collection.
 
@@ -30,23 +24,17 @@ def up(
     ----------
     place
         Where the metadata are.
-    host
-        The address to listen on.
-    port
-        The port to listen on; 0 for any that is free.
-    auth
-        How callers prove who they are: none (loopback only), or local (tokens of `arco token mint`).
+    listening
+        How it is reached.
     sample
         Put a small sample catalog in, for a first look around.
-    log_level
-        Which log lines to write to stderr.
     """
     from arco.cli.serve import check_listening
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
 
-    check_listening(auth, host)
-    listening = Listening(host, port, auth, log_level)
+    listening = listening or Listening()
+    check_listening(listening)
     run(_serve(place or Place(), listening, system_runtime(), sample=sample))
 
 

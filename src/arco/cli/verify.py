@@ -15,8 +15,8 @@ _ANCHOR = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
 def verify(
-    place: Place | None = None,
     *,
+    place: Place | None = None,
     every: Annotated[Flag, Parameter(name="--all")] = False,
     expect: Annotated[str | None, Parameter(metavar="N:SHA256")] = None,
     json: Flag = False,
