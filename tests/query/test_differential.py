@@ -1,0 +1,168 @@
+"""The same questions to another engine that reads the files itself, with SQL that anybody can write."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from arco.catalog.snapshot import Snapshot
+from arco.fold.table import Table
+from arco.fold.tier1 import TIER1
+from tests.query.changes import Changes
+from tests.query.workspace import workspace
+
+# One row for each key, the one of the highest commit; and being alive is inherited.
+FOLD = """
+CREATE VIEW all_{name} AS SELECT * FROM (
+    SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY _commit DESC, _position DESC) AS _rank
+    FROM read_parquet({files}, union_by_name = true)
+) WHERE _rank = 1 {moved}
+"""
+LIVE = """
+CREATE VIEW live AS WITH RECURSIVE live(id) AS (
+    SELECT catalog_id FROM all_catalogs WHERE dropped_at IS NULL
+    UNION ALL
+    SELECT schema_id FROM all_schemas JOIN live ON live.id = coalesce(parent_id, catalog_id)
+    WHERE dropped_at IS NULL
+) SELECT id FROM live;
+CREATE SCHEMA arco;
+CREATE VIEW arco.catalogs AS SELECT {catalogs} FROM all_catalogs WHERE dropped_at IS NULL;
+CREATE VIEW arco.schemas AS SELECT {schemas} FROM all_schemas WHERE schema_id IN (FROM live);
+CREATE VIEW arco.tables AS SELECT {tables} FROM all_tables
+    WHERE dropped_at IS NULL AND schema_id IN (FROM live);
+CREATE VIEW arco.columns AS SELECT {columns} FROM all_columns
+    WHERE dropped_at IS NULL AND table_id IN (SELECT table_id FROM arco.tables);
+CREATE VIEW arco.schema_versions AS SELECT {schema_versions} FROM all_schema_versions
+    WHERE table_id IN (SELECT table_id FROM arco.tables);
+CREATE VIEW arco.objects AS SELECT {objects} FROM all_objects
+    WHERE id IN (FROM live) OR id IN (SELECT table_id FROM arco.tables);
+"""
+
+QUESTIONS = [
+    "SELECT * FROM system.catalogs ORDER BY catalog_id",
+    "SELECT * FROM system.schemas ORDER BY schema_id",
+    "SELECT * FROM system.tables ORDER BY table_id",
+    "SELECT * FROM system.columns ORDER BY column_id",
+    "SELECT * FROM system.schema_versions ORDER BY table_id, version",
+    "SELECT * FROM system.objects ORDER BY id",
+    (
+        "SELECT format, count(*) AS n, min(created_at) AS first FROM system.tables GROUP BY format "
+        "ORDER BY format"
+    ),
+    (
+        "SELECT c.name AS catalog, s.path AS path, t.name AS name, count(k.column_id) AS width "
+        "FROM system.tables t JOIN system.schemas s ON s.schema_id = t.schema_id "
+        "JOIN system.catalogs c ON c.catalog_id = t.catalog_id "
+        "LEFT JOIN system.columns k ON k.table_id = t.table_id "
+        "GROUP BY c.name, s.path, t.name ORDER BY c.name, s.path, t.name"
+    ),
+    (
+        "SELECT name, row_number() OVER (PARTITION BY table_id ORDER BY position DESC) AS n "
+        "FROM system.columns ORDER BY table_id, position"
+    ),
+    (
+        "SELECT t.table_id FROM system.tables t WHERE NOT EXISTS "
+        "(SELECT 1 FROM system.columns k WHERE k.table_id = t.table_id AND k.name = 'x') ORDER BY 1"
+    ),
+    (
+        "SELECT upper(name) AS name FROM system.tables WHERE comment IS NOT NULL AND name LIKE '%u%' "
+        "UNION SELECT name FROM system.schemas ORDER BY name"
+    ),
+]
+
+
+async def _duck(root: Path, snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
+    duck = duckdb.connect()
+    duck.execute("SET timezone = 'UTC'")
+    for table in TIER1.values():
+        found = [next(root.rglob(ref.path)) for ref in await snapshot.files_of(table)]
+        duck.execute(_fold(table, [str(file) for file in found]))
+    names = {name: ", ".join(f'"{c}"' for c in table.visible) for name, table in TIER1.items()}
+    duck.execute(LIVE.format(**names))
+    return duck
+
+
+def _fold(table: Table, files: list[str]) -> str:
+    moved = "AND NOT coalesce(_moved, false)" if "_moved" in table.schema.names else ""
+    return FOLD.format(name=table.name, key=", ".join(table.key), files=files, moved=moved)
+
+
+def _ask(duck: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+    # `system` is a catalog of its own there.
+    rows: list[dict[str, Any]] = (
+        duck.execute(sql.replace("system.", "arco.")).to_arrow_table().to_pylist()
+    )
+    return rows
+
+
+def _same(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Maps have no order."""
+    return [
+        {
+            name: dict(value) if name == "properties" and value is not None else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_another_engine_over_the_same_files_gives_the_same(seed: int, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    answered = 0
+    async with workspace(root) as here:
+        await here.schema("a")
+        await here.table("a", "t", id="bigint", x="date")
+        changes = Changes(here, seed)
+        for _ in range(3):
+            await changes.make(14)
+            if seed % 2:
+                await here.compactor.merge()
+                await changes.make(3)
+            snapshot = await here.reader().head()
+            duck = await _duck(root, snapshot)
+            for sql in QUESTIONS:
+                ours = _same(await here.ask(sql, as_of=str(snapshot.number)))
+                theirs = _same(_ask(duck, sql))
+                assert ours == theirs, sql
+                answered += len(ours)
+            duck.close()
+    assert answered > 100  # a catalog that is always empty would prove nothing
+
+
+async def test_an_old_number_is_answered_from_its_own_files(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    async with workspace(root) as here:
+        await here.schema("a")
+        await here.table("a", "t", id="bigint")
+        changes = Changes(here, 99)
+        await changes.make(40)
+        head = await here.reader().head()
+        for number in range(2, head.number, 5):
+            duck = await _duck(root, await here.reader().at_number(number))
+            sql = "SELECT * FROM system.tables ORDER BY table_id"
+            theirs = _same(_ask(duck, sql))
+            assert _same(await here.ask(sql, as_of=str(number))) == theirs
+            duck.close()
+
+
+async def test_whatever_is_not_live_stands_among_the_dropped(tmp_path: Path) -> None:
+    async with workspace() as here:
+        await here.schema("a")
+        await here.table("a", "t", id="bigint")
+        await Changes(here, 7).make(40)
+        snapshot = await here.reader().head()
+        gone = await here.ask("SELECT * FROM system.dropped_objects WHERE kind <> 'COLUMN'")
+        live = set(await here.column("SELECT id FROM system.objects"))
+        assert gone
+        assert not live & {row["id"] for row in gone}
+        for row in gone:
+            found = await snapshot.find(row["id"], dropped=True)
+            assert not await snapshot.is_live(found.row)
+            assert row["name"] == found.row.name
+            own = found.row.dropped_at
+            assert (row["dropped_with"] is None) == (own is not None)
+            assert row["dropped_at"] is not None
+        for object_id in live:
+            await snapshot.find(object_id)  # raises for what is not live

@@ -1,0 +1,236 @@
+import itertools
+
+import pytest
+
+from arco.catalog.change import SYSTEM
+from arco.catalog.ddl import (
+    CatalogName,
+    DropCatalog,
+    DropColumn,
+    DropSchema,
+    DropTable,
+    SchemaName,
+    Undrop,
+    UpdateTable,
+)
+from arco.catalog.reader import SnapshotReader
+from arco.core.errors import Invalid, NotFound
+from arco.core.runtime import system_runtime
+from arco.core.scope import Scope
+from arco.query.engine import SqlEngine
+from arco.query.schemas import SYSTEM as TABLES_OF_SYSTEM
+from arco.storage.address import parse_address
+from arco.storage.open import open_backend
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.query.workspace import ACTOR, table_name, workspace
+
+
+async def test_an_acknowledged_table_is_in_the_next_query() -> None:
+    async with workspace() as here:
+        await here.schema("sales")
+        made = await here.table("sales", "orders", id="bigint", note="string")
+        rows = await here.ask("SELECT * FROM system.tables")
+        assert [(row["name"], row["table_id"]) for row in rows] == [
+            ("orders", made.object.row.table_id)  # type: ignore[union-attr]
+        ]
+        assert rows[0]["properties"] == {"made": "here"}
+        assert rows[0]["created_by"] == ACTOR
+        columns = await here.ask("SELECT name, data_type FROM system.columns ORDER BY position")
+        assert columns == [
+            {"name": "id", "data_type": "bigint"},
+            {"name": "note", "data_type": "string"},
+        ]
+        await here.table("sales", "lines")
+        assert await here.column("SELECT name FROM system.tables ORDER BY 1") == ["lines", "orders"]
+
+
+async def test_hidden_columns_are_not_shown() -> None:
+    async with workspace() as here:
+        for name in TABLES_OF_SYSTEM:
+            table = await here.engine.query(f"SELECT * FROM system.{name}")
+            assert table.column_names == TABLES_OF_SYSTEM[name].names
+            assert not [each for each in table.column_names if each.startswith("_")]
+
+
+async def test_every_table_of_an_empty_store_is_empty() -> None:
+    runtime = system_runtime()
+    backend = open_backend(parse_address("memory://"), runtime)
+    engine = SqlEngine(SnapshotReader(Store(backend, runtime, scope=Scope(), role=Role.READER)))
+    for name in TABLES_OF_SYSTEM:
+        assert (await engine.query(f"SELECT * FROM system.{name}")).num_rows == 0
+    await engine.close()
+
+
+async def test_what_lies_in_a_dropped_schema_is_gone_with_all_its_columns() -> None:
+    async with workspace() as here:
+        await here.schema("a")
+        await here.schema("a", "b")
+        await here.table("a", "b", "deep", id="int")
+        await here.table("a", "shallow", id="int")
+        await here.schema("c")
+        await here.table("c", "stays", id="int")
+        dropped = await here.do(DropSchema(target=SchemaName("default", ("a",)), force=True))
+        assert await here.column("SELECT name FROM system.schemas") == ["c"]
+        assert await here.column("SELECT name FROM system.tables") == ["stays"]
+        assert await here.column("SELECT count(*) FROM system.columns") == [1]
+        assert await here.column("SELECT count(*) FROM system.schema_versions") == [1]
+        kinds = "SELECT kind, count(*) AS n FROM system.objects GROUP BY kind ORDER BY kind"
+        assert await here.ask(kinds) == [
+            {"kind": "CATALOG", "n": 1},
+            {"kind": "SCHEMA", "n": 1},
+            {"kind": "TABLE", "n": 1},
+        ]
+        top = dropped.object.row.schema_id  # type: ignore[union-attr]
+        gone = await here.ask("SELECT * FROM system.dropped_objects ORDER BY kind, name")
+        assert [(row["kind"], row["name"], row["dropped_with"]) for row in gone] == [
+            ("SCHEMA", "a", None),
+            ("SCHEMA", "b", top),
+            ("TABLE", "deep", top),
+            ("TABLE", "shallow", top),
+        ]
+        assert len({row["dropped_at"] for row in gone}) == 1
+        await here.do(Undrop(id=top))
+        names = await here.column("SELECT name FROM system.tables ORDER BY name")
+        assert names == ["deep", "shallow", "stays"]
+        assert await here.column("SELECT count(*) FROM system.dropped_objects") == [0]
+
+
+async def test_what_lies_in_a_dropped_catalog_is_gone() -> None:
+    async with workspace() as here:
+        await here.catalog("other")
+        await here.schema("s", catalog="other")
+        await here.table("s", "t", catalog="other", id="int")
+        await here.do(DropCatalog(target=CatalogName("other"), force=True))
+        assert await here.column("SELECT name FROM system.catalogs") == ["default"]
+        for name in ("schemas", "tables", "columns", "schema_versions"):
+            assert await here.column(f"SELECT count(*) FROM system.{name}") == [0]
+
+
+async def test_a_table_that_moved_is_there_once() -> None:
+    async with workspace() as here:
+        for name in ("one", "two", "three"):
+            await here.schema(name)
+        await here.table("one", "t", id="int")
+        await here.do(UpdateTable(target=table_name("one", "t"), schema=("two",)))
+        await here.compactor.merge()
+        await here.do(UpdateTable(target=table_name("two", "t"), schema=("three",)))
+        rows = await here.ask(
+            "SELECT s.name FROM system.tables t JOIN system.schemas s ON s.schema_id = t.schema_id"
+        )
+        assert rows == [{"name": "three"}]
+
+
+async def test_a_dropped_column_is_gone_but_known() -> None:
+    async with workspace() as here:
+        await here.schema("s")
+        await here.table("s", "t", a="int", b="int")
+        await here.do(DropColumn(target=table_name("s", "t"), column="a"))
+        assert await here.column("SELECT name FROM system.columns") == ["b"]
+        gone = await here.ask("SELECT kind, name FROM system.dropped_objects")
+        assert gone == [{"kind": "COLUMN", "name": "a"}]
+        versions = "SELECT version FROM system.schema_versions ORDER BY version"
+        assert await here.column(versions) == [1, 2]
+
+
+async def test_as_of_a_number_a_commit_and_a_time_gives_the_state_of_then() -> None:
+    async with workspace() as here:
+        await here.schema("s")
+        first = await here.table("s", "first")
+        await here.table("s", "second")
+        await here.do(DropTable(target=table_name("s", "first")))
+        snapshot = await here.reader().at_number(first.number)
+        assert snapshot.created_at is not None
+        sql = "SELECT name FROM system.tables ORDER BY name"
+        assert await here.column(sql) == ["second"]
+        for then in (str(first.number), first.commit_ulid, snapshot.created_at.isoformat()):
+            assert await here.column(sql, as_of=then) == ["first"]
+        assert await here.column(sql, as_of="0") == []
+        with pytest.raises(NotFound):
+            await here.engine.query(sql, as_of="99999")
+        with pytest.raises(Invalid):
+            await here.engine.query(sql, as_of="yesterday, or so")
+
+
+async def test_commits_and_audit_say_who_did_what() -> None:
+    async with workspace() as here:
+        await here.schema("s")
+        made = await here.table("s", "t", id="int")
+        audit = await here.ask("SELECT * FROM system.audit ORDER BY number")
+        assert [(row["actor"], row["operation"], row["name"]) for row in audit][-1][0] == ACTOR
+        assert [row["actor"] for row in audit] == [SYSTEM, ACTOR, ACTOR]
+        assert audit[-1]["object_id"] == made.object.row.table_id  # type: ignore[union-attr]
+        assert audit[-1]["commit_ulid"] == made.commit_ulid
+        commits = await here.ask("SELECT * FROM system.commits ORDER BY number")
+        assert [row["number"] for row in commits] == [0, 1, 2]
+        assert [row["operations"] for row in commits] == [1, 1, 1]
+        assert commits[2]["authors"] == [ACTOR]
+        assert commits[2]["parent_sha256"] == commits[1]["sha256"]
+        # As of an older number, the chain ends there.
+        assert await here.column("SELECT max(number) FROM system.commits", as_of="1") == [1]
+
+
+async def test_manifests_and_files_are_those_of_the_chain() -> None:
+    async with workspace() as here:
+        await here.schema("s")
+        for at in range(5):
+            await here.table("s", f"t{at}", id="int")
+        await here.compactor.merge()
+        await here.table("s", "last", id="int")
+        snapshot = await here.reader().head()
+        manifests = await here.ask("SELECT * FROM system.manifests ORDER BY number")
+        assert [row["number"] for row in manifests] == list(range(snapshot.number + 1))
+        assert manifests[-1]["sha256"] == snapshot.sha256
+        for parent, child in itertools.pairwise(manifests):
+            assert child["parent_sha256"] == parent["sha256"]
+        files = await here.ask("SELECT * FROM system.files")
+        assert {row["place"] for row in files} == {"tail", "base"}
+        assert manifests[-1]["files"] == len(files)
+        assert manifests[-1]["rows"] == sum(row["rows"] for row in files)
+        assert manifests[-1]["bytes"] == sum(row["bytes"] for row in files)
+        kinds = await here.column("SELECT DISTINCT kind FROM system.commits ORDER BY kind")
+        assert kinds == ["ddl", "merge"]
+
+
+async def test_show_describe_explain_and_values_are_answered() -> None:
+    async with workspace() as here:
+        shown = await here.ask("SHOW TABLES")
+        names = {row["table_name"] for row in shown if row["table_schema"] == "system"}
+        assert names == set(TABLES_OF_SYSTEM)
+        described = await here.ask("DESCRIBE system.tables")
+        assert described[0] == {
+            "column_name": "table_id",
+            "data_type": "Utf8",
+            "is_nullable": "YES",
+        }
+        plans = await here.ask("EXPLAIN SELECT name FROM system.tables WHERE kind = 'VIEW'")
+        assert {row["plan_type"] for row in plans} == {"logical_plan", "physical_plan"}
+        assert await here.column("EXPLAIN ANALYZE SELECT * FROM system.catalogs")
+        assert await here.column("VALUES (1), (2)") == [1, 2]
+        assert await here.column("/* a /* nested */ one */ -- and\n (SELECT 7)") == [7]
+        columns = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'system'"
+        assert (await here.column(columns))[0] == sum(map(len, TABLES_OF_SYSTEM.values()))
+
+
+async def test_times_compare_with_text_and_with_now() -> None:
+    async with workspace() as here:
+        sql = (
+            "SELECT count(*) FROM system.catalogs WHERE created_at > now() - INTERVAL '1 hour' "
+            "AND created_at > '2020-01-01' AND created_at < TIMESTAMP '2200-01-01T00:00:00Z'"
+        )
+        assert await here.column(sql) == [1]
+
+
+async def test_both_kinds_of_freshness_give_the_same_and_others_are_refused() -> None:
+    async with workspace() as here:
+        sql = "SELECT name FROM system.catalogs"
+        published = await here.engine.query(sql, freshness="published")
+        assert published == await here.engine.query(sql, freshness="fresh")
+        with pytest.raises(Invalid):
+            await here.engine.query(sql, freshness="stale")
+
+
+async def test_a_view_and_a_tables_name_need_not_be_qualified() -> None:
+    async with workspace() as here:
+        assert await here.column("SELECT name FROM catalogs") == ["default"]
+        assert await here.column("SELECT name FROM datafusion.system.catalogs") == ["default"]

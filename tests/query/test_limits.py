@@ -1,0 +1,191 @@
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from arco.core.errors import Corrupt, Invalid, Unavailable
+from arco.query.limits import Limits
+from tests.query.workspace import workspace
+
+ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"
+
+_MIB = 1024 * 1024
+
+
+def _workers() -> list[int]:
+    """The workers that this process has now."""
+    found = []
+    for each in Path("/proc").iterdir():
+        try:
+            if each.name.isdigit():
+                parent = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+                if (
+                    parent == os.getpid()
+                    and b"arco.query.worker" in (each / "cmdline").read_bytes()
+                ):
+                    found.append(int(each.name))
+        except OSError:
+            continue  # it ended while we looked
+    return found
+
+
+async def test_a_query_that_takes_too_long_ends_and_so_does_its_process() -> None:
+    async with workspace(limits=Limits(run_ms=400)) as here:
+        started = time.monotonic()
+        with pytest.raises(Invalid, match=r"longer than 0.4 s"):
+            await here.engine.query(ENDLESS)
+        assert time.monotonic() - started < 10
+        assert _workers() == []
+        assert await here.column("SELECT 1") == [1]
+
+
+async def test_a_query_that_is_given_up_ends_too() -> None:
+    async with workspace() as here:
+        asked = asyncio.ensure_future(here.engine.query(ENDLESS))
+        await asyncio.sleep(1)
+        assert _workers()
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert _workers() == []
+        assert await here.column("SELECT 1") == [1]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT repeat('a', 2000000000)",
+        "SELECT length(repeat(lpad('a', 100000, 'b'), 100000))",
+        "SELECT array_agg(value) FROM generate_series(1, 1000000000)",
+        (
+            "SELECT value FROM generate_series(1, 1000000000) ORDER BY value % 17 LIMIT 100000 "
+            "OFFSET 900000000"
+        ),
+        (
+            "SELECT sum(a.value) FROM generate_series(1, 100000000) a JOIN "
+            "generate_series(1, 100000000) b ON a.value = b.value"
+        ),
+        "SELECT " + "-".join(["1"] * 30_000),
+        "SELECT " + "(" * 10_000 + "1" + ")" * 10_000,
+        "SELECT x FROM (SELECT 'a' AS x) WHERE x IN (" + "'a'," * 20_000 + "'b')",
+    ],
+)
+async def test_a_query_that_takes_too_much_is_refused_or_answered_and_the_next_is_served(
+    sql: str,
+) -> None:
+    limits = Limits(process_bytes=512 * _MIB, pool_bytes=64 * _MIB)
+    async with workspace(limits=limits) as here:
+        try:
+            await here.engine.query(sql)
+        except Invalid as refusal:
+            assert "\n" not in str(refusal)
+        assert await here.column("SELECT name FROM system.catalogs") == ["default"]
+
+
+async def test_memory_beyond_the_limit_is_refused_in_words() -> None:
+    async with workspace(limits=Limits(process_bytes=512 * _MIB, pool_bytes=_MIB)) as here:
+        for sql in (
+            "SELECT repeat('a', 2000000000)",
+            "SELECT value FROM generate_series(1, 3000000) GROUP BY value ORDER BY value LIMIT 1",
+        ):
+            with pytest.raises(Invalid, match="memory"):
+                await here.engine.query(sql)
+
+
+async def test_a_result_with_too_many_rows_asks_for_a_limit() -> None:
+    async with workspace(limits=Limits(rows=1_000)) as here:
+        exactly = await here.engine.query("SELECT * FROM generate_series(1, 1000)")
+        assert exactly.num_rows == 1_000
+        with pytest.raises(Invalid, match="LIMIT"):
+            await here.engine.query("SELECT * FROM generate_series(1, 1001)")
+
+
+async def test_a_result_with_too_many_bytes_is_refused() -> None:
+    async with workspace(limits=Limits(result_bytes=100_000)) as here:
+        with pytest.raises(Invalid, match="bytes"):
+            await here.engine.query("SELECT repeat('a', 10000) FROM generate_series(1, 100)")
+
+
+async def test_a_statement_that_is_too_long_is_refused() -> None:
+    async with workspace(limits=Limits(sql_chars=100)) as here:
+        with pytest.raises(Invalid, match="100"):
+            await here.engine.query("SELECT 1" + " " * 100)
+
+
+async def test_queries_wait_for_a_worker_and_not_for_ever() -> None:
+    limits = Limits(workers=1, wait_ms=200, run_ms=1_500)
+    async with workspace(limits=limits) as here:
+        slow = asyncio.ensure_future(here.engine.query(ENDLESS))
+        await asyncio.sleep(0.05)
+        with pytest.raises(Unavailable) as refusal:
+            await here.engine.query("SELECT 1")
+        assert refusal.value.retry_after_ms is not None
+        with pytest.raises(Invalid):
+            await slow
+        assert await here.column("SELECT 1") == [1]
+
+
+async def test_many_queries_at_once_are_all_answered_by_few_workers() -> None:
+    async with workspace(limits=Limits(workers=2)) as here:
+        asked = [here.column(f"SELECT {n} FROM system.catalogs") for n in range(40)]
+        assert await asyncio.gather(*asked) == [[n] for n in range(40)]
+        assert len(_workers()) <= 2
+
+
+async def test_one_that_gives_up_waiting_does_not_take_anothers_turn() -> None:
+    async with workspace(limits=Limits(workers=1)) as here:
+        asked = [asyncio.ensure_future(here.column(f"SELECT {n}")) for n in range(6)]
+        await asyncio.sleep(0)
+        for at in (1, 3):
+            asked[at].cancel()
+        left = [each for at, each in enumerate(asked) if at not in (1, 3)]
+        assert await asyncio.gather(*left) == [[0], [2], [4], [5]]
+
+
+async def test_a_worker_that_was_killed_while_idle_is_replaced() -> None:
+    async with workspace() as here:
+        assert await here.column("SELECT 1") == [1]
+        [worker] = _workers()
+        os.kill(worker, 9)
+        assert await here.column("SELECT 2") == [2]
+        assert worker not in _workers()
+
+
+async def test_a_worker_holds_no_credentials() -> None:
+    async with workspace() as here:
+        await here.engine.query("SELECT 1")
+        [worker] = _workers()
+        names = {
+            entry.partition(b"=")[0]
+            for entry in (Path("/proc") / str(worker) / "environ").read_bytes().split(b"\0")
+        }
+        assert b"PYTHONPATH" in names
+        assert not [name for name in names if name.startswith((b"AWS", b"AZURE", b"GOOGLE"))]
+
+
+async def test_a_closed_engine_leaves_no_process_and_answers_no_more() -> None:
+    async with workspace() as here:
+        await here.engine.query("SELECT 1")
+        await here.engine.close()
+        assert _workers() == []
+        with pytest.raises(Unavailable):
+            await here.engine.query("SELECT 1")
+
+
+async def test_a_file_that_was_changed_is_corrupt_and_not_an_empty_answer(tmp_path: Path) -> None:
+    async with workspace(tmp_path / "store") as here:
+        await here.schema("s")
+        await here.table("s", "t")
+        snapshot = await here.reader().head()
+        assert snapshot.manifest is not None
+        path = snapshot.manifest.tail["tables"][-1].path
+        [file] = (tmp_path / "store").rglob(path)
+        raw = bytearray(file.read_bytes())
+        raw[len(raw) // 2] ^= 1
+        file.chmod(0o644)
+        file.write_bytes(raw)
+        with pytest.raises(Corrupt):
+            await here.engine.query("SELECT * FROM system.tables")
+        assert await here.column("SELECT name FROM system.schemas") == ["s"]
