@@ -18,7 +18,6 @@ class Limits:
     connections: int = 1_024
     keep_alive_s: int = 30  # how long an idle connection is kept
     drain_s: int = 20  # how long a stop waits for what is in flight
-    rows: int = 100_000  # of one answer to a query
     cached_bytes: int = 32 * 1024 * 1024  # of replies that are kept to be sent again
 
 

@@ -40,6 +40,10 @@ _NAMES = {
     "number": ("The commit's number.", "17"),
     "domain": ("The domain: `catalog`.", "catalog"),
 }
+_SHAPES: dict[str, Schema] = {
+    "id": {"type": "string", "format": "uuid"},
+    "number": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+}
 
 
 def openapi(routes: tuple[AnyRoute, ...]) -> Schema:
@@ -149,7 +153,7 @@ def _path_parameters(route: AnyRoute) -> list[Schema]:
             "in": "path",
             "required": True,
             "description": _NAMES[name][0],
-            "schema": {"type": "string", "minLength": 1},
+            "schema": _SHAPES.get(name, {"type": "string", "minLength": 1}),
             "example": _NAMES[name][1],
         }
         for name in re.findall(r"{(\w+)}", route.path)

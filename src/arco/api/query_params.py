@@ -20,11 +20,16 @@ from arco.core.json import explain
 
 Q = TypeVar("Q", bound="Query")
 
+_POINT = (
+    "^([0-9]{1,18}|[0-9A-HJKMNP-TV-Z]{26}"
+    "|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:.]{4,16}([Zz]|[+-][0-9:]{2,6}))$"
+)
 AsOf = Annotated[
     str,
     Meta(
         max_length=64,
         description="A manifest number, a commit's ULID, or a time such as 2026-01-31T12:00:00Z.",
+        extra_json_schema={"pattern": _POINT},  # told, not checked: the catalog says it better
     ),
 ]
 PageSize = Annotated[int, Meta(ge=1, le=MOST_PAGE_SIZE)]

@@ -29,14 +29,25 @@ from arco.core.errors import (
 T = TypeVar("T")
 
 _CONNECT_S = 2.0
+_IDLE_S = 5.0
 _ANSWER_S = 20.0  # below what an API gives a request, so that it can still tell its caller
 
-# Refusals after which it is sure that nothing was published.
-_REFUSALS: dict[str, type[ArcoError]] = {
-    kind.code: kind for kind in (Conflict, Fenced, Invalid, Denied, Unauthenticated)
-}
-# The compactor's edge turns these away before it has read the call.
-_TURNED_AWAY = frozenset({"too_busy", Unavailable.code})
+# Refusals after which it is sure that nothing was published, and that the caller can act on.
+_REFUSALS: dict[str, type[ArcoError]] = {kind.code: kind for kind in (Conflict, Fenced, Invalid)}
+# With these the call was turned away before it was carried out, for reasons that it is not to blame for.
+_TURNED_AWAY = frozenset(
+    {Unavailable.code, Denied.code, Unauthenticated.code, "too_busy", "too_slow", "body_too_large"}
+    | {"no_such_route", "method_not_allowed", "not_http", "not_json", "wrong_host"}
+)
+
+
+_NEVER_SENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+    httpx2.InvalidURL,
+)
 
 
 class _Told(msgspec.Struct):
@@ -60,7 +71,8 @@ class RemoteCompactor:
             base_url=url,
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
             timeout=httpx2.Timeout(answer_s, connect=connect_s),
-            limits=httpx2.Limits(max_connections=connections),
+            # Idle connections end here long before they end there, so none is found dead.
+            limits=httpx2.Limits(max_connections=connections, keepalive_expiry=_IDLE_S),
             follow_redirects=False,
             trust_env=False,
         )
@@ -85,10 +97,10 @@ class RemoteCompactor:
     async def _post(self, path: str, body: object, kind: type[T]) -> T:
         try:
             answer = await self._client.post(path, content=json.encode(body), headers=outgoing())
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
-            # Nothing was sent. The error itself is not chained on: it may name the address.
+        except _NEVER_SENT:
+            # The error itself is not chained on: it may name the address.
             raise Unavailable("the compactor cannot be reached") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError):
+        except (httpx2.HTTPError, httpx2.StreamError):
             raise Unknown("the compactor did not answer, and may have published") from None
         if answer.status_code != 200:
             raise _refusal(answer)
@@ -109,7 +121,9 @@ def _refusal(answer: httpx2.Response) -> ArcoError:
     if told is None:
         return Unknown(f"the compactor's answer was status {answer.status_code}, without a code")
     if told.code in _TURNED_AWAY:
-        return Unavailable("the compactor cannot do it now", retry_after_ms=_wait_ms(answer))
+        return Unavailable(
+            f"the compactor turned the call away: {told.code}", retry_after_ms=_wait_ms(answer)
+        )
     if told.code in _REFUSALS:
         return _REFUSALS[told.code](told.detail)
     return Unknown(f"the compactor failed with {told.code!r}")

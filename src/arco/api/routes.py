@@ -13,7 +13,7 @@ from arco.api.desk import API, Desk
 from arco.api.health import HealthChecks
 from arco.api.objects import Objects
 from arco.api.pages import Pages
-from arco.api.query import ARROW, Queries
+from arco.api.query import Queries
 from arco.api.query_params import (
     AtQuery,
     DiffQuery,
@@ -58,6 +58,7 @@ from arco.api.wire import (
     UndropWish,
 )
 from arco.core import json
+from arco.query.rows import ARROW_STREAM
 
 CATALOGS = f"{API}/catalogs"
 CATALOG = f"{CATALOGS}/{{catalog}}"
@@ -248,7 +249,7 @@ def _query(on: Queries) -> AnyRoute:
         says(on.ask),
         on.ask,
         Query,
-        (Answered(200, "The result.", Result, also=(ARROW,)),),
+        (Answered(200, "The result.", Result, also=(ARROW_STREAM,)),),
         sent(Question, {"sql": "SELECT name, format FROM system.tables LIMIT 10"}),
         problems=(404,),
     )
