@@ -107,6 +107,11 @@ app.command(
     help="Delete what is too old and what nobody names.",
     help_epilogue=_GC_EXAMPLES,
 )
+app.command("arco.cli.catalog:app", name="catalog", help="Catalogs of a running Arco.")
+app.command("arco.cli.schema:app", name="schema", help="Schemas of a running Arco.")
+app.command("arco.cli.table:app", name="table", help="Tables of a running Arco.")
+app.command("arco.cli.column:app", name="column", help="Columns of a table: add, change, drop.")
+app.command("arco.cli.sql:app", name="sql", help="SQL over the files of a store, without a server.")
 app.command("arco.cli.token:app", name="token", help="Tokens for callers of the API.")
 
 

@@ -58,6 +58,9 @@ def complain_of_output(problem: OSError) -> int:
 
 def next_step(problem: ArcoError) -> str:
     """What a person should do about an error; nothing where its message says it already."""
+    notes = getattr(problem, "__notes__", ())
+    if notes:
+        return " ".join(notes)  # whoever raised it knew better
     return next((step for kind, step in _NEXT_STEPS.items() if isinstance(problem, kind)), "")
 
 

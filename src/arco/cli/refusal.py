@@ -63,7 +63,7 @@ def refusal(answer: "httpx2.Response", url: str) -> ArcoError:
     """The error behind an answer that is none of a success."""
     told = _read(answer)
     if told is None:
-        return _stranger(answer.status_code, url)
+        return stranger(answer.status_code, url)
     if told.code == "no_such_route":
         other = Unsupported(f"the Arco at {url} does not know this request")
         return advise(other, "Its version may be another: compare `arco version` on both sides.")
@@ -98,9 +98,9 @@ def _by_status(status: int) -> type[ArcoError]:
     return _BY_STATUS.get(status) or (Invalid if status < 500 else Unknown)
 
 
-def _stranger(status: int, url: str) -> ArcoError:
-    """Without a code of ours it may come from somebody in between."""
-    kind = _BY_STATUS.get(status) or (Unavailable if status < 500 else Unknown)
+def stranger(status: int, url: str) -> ArcoError:
+    """The error behind an answer without a code of ours: it may come from somebody in between."""
+    kind = _BY_STATUS.get(status) or (Unsupported if status < 500 else Unknown)
     said = f"what answers at {url} is not an Arco, or somebody stands before it (status {status})"
     return advise(kind(said), "" if kind is Unknown else "Name the right one with --url.")
 

@@ -6,15 +6,16 @@ with the same key, so that it is made once however often it was sent; when no an
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import SplitResult, quote, urlsplit
 
 import httpx2
 import msgspec
 
-from arco.cli.refusal import advise, refusal, wait_ms
+from arco.cli.refusal import advise, refusal, stranger, wait_ms
 from arco.core import json
-from arco.core.errors import ArcoError, Denied, Fenced, Invalid, Unavailable, Unknown
+from arco.core.errors import ArcoError, Denied, Fenced, Invalid, Unavailable, Unknown, Unsupported
 from arco.core.ids import new_ulid
 
 if TYPE_CHECKING:
@@ -47,14 +48,15 @@ class Remote:
     def __init__(
         self, url: str, runtime: "Runtime", pause: Callable[[float], None], *, token: str | None
     ) -> None:
-        self.url = _check_url(url)
+        host = _check_url(url).hostname
+        self.url = url.rstrip("/")
         self._runtime = runtime
         self._pause = pause
         self._client = httpx2.Client(
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             timeout=httpx2.Timeout(_ANSWER_S, connect=_CONNECT_S),
             follow_redirects=False,  # the token is for this server alone
-            trust_env=httpx2.URL(url).host not in _LOOPBACK,  # no proxy leads to this machine
+            trust_env=host not in _LOOPBACK,  # no proxy leads to this machine
         )
 
     def close(self) -> None:
@@ -82,7 +84,12 @@ class Remote:
         """What a change is answered with; nothing where there is nothing to tell."""
         content = None if body is None else json.encode(body)
         answer = self._send(method, path, params or {}, content, new_ulid(self._runtime))
-        return b"" if answer.status_code == 204 else self._document(answer)
+        if answer.status_code == 204:
+            return b""
+        try:
+            return self._document(answer)
+        except Unsupported as problem:
+            raise Unknown(f"{problem}; the change may have been made") from problem
 
     def _send(
         self, method: str, path: str, params: Params, content: bytes | None, key: str | None
@@ -90,34 +97,38 @@ class Remote:
         """The answer of a success, or the error that is left after the last attempt."""
         request = self._request(method, path, params, content, key)
         started = self._runtime.clock.elapsed_ms()
-        doubtful = False  # whether an attempt may have been carried out without our knowing
+        doubtful = False  # whether an attempt may have changed something without our knowing
         for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                answer = self._client.send(request)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout) as problem:
-                if attempt == 1:
-                    raise self._nobody() from problem
-                error: ArcoError = self._nobody()
-                pause_ms = self._pause_ms(attempt, None)
-            except httpx2.HTTPError as problem:
-                error = Unavailable(f"{self.url} did not answer ({type(problem).__name__})")
-                pause_ms = self._pause_ms(attempt, None)
-                doubtful = key is not None
-            else:
-                if answer.is_success:
-                    return answer
-                error = refusal(answer, self.url)
-                if not _may_pass(error) and not (doubtful and isinstance(error, Denied)):
-                    raise error
-                doubtful = doubtful or (key is not None and isinstance(error, Unknown))
-                pause_ms = self._pause_ms(attempt, wait_ms(answer))
+            outcome = self._attempt(request)
+            if isinstance(outcome, httpx2.Response):
+                return outcome
+            lost = outcome
+            if lost.is_final(first=attempt == 1, doubtful=doubtful):
+                raise lost.error
+            doubtful = doubtful or (lost.in_doubt and key is not None)
+            pause_ms = self._pause_ms(attempt, lost.wait_ms)
             spent_ms = self._runtime.clock.elapsed_ms() - started
             if attempt == _ATTEMPTS or spent_ms + pause_ms > _BUDGET_MS:
                 break
             self._pause(pause_ms)
         if doubtful:
             raise Unknown(f"{self.url} gave no clear answer, so the change may have been made")
-        raise _of_a_read(error) if key is None else error
+        # A read changes nothing, so nothing about it can be in doubt.
+        raise Unavailable(str(lost.error)) if lost.in_doubt else lost.error
+
+    def _attempt(self, request: httpx2.Request) -> "httpx2.Response | _Lost":
+        try:
+            answer = self._client.send(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            step = "Start one with `arco up`, or name another with --url."
+            return _Lost(advise(Unavailable(f"no Arco is running at {self.url}"), step), sent=False)
+        except httpx2.HTTPError as problem:
+            error = Unavailable(f"{self.url} did not answer ({type(problem).__name__})")
+            return _Lost(error, in_doubt=True)
+        if answer.is_success:
+            return answer
+        refused = refusal(answer, self.url)
+        return _Lost(refused, in_doubt=isinstance(refused, Unknown), wait_ms=wait_ms(answer))
 
     def _request(
         self, method: str, path: str, params: Params, content: bytes | None, key: str | None
@@ -138,16 +149,26 @@ class Remote:
 
     def _document(self, answer: httpx2.Response) -> bytes:
         if not answer.headers.get("content-type", "").startswith("application/json"):
-            raise self._stranger()
+            raise stranger(answer.status_code, self.url)
         return answer.content
 
-    def _nobody(self) -> Unavailable:
-        step = "Start one with `arco up`, or name another with --url."
-        return advise(Unavailable(f"no Arco is running at {self.url}"), step)
 
-    def _stranger(self) -> Unavailable:
-        step = "Name the right one with --url."
-        return advise(Unavailable(f"what answers at {self.url} is not an Arco"), step)
+@dataclass(frozen=True)
+class _Lost:
+    """An attempt without success. `sent`: it reached a server. `in_doubt`: it may have been carried out."""
+
+    error: ArcoError
+    sent: bool = True
+    in_doubt: bool = False
+    wait_ms: int | None = None
+
+    def is_final(self, *, first: bool, doubtful: bool) -> bool:
+        """Whether another attempt would tell no more."""
+        if not self.sent:
+            return first  # where somebody was a moment ago, somebody may be back soon
+        if doubtful and isinstance(self.error, Denied | Unsupported):
+            return False  # it says nothing about the attempt before it
+        return not isinstance(self.error, Unavailable | Fenced | Unknown)
 
 
 def path(*parts: str) -> str:
@@ -155,23 +176,15 @@ def path(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def _may_pass(error: ArcoError) -> bool:
-    """Whether the same request may have another answer a little later."""
-    return isinstance(error, Unavailable | Fenced | Unknown)
-
-
-def _of_a_read(error: ArcoError) -> ArcoError:
-    """A read changes nothing, so nothing about it can be in doubt."""
-    return Unavailable(str(error)) if isinstance(error, Unknown) else error
-
-
-def _check_url(url: str) -> str:
+def _check_url(url: str) -> SplitResult:
     try:
-        parsed = httpx2.URL(url)
-    except httpx2.InvalidURL as problem:
+        parsed = urlsplit(url)
+        httpx2.URL(url)
+        parsed.port  # noqa: B018 - it is looked at only when it is asked for
+    except (ValueError, httpx2.InvalidURL) as problem:
         raise Invalid(f"--url is not a URL: {problem}") from problem
-    if parsed.scheme not in {"http", "https"} or not parsed.host:
+    if parsed.scheme not in {"http", "https"} or not parsed.hostname:
         raise Invalid("--url takes the URL of a server, such as http://127.0.0.1:8181")
-    if parsed.userinfo or parsed.query or parsed.fragment:
+    if parsed.username is not None or parsed.query or parsed.fragment:
         raise Invalid("--url takes a server alone; a token goes into the variable ARCO_TOKEN")
-    return url.rstrip("/")
+    return parsed

@@ -4,16 +4,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
-from arco.cli.flags import AsJson, AsOf
+from arco.cli.flags import AsJson, AsOf, names_come_from_the_line
 from arco.cli.place import Place
+from arco.cli.settings import VARIABLES, choose_place, ignore_empty
 from arco.core.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-EXAMPLES = """\
+_EXAMPLES = """\
 Examples:
   arco sql "SHOW TABLES"
   arco sql "SELECT name, format FROM system.tables" --root /data/arco
@@ -34,12 +35,20 @@ Query = Annotated[
 ]
 _PLACE = Place()
 
+app = App(
+    name="sql",
+    help="SQL over the files of a store, without a server.",
+    help_epilogue=_EXAMPLES,
+    config=(VARIABLES, ignore_empty, choose_place, names_come_from_the_line),
+)
 
+
+@app.default
 def sql(
     query: Query,
     /,
-    place: Place = _PLACE,
     *,
+    place: Place = _PLACE,
     as_of: AsOf = None,
     json: AsJson = False,
     csv: Annotated[

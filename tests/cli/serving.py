@@ -1,0 +1,91 @@
+"""A running Arco as a user starts it: `arco up`, a process of its own on a port of its own."""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from arco.cli.main import launch
+from tests.cli import command
+from tests.cli.command import Run
+
+
+@dataclass(frozen=True)
+class Served:
+    """An Arco that answers at `url` and keeps all in `root`."""
+
+    url: str
+    root: Path
+
+    def arco(self, *arguments: str, **variables: str) -> Run:
+        """Run a command against it, in this process: starting one takes longer than what it does."""
+        said, complained = StringIO(), StringIO()
+        environment = _inherited() | {"COLUMNS": "100", "ARCO_URL": self.url, **variables}
+        with (
+            patch.dict(os.environ, environment, clear=True),
+            redirect_stdout(said),
+            redirect_stderr(complained),
+        ):
+            code = _code(arguments)
+        return Run(arguments, code, said.getvalue(), complained.getvalue())
+
+    def done(self, *arguments: str) -> str:
+        """What a command prints that has to succeed."""
+        run = self.arco(*arguments)
+        assert run.returncode == 0, run.stderr
+        assert run.stderr == ""
+        return run.stdout
+
+    def document(self, *arguments: str) -> dict[str, Any]:
+        """The one document that a command prints for programs."""
+        found = json.loads(self.done(*arguments, "--json"))
+        assert isinstance(found, dict)
+        return found
+
+    def items(self, *arguments: str) -> list[dict[str, Any]]:
+        """The items of the list that a command prints for programs."""
+        found = self.document(*arguments)["items"]
+        assert isinstance(found, list)
+        return found
+
+
+@contextmanager
+def serving(root: Path, *flags: str, **variables: str) -> Iterator[Served]:
+    """`arco up` on a directory, until the block ends."""
+    log = (root.parent / f"{root.name}.log").open("wb")
+    with (
+        log,
+        subprocess.Popen(
+            [command.ARCO, "up", "--root", root, "--port", "0", "--no-fsync", *flags],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=_inherited() | variables,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        found = re.search(r"http://[0-9.]+:[0-9]+", ready)
+        assert found is not None, ready
+        try:
+            yield Served(found[0], root)
+        finally:
+            process.terminate()
+
+
+def _code(arguments: tuple[str, ...]) -> int:
+    try:
+        return launch(*arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+
+def _inherited() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("ARCO_")}

@@ -1,0 +1,108 @@
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.cli import command
+from tests.cli.command import Run, is_one_sentence
+from tests.cli.serving import serving
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that a server has written and left."""
+    directory = tmp_path_factory.mktemp("sql") / "store"
+    with serving(directory) as served:
+        served.done("schema", "create", "sales", "--comment", "a, b\nand c")
+        for name in ("orders", "parts"):
+            served.done("table", "create", f"sales.{name}", "--format", "csv", "--tag", "gold")
+    return directory
+
+
+def sql(root: Path, *arguments: str) -> Run:
+    return command.arco("sql", *arguments, "--root", root)
+
+
+def test_a_store_is_asked_without_a_server(root: Path) -> None:
+    run = sql(root, "SELECT name, format FROM system.tables ORDER BY name")
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "name    format\norders  CSV\nparts   CSV\n"
+
+
+def test_the_past_is_asked_too(root: Path) -> None:
+    run = sql(root, "SELECT count(*) AS n FROM system.tables", "--as-of", "2", "--json")
+
+    assert json.loads(run.stdout) == {"columns": [{"name": "n", "type": "int64"}], "rows": [[1]]}
+
+
+def test_csv_keeps_commas_lines_and_lists_apart(root: Path) -> None:
+    run = sql(root, "SELECT comment, tags, NULL AS x FROM system.schemas", "--csv")
+
+    assert list(csv.reader(io.StringIO(run.stdout))) == [
+        ["comment", "tags", "x"],
+        ["a, b\nand c", "[]", ""],
+    ]
+
+
+def test_an_arrow_file_holds_the_same(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tables.arrow"
+
+    run = sql(root, "SELECT name FROM system.tables ORDER BY name", "--arrow", str(file))
+
+    assert run.stdout == f"Wrote 2 rows to {file}.\n"
+    with pa.OSFile(str(file)) as opened:
+        assert pa.ipc.open_file(opened).read_all().to_pydict() == {"name": ["orders", "parts"]}
+
+
+def test_a_query_may_come_from_stdin(root: Path) -> None:
+    answer = subprocess.check_output(
+        [command.ARCO, "sql", "-", "--root", root, "--json"], input="SELECT 1 AS one", text=True
+    )
+
+    assert json.loads(answer)["rows"] == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("DROP TABLE system.tables",), 2),
+        (("SELECT nothing FROM system.tables",), 2),
+        (("SELECT 1", "--json", "--csv"), 2),
+        (("",), 2),
+        (("SELECT 1", "--as-of", "99999"), 1),
+        (("SELECT 1", "--arrow", "/no/such/directory/x.arrow"), 2),
+    ],
+)
+def test_what_cannot_be_answered_is_one_sentence(
+    arguments: tuple[str, ...], code: int, root: Path
+) -> None:
+    run = sql(root, *arguments)
+
+    assert run.returncode == code
+    assert is_one_sentence(run.stderr), run.stderr
+
+
+def test_asking_makes_no_store(tmp_path: Path) -> None:
+    run = sql(tmp_path / "nothing", "SELECT 1")
+
+    assert run.returncode == 1
+    assert is_one_sentence(run.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_gives_examples() -> None:
+    shown = command.arco("sql", "--help").stdout
+
+    assert "Examples:\n  arco sql " in shown
+    assert "ARCO_SQL" not in shown
+
+
+def test_of_two_places_the_flag_wins_over_the_variable(root: Path) -> None:
+    run = command.arco("sql", "SELECT 1", "--root", root, ARCO_STORE="gs://elsewhere")
+
+    assert run.returncode == 0, run.stderr
