@@ -53,7 +53,7 @@ async def search_commit(chain: Chain, commit_ulid: Ulid) -> Entry:
     """The manifest that published a commit."""
     head = (await chain.head()).number
     floor = await chain.floor()
-    near = await _last_until(chain, ULID.from_str(commit_ulid).datetime)
+    near = await _last_until(chain, _chosen_at(commit_ulid))
     middle = floor if near is None else near.number
     low, high = middle, middle - 1
     while low > floor or high < head:
@@ -67,6 +67,14 @@ async def search_commit(chain: Chain, commit_ulid: Ulid) -> Entry:
                     return entry
         low, high = max(floor, low - _RING), min(head, high + _RING)
     raise NotFound(f"no version that is kept was made by commit {commit_ulid}")
+
+
+def _chosen_at(commit_ulid: Ulid) -> datetime:
+    """The time in a ULID; it can hold some that lie beyond all years, and are as late as can be."""
+    try:
+        return ULID.from_str(commit_ulid).datetime
+    except (ValueError, OverflowError):
+        return datetime.max.replace(tzinfo=UTC)
 
 
 async def _last_until(chain: Chain, moment: datetime) -> Entry | None:

@@ -38,6 +38,9 @@ _DAYS = ("day", "hour", "minute", "second")
 
 def normalise(text: str) -> str:
     """The one spelling of the data type `text`, or `Invalid` with where and what is wrong."""
+    plain = _PLAIN.get(text)
+    if plain is not None:
+        return plain  # as most are; nothing to parse
     _check_length(text)
     parser = _Parser(tokens(text))
     normal = parser.type(1)

@@ -68,7 +68,7 @@ def read_event(event: Envelope) -> tuple[CatalogChanged, dict[str, list[AnyRow]]
         )
     try:
         said = json.decode(bytes(event.payload), CatalogChanged)
-        rows = {table: _decoded(table, raw) for table, raw in said.rows.items()}
+        rows = _rows(said)
     except Invalid as problem:
         raise Invalid(f"event {event.event_id} cannot be folded: {problem}") from problem
     return said, rows
@@ -80,6 +80,12 @@ def _encoded(rows: Iterable[AnyRow]) -> dict[str, tuple[msgspec.Raw, ...]]:
         name = TABLE_OF[type(row)].name
         encoded[name] = (*encoded.get(name, ()), msgspec.Raw(json.encode(row)))
     return encoded
+
+
+def _rows(said: CatalogChanged) -> dict[str, list[AnyRow]]:
+    if not said.rows:
+        raise Invalid("it has no rows")
+    return {table: _decoded(table, raw) for table, raw in said.rows.items()}
 
 
 def _decoded(table: str, rows: tuple[msgspec.Raw, ...]) -> list[AnyRow]:

@@ -16,6 +16,7 @@ _SCHEMES = frozenset(
 )
 _WITH_CONTAINER_BEFORE_AT = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _LONGEST = 2_048
+_UNESCAPED = 2  # how often somebody on the way may unescape a location
 
 
 def managed_location(table_id: str) -> str:
@@ -38,12 +39,7 @@ def check_location(location: str, own_roots: Sequence[str]) -> str:
         raise Invalid(f"a location begins with one of {', '.join(sorted(_SCHEMES))}, then ://")
     if parts.query or parts.fragment or "?" in location or "#" in location:
         raise Invalid("a location has no query and no fragment")
-    if "@" in parts.netloc and (scheme not in _WITH_CONTAINER_BEFORE_AT or ":" in parts.netloc):
-        raise Invalid("a location holds no credentials")
-    if scheme == "file" and host:
-        raise Invalid("a file location names no host: write file:///path")
-    if scheme not in ("file", "hdfs") and not host:
-        raise Invalid(f"a location names a bucket: {scheme}://bucket/path")
+    _refuse_odd_bucket(scheme, parts.netloc, host)
     _refuse_tricks(parts.path)
     path = re.sub("/+", "/", parts.path.rstrip("/"))
     spelled = f"{scheme}://{parts.netloc}{path}/"
@@ -55,15 +51,36 @@ def check_location(location: str, own_roots: Sequence[str]) -> str:
     return spelled
 
 
+def _refuse_odd_bucket(scheme: str, netloc: str, host: str) -> None:
+    """What stands between the scheme and the path names a bucket, plainly, and no more."""
+    if "%" in netloc:
+        raise Invalid("a location names its bucket without escapes")
+    if "@" in netloc and (scheme not in _WITH_CONTAINER_BEFORE_AT or ":" in netloc):
+        raise Invalid("a location holds no credentials")
+    if scheme == "file" and host:
+        raise Invalid("a file location names no host: write file:///path")
+    if scheme not in ("file", "hdfs") and not host:
+        raise Invalid(f"a location names a bucket: {scheme}://bucket/path")
+
+
 def _refuse_tricks(path: str) -> None:
     """A path that means another one once it is unescaped, however often, is refused."""
     seen = path
-    for _ in range(3):
+    for _ in range(_UNESCAPED + 1):
         if any(part in (".", "..") for part in seen.split("/")) or "\x00" in seen or "\\" in seen:
             raise Invalid("a location has no '.' or '..' in its path")
         seen = unquote(seen)
 
 
 def _overlap(one: str, other: str) -> bool:
-    other = other.rstrip("/") + "/"
+    one, other = _unescaped(one), _unescaped(other.rstrip("/") + "/")
     return one.startswith(other) or other.startswith(one)
+
+
+def _unescaped(location: str) -> str:
+    """A spelling to compare by: engines unescape, once or twice, and hosts know no capitals."""
+    scheme, _, rest = location.partition("://")
+    host, slash, path = rest.partition("/")
+    for _ in range(_UNESCAPED):
+        path = unquote(path)
+    return f"{scheme}://{host.lower()}{slash}{path}"

@@ -6,12 +6,16 @@ refused, so that a compactor never drops a column that a newer API has decided (
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 
 from arco.fold.table import Table
 from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, SCHEMA_VERSIONS, SCHEMAS, TABLES
+
+# What a file can hold, so that no event is accepted whose rows could not be written.
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class ObjectKind(StrEnum):
@@ -58,11 +62,11 @@ class Row(
 class Living(Row, frozen=True, kw_only=True):
     """When and by whom an object was made, changed and dropped."""
 
-    created_at: datetime
+    created_at: Moment
     created_by: str
-    updated_at: datetime
+    updated_at: Moment
     updated_by: str
-    dropped_at: datetime | None = None
+    dropped_at: Moment | None = None
 
 
 class Described(Living, frozen=True, kw_only=True):
@@ -106,9 +110,9 @@ class TableRow(Described, frozen=True, kw_only=True):
     location: str | None = None
     table_uuid: str | None = None
     pii_columns: tuple[str, ...] = ()
-    schema_version: int = 0
-    last_field_id: int = 0  # never used again, whatever becomes of the column
-    born: int | None = None
+    schema_version: Count = 0
+    last_field_id: Count = 0  # never used again, whatever becomes of the column
+    born: Count | None = None
     moved: bool = msgspec.field(default=False, name="_moved")
 
 
@@ -119,23 +123,23 @@ class ColumnRow(Living, frozen=True, kw_only=True):
     table_id: str
     name: str
     data_type: str
-    position: int
+    position: Count
     nullable: bool = True
     comment: str | None = None
     default_value: str | None = None
     pii_type: str | None = None
     sensitivity: Sensitivity | None = None
-    field_id: int | None = None
+    field_id: Count | None = None
 
 
 class SchemaVersionRow(Row, frozen=True, kw_only=True):
     """The columns of a table as they were from one change to the next; both texts are JSON."""
 
     table_id: str
-    version: int
+    version: Count
     changes: str
     columns: str
-    changed_at: datetime
+    changed_at: Moment
     changed_by: str
 
 

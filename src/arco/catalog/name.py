@@ -164,8 +164,13 @@ def parse_dotted(text: str) -> tuple[str, ...]:
 
 
 def print_dotted(parts: Sequence[str]) -> str:
-    """`parts` as people type them; the inverse of `parse_dotted`."""
-    return ".".join(_quote(part) for part in _check_parts(parts))
+    """`parts` as people type them; the inverse of `parse_dotted`.
+
+    They are names already and not checked again: a list prints as many as it has rows.
+    """
+    if not parts:
+        raise Invalid("a dotted name has at least one part")
+    return ".".join(map(_quote, parts))
 
 
 def _quote(part: str) -> str:
@@ -176,8 +181,6 @@ def _quote(part: str) -> str:
 
 
 def _check_parts(parts: Sequence[str]) -> tuple[str, ...]:
-    if not parts:
-        raise Invalid("a dotted name has at least one part")
     if len(parts) > _MOST_PARTS:
         raise Invalid(f"a dotted name has at most {_MOST_PARTS} parts")
     return tuple(check_name(part, "part") for part in parts)

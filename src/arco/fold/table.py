@@ -17,7 +17,6 @@ import pyarrow as pa
 from arco.core.errors import Invalid
 from arco.fold.column import Column, Kind
 
-
 _UNORDERED = (Kind.STRINGS, Kind.TEXTS)
 
 
@@ -117,9 +116,9 @@ class Table:
         """The bucket of each row."""
         if self.bucket is None:
             return [0] * rows.num_rows
-        known: dict[str, int] = {}
         values = rows.column(self.bucket.column).to_pylist()
-        return [known.setdefault(value, self.bucket.of(value)) for value in values]
+        known = {value: self.bucket.of(value) for value in set(values)}
+        return [known[value] for value in values]
 
 
 def by_name(tables: Iterable[Table]) -> dict[str, Table]:

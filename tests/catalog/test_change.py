@@ -1,0 +1,318 @@
+"""Requests under an idempotency key: carried out at most once, always answered the same (P10 to P14)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+
+import pytest
+
+from arco.catalog.ddl import CreateTable, DropTable
+from arco.catalog.manifest import manifests_of
+from arco.catalog.port import Committed, SyncCompact
+from arco.core import json
+from arco.core.errors import Denied, KeyReused, Unavailable, Unknown
+from arco.ledger.claim import Answer, key_path
+from arco.ledger.envelope import Envelope
+from arco.ledger.key import key_chain, read_key
+from arco.ledger.writer import Receipt
+from arco.storage.roles import Role
+from tests.catalog.workshop import (
+    ANN,
+    SCOPE,
+    Office,
+    Post,
+    Told,
+    Workshop,
+    after,
+    answer_is_lost,
+    held,
+    is_down,
+    is_lost,
+    names_in,
+    new_table,
+    refused,
+    started,
+    t,
+    until,
+)
+
+
+def done_of(answer: Answer) -> Told:
+    assert answer.status == 200
+    return json.decode(bytes(answer.body), Told)
+
+
+def code_of(answer: Answer) -> str:
+    return json.decode(bytes(answer.body), str)
+
+
+async def outcomes_recorded(workshop: Workshop, key: str) -> int:
+    """How many numbers the chain of a key has."""
+    await workshop.api.idempotency.close()
+    path = key_path(SCOPE, principal=ANN, api="native", operation="CreateTable", key=key)
+    return len(await read_key(key_chain(workshop.store(Role.API), path)))
+
+
+async def test_a_request_that_comes_again_gets_the_same_answer_and_does_nothing() -> None:
+    workshop = await started()
+    first = await workshop.api.do_once(new_table("a", "id bigint"), "k")
+    number = (await workshop.head()).number
+    await workshop.do(DropTable(target=t("a")))
+    for office in (workshop.api, workshop.office()):
+        again = await office.do_once(new_table("a", "id bigint"), "k")
+        assert bytes(again.body) == bytes(first.body)
+    assert done_of(first).number == number
+    assert (await workshop.head()).number == number + 1
+    await workshop.close()
+
+
+async def test_a_key_with_another_body_is_refused() -> None:
+    workshop = await started()
+    await workshop.api.do_once(new_table("a"), "k")
+    with pytest.raises(KeyReused):
+        await workshop.api.do_once(new_table("b"), "k")
+    assert await names_in(await workshop.head()) == ["a"]
+    await workshop.close()
+
+
+async def test_a_refusal_is_kept_although_its_cause_is_gone() -> None:
+    workshop = await started()
+    await workshop.table("a")
+    first = await workshop.api.do_once(new_table("a"), "k")
+    assert (first.status, code_of(first)) == (409, "already_exists")
+    await workshop.do(DropTable(target=t("a")))
+    again = await workshop.office().do_once(new_table("a"), "k")
+    assert (again.status, code_of(again)) == (409, "already_exists")
+    assert await names_in(await workshop.head()) == []
+    await workshop.close()
+
+
+async def test_trouble_on_the_way_is_not_kept() -> None:
+    workshop = await started()
+    workshop.post.next(is_down)
+    with pytest.raises(Unavailable):
+        await workshop.api.do_once(new_table("a"), "k")
+    workshop.clock.pass_by(timedelta(seconds=3))
+    assert done_of(await workshop.api.do_once(new_table("a"), "k")).name == "a"
+    await workshop.close()
+
+
+async def test_while_another_is_at_work_a_second_request_only_looks() -> None:
+    workshop = await started()
+    arrive = workshop.runtime.tasks.event()
+    workshop.post.next(held(arrive))
+    first = asyncio.create_task(workshop.api.do_once(new_table("a"), "k"))
+    await until(lambda: len(workshop.post.calls) == 3)
+    with pytest.raises(Unavailable) as busy:
+        await workshop.office().do_once(new_table("a"), "k")
+    assert busy.value.retry_after_ms
+    arrive.set()
+    assert done_of(await first).name == "a"
+    await workshop.close()
+
+
+class Killed(BaseException):
+    """The process is gone: nothing is caught, nothing is cleaned up."""
+
+
+async def published_and_killed(post: Post, call: SyncCompact) -> Committed:
+    await post.inner.sync_compact(call)
+    post.published += 1
+    await asyncio.Event().wait()
+    raise Killed
+
+
+async def test_after_a_crash_between_commit_and_outcome_the_retry_finds_the_commit() -> None:
+    workshop = await started()
+    workshop.post.next(published_and_killed)
+    victim = workshop.office()
+    before = (await workshop.head()).number
+    workshop.api.lease.lost()
+    gone = asyncio.create_task(victim.do_once(new_table("a", "id bigint"), "k"))
+    await until(lambda: workshop.post.published > 0)
+    number = before + 1
+    # At once: what has landed needs no takeover.
+    answer = done_of(await workshop.api.do_once(new_table("a", "id bigint"), "k"))
+    assert answer.number == number
+    found = await (await workshop.head()).table(t("a"))
+    assert (answer.id, answer.commit) == (found.row.table_id, found.commit)
+    assert answer.columns == ["id"]
+    assert await outcomes_recorded(workshop, "k") == 2
+    await bury(gone, victim, workshop)
+
+
+async def test_what_a_crash_left_undone_is_taken_over_with_the_same_ids() -> None:
+    workshop = await started()
+    arrive = workshop.runtime.tasks.event()
+    victim = workshop.office()
+    workshop.api.lease.lost()
+    workshop.post.next(held(arrive, is_lost))
+    sent = len(workshop.post.calls)
+    gone = asyncio.create_task(victim.do_once(new_table("a"), "k"))
+    await until(lambda: len(workshop.post.calls) > sent)
+    meant = json.decode(bytes(workshop.post.calls[-1].events[0].payload), dict[str, object])
+    victim.lease.lost()
+    workshop.clock.pass_by(timedelta(seconds=3))
+    answer = done_of(await workshop.api.do_once(new_table("a"), "k"))
+    assert answer.id == meant["object_id"]
+    await bury(gone, victim, workshop)
+
+
+async def bury(gone: "asyncio.Task[Answer]", victim: Office, workshop: Workshop) -> None:
+    """End a process that was killed: its tasks would outlive the test."""
+    gone.cancel()
+    if victim.committer._pump is not None:
+        victim.committer._pump.cancel()
+    workshop.offices.remove(victim)
+    await victim.lease.close()
+    await workshop.close()
+
+
+async def test_of_an_old_holder_and_its_taker_only_one_carries_it_out() -> None:
+    workshop = await started()
+    taker = workshop.office()
+    answers: list[Answer] = []
+
+    async def take_over() -> None:
+        workshop.clock.pass_by(timedelta(seconds=3))
+        workshop.api.lease.lost()
+        answers.append(await taker.do_once(new_table("a"), "k"))
+
+    workshop.post.next(after(take_over))
+    mine = await workshop.api.do_once(new_table("a"), "k")
+    assert done_of(mine).number == done_of(answers[0]).number
+    assert [name for m in await workshop.manifests() for name in m.requests if name] == [
+        *dict.fromkeys(name for m in await workshop.manifests() for name in m.requests)
+    ]
+    assert await names_in(await workshop.head()) == ["a"]
+    await workshop.close()
+
+
+def during_append(workshop: Workshop, step: Callable[[], Awaitable[None]]) -> None:
+    """Something happens while our first append is on its way."""
+    writer = workshop.api.committer._writer
+    append, done = writer.append, asyncio.Event()
+
+    async def slow(events: Sequence[Envelope]) -> Receipt:
+        if not done.is_set():
+            done.set()
+            await step()
+        return await append(events)
+
+    writer.append = slow  # type: ignore[method-assign]
+
+
+async def test_a_neighbour_that_was_taken_over_holds_up_nobody() -> None:
+    workshop = await started()
+    taken: list[Answer] = []
+
+    async def take_over() -> None:
+        workshop.clock.pass_by(timedelta(seconds=3))
+        workshop.api.lease.lost()
+        taken.append(await workshop.office().do_once(new_table("keyed"), "k"))
+
+    during_append(workshop, take_over)
+    keyed, plain = await asyncio.gather(
+        workshop.api.do_once(new_table("keyed"), "k"), workshop.api.do(new_table("plain"))
+    )
+    assert done_of(keyed) == done_of(taken[0])
+    assert plain.object.row.name == "plain"
+    assert await names_in(await workshop.head()) == ["keyed", "plain"]
+    await workshop.close()
+
+
+async def test_who_was_taken_over_publishes_no_more_though_the_taker_has_done_nothing_yet() -> None:
+    workshop = await started()
+
+    async def claim_only() -> None:
+        workshop.clock.pass_by(timedelta(seconds=3))
+        workshop.api.lease.lost()
+        workshop.post.next(is_down)
+        with pytest.raises(Unavailable):
+            await workshop.office().do_once(new_table("keyed"), "k")
+
+    during_append(workshop, claim_only)
+    keyed, plain = await asyncio.gather(
+        workshop.api.do_once(new_table("keyed"), "k"),
+        workshop.api.do(new_table("plain")),
+        return_exceptions=True,
+    )
+    assert isinstance(keyed, Unavailable)
+    assert not isinstance(plain, BaseException)
+    assert await names_in(await workshop.head()) == ["plain"]
+    await workshop.close()
+
+
+async def test_a_lost_answer_under_a_key_is_a_success() -> None:
+    workshop = await started()
+    workshop.post.next(answer_is_lost)
+    first = await workshop.api.do_once(new_table("a"), "k")
+    assert done_of(first).name == "a"
+    assert bytes((await workshop.api.do_once(new_table("a"), "k")).body) == bytes(first.body)
+    await workshop.close()
+
+
+async def test_an_unknown_outcome_under_a_key_stays_unknown_until_it_is_found() -> None:
+    workshop = await started()
+    workshop.post.next(is_lost)
+    with pytest.raises(Unknown):
+        await workshop.api.do_once(new_table("a"), "k")
+    await workshop.compactor.sync_compact(workshop.post.calls[-1])
+    answer = done_of(await workshop.api.do_once(new_table("a"), "k"))
+    assert answer.commit_ulid == workshop.post.calls[-1].commit_ulid
+    assert await names_in(await workshop.head()) == ["a"]
+    await workshop.close()
+
+
+async def test_a_refusal_by_the_store_is_no_verdict_on_the_request() -> None:
+    workshop = await started()
+    workshop.post.next(refused(Denied("the service token is not ours")))
+    with pytest.raises(Unknown):
+        await workshop.api.do_once(new_table("a"), "k")
+    assert await outcomes_recorded(workshop, "k") == 1, "a claim, and no outcome"
+    await workshop.close()
+
+
+async def test_keys_are_apart_for_each_operation() -> None:
+    workshop = await started()
+    await workshop.api.do_once(new_table("a"), "k")
+    await workshop.api.do_once(DropTable(target=t("a")), "k")
+    request: CreateTable = new_table("a")
+    await workshop.api.do_once(request, "k2")
+    assert await names_in(await workshop.head()) == ["a"]
+    await workshop.close()
+
+
+async def test_many_under_keys_share_a_group_and_retry_together() -> None:
+    workshop = await started()
+    before = (await workshop.head()).number
+
+    async def one(n: int) -> Answer:
+        return await workshop.api.do_once(new_table(f"t{n}"), f"k{n}")
+
+    first = await asyncio.gather(*(one(n) for n in range(20)))
+    assert (await workshop.head()).number <= before + 4
+    again = await asyncio.gather(*(one(n) for n in range(20)))
+    assert [bytes(each.body) for each in again] == [bytes(each.body) for each in first]
+    await workshop.close()
+
+
+async def test_evidence_that_was_collected_leaves_only_its_own_request_in_doubt() -> None:
+    workshop = await started()
+    workshop.post.next(is_down)
+    with pytest.raises(Unavailable):
+        await workshop.api.do_once(new_table("old"), "k")
+    for n in range(4):
+        await workshop.table(f"t{n}")
+    janitor = workshop.store(Role.JANITOR)
+    head = (await workshop.head()).number
+    await manifests_of(janitor, "catalog").raise_floor(head)
+    workshop.clock.pass_by(timedelta(seconds=3))
+    old, plain = await asyncio.gather(
+        workshop.api.do_once(new_table("old"), "k"),
+        workshop.api.do(new_table("plain")),
+        return_exceptions=True,
+    )
+    assert isinstance(old, Unknown)
+    assert not isinstance(plain, BaseException)
+    await workshop.close()

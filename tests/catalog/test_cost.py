@@ -1,0 +1,110 @@
+"""What it costs, in round trips to the store one after the other."""
+
+import asyncio
+
+import pytest
+
+from arco.catalog.reader import SnapshotReader
+from arco.compactor.compactor import Compactor
+from arco.core.scope import Scope
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.catalog.workshop import (
+    Post,
+    Workshop,
+    _office,
+    new_table,
+    open_workshop,
+    started,
+    t,
+)
+from tests.storage.interposed import Interposed
+from tests.storage.recorder import Recorder
+
+
+class Far(Recorder):
+    """A store far away: what is asked for together is under way together."""
+
+    async def begin(self, verb: str, key: str) -> None:
+        await super().begin(verb, key)
+        await asyncio.sleep(0.01)
+
+
+def watched(workshop: Workshop, recorder: Recorder, role: Role) -> Store:
+    backend = Interposed(workshop.backend, before=recorder.begin, after=recorder.end)
+    return Store(backend, workshop.runtime, scope=Scope(), role=role)
+
+
+async def merged(tables: int = 12) -> Workshop:
+    """A catalog with a base below its tail, and a fresh hint."""
+    workshop = await started(open_workshop())
+    for n in range(tables):
+        await workshop.table(f"t{n}", "id bigint", "v string")
+    assert await workshop.compactor.merge() is not None
+    await workshop.table("newest", "id bigint")
+    await workshop.close()
+    return workshop
+
+
+async def cold(workshop: Workshop, recorder: Recorder) -> SnapshotReader:
+    recorder.clear()
+    return SnapshotReader(watched(workshop, recorder, Role.READER))
+
+
+@pytest.mark.parametrize("name", ["t3", "newest"])
+async def test_a_table_by_its_name_takes_four_round_trips_from_nothing_and_one_warm(
+    name: str,
+) -> None:
+    workshop, recorder = await merged(), Far()
+    reader = await cold(workshop, recorder)
+    found = await (await reader.head()).table(t(name))
+    assert recorder.round_trips <= 4
+    assert await (await reader.head()).columns(found.row.table_id)
+    recorder.clear()
+    snapshot = await reader.head()
+    assert (await snapshot.table(t(name))).row == found.row
+    assert len(await snapshot.columns(found.row.table_id)) >= 1
+    assert recorder.round_trips == 1
+
+
+@pytest.mark.parametrize("name", ["t3", "newest"])
+async def test_a_table_with_its_columns_takes_five_round_trips_from_nothing(name: str) -> None:
+    workshop, recorder = await merged(), Far()
+    snapshot = await (await cold(workshop, recorder)).head()
+    assert await snapshot.columns((await snapshot.table(t(name))).row.table_id)
+    assert recorder.round_trips <= 5
+
+
+@pytest.mark.parametrize("name", ["t3", "newest"])
+async def test_a_table_by_its_id_with_its_columns_takes_five_round_trips_from_nothing(
+    name: str,
+) -> None:
+    workshop, recorder = await merged(), Far()
+    table_id = (await (await workshop.cold().head()).table(t(name))).row.table_id
+    snapshot = await (await cold(workshop, recorder)).head()
+    found, columns = await workshop.runtime.tasks.gather(
+        snapshot.find(table_id),
+        snapshot.columns(table_id),
+    )
+    assert found
+    assert columns
+    assert recorder.round_trips <= 5
+
+
+async def test_a_change_takes_four_round_trips_and_six_with_a_key() -> None:
+    workshop, recorder = await started(), Far()
+    compactor = Compactor(watched(workshop, recorder, Role.COMPACTOR))
+    post = Post(compactor, workshop.runtime)
+    office = _office(watched(workshop, recorder, Role.API), post, workshop.rules)
+    workshop.api.lease.lost()
+    await office.do(new_table("warm"))
+    recorder.clear()
+    await office.do(new_table("a", "id bigint"))
+    assert recorder.round_trips <= 4
+    recorder.clear()
+    await office.do_once(new_table("b", "id bigint"), "k")
+    assert recorder.round_trips <= 6
+    await office.idempotency.close()
+    await office.committer.close()
+    await compactor.close()
+    await workshop.close()

@@ -1,0 +1,100 @@
+"""Events of an older or a newer Arco: what cannot be understood whole is refused whole (P24)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from arco.catalog.event import read_event
+from arco.core import json
+from arco.core.errors import Invalid
+from arco.ledger.envelope import Envelope
+from tests.catalog.workshop import is_lost, names_in, new_table, started
+
+Spoil = Callable[[dict[str, Any]], None]
+
+
+def spoiled(event: Envelope, spoil: Spoil) -> Envelope:
+    payload = json.decode(bytes(event.payload), dict[str, Any])
+    spoil(payload)
+    return msgspec.structs.replace(event, payload=msgspec.Raw(json.encode(payload)))
+
+
+def newer_table(payload: dict[str, Any]) -> None:
+    payload["rows"]["grants"] = [{"principal": "user:ann"}]
+
+
+def newer_column(payload: dict[str, Any]) -> None:
+    payload["rows"]["tables"][0]["sort_order"] = "name"
+
+
+def newer_field(payload: dict[str, Any]) -> None:
+    payload["session"] = "abc"
+
+
+def missing_field(payload: dict[str, Any]) -> None:
+    del payload["rows"]["tables"][0]["schema_id"]
+
+
+def other_type(payload: dict[str, Any]) -> None:
+    payload["rows"]["tables"][0]["schema_version"] = "one"
+
+
+def unknown_format(payload: dict[str, Any]) -> None:
+    payload["rows"]["tables"][0]["format"] = "HUDI"
+
+
+def no_rows(payload: dict[str, Any]) -> None:
+    payload["rows"]["tables"] = []
+
+
+def nothing_at_all(payload: dict[str, Any]) -> None:
+    payload["rows"] = {}
+
+
+def too_large(payload: dict[str, Any]) -> None:
+    payload["rows"]["tables"][0]["schema_version"] = 2**63
+
+
+SPOILS = [newer_table, newer_column, newer_field, missing_field, other_type, unknown_format]
+SPOILS += [no_rows, nothing_at_all, too_large]
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+async def test_one_event_that_cannot_be_folded_refuses_the_whole_call(spoil: Spoil) -> None:
+    workshop = await started()
+    before = (await workshop.head()).number
+    workshop.post.always = is_lost
+    answers = [workshop.api.do(new_table(name)) for name in "ab"]
+    for answer in answers:
+        with pytest.raises(Exception, match="connection"):
+            await answer
+    good, bad = (call.events[0] for call in workshop.post.calls[-2:])
+    call = workshop.post.calls[-1]
+    both = msgspec.structs.replace(
+        call, events=(good, spoiled(bad, spoil)), event_paths=("x#1", *call.event_paths)
+    )
+    with pytest.raises(Invalid, match=bad.event_id):
+        await workshop.compactor.sync_compact(both)
+    assert (await workshop.cold().head()).number == before
+    assert await names_in(await workshop.cold().head()) == []
+    workshop.post.always = None
+    await workshop.close()
+
+
+@pytest.mark.parametrize(
+    "other", [{"event_type": "catalog_dreamt"}, {"event_version": 2}, {"event_version": 0}]
+)
+async def test_an_event_of_another_type_or_version_is_refused_by_its_name(
+    other: dict[str, Any],
+) -> None:
+    workshop = await started()
+    await workshop.table("a")
+    event = workshop.post.calls[-1].events[0]
+    said, rows = read_event(event)
+    assert (said.operation, said.name) == ("create_table", "default.s.a")
+    assert sorted(rows) == ["objects", "schema_versions", "tables"]
+    with pytest.raises(Invalid, match=event.event_id):
+        read_event(msgspec.structs.replace(event, **other))
+    await workshop.close()

@@ -1,0 +1,283 @@
+"""Snapshots: the newest, any that is kept, and none that is not whole (law 14)."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from arco.catalog.as_of import parse_as_of
+from arco.catalog.ddl import DropTable, SchemaName, UpdateTable
+from arco.catalog.manifest import FileRef, Ref, manifests_of, read_commit, read_index
+from arco.catalog.model import ObjectKind
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.snapshot import Snapshot
+from arco.catalog.state_file import read_rows
+from arco.core.errors import Corrupt, Invalid, NotFound
+from arco.core.ids import new_ulid
+from arco.fold.tier1 import CATALOGS, OBJECTS, SCHEMAS, TABLES, TIER1
+from arco.storage.roles import Role
+from tests.catalog.workshop import (
+    SCOPE,
+    Workshop,
+    all_rows,
+    names_in,
+    new_table,
+    open_workshop,
+    started,
+    t,
+)
+
+
+async def history() -> Workshop:
+    """Versions 0 default, 1 s, 2 to 4 tables a, b, c, 5 a merge, 6 a renamed, 7 b dropped."""
+    workshop = await started()
+    for name in "abc":
+        await workshop.table(name, "id bigint")
+    await workshop.compactor.merge()
+    await workshop.do(UpdateTable(target=t("a"), name="z"))
+    await workshop.do(DropTable(target=t("b")))
+    return workshop
+
+
+NAMES = {1: [], 2: ["a"], 3: ["a", "b"], 4: ["a", "b", "c"], 5: ["a", "b", "c"]}
+NAMES |= {6: ["b", "c", "z"], 7: ["c", "z"]}
+
+
+async def test_an_empty_store_is_an_empty_catalog() -> None:
+    workshop = open_workshop()
+    snapshot = await workshop.cold().head()
+    assert (snapshot.number, snapshot.manifest, snapshot.created_at) == (-1, None, None)
+    assert await snapshot.catalogs() == []
+    with pytest.raises(NotFound):
+        await snapshot.find("01a1e036-0049-7abc-afba-e9743e0ba3e7")
+    with pytest.raises(NotFound):
+        await workshop.cold().at("0")
+    await workshop.close()
+
+
+@pytest.mark.parametrize("warm", [True, False])
+async def test_every_version_is_there_by_its_number_commit_and_time(*, warm: bool) -> None:
+    workshop = await history()
+    reader = workshop.api.reader if warm else workshop.cold()
+    entries = await manifests_of(workshop.store(Role.READER), "catalog").history(0, 7)
+    manifests = await workshop.manifests()
+    for number, names in NAMES.items():
+        at = entries[number].link.created_at
+        wanted = [
+            str(number),
+            manifests[number].commit_ulid,
+            at.isoformat(),
+            (at + timedelta(microseconds=999)).isoformat(),
+        ]
+        for as_of in wanted:
+            snapshot = await reader.at(as_of)
+            assert (snapshot.number, await names_in(snapshot)) == (number, names), as_of
+    assert (await reader.at(None)).number == 7
+    assert (await reader.at("2999-01-01T00:00:00Z")).number == 7
+    await workshop.close()
+
+
+async def test_what_is_not_kept_or_not_there_yet_is_not_found() -> None:
+    workshop = await history()
+    reader = workshop.cold()
+    before = (datetime.now(UTC) - timedelta(days=1)).isoformat()
+    for as_of in ("8", "999999999999999999", new_ulid(workshop.runtime), before, "7" + "Z" * 25):
+        with pytest.raises(NotFound):
+            await reader.at(as_of)
+    await workshop.close()
+
+
+async def test_below_the_floor_nothing_is_kept() -> None:
+    workshop = await history()
+    manifests = await workshop.manifests()
+    await manifests_of(workshop.store(Role.JANITOR), "catalog").raise_floor(5)
+    reader = workshop.cold()
+    for as_of in ("4", manifests[4].commit_ulid, "2020-01-01T00:00:00Z"):
+        with pytest.raises(NotFound):
+            await reader.at(as_of)
+    for number in (5, 6, 7):
+        assert (await reader.at(manifests[number].commit_ulid)).number == number
+    await workshop.close()
+
+
+async def test_commits_of_many_versions_are_found_though_clocks_disagree() -> None:
+    workshop = await started()
+    workshop.clock.set_forward(timedelta(hours=-5))
+    for n in range(3):
+        await workshop.table(f"early{n}")
+    workshop.clock.set_forward(timedelta(hours=10))
+    for n in range(40):
+        await workshop.table(f"t{n}")
+    manifests = await workshop.manifests()
+    reader = workshop.cold()
+    for number in (0, 2, 3, 4, 5, 20, len(manifests) - 1):
+        assert (await reader.at(manifests[number].commit_ulid)).number == number
+    await workshop.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-1", "x", "2026-01-31", "2026-01-31T12:00:00", "1" * 19, "01arz3ndektsv4rrffq69g5fav"],
+)
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parse_as_of(text)
+
+
+def test_a_moment_outside_of_all_years_is_refused() -> None:
+    with pytest.raises(Invalid):
+        parse_as_of("0001-01-01T00:00:00+23:59")
+    assert parse_as_of("2026-01-31T13:00:00+01:00") == datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert parse_as_of("17") == 17
+
+
+async def test_a_snapshot_never_changes() -> None:
+    workshop = await started()
+    old = await workshop.head()
+    await workshop.table("a")
+    await workshop.compactor.merge()
+    assert await names_in(old) == []
+    assert await names_in(await workshop.head()) == ["a"]
+    await workshop.close()
+
+
+async def test_everything_is_found_by_its_id() -> None:
+    workshop = await history()
+    snapshot = await workshop.cold().head()
+    catalog = await snapshot.catalog("default")
+    schema = await snapshot.schema(SchemaName("default", ("s",)))
+    table = await snapshot.table(t("z"))
+    for found in (
+        await snapshot.find(catalog.row.catalog_id) == catalog,
+        await snapshot.find(schema.row.schema_id) == schema,
+        await snapshot.find(table.row.table_id) == table,
+    ):
+        assert found
+    assert table.row.kind is ObjectKind.TABLE
+    await workshop.close()
+
+
+async def damaged(workshop: Workshop, path: str, how: str) -> SnapshotReader:
+    """A reader that knows nothing of a store in which one object is gone, or another."""
+    key = SCOPE.prefix + path
+    raw = await workshop.backend.get(key)
+    await workshop.backend.delete(key)
+    if how == "changed":
+        await workshop.backend.create(key, raw[:-20] + bytes([raw[-20] ^ 1]) + raw[-19:])
+    if how == "emptied":
+        await workshop.backend.create(key, b"")
+    return workshop.cold()
+
+
+async def files(workshop: Workshop) -> dict[str, FileRef | Ref]:
+    """One file of each sort that the head names."""
+    snapshot = await workshop.head()
+    manifest = snapshot.manifest
+    assert manifest is not None
+    assert manifest.base.index is not None
+    index = await read_index(workshop.store(Role.READER), manifest.base.index)
+    [bucket] = index.tables["tables"].values()
+    return {
+        "tail": manifest.tail["tables"][0],
+        "whole": manifest.base.whole["schemas"],
+        "bucket": bucket,
+        "index": manifest.base.index,
+    }
+
+
+@pytest.mark.parametrize("how", ["missing", "changed", "emptied"])
+@pytest.mark.parametrize("which", ["tail", "whole", "bucket", "index"])
+async def test_a_file_that_is_missing_or_changed_is_corrupt_and_never_an_empty_table(
+    which: str, how: str
+) -> None:
+    workshop = await history()
+    assert await names_in(await workshop.cold().head()) == ["c", "z"]
+    reader = await damaged(workshop, (await files(workshop))[which].path, how)
+    with pytest.raises(Corrupt):
+        await names_in(await reader.head())
+    await workshop.close()
+
+
+@pytest.mark.parametrize("how", ["missing", "changed"])
+async def test_a_commit_record_that_is_missing_or_changed_is_corrupt(how: str) -> None:
+    workshop = await history()
+    snapshot = await workshop.head()
+    assert snapshot.manifest is not None
+    await damaged(workshop, snapshot.manifest.commit.path, how)
+    with pytest.raises(Corrupt):
+        await read_commit(workshop.store(Role.READER), snapshot.manifest.commit)
+    await workshop.close()
+
+
+async def test_a_file_with_other_rows_than_its_manifest_says_is_corrupt() -> None:
+    workshop = await history()
+    ref = (await files(workshop))["tail"]
+    assert isinstance(ref, FileRef)
+    with pytest.raises(Corrupt, match="rows"):
+        await read_rows(workshop.store(Role.READER), TABLES, replace(ref, rows=ref.rows + 1))
+    await workshop.close()
+
+
+async def test_what_is_damaged_is_met_again_after_it_was_put_right() -> None:
+    workshop = await history()
+    path = (await files(workshop))["bucket"].path
+    raw = await workshop.backend.get(SCOPE.prefix + path)
+    reader = await damaged(workshop, path, "missing")
+    with pytest.raises(Corrupt):
+        await names_in(await reader.head())
+    await workshop.backend.create(SCOPE.prefix + path, raw)
+    assert await names_in(await reader.head()) == ["c", "z"]
+    await workshop.close()
+
+
+async def test_a_small_room_forgets_files_and_reads_them_again() -> None:
+    workshop = await history()
+    cramped = SnapshotReader(workshop.store(Role.READER), room_bytes=1)
+    for number in (7, 2, 5, 7, 3):
+        assert await names_in(await cramped.at(str(number))) == NAMES[number]
+    await workshop.close()
+
+
+async def test_all_rows_are_in_the_files_of_a_snapshot() -> None:
+    workshop = await history()
+    rows = await all_rows(workshop.store(Role.READER), await workshop.cold().head())
+    assert {name: len(found) for name, found in rows.items()} == {
+        CATALOGS.name: 1,
+        SCHEMAS.name: 1,
+        TABLES.name: 3,
+        "columns": 3,
+        "schema_versions": 3,
+        OBJECTS.name: 5,
+    }
+    assert rows.keys() == TIER1.keys()
+    await workshop.close()
+
+
+async def test_lists_go_on_after_a_name_and_show_what_was_dropped_if_asked() -> None:
+    workshop = await history()
+    snapshot: Snapshot = await workshop.cold().head()
+    schema = (await snapshot.schema(SchemaName("default", ("s",)))).row
+    assert [f.row.name for f in await snapshot.tables(schema.schema_id, after="c")] == ["z"]
+    assert [f.row.name for f in await snapshot.tables(schema.schema_id, limit=1)] == ["c"]
+    dropped = await snapshot.tables(schema.schema_id, dropped=True)
+    assert [f.row.name for f in dropped] == ["b"]
+    assert [f.commit for f in dropped] == [7]
+    assert await snapshot.schemas(schema.catalog_id, None, after="s") == []
+    assert [f.row.name for f in await snapshot.catalogs(limit=5)] == ["default"]
+    with pytest.raises(NotFound):
+        await snapshot.schema_in(schema.catalog_id, ())
+    await workshop.close()
+
+
+async def test_a_manifest_of_a_newer_format_is_not_guessed_at() -> None:
+    workshop = await started()
+    chain = manifests_of(workshop.store(Role.COMPACTOR), "catalog")
+    head = await chain.head()
+    assert head.entry is not None
+    newer = (await workshop.manifests())[-1]
+    await chain.append(head, replace(newer, format=2))
+    with pytest.raises(Corrupt, match="update Arco"):
+        await workshop.cold().head()
+    with pytest.raises(Corrupt):
+        await workshop.api.do(new_table("a"))
+    await workshop.close()

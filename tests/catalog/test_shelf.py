@@ -1,0 +1,207 @@
+"""Parts and shelves against a dictionary: whatever is committed and merged, all answers are the same."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from arco.catalog.model import Found, SchemaRow, TableRow, to_columns
+from arco.catalog.part import DecidedPart, FilePart, Part, State
+from arco.catalog.shelf import Shelf
+from arco.fold.fold import fold
+from arco.fold.tier1 import COMMIT, POSITION, SCHEMAS, TABLES
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+LIFE: dict[str, Any] = {
+    "created_at": AT,
+    "created_by": "user:ann",
+    "updated_at": AT,
+    "updated_by": "user:ann",
+}
+PARENTS = ("s1", "s2", "s3")
+NAMES = ("", "a", "b", "ä", "\uffff", "\U00010000")
+
+Key = tuple[str, str]
+
+
+def arrow(rows: list[TableRow], commit: int) -> pa.Table:
+    stamped = [to_columns(row) | {COMMIT: commit, POSITION: at} for at, row in enumerate(rows)]
+    return fold(TABLES, pa.Table.from_pylist(stamped, schema=TABLES.schema))
+
+
+def state_of(row: TableRow) -> State:
+    if row.moved:
+        return State.MOVED
+    return State.LIVE if row.dropped_at is None else State.DROPPED
+
+
+class Shelving(RuleBasedStateMachine):
+    """A bucket that several schemas share, as of a chain of commits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model: dict[Key, Found[TableRow]] = {}
+        self.parts: list[Part] = []  # newest first
+        self.files: list[pa.Table] = []
+        self.commits = 0
+
+    @rule(data=st.data(), decided=st.booleans())
+    def commit(self, data: st.DataObject, decided: bool) -> None:
+        rows = []
+        for _ in range(data.draw(st.integers(1, 4))):
+            row = self._row(data)
+            if row is not None:
+                rows.append(row)
+                self.model[row.schema_id, row.table_id] = Found(row, self.commits)
+        if rows:
+            self.files.insert(0, arrow(rows, self.commits))
+            part: Part = DecidedPart(TABLES, self.commits, rows)
+            self.parts.insert(0, part if decided else FilePart(TABLES, self.files[0]))
+            self.commits += 1
+
+    @precondition(lambda self: len(self.files) >= 2)
+    @rule(count=st.integers(2, 4))
+    def merge_the_oldest(self, count: int) -> None:
+        folded = fold(TABLES, pa.concat_tables(self.files[-count:]))
+        self.files[-count:] = [folded]
+        self.parts[-count:] = [FilePart(TABLES, folded)]
+
+    @invariant()
+    def every_key_is_found(self) -> None:
+        shelf = self._shelf()
+        for parent in PARENTS:
+            for table_id in "123456":
+                found = self.model.get((parent, table_id))
+                expected = None if found is None or found.row.moved else found
+                assert shelf.get((parent, table_id)) == expected
+
+    @invariant()
+    def every_place_is_found(self) -> None:
+        shelf = self._shelf()
+        for parent in PARENTS:
+            for name in NAMES:
+                assert shelf.at((parent,), name) == self._live_at(parent, name)
+
+    @invariant()
+    def every_list_is_whole_and_in_order(self) -> None:
+        shelf = self._shelf()
+        for parent in PARENTS:
+            for state in (State.LIVE, State.DROPPED, None):
+                expected = self._listed(parent, state)
+                assert _sorted(shelf.below((parent,), state=state)) == expected
+                names = [found.row.name for found in shelf.below((parent,), state=state)]
+                assert names == sorted(names)
+
+    @rule(parent=st.sampled_from(PARENTS), after=st.none() | st.sampled_from(NAMES))
+    def a_list_goes_on_after_a_name(self, parent: str, after: str | None) -> None:
+        for state in (State.LIVE, State.DROPPED, None):
+            expected = [
+                f for f in self._listed(parent, state) if after is None or f.row.name > after
+            ]
+            assert _sorted(self._shelf().below((parent,), after=after, state=state)) == expected
+
+    @rule(parent=st.sampled_from(PARENTS), limit=st.integers(1, 3))
+    def pages_are_the_list(self, parent: str, limit: int) -> None:
+        shelf = self._shelf()
+        for state in (State.LIVE, State.DROPPED):
+            paged: list[Found[TableRow]] = []
+            after = None
+            while page := shelf.below((parent,), after=after, limit=limit, state=state):
+                paged += page
+                # Rows with one name stay together, so a page may be longer than its limit.
+                assert len({found.row.name for found in page}) <= limit
+                after = page[-1].row.name
+            assert _sorted(paged) == self._listed(parent, state)
+
+    def _shelf(self) -> Shelf[TableRow]:
+        return Shelf(self.parts)
+
+    def _listed(self, parent: str, state: State | None) -> list[Found[TableRow]]:
+        wanted = (State.LIVE, State.DROPPED) if state is None else (state,)
+        return _sorted(
+            found
+            for (schema_id, _), found in self.model.items()
+            if schema_id == parent and state_of(found.row) in wanted
+        )
+
+    def _live_at(self, parent: str, name: str) -> Found[TableRow] | None:
+        live = [f for f in self._listed(parent, State.LIVE) if f.row.name == name]
+        return live[0] if live else None
+
+    def _row(self, data: st.DataObject) -> TableRow | None:
+        """A row that a decision could make: names are unique among the living."""
+        row = TableRow(
+            **LIFE,
+            catalog_id="c",
+            schema_id=data.draw(st.sampled_from(PARENTS)),
+            table_id=data.draw(st.sampled_from("123456")),
+            name=data.draw(st.sampled_from(NAMES)),
+            dropped_at=data.draw(st.sampled_from([None, None, AT])),
+            moved=data.draw(st.sampled_from([False, False, True])),
+            tags=tuple(data.draw(st.lists(st.sampled_from("xy"), max_size=2))),
+            properties=data.draw(st.dictionaries(st.just("k"), st.sampled_from("vw"))),
+        )
+        taken = self._live_at(row.schema_id, row.name)
+        if state_of(row) is State.LIVE and taken and taken.row.table_id != row.table_id:
+            return None
+        return row
+
+
+def _sorted(found: object) -> list[Found[TableRow]]:
+    return sorted(found, key=lambda each: (each.row.name, each.row.table_id))  # type: ignore[call-overload, no-any-return]
+
+
+TestShelving = Shelving.TestCase
+TestShelving.settings = settings(max_examples=25, stateful_step_count=12)
+
+
+def schema(schema_id: str, parent_id: str | None, name: str) -> SchemaRow:
+    return SchemaRow(
+        **LIFE, schema_id=schema_id, catalog_id="c", parent_id=parent_id, name=name, path=(name,)
+    )
+
+
+def test_schemas_without_a_parent_come_first_and_are_found_like_the_others() -> None:
+    rows = [schema("2", "1", "a"), schema("1", None, "z"), schema("3", None, "a")]
+    stamped = [to_columns(row) | {COMMIT: 0, POSITION: at} for at, row in enumerate(rows)]
+    file = FilePart(SCHEMAS, fold(SCHEMAS, pa.Table.from_pylist(stamped, schema=SCHEMAS.schema)))
+    for part in (file, DecidedPart(SCHEMAS, 0, rows)):
+        shelf: Shelf[SchemaRow] = Shelf([part])
+        assert [found.row.name for found in shelf.below(("c", ""))] == ["a", "z"]
+        assert [found.row.name for found in shelf.below(("c", "1"))] == ["a"]
+        found = shelf.at(("c", ""), "a")
+        assert found is not None
+        assert found.row.schema_id == "3"
+        assert shelf.below(("d", "")) == []
+
+
+def test_a_long_list_comes_in_order_from_all_its_parts() -> None:
+    rows = [
+        TableRow(**LIFE, catalog_id="c", schema_id="s", table_id=f"{n:04d}", name=f"t{n:04d}")
+        for n in range(900)
+    ]
+    old, new = FilePart(TABLES, arrow(rows[::2], 0)), FilePart(TABLES, arrow(rows[1::2], 1))
+    shelf: Shelf[TableRow] = Shelf([new, old])
+    assert [found.row for found in shelf.below(("s",))] == rows
+    assert [found.row for found in shelf.below(("s",), after="t0299", limit=300)] == rows[300:600]
+
+
+def test_decided_rows_tell_whether_an_answer_rests_on_them() -> None:
+    row = TableRow(**LIFE, catalog_id="c", schema_id="s1", table_id="1", name="a")
+    questions: list[tuple[Callable[[DecidedPart], object], bool]] = [
+        (lambda p: p.find(("s1", "1")), True),
+        (lambda p: p.find(("s1", "2")), False),
+        (lambda p: p.exactly(("s1",), "a"), True),
+        (lambda p: p.exactly(("s1",), "b"), False),
+        (lambda p: p.span(("s1",)), True),
+        (lambda p: p.span(("s1",), "a"), False),
+        (lambda p: p.span(("s2",)), False),
+    ]
+    for ask, met in questions:
+        part = DecidedPart(TABLES, 1, [row])
+        ask(part)
+        assert part.met is met

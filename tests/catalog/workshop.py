@@ -1,0 +1,421 @@
+"""A catalog on a store of its own: API processes, a compactor, and a post between them that can fail."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import msgspec
+
+from arco.catalog.change import Renderer, change, change_once, ensure_default
+from arco.catalog.commit import Committer
+from arco.catalog.ddl import (
+    ColumnSpec,
+    CreateCatalog,
+    CreateSchema,
+    CreateTable,
+    Ddl,
+    SchemaName,
+    TableName,
+)
+from arco.catalog.decision import DEFAULT_RETENTION, Rules, id_of
+from arco.catalog.done import Done
+from arco.catalog.lease import Lease
+from arco.catalog.manifest import Manifest, manifests_of, read_manifest
+from arco.catalog.model import CatalogRow, SchemaRow, TableFormat, TableRow
+from arco.catalog.port import Committed, SyncCompact
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.snapshot import Snapshot
+from arco.catalog.state_file import read_rows
+from arco.compactor.compactor import Compactor
+from arco.core import json
+from arco.core.clock import SystemClock
+from arco.core.errors import ArcoError, Unavailable, Unknown
+from arco.core.hashing import sha256_hex
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+from arco.core.tasks import Event
+from arco.fold.fold import fold
+from arco.fold.tier1 import DOMAIN, TIER1
+from arco.ledger.claim import Answer, key_path
+from arco.ledger.idempotency import Idempotency
+from arco.ledger.writer import Writer
+from arco.storage.backend import Backend
+from arco.storage.retry import Retry
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.storage.interposed import Interposed
+from tests.stores import open_bench
+
+ANN = "user:ann"
+SCOPE = Scope()
+IMPATIENT = Retry(attempts=2, first_pause_ms=1, longest_pause_ms=2, budget_ms=500)
+
+S = SchemaName("default", ("s",))
+
+
+class WallClock(SystemClock):
+    """The machine's clocks, but that the test can set them forward, and that sleep is light."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+        self.passed_ms = 0.0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+    def elapsed_ms(self) -> float:
+        return super().elapsed_ms() + self.passed_ms
+
+    async def sleep(self, ms: float) -> None:
+        await super().sleep(ms / 20)
+
+    def set_forward(self, by: timedelta) -> None:
+        """Set the wall clock: no time goes by."""
+        self.ahead_ms += round(by.total_seconds() * 1000)
+
+    def pass_by(self, by: timedelta) -> None:
+        """Let time go by."""
+        self.set_forward(by)
+        self.passed_ms += by.total_seconds() * 1000
+
+
+Handling = Callable[["Post", SyncCompact], Awaitable[Committed]]
+
+
+class Post:
+    """The way to a compactor. What happens to the next calls can be arranged; then all arrive."""
+
+    def __init__(self, inner: Compactor, runtime: Runtime) -> None:
+        self.inner = inner
+        self.runtime = runtime
+        self.arranged: deque[Handling] = deque()
+        self.always: Handling | None = None
+        self.calls: list[SyncCompact] = []
+        self.published = 0  # what a handling of the test's own has seen published
+
+    def next(self, *handling: Handling) -> None:
+        self.arranged.extend(handling)
+
+    async def sync_compact(self, call: SyncCompact) -> Committed:
+        self.calls.append(call)
+        if self.arranged:
+            return await self.arranged.popleft()(self, call)
+        if self.always is not None:
+            return await self.always(self, call)
+        return await self.inner.sync_compact(call)
+
+    async def mark_orphans(self, before: str) -> Committed:
+        return await self.inner.mark_orphans(before)
+
+    async def merge(self) -> Committed | None:
+        return await self.inner.merge()
+
+
+async def arrives(post: Post, call: SyncCompact) -> Committed:
+    """Nothing special."""
+    return await post.inner.sync_compact(call)
+
+
+async def is_down(post: Post, call: SyncCompact) -> Committed:
+    """Nobody is there, and that is certain."""
+    raise Unavailable("connection refused")
+
+
+async def is_lost(post: Post, call: SyncCompact) -> Committed:
+    """The call never arrives, and nobody can tell."""
+    raise Unknown("the connection broke")
+
+
+async def answer_is_lost(post: Post, call: SyncCompact) -> Committed:
+    await post.inner.sync_compact(call)
+    raise Unknown("the connection broke")
+
+
+async def breaks(post: Post, call: SyncCompact) -> Committed:
+    """The answer is lost in a way that nobody has thought of."""
+    await post.inner.sync_compact(call)
+    raise OSError("reset by peer")
+
+
+async def arrives_twice(post: Post, call: SyncCompact) -> Committed:
+    first = await post.inner.sync_compact(call)
+    assert await post.inner.sync_compact(call) == first
+    return first
+
+
+async def arrives_twice_at_once(post: Post, call: SyncCompact) -> Committed:
+    """As when a proxy repeats what it takes for lost; the caller gets the second answer."""
+    first = post.runtime.tasks.spawn(post.inner.sync_compact(call))
+    try:
+        return await post.inner.sync_compact(call)
+    finally:
+        await first.wait()
+
+
+def refused(problem: ArcoError) -> Handling:
+    async def handle(post: Post, call: SyncCompact) -> Committed:
+        raise problem
+
+    return handle
+
+
+def after(step: Callable[[], Awaitable[object]]) -> Handling:
+    """Something happens before the call arrives."""
+
+    async def handle(post: Post, call: SyncCompact) -> Committed:
+        await step()
+        return await post.inner.sync_compact(call)
+
+    return handle
+
+
+def held(until: Event, then: Handling = arrives) -> Handling:
+    """The call is on its way until the test lets it arrive."""
+
+    async def handle(post: Post, call: SyncCompact) -> Committed:
+        await until.wait()
+        return await then(post, call)
+
+    return handle
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a caller is told of a request that was carried out."""
+
+    number: int
+    commit_ulid: str
+    operation: str
+    id: str
+    name: str
+    commit: int
+    columns: list[str]
+
+
+class Plain:
+    """Answers as a protocol would write them."""
+
+    def done(self, done: Done) -> Answer:
+        told = Told(
+            *(done.number, done.commit_ulid, done.operation, id_of(done.object.row)),
+            *(done.object.row.name, done.object.commit, [each.name for each in done.columns]),
+        )
+        return Answer(status=200, body=msgspec.Raw(json.encode(told)))
+
+    def refused(self, problem: ArcoError) -> Answer:
+        status = {"not_found": 404, "invalid": 400}.get(problem.code, 409)
+        return Answer(status=status, body=msgspec.Raw(json.encode(problem.code)))
+
+
+class Cutting:
+    """A line to the store that can be cut."""
+
+    def __init__(self, workshop: "Workshop", only: str = "") -> None:
+        self.is_cut = False
+        self._only = only
+        self.backend = Interposed(workshop.backend, before=self._check)
+
+    async def _check(self, verb: str, key: str) -> None:
+        if self.is_cut and self._only in key:
+            raise Unavailable("the line to the store is cut")
+
+
+@dataclass
+class Office:
+    """One API process."""
+
+    store: Store
+    reader: SnapshotReader
+    committer: Committer
+    lease: Lease
+    idempotency: Idempotency
+
+    async def do(self, request: Ddl, actor: str = ANN) -> Done:
+        return await change(self.committer, request, actor)
+
+    async def do_once(
+        self, request: Ddl, key: str, *, body: bytes | None = None, renderer: Renderer | None = None
+    ) -> Answer:
+        operation = type(request).__name__
+        raw = json.encode(request) if body is None else body
+        return await change_once(
+            self.committer,
+            self.idempotency,
+            request,
+            ANN,
+            path=key_path(SCOPE, principal=ANN, api="native", operation=operation, key=key),
+            request_sha256=sha256_hex(raw),
+            renderer=renderer or Plain(),
+            arrived_ms=self.store.runtime.clock.elapsed_ms(),
+        )
+
+    async def head(self) -> Snapshot:
+        return await self.reader.head()
+
+
+@dataclass
+class Workshop:
+    """A catalog, and everybody who works on it."""
+
+    backend: Backend
+    runtime: Runtime
+    clock: WallClock
+    compactor: Compactor
+    post: Post
+    api: Office
+    rules: Rules
+    offices: list[Office] = field(default_factory=list)
+
+    def store(self, role: Role, backend: Backend | None = None) -> Store:
+        return Store(backend or self.backend, self.runtime, scope=SCOPE, role=role, retry=IMPATIENT)
+
+    def office(self, post: Post | None = None, *, backend: Backend | None = None) -> Office:
+        """One more API process."""
+        office = _office(self.store(Role.API, backend), post or self.post, self.rules)
+        self.offices.append(office)
+        return office
+
+    async def do(self, *requests: Ddl) -> Done:
+        """Carry requests out one after the other; the last one's answer."""
+        done = [await self.api.do(request) for request in requests]
+        return done[-1]
+
+    async def schema(self, *path: str, catalog: str = "default") -> SchemaRow:
+        done = await self.do(CreateSchema(catalog=catalog, parent=path[:-1], name=path[-1]))
+        assert isinstance(done.object.row, SchemaRow)
+        return done.object.row
+
+    async def table(
+        self, name: str, *columns: str, schema: SchemaName = S, location: str | None = None
+    ) -> TableRow:
+        request = new_table(name, *columns, schema=schema)
+        done = await self.do(msgspec.structs.replace(request, location=location))
+        return as_table(done)
+
+    async def head(self) -> Snapshot:
+        return await self.api.head()
+
+    def cold(self) -> SnapshotReader:
+        """A reader that knows nothing yet, with no right but to read."""
+        return SnapshotReader(self.store(Role.READER))
+
+    async def manifests(self) -> list[Manifest]:
+        chain = manifests_of(self.store(Role.READER), DOMAIN)
+        head = await chain.head()
+        return [read_manifest(entry) for entry in await chain.history(0, head.number)]
+
+    async def keys(self, prefix: str = "") -> list[str]:
+        """What is in the store."""
+        below = SCOPE.prefix + prefix
+        return [meta.key.removeprefix(SCOPE.prefix) async for meta in self.backend.list(below)]
+
+    async def close(self) -> None:
+        for office in (self.api, *self.offices):
+            await office.idempotency.close()
+            await office.committer.close()
+        await self.compactor.close()
+
+
+def open_workshop(
+    backend: Backend | None = None,
+    *,
+    url: str = "memory://",
+    retention: timedelta = DEFAULT_RETENTION,
+    rules: Rules | None = None,
+) -> Workshop:
+    """A workshop on an empty store, or on one that is there already."""
+    clock = WallClock()
+    runtime = open_runtime(clock)
+    backend = backend or open_bench(url, runtime).backend
+    stores = {
+        role: Store(backend, runtime, scope=SCOPE, role=role, retry=IMPATIENT)
+        for role in (Role.API, Role.COMPACTOR)
+    }
+    rules = replace(rules or Rules(), retention=retention)
+    compactor = Compactor(stores[Role.COMPACTOR], retention=retention)
+    post = Post(compactor, runtime)
+    api = _office(stores[Role.API], post, rules)
+    return Workshop(backend, runtime, clock, compactor, post, api, rules)
+
+
+async def started(workshop: Workshop | None = None) -> Workshop:
+    """A workshop with the catalog `default` and the schema `s`."""
+    workshop = workshop or open_workshop()
+    await ensure_default(workshop.api.committer)
+    await workshop.schema("s")
+    return workshop
+
+
+def open_runtime(clock: WallClock) -> Runtime:
+    from arco.core.runtime import system_runtime
+
+    return replace(system_runtime(), clock=clock)
+
+
+def _office(store: Store, post: Post, rules: Rules) -> Office:
+    reader = SnapshotReader(store)
+    lease = Lease(store, DOMAIN, holder="test", life_ms=600)
+    committer = Committer(reader, Writer(store, DOMAIN), post, lease, rules)
+    return Office(store, reader, committer, lease, Idempotency(store))
+
+
+def new_table(name: str, *columns: str, schema: SchemaName = S) -> CreateTable:
+    """A request for a table; columns are written `name type`."""
+    specs = tuple(spec(column) for column in columns)
+    return CreateTable(schema=schema, name=name, format=TableFormat.PARQUET, columns=specs)
+
+
+def spec(text: str) -> ColumnSpec:
+    name, _, data_type = text.partition(" ")
+    return ColumnSpec(name=name, data_type=data_type or "bigint")
+
+
+def t(name: str, *schema: str, catalog: str = "default") -> TableName:
+    return TableName(catalog, schema or ("s",), name)
+
+
+def new_catalog(name: str) -> CreateCatalog:
+    return CreateCatalog(name=name)
+
+
+def as_table(done: Done) -> TableRow:
+    assert isinstance(done.object.row, TableRow)
+    return done.object.row
+
+
+def as_catalog(done: Done) -> CatalogRow:
+    assert isinstance(done.object.row, CatalogRow)
+    return done.object.row
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Let everybody go on until something is so."""
+    for _ in range(2_000):
+        if is_so():
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError("it never came to that")
+
+
+async def all_rows(store: Store, snapshot: Snapshot) -> dict[str, list[dict[str, object]]]:
+    """Every row of a snapshot, folded from all files it names: the whole truth about it."""
+    import pyarrow as pa
+
+    rows = {}
+    for name, table in TIER1.items():
+        read = [await read_rows(store, table, ref) for ref in await snapshot.files_of(table)]
+        folded = fold(table, pa.concat_tables([table.schema.empty_table(), *read]))
+        rows[name] = folded.to_pylist(maps_as_pydicts="strict")
+    return rows
+
+
+def without_marks(rows: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[str, object]]]:
+    """The same without the marks that moved tables leave behind: no reader sees them."""
+    return rows | {"tables": [row for row in rows["tables"] if not row["_moved"]]}
+
+
+async def names_in(snapshot: Snapshot, *path: str, catalog: str = "default") -> Sequence[str]:
+    """The names of a schema's tables."""
+    schema = await snapshot.schema(SchemaName(catalog, path or ("s",)))
+    return [found.row.name for found in await snapshot.tables(schema.row.schema_id)]
