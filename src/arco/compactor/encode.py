@@ -61,5 +61,8 @@ def _place(table: Table, rows: pa.Table, at: int) -> tuple[str, ...]:
 def _dropped_from(rows: pa.Table) -> datetime | None:
     if "dropped_at" not in rows.column_names:
         return None
-    first: datetime | None = pc.min(rows.column("dropped_at")).as_py()
+    dropped = rows.column("dropped_at")
+    if dropped.null_count == rows.num_rows:
+        return None
+    first: datetime = pc.min(dropped).as_py()
     return first

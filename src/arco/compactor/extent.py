@@ -32,7 +32,8 @@ async def read_link(chain: Chain, number: int, kind: ProblemKind) -> Entry | Non
     try:
         return await chain.find(number)
     except Corrupt as problem:
-        raise Wrong(kind, chain.key(number), str(problem), number=number) from problem
+        led_by = number if kind is ProblemKind.MANIFEST else None
+        raise Wrong(kind, chain.key(number), str(problem), number=led_by) from problem
 
 
 async def measure(chain: Chain) -> Extent:

@@ -30,7 +30,7 @@ class Forgetting:
         self.catalogs: set[str] = set()
         self.schemas: set[str] = set()
         self.tables: set[str] = set()
-        self.rows = 0
+        self.rows = 0  # how many are gone that anybody could have seen
 
     def buckets(self, table: Table) -> set[int]:
         """Where rows of a table may have to go because of what is gone above them."""
@@ -48,7 +48,7 @@ class Forgetting:
         """The rows that stay."""
         leave = self._leave(table, rows)
         kept = rows.filter(pc.invert(leave))
-        self.rows += rows.num_rows - kept.num_rows
+        self.rows += rows.num_rows - kept.num_rows - _marks(table, rows)
         return kept.combine_chunks()
 
     def _leave(self, table: Table, rows: pa.Table) -> pa.ChunkedArray:
@@ -88,6 +88,11 @@ class Forgetting:
 
     def _everything(self) -> set[str]:
         return self.catalogs | self.schemas | self.tables
+
+
+def _marks(table: Table, rows: pa.Table) -> int:
+    """How many rows say only that a table has moved: no reader sees them."""
+    return int(pc.sum(rows.column(MOVED)).as_py() or 0) if table is TABLES else 0
 
 
 def _among(rows: pa.Table, name: str, values: set[str]) -> pa.ChunkedArray:

@@ -15,7 +15,13 @@ from arco.catalog.manifest import manifests_of
 from arco.catalog.port import CompactorPort
 from arco.compactor.meter import Meter, Progress
 from arco.compactor.orphans import Kept, attempt_of, mark_at
-from arco.compactor.spent import has_old_segments, list_streams, seal_streams, spent_segments
+from arco.compactor.spent import (
+    add_segment,
+    has_old_segments,
+    list_streams,
+    seal_streams,
+    spent_segments,
+)
 from arco.compactor.sweep import Pile, Sweep
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.expiry import collect_keys
@@ -70,13 +76,14 @@ async def collect_garbage(
     of an earlier collection. A dry run deletes and publishes nothing.
     """
     sweep = Sweep(store, Meter(progress), rehearsed=dry_run)
+    work = _Work(sweep, domain, retention_ms)
+    last = (await work.chain.head()).number
     if compactor is not None and not dry_run:
         await compactor.merge()
-    work = _Work(sweep, domain, retention_ms)
     await collect(work.chain, retention_ms=retention_ms)
     await work.kept.read_on(work.chain)
     await work.collect_files(compactor, dry_run=dry_run)
-    await work.collect_records()
+    await work.collect_records(last)
     await collect_keys(sweep)
     await work.collect_ledger()
     await work.collect_leases()
@@ -114,10 +121,14 @@ class _Work:
             if _is_below(meta, self._mark) and meta.key not in self.kept.files:
                 await self._sweep.delete(meta.key)
 
-    async def collect_records(self) -> None:
-        """Delete commit records that no kept manifest names, and that none can name any more."""
+    async def collect_records(self, last: int) -> None:
+        """Delete commit records that no kept manifest names, and that none can name any more.
+
+        Those above `last`, the head that we found, wait until the next time: what our own merge and mark
+        have overtaken is nothing that a dry run could know of.
+        """
         async for meta in self._sweep.list(f"commits/{self._domain}/"):
-            if not self.kept.may_be_named(meta):
+            if not self.kept.may_name(meta.key, last):
                 await self._sweep.delete(meta.key)
 
     async def collect_ledger(self) -> None:
@@ -125,6 +136,8 @@ class _Work:
         before_ms = await store_now_ms(self._sweep) - self._retention_ms
         streams = await list_streams(self._sweep, self._domain)
         await seal_streams(self._sweep, self._domain, streams, retention_ms=self._retention_ms)
+        for seal in self._sweep.made:
+            add_segment(streams, seal)  # so what it was created behind is not the highest any more
         if not has_old_segments(streams, before_ms):
             return
         # Whoever commits from now on has appended after the moment that makes a segment old, or long
@@ -156,7 +169,7 @@ class _Work:
             segments=gone.get("ledger", Pile()),
             slots=gone.get("sequence", Pile()),
             leases=gone.get("locks", Pile()),
-            seals=self._sweep.created.get("ledger", 0),
+            seals=sum(made.key.startswith("ledger/") for made in self._sweep.made),
             mark=self._mark or None,
             left=self._left,
         )

@@ -111,18 +111,19 @@ class _Merge:
         tail = self._input.tail.get(table.name, ())
         due = {bucket for ref in tail for bucket in ref.buckets}
         due |= self._forgetting.buckets(table) | self._stale(table)
-        news = await self._tasks.gather(*(read_rows(self._store, table, ref) for ref in tail))
+        read = await self._tasks.gather(*(read_rows(self._store, table, ref) for ref in tail))
+        news = _by_bucket(table, pa.concat_tables([table.schema.empty_table(), *read]))
         self.removed |= {ref.path for ref in tail}
         for bucket in sorted(due):
-            await self._fold_bucket(table, bucket, news)
+            await self._fold_bucket(table, bucket, news.get(bucket))
 
-    async def _fold_bucket(self, table: Table, bucket: int, news: list[pa.Table]) -> None:
+    async def _fold_bucket(self, table: Table, bucket: int, news: pa.Table | None) -> None:
         base = self._file(table, bucket)
         old = [] if base is None else [await read_rows(self._store, table, base)]
         path = file_path(self._publisher.domain, table, f"{bucket:03d}-{self._attempt}")
 
         def work() -> tuple[FileRef, bytes] | None:
-            mine = [_of_bucket(table, rows, bucket) for rows in news]
+            mine = [] if news is None else [news]
             folded = fold(table, pa.concat_tables([table.schema.empty_table(), *old, *mine]))
             kept = self._forgetting.sift(table, folded)
             return encode(table, kept, path) if kept.num_rows else None
@@ -173,7 +174,9 @@ class _Merge:
         return ref
 
 
-def _of_bucket(table: Table, rows: pa.Table, bucket: int) -> pa.Table:
-    if table.bucket is None:
-        return rows
-    return rows.filter(pa.array([each == bucket for each in table.buckets_of(rows)], pa.bool_()))
+def _by_bucket(table: Table, rows: pa.Table) -> dict[int, pa.Table]:
+    """The rows of each bucket that has any."""
+    places: dict[int, list[int]] = {}
+    for place, bucket in enumerate(table.buckets_of(rows)):
+        places.setdefault(bucket, []).append(place)
+    return {bucket: rows.take(its_places) for bucket, its_places in places.items()}

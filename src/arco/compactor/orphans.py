@@ -19,7 +19,6 @@ from ulid import ULID
 from arco.catalog.manifest import BaseIndex, Manifest, Ref, read_commit, read_index, read_manifest
 from arco.core.errors import Corrupt, NotFound
 from arco.core.ids import Ulid
-from arco.storage.backend import Meta
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.store import Store
 
@@ -71,15 +70,15 @@ class Kept:
         self.mark = manifest.orphans_before or ""
         self.head = number
 
-    def may_be_named(self, meta: Meta) -> bool:
-        """Whether some manifest names a commit record, or may yet."""
-        found = _RECORD.fullmatch(meta.key)
+    def may_name(self, path: str, last: int) -> bool:
+        """Whether a manifest names a commit record, or one above `last` may."""
+        found = _RECORD.fullmatch(path)
         if found is None:
             return True  # not ours
         number = int(found[1])
-        if number > self.head:
+        if number > min(last, self.head):
             return True
-        return number in self.records and self.records[number].path == meta.key
+        return number in self.records and self.records[number].path == path
 
     async def segments(self, chain: Chain) -> set[str]:
         """The ledger segments that the kept commits name."""

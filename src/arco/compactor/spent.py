@@ -25,10 +25,15 @@ async def list_streams(store: Store, domain: str) -> Streams:
     """Every stream with its segments; what strangers have put there is left out."""
     streams: Streams = {}
     async for meta in store.list(f"ledger/{domain}/"):
-        place = _SEGMENT.fullmatch(meta.key)
-        if place is not None:
-            streams.setdefault(place[1], {})[int(place[2])] = meta
+        add_segment(streams, meta)
     return streams
+
+
+def add_segment(streams: Streams, meta: Meta) -> None:
+    """Take a segment in, if it is one."""
+    place = _SEGMENT.fullmatch(meta.key)
+    if place is not None:
+        streams.setdefault(place[1], {})[int(place[2])] = meta
 
 
 def spent_segments(streams: Streams, *, before_ms: int, named: Iterable[str]) -> list[Meta]:

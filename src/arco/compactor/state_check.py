@@ -113,11 +113,12 @@ class StateCheck:
 
     def _is_new(self, ref: FileRef | Ref, number: int) -> bool:
         """Whether an object is met for the first time; `Wrong` if two manifests disagree about it."""
-        known = self._seen.setdefault(ref.path, ref)
-        if known != ref:
+        known = self._seen.get(ref.path)
+        if known is not None and known != ref:
             fault = "is named by two manifests that differ about it"
             raise Wrong(ProblemKind.FILE, ref.path, fault, number=number)
-        return known is ref
+        self._seen[ref.path] = ref
+        return known is None
 
 
 def _files(manifest: Manifest, index: BaseIndex) -> Iterable[tuple[str, FileRef, bool]]:

@@ -31,7 +31,7 @@ class Pile(msgspec.Struct, kw_only=True):
 
 
 class Sweep(Store):
-    """Another handle, whose deletions are counted by the first part of the path."""
+    """Another handle, whose deletions are counted, by the first part of their paths."""
 
     def __init__(self, inner: Store, meter: Meter, *, rehearsed: bool) -> None:
         self._inner = inner
@@ -41,7 +41,7 @@ class Sweep(Store):
         self.scope = inner.scope
         self.role = inner.role
         self.gone: dict[str, Pile] = {}
-        self.created: dict[str, int] = {}
+        self.made: list[Meta] = []
         self._hidden: set[str] = set()
         self._shown: dict[str, bytes] = {}
         self._listed: OrderedDict[str, Meta] = OrderedDict()  # spares a request for their sizes
@@ -60,8 +60,7 @@ class Sweep(Store):
 
     async def head(self, key: str) -> Meta:
         if key in self._shown:
-            now_ms = self.runtime.clock.now_ms()
-            return Meta(key, len(self._shown[key]), now_ms)
+            return Meta(key, len(self._shown[key]), self.runtime.clock.now_ms())
         self._refuse_hidden(key)
         return await self._inner.head(key)
 
@@ -72,8 +71,7 @@ class Sweep(Store):
             self._shown[key] = body
         else:
             await self._inner.create(key, body)
-        kind = key.partition("/")[0]
-        self.created[kind] = self.created.get(kind, 0) + 1
+        self.made.append(Meta(key, len(body), self.runtime.clock.now_ms()))
 
     async def put_hint(self, key: str, body: bytes) -> bool:
         return await self._inner.put_hint(key, body)

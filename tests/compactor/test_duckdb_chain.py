@@ -1,0 +1,113 @@
+"""The store is readable without Arco: the documented queries run on DuckDB and say what Arco says."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from arco.catalog.ddl import DropSchema, DropTable, SchemaName, UpdateTable
+from tests.catalog.workshop import (
+    SCOPE,
+    S,
+    names_in,
+    new_table,
+    open_workshop,
+    started,
+    t,
+)
+from tests.compactor.small import manifest_path, resealed
+
+SQL = Path(__file__).parents[2] / "docs" / "sql"
+
+
+def run(name: str, workspace: Path) -> list[tuple[object, ...]]:
+    """The answer of a documented query."""
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"SET VARIABLE workspace = '{workspace}'; SET VARIABLE domain = 'catalog'"
+        )
+        return connection.execute((SQL / name).read_text()).fetchall()
+
+
+async def store_on_disk(root: Path) -> Path:
+    workshop = await started(open_workshop(url=str(root)))
+    await workshop.table("a", "x int")
+    await workshop.table("Größe 表", "x int")
+    await workshop.schema("s", "below")
+    await workshop.table("deep", schema=SchemaName("default", ("s", "below")))
+    await workshop.schema("dropped")
+    await workshop.table("with its schema", schema=SchemaName("default", ("dropped",)))
+    await workshop.table("gone")
+    await workshop.do(DropTable(target=t("gone")))
+    await workshop.close()
+    return root / SCOPE.prefix
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+async def test_the_chain_of_a_sound_catalog_has_no_problem(root: Path) -> None:
+    assert run("check_chain.sql", await store_on_disk(root)) == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (lambda raw: raw.replace(b'"rows_changed_at":5', b'"rows_changed_at":4'), "checksum"),
+        (lambda raw: raw[:-1], "checksum"),
+        (lambda raw: raw + b"\n", "checksum"),
+        (lambda _: b"", "checksum"),
+        (lambda _: b"garbage", "checksum"),
+        (lambda raw: resealed(raw.replace(b'"number":5', b'"number":6')), "another number"),
+    ],
+)
+async def test_a_link_that_was_changed_is_found(
+    root: Path, spoil: Callable[[bytes], bytes], problem: str
+) -> None:
+    workspace = await store_on_disk(root)
+    path = workspace / manifest_path(5)
+    before = path.read_bytes()
+    path.write_bytes(spoil(before))
+    assert path.read_bytes() != before
+    found = run("check_chain.sql", workspace)
+    assert (5, True) in [(number, problem in str(text)) for number, text in found]
+
+
+async def test_a_link_with_a_checksum_of_its_own_is_found_by_its_child(root: Path) -> None:
+    workspace = await store_on_disk(root)
+    path = workspace / manifest_path(5)
+    path.write_bytes(resealed(path.read_bytes().replace(b'"fencing_token":', b'"fencing_token":1')))
+    assert run("check_chain.sql", workspace) == [(6, "names another hash than its parent has")]
+
+
+async def test_a_number_that_is_missing_is_found(root: Path) -> None:
+    workspace = await store_on_disk(root)
+    (workspace / manifest_path(5)).unlink()
+    assert run("check_chain.sql", workspace) == [
+        (6, "has no parent: the number below it is missing")
+    ]
+
+
+@pytest.mark.parametrize("merges", [0, 1, 2])
+async def test_the_current_tables_are_those_that_arco_lists(root: Path, merges: int) -> None:
+    workspace = await store_on_disk(root)
+    workshop = open_workshop(url=str(root))
+    for _ in range(merges):
+        await workshop.do(new_table(f"n{_}", schema=S))
+        await workshop.compactor.merge()
+    below = SchemaName("default", ("s", "below"))
+    await workshop.do(
+        UpdateTable(target=t("a"), schema=below.path),
+        DropSchema(target=SchemaName("default", ("dropped",)), force=True),
+    )
+    snapshot = await workshop.head()
+    wanted = [("default", ["s"], name) for name in await names_in(snapshot, "s")]
+    wanted += [("default", ["s", "below"], name) for name in await names_in(snapshot, *below.path)]
+    await workshop.close()
+    found = run("current_tables.sql", workspace)
+    assert sorted(row[:3] for row in found) == sorted(wanted)
+    assert ("default", ["s", "below"], "a") in wanted
+    assert len(wanted) == 3 + merges
