@@ -231,7 +231,7 @@ async def test_an_event_with_other_rows_is_found_though_its_id_is_right() -> Non
     problem = (await check(workshop)).problem
     assert problem is not None
     assert (problem.kind, full(problem.path)) == (ProblemKind.EVENT, key)
-    assert "other rows of columns" in problem.explanation
+    assert "other bytes in line 1" in problem.explanation
 
 
 async def test_a_segment_that_had_gone_before_its_commit_was_published_is_no_problem() -> None:

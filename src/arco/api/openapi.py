@@ -13,6 +13,7 @@ from arco.api.problem import CONTENT_TYPE as PROBLEM_TYPE
 from arco.api.problem import KINDS, TITLES, Problem
 from arco.api.query_params import Query
 from arco.api.route import Answered, AnyRoute
+from arco.api.wire import NAME_PATTERN
 
 Schema = dict[str, Any]
 
@@ -41,6 +42,8 @@ _NAMES = {
     "domain": ("The domain: `catalog`.", "catalog"),
 }
 _SHAPES: dict[str, Schema] = {
+    "catalog": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME_PATTERN},
+    "table": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME_PATTERN},
     "id": {"type": "string", "format": "uuid"},
     "number": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }

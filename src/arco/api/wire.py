@@ -15,7 +15,18 @@ from arco.catalog.manifest import Commit, Manifest
 from arco.catalog.model import ObjectKind, Sensitivity, TableFormat, TableType
 
 Json = Any  # whatever JSON holds: here it only passes through
-Name = Annotated[str, Meta(min_length=1, max_length=255, examples=["orders"])]
+# Told, not checked: the catalog knows all that a name may be, and says better what is wrong with one.
+NAME_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f/\\]+$"
+Name = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        examples=["orders"],
+        extra_json_schema={"pattern": NAME_PATTERN},
+    ),
+]
+ColumnName = Annotated[str, Meta(min_length=1, max_length=255, examples=["amount"])]
 DataType = Annotated[
     str,
     Meta(
@@ -63,7 +74,7 @@ class NewSchema(Described, frozen=True, kw_only=True):
 class NewColumn(Body, frozen=True, kw_only=True):
     """A column to be made."""
 
-    name: Name
+    name: ColumnName
     data_type: DataType
     nullable: bool = True
     comment: Comment | None = None
@@ -117,7 +128,7 @@ class TableChanges(Changes, frozen=True, kw_only=True):
 class ColumnChanges(Body, frozen=True, kw_only=True):
     """Changes of a column: what is absent stays, null clears."""
 
-    name: Name | UnsetType = UNSET
+    name: ColumnName | UnsetType = UNSET
     data_type: DataType | UnsetType = UNSET
     nullable: bool | UnsetType = UNSET
     comment: Comment | UnsetType | None = UNSET

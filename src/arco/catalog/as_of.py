@@ -2,7 +2,7 @@
 
 Times of manifests only ever rise along the chain (P9), so a moment is found by halving. A commit's id holds
 the time at which an API process chose it, by its own clock; so the search begins near that time and widens
-until the id is met.
+until the id is met, or it has gone far enough.
 """
 
 from datetime import UTC, datetime
@@ -16,6 +16,9 @@ from arco.storage.chain import Chain
 from arco.storage.link import Entry
 
 _RING = 16
+_FARTHEST = (
+    4_096  # versions around the id's time; a clock is not that far off, and a look has its price
+)
 
 
 def parse_as_of(text: str) -> int | Ulid | datetime:
@@ -56,7 +59,7 @@ async def search_commit(chain: Chain, commit_ulid: Ulid) -> Entry:
     near = await _last_until(chain, _chosen_at(commit_ulid))
     middle = floor if near is None else near.number
     low, high = middle, middle - 1
-    while low > floor or high < head:
+    while (low > floor or high < head) and high - low < _FARTHEST:
         below = range(max(floor, low - _RING), low)
         above = range(high + 1, min(head, high + _RING) + 1)
         for numbers in (above, below):
@@ -66,7 +69,7 @@ async def search_commit(chain: Chain, commit_ulid: Ulid) -> Entry:
                 if read_manifest(entry).commit_ulid == commit_ulid:
                     return entry
         low, high = max(floor, low - _RING), min(head, high + _RING)
-    raise NotFound(f"no version that is kept was made by commit {commit_ulid}")
+    raise NotFound(f"no version near the time of commit {commit_ulid} was made by it")
 
 
 def _chosen_at(commit_ulid: Ulid) -> datetime:

@@ -244,11 +244,9 @@ class Committer:
             attempt.size_bytes += len(event.payload)
             # Each row once in a commit: else nobody could tell later what the first of two had made of it.
             if view.holds(decision.rows) or (attempt.decided and attempt.size_bytes > _GROUP_BYTES):
-                break  # it goes into the next pass, with all that come after it
+                break  # it goes into the next pass, with all that come after it: they keep their order
             attempt.decided.append((ask, decision, event))
             view.add(decision.rows)
-        if not attempt.decided:
-            attempt.refuse_held_back()
         return attempt
 
     async def _publish(self, attempt: _Pass, token: int) -> None:

@@ -18,7 +18,7 @@ from arco.catalog.location import check_location
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import CatalogRow, ObjectRow
 from arco.catalog.name import check_name, print_dotted
-from arco.core.errors import AlreadyExists, NotEmpty, NotFound
+from arco.core.errors import AlreadyExists, NotEmpty
 
 
 async def create_catalog(view: Lookup, request: CreateCatalog, context: Context) -> Decision:
@@ -57,11 +57,8 @@ async def drop_catalog(view: Lookup, request: DropCatalog, context: Context) -> 
 
 async def refuse_taken_catalog(view: Lookup, name: str) -> None:
     """`AlreadyExists` if a catalog of this name is there."""
-    try:
-        await view.catalog(name)
-    except NotFound:
-        return
-    raise AlreadyExists(f"there is a catalog {name!r} already")
+    if await view.has_catalog(name):
+        raise AlreadyExists(f"there is a catalog {name!r} already")
 
 
 def _decision(operation: str, row: CatalogRow, *others: ObjectRow) -> Decision:

@@ -45,9 +45,9 @@ async def update_column(view: Lookup, request: UpdateColumn, context: Context) -
     spec = ColumnSpec(
         **{name: current[name] if value is UNSET else value for name, value in wanted.items()}
     )
-    new = msgspec.structs.replace(
-        old, **spec_values(spec), updated_at=context.at, updated_by=context.actor
-    )
+    new = msgspec.structs.replace(old, **spec_values(spec))
+    if new != old:
+        new = msgspec.structs.replace(new, updated_at=context.at, updated_by=context.actor)
     after = [new if column is old else column for column in before]
     if request.position is not UNSET:
         if not 0 <= request.position < len(before):
@@ -96,6 +96,8 @@ async def _decision(  # noqa: PLR0917 - read as: in this view, this is done to t
         column if column.position == at else msgspec.structs.replace(column, position=at)
         for at, column in enumerate(after)
     )
+    if placed == tuple(before):
+        return await table_decision(view, operation, touched(table, context), placed)
     version = next_version(table.table_id, table.schema_version, before, placed, context)
     table = touched(table, context, schema_version=version.version, pii_columns=pii_columns(placed))
     driver = None if table.format is None else context.rules.drivers.get(table.format)

@@ -5,7 +5,6 @@ kept relative to the workspace, so that a copied bucket is a whole catalog. An e
 is; it may be anywhere but in our own root.
 """
 
-import re
 from collections.abc import Sequence
 from urllib.parse import unquote, urlsplit
 
@@ -41,7 +40,7 @@ def check_location(location: str, own_roots: Sequence[str]) -> str:
         raise Invalid("a location has no query and no fragment")
     _refuse_odd_bucket(scheme, parts.netloc, host)
     _refuse_tricks(parts.path)
-    path = re.sub("/+", "/", parts.path.rstrip("/"))
+    path = parts.path.rstrip("/")
     spelled = f"{scheme}://{parts.netloc}{path}/"
     for root in own_roots:
         if _overlap(spelled, root):
@@ -67,8 +66,9 @@ def _refuse_tricks(path: str) -> None:
     """A path that means another one once it is unescaped, however often, is refused."""
     seen = path
     for _ in range(_UNESCAPED + 1):
-        if any(part in (".", "..") for part in seen.split("/")) or "\x00" in seen or "\\" in seen:
-            raise Invalid("a location has no '.' or '..' in its path")
+        parts = seen.rstrip("/").split("/")[1:]
+        if any(part in ("", ".", "..") for part in parts) or "\x00" in seen or "\\" in seen:
+            raise Invalid("a location has no empty part, '.' or '..' in its path")
         seen = unquote(seen)
 
 

@@ -108,6 +108,10 @@ class Lookup(ABC):
         shelf = await self.shelf(TABLES, schema_id, TableRow)
         return shelf.below((schema_id,), after=after, limit=limit, state=_state(dropped=dropped))
 
+    async def has_catalog(self, name: str) -> bool:
+        """Whether a name is taken among the catalogs."""
+        return (await self._catalogs()).at((), name) is not None
+
     async def has_schema(self, catalog_id: str, parent_id: str | None, name: str) -> bool:
         """Whether a name is taken among the schemas of a parent."""
         return (await self._schemas()).at((catalog_id, parent_id or ""), name) is not None

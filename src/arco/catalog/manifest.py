@@ -95,6 +95,7 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event_id: str
     event_path: str
     line: int
+    event_sha256: str  # of that line
 
 
 class CommitKind(StrEnum):

@@ -16,6 +16,7 @@ from arco.catalog.part import DecidedPart
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import ArcoError, NotFound
 from arco.core.ids import Ulid
+from arco.core.tasks import Task
 from arco.fold.tier1 import CATALOGS, DOMAIN, SCHEMAS, TIER1
 from arco.storage.link import Entry
 from arco.storage.store import Store
@@ -38,6 +39,7 @@ class SnapshotReader:
         self._files = Files(store, room_bytes=room_bytes)
         self._nothing = Snapshot(self._files, None)
         self._recent: OrderedDict[str, Snapshot] = OrderedDict()
+        self._warming: Task[None] | None = None  # kept, or it could be collected on its way
 
     async def head(self) -> Snapshot:
         """The newest snapshot: whatever was published before this call is in it."""
@@ -97,7 +99,7 @@ class SnapshotReader:
 
     def _begin(self, entry: Entry) -> None:
         """Begin to read what every look-up needs, while it is made sure that this is the head."""
-        self.store.runtime.tasks.spawn(self._warm(self._snapshot(entry)))
+        self._warming = self.store.runtime.tasks.spawn(self._warm(self._snapshot(entry)))
 
     async def _warm(self, snapshot: Snapshot) -> None:
         try:

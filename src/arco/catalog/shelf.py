@@ -71,10 +71,6 @@ class Shelf(Generic[R]):
                 chosen = []
         return found + self._decode(chosen)
 
-    def is_empty(self, parent: Place) -> bool:
-        """Whether nothing lives below a parent."""
-        return not self.below(parent, limit=1)
-
     def _places(self, parent: Place, after: Value | None) -> Iterator[tuple[Value, int, int]]:
         """Every row of a parent as (label, which part, which row), by label."""
         spans = (

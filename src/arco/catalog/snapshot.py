@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from arco.catalog.files import Files
 from arco.catalog.lookup import Lookup
@@ -22,7 +22,6 @@ class Snapshot(Lookup):
 
     def __init__(self, files: Files, entry: Entry | None) -> None:
         self._files = files
-        self._shelves: dict[tuple[str, int], Shelf[AnyRow]] = {}
         self.entry = entry
         self.manifest: Manifest | None = None if entry is None else read_manifest(entry)
         self.number = -1 if entry is None else entry.number
@@ -30,12 +29,7 @@ class Snapshot(Lookup):
         self.created_at: datetime | None = None if entry is None else entry.link.created_at
 
     async def shelf(self, table: Table, value: str, kind: type[R]) -> Shelf[R]:  # noqa: ARG002
-        bucket = table.bucket_of(value)
-        shelf = self._shelves.get((table.name, bucket))
-        if shelf is None:
-            shelf = Shelf(await self._files.parts(table, await self._refs(table, bucket)))
-            self._shelves[table.name, bucket] = shelf
-        return cast("Shelf[R]", shelf)
+        return Shelf(await self._files.parts(table, await self._refs(table, value)))
 
     async def index(self) -> BaseIndex:
         """The base files of the bucketed tables."""
@@ -55,10 +49,14 @@ class Snapshot(Lookup):
         if self.manifest is not None and table.name in self.manifest.base.whole:
             yield self.manifest.base.whole[table.name]
 
-    async def _refs(self, table: Table, bucket: int) -> list[FileRef]:
-        """The files that hold rows of a bucket, newest first."""
-        refs = [*(ref for ref in self._tail(table) if bucket in ref.buckets), *self._whole(table)]
-        if table.bucket is not None:
-            base = (await self.index()).tables.get(table.name, {}).get(str(bucket))
-            refs += [] if base is None else [base]
-        return refs
+    async def _refs(self, table: Table, value: str) -> list[FileRef]:
+        """The files that may hold rows with a value in the bucket's column, newest first."""
+        if table.bucket is None:
+            return [*self._tail(table), *self._whole(table)]
+        bucket = table.bucket_of(value)
+        refs = [ref for ref in self._tail(table) if bucket in ref.buckets]
+        base = (await self.index()).tables.get(table.name, {}).get(str(bucket))
+        refs += [] if base is None else [base]
+        if table.bucket.column != table.sort[0]:
+            return refs
+        return [ref for ref in refs if ref.low[0] <= value <= ref.high[0]]

@@ -6,6 +6,7 @@ it is published on the head, whatever was committed meanwhile: merges and commit
 merge that forgets changes rows, and says so: a decision that rested on what is gone is made again.
 """
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import pyarrow as pa
@@ -25,6 +26,8 @@ from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, SCHEMA_VERSIONS, SCHEMAS
 from arco.storage.chain import Head
 
 LONGEST_TAIL = 16
+
+_WAVE = 8  # base files that are read at once: a store is far away, and memory has an end
 
 _CONTAINERS_FIRST = (CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS)
 
@@ -111,20 +114,31 @@ class _Merge:
         tail = self._input.tail.get(table.name, ())
         due = {bucket for ref in tail for bucket in ref.buckets}
         due |= self._forgetting.buckets(table) | self._stale(table)
-        read = await self._tasks.gather(*(read_rows(self._store, table, ref) for ref in tail))
+        read = await self._read(table, tail)
         news = _by_bucket(table, pa.concat_tables([table.schema.empty_table(), *read]))
         self.removed |= {ref.path for ref in tail}
-        for bucket in sorted(due):
-            await self._fold_bucket(table, bucket, news.get(bucket))
+        for wave in _waves(sorted(due)):
+            bases = {bucket: self._file(table, bucket) for bucket in wave}
+            there = [ref for ref in bases.values() if ref is not None]
+            old = dict(zip(there, await self._read(table, there), strict=True))
+            for bucket, base in bases.items():
+                known = None if base is None else old[base]
+                await self._fold_bucket(table, bucket, [known, news.get(bucket)])
 
-    async def _fold_bucket(self, table: Table, bucket: int, news: pa.Table | None) -> None:
+    async def _read(self, table: Table, refs: Sequence[FileRef]) -> list[pa.Table]:
+        return await self._tasks.gather(
+            *(read_rows(self._store, table, ref, whole=True) for ref in refs)
+        )
+
+    async def _fold_bucket(
+        self, table: Table, bucket: int, parts: Sequence[pa.Table | None]
+    ) -> None:
         base = self._file(table, bucket)
-        old = [] if base is None else [await read_rows(self._store, table, base)]
         path = file_path(self._publisher.domain, table, f"{bucket:03d}-{self._attempt}")
 
         def work() -> tuple[FileRef, bytes] | None:
-            mine = [] if news is None else [news]
-            folded = fold(table, pa.concat_tables([table.schema.empty_table(), *old, *mine]))
+            there = [part for part in parts if part is not None]
+            folded = fold(table, pa.concat_tables([table.schema.empty_table(), *there]))
             kept = self._forgetting.sift(table, folded)
             return encode(table, kept, path) if kept.num_rows else None
 
@@ -180,3 +194,8 @@ def _by_bucket(table: Table, rows: pa.Table) -> dict[int, pa.Table]:
     for place, bucket in enumerate(table.buckets_of(rows)):
         places.setdefault(bucket, []).append(place)
     return {bucket: rows.take(its_places) for bucket, its_places in places.items()}
+
+
+def _waves(buckets: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(buckets), _WAVE):
+        yield buckets[start : start + _WAVE]

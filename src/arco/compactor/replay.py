@@ -15,6 +15,7 @@ from arco.catalog.manifest import Commit, Deed
 from arco.catalog.model import AnyRow, to_columns
 from arco.compactor.report import Checked, ProblemKind, Wrong
 from arco.core.errors import Corrupt, Invalid
+from arco.core.hashing import sha256_hex
 from arco.fold.fold import fold
 from arco.fold.tier1 import COMMIT, POSITION, TIER1
 from arco.ledger.envelope import Envelope
@@ -88,8 +89,11 @@ def _read(segment: Segment, deed: Deed, number: int) -> tuple[CatalogChanged, Ro
 def _event(segment: Segment, deed: Deed, number: int) -> Envelope:
     if not 1 <= deed.line <= len(segment.lines):
         raise _wrong(deed.event_path, f"has no line {deed.line}", number)
+    line = segment.lines[deed.line - 1]
+    if sha256_hex(line) != deed.event_sha256:
+        raise _wrong(deed.event_path, f"has other bytes in line {deed.line}", number)
     try:
-        return decode_event(segment.lines[deed.line - 1])
+        return decode_event(line)
     except Invalid as problem:
         fault = f"line {deed.line} is no event: {problem}"
         raise _wrong(deed.event_path, fault, number) from problem

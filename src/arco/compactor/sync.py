@@ -5,6 +5,7 @@ call whose commit is already there is answered with it. Nothing is published on 
 changed, nor with a token that has been passed.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -17,7 +18,9 @@ from arco.catalog.model import AnyRow, to_columns
 from arco.catalog.port import Committed, SyncCompact
 from arco.compactor.encode import encode, file_path
 from arco.compactor.publish import Change, NewFile, Publisher, attempt_ulid, mark_of, parent_of
+from arco.core import json
 from arco.core.errors import Conflict, Fenced, Invalid, NotFound, Unknown
+from arco.core.hashing import sha256_hex
 from arco.core.ids import parse_ulid
 from arco.fold.fold import fold
 from arco.fold.tier1 import COMMIT, POSITION, TIER1
@@ -25,6 +28,8 @@ from arco.ledger.envelope import Envelope
 from arco.storage.chain import Chain, Head
 
 Rows = dict[str, list[AnyRow]]
+
+_EVENT_PATH = re.compile(r"ledger/[^#]+\.jsonl#[1-9][0-9]{0,8}")
 
 
 async def sync_compact(publisher: Publisher, call: SyncCompact) -> Committed:
@@ -60,6 +65,11 @@ def committed(head: Head) -> Committed:
 def _read(call: SyncCompact) -> tuple[list[CatalogChanged], Rows]:
     """What the events say, and their rows in the order of the commit; one bad event refuses all (P24)."""
     parse_ulid(call.commit_ulid)
+    if call.fencing_token < 0:
+        raise Invalid("a fencing token is a number from 0 up")
+    for path in call.event_paths:
+        if not _EVENT_PATH.fullmatch(path):
+            raise Invalid("an event's path is that of its segment, '#' and its line")
     if not call.events or len(call.events) != len(call.event_paths):
         raise Invalid("a commit has one or more events, and each of them a path")
     said: list[CatalogChanged] = []
@@ -94,10 +104,16 @@ def _refuse_stale(call: SyncCompact, parent: Manifest | None, number: int) -> No
 
 
 async def _refuse_passed(publisher: Publisher, call: SyncCompact) -> None:
-    """`Fenced` if another has taken the lease since, even if it has published nothing yet."""
+    """`Fenced` unless the token is that of the newest lease, whatever was published with it so far.
+
+    A token that was never given out would be carried on by every later manifest, and fence everybody.
+    """
     epochs = Chain(publisher.store, f"locks/{publisher.domain}")
-    if await epochs.find(call.fencing_token + 1) is not None:
-        raise Fenced(f"fencing token {call.fencing_token} has been passed by another holder")
+    held, passed = await publisher.store.runtime.tasks.gather(
+        epochs.find(call.fencing_token), epochs.find(call.fencing_token + 1)
+    )
+    if held is None or passed is not None:
+        raise Fenced(f"fencing token {call.fencing_token} is not that of the newest lease")
 
 
 def _draft(
@@ -150,5 +166,6 @@ def _deed(said: CatalogChanged, event: Envelope, path: str) -> Deed:
         at=at,
         event_id=event.event_id,
         event_path=where,
-        line=int(line) if line.isascii() and line.isdigit() else 0,
+        line=int(line),
+        event_sha256=sha256_hex(json.encode(event)),
     )

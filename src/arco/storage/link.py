@@ -8,7 +8,7 @@ checksum of all bytes before it: no child names the hash of a head yet, so a hea
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -66,12 +66,24 @@ class Entry:
         return sha256_hex(self.raw)
 
     def body(self, kind: type[T]) -> T:
-        """What the link carries, as a `kind`; `Corrupt` if it is something else."""
+        """What the link carries, as a `kind`; `Corrupt` if it is something else.
+
+        It is frozen, and several ask for it, so it is decoded once.
+        """
+        known = self._bodies.get(kind)
+        if known is not None:
+            return cast("T", known)
         try:
-            return json.decode(bytes(self.link.body), kind)
+            body = json.decode(bytes(self.link.body), kind)
         except Invalid as problem:
             name = getattr(kind, "__name__", kind)  # a union of kinds has no name
             raise Corrupt(f"number {self.number} does not hold a {name}") from problem
+        self._bodies[kind] = body
+        return body
+
+    @cached_property
+    def _bodies(self) -> dict[object, object]:
+        return {}
 
 
 def make_entry(

@@ -1,0 +1,206 @@
+"""`arco up` as a process on a local directory, asked by another one: lists, cached reads, and its start."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from arco.core.runtime import Runtime
+from bench.bare_server import Canned
+from bench.catalog_ddl import LARGE
+from bench.figure import Figure, percentile
+from bench.fill import CATALOG, Shape, filled, schema_name, table_name
+from bench.http_client import Connection, get
+
+MILLION = Shape(tables=1_000_000, schemas=1_000, columns=0)
+
+_ARCO = str(Path(sys.executable).parent / "arco")
+_PATIENCE_S = 60.0
+_ROUNDS = 5
+_SECONDS = 2.0
+_CONNECTIONS = 16
+_STARTS = 5
+_TEMPLATE = "/api/v1/catalogs/{catalog}/schemas/{schema}/tables/{table}"
+
+
+async def run(runtime: Runtime, scratch: Path) -> list[Figure]:
+    """Measure on catalogs of their own."""
+    with TemporaryDirectory(dir=scratch) as folder:
+        place = Path(folder)
+        large = await filled(runtime, scratch, LARGE, place / "large")
+        million = await filled(runtime, scratch, MILLION, place / "million")
+        return await runtime.tasks.in_thread(
+            lambda: [*_lists(million), *_cached_reads(large, place), _starts(large, place)]
+        )
+
+
+def _lists(root: Path) -> list[Figure]:
+    pages = [f"{_tables(number)}?page_size=100" for number in range(MILLION.schemas)]
+    with _arco_up(root) as server:
+        first_ms = _times(server.port, pages)
+        again_ms = _times(server.port, [pages[1]] * 1_000)
+    p50 = percentile(first_ms, 0.5)
+    return [
+        Figure(
+            "100 of the 1,000 tables of a schema, of a million, served, p50 ms",
+            f"{p50:.2f}",
+            promised="10 ms",
+            met=p50 <= 10,
+        ),
+        Figure(
+            "  p99 ms; asked for again, p50 ms",
+            f"{percentile(first_ms, 0.99):.1f}; {percentile(again_ms, 0.5):.2f}",
+        ),
+    ]
+
+
+def _cached_reads(root: Path, scratch: Path) -> list[Figure]:
+    path = f"{_tables(7)}/{table_name(7)}"
+    canned = scratch / "canned.json"
+    ours, bare = [], []
+    with _arco_up(root) as server:
+        canned.write_bytes(msgspec.json.encode(_canned(server.port, path)))
+        with _bare(canned) as bare_server:
+            for _ in range(_ROUNDS):
+                ours.append(_load(server, path))
+                bare.append(_load(bare_server, path))
+    rate, baseline = (percentile([each.rate for each in loads], 0.5) for loads in (ours, bare))
+    work, least = (percentile([each.cpu_us for each in loads], 0.5) for loads in (ours, bare))
+    return [
+        Figure(
+            "cached table read, requests/s (baseline: bare Starlette, same bytes)",
+            f"{rate:,.0f}",
+            f"{baseline:,.0f}",
+            f"{rate / baseline:.0%}",
+            "40 %",
+            rate >= 0.4 * baseline,
+        ),
+        Figure(
+            "  processor time of the server, µs a request",
+            f"{work:.0f}",
+            f"{least:.0f}",
+            f"{least / work:.0%}",
+        ),
+    ]
+
+
+def _starts(root: Path, scratch: Path) -> Figure:
+    ours, empty = [], []
+    for number in range(_STARTS):
+        ours.append(_start_s(root))
+        empty.append(_start_s(scratch / f"empty-{number}"))
+    full_s, empty_s = percentile(ours, 0.5), percentile(empty, 0.5)
+    return Figure(
+        "start of `arco up` at 100,000 tables (baseline: on an empty directory), s",
+        f"{full_s:.2f}",
+        f"{empty_s:.2f}",
+        f"{full_s / empty_s:.2f}",
+        "2",
+        full_s <= 2 * empty_s,
+    )
+
+
+def _start_s(root: Path) -> float:
+    began = time.perf_counter()
+    with _arco_up(root):
+        return time.perf_counter() - began
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A server process that listens."""
+
+    pid: int
+    port: int
+
+    def cpu_s(self) -> float:
+        """The processor time that it has used so far, all threads together."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class _Load:
+    """What came of one round of requests."""
+
+    rate: float
+    cpu_us: float  # of the server, for each request
+
+
+@contextlib.contextmanager
+def _arco_up(root: Path) -> Iterator[_Server]:
+    """`arco up` on a directory; it must stop cleanly."""
+    command = [_ARCO, "up", "--root", str(root), "--port", "0"]
+    with _running(command) as (pid, ready):
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", ready)
+        if found is None:
+            raise AssertionError(f"arco up has said: {ready!r}")
+        yield _Server(pid, int(found[1]))
+
+
+@contextlib.contextmanager
+def _bare(canned: Path) -> Iterator[_Server]:
+    command = [sys.executable, "-m", "bench.bare_server", str(canned)]
+    with _running(command, ends=(-signal.SIGTERM, 0)) as (pid, ready):
+        yield _Server(pid, int(ready))
+
+
+@contextlib.contextmanager
+def _running(command: list[str], ends: tuple[int, ...] = (0,)) -> Iterator[tuple[int, str]]:
+    """A process and its first line; it is ended by SIGTERM, and must end with one of these codes."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    with process:
+        try:
+            yield process.pid, process.stdout.readline() if process.stdout is not None else ""
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                code = process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+    if code not in ends:
+        raise AssertionError(f"{command[0]} has ended with {code}")
+
+
+def _canned(port: int, path: str) -> Canned:
+    """What our server answers, for another to answer too."""
+    connection = Connection(port)
+    connection.ask(get(path))
+    head, _, body = connection.answer().partition(b"\r\n\r\n")
+    lines = (line.split(": ", 1) for line in head.decode("latin-1").split("\r\n")[1:])
+    headers = {name: value for name, value in lines if name not in {"date", "content-length"}}
+    return Canned(path=_TEMPLATE, headers=headers, body=body)
+
+
+def _load(server: _Server, path: str) -> _Load:
+    before_s = server.cpu_s()
+    told = _client(server.port, "rate", str(_SECONDS), str(_CONNECTIONS), path)
+    answered, rate = msgspec.json.decode(told, type=tuple[int, float])
+    return _Load(rate, (server.cpu_s() - before_s) / answered * 1e6)
+
+
+def _times(port: int, paths: list[str]) -> list[float]:
+    found: list[float] = json.loads(_client(port, "times", said="\n".join(paths)))
+    return found
+
+
+def _client(port: int, *arguments: str, said: str = "") -> str:
+    command = [sys.executable, "-m", "bench.http_client", str(port), *arguments]
+    return subprocess.run(command, input=said, capture_output=True, text=True, check=True).stdout
+
+
+def _tables(schema: int) -> str:
+    return f"/api/v1/catalogs/{CATALOG}/schemas/{schema_name(schema)}/tables"
