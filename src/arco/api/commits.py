@@ -82,7 +82,12 @@ class Commits:
 
 
 def _entry(found: Numbered) -> CommitEntry:
-    return CommitEntry(number=found.number, sha256=found.sha256, commit=found.commit)
+    return CommitEntry(
+        number=found.number,
+        sha256=found.sha256,
+        published_at=found.published_at,
+        commit=found.commit,
+    )
 
 
 def _change(difference: Difference) -> Change:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Generator
 
 import uvicorn
-from starlette.types import ASGIApp as ASGIApp  # noqa: PLC0414 - for those who call us
+from starlette.types import ASGIApp
 
 from arco.api.connection import BoundedConnection
 from arco.api.limits import Limits

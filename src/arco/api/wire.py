@@ -37,7 +37,8 @@ DataType = Annotated[
 ]
 Comment = Annotated[str, Meta(description="Free text of at most 64 KiB.")]
 Owner = Annotated[
-    str, Meta(description="`user:NAME`, `group:NAME` or `client:NAME`.", examples=["user:ada"])
+    str,
+    Meta(description="Whoever is to be asked: `user:NAME`, or any name.", examples=["user:ada"]),
 ]
 Location = Annotated[
     str,
@@ -105,7 +106,7 @@ class Changes(Body, frozen=True, kw_only=True):
 
     name: Name | UnsetType = UNSET
     comment: Comment | UnsetType | None = UNSET
-    properties: dict[str, str | None] | UnsetType = UNSET
+    properties: dict[str, str | None] | UnsetType | None = UNSET
     tags: tuple[str, ...] | UnsetType | None = UNSET
     owner: Owner | UnsetType | None = UNSET
 
@@ -299,6 +300,7 @@ class CommitEntry(Document, frozen=True, kw_only=True):
 
     number: int
     sha256: str
+    published_at: datetime
     commit: Commit
 
 

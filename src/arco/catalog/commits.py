@@ -1,10 +1,12 @@
 """The commits of a domain: who changed what, when, as the chain of manifests names them."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from arco.catalog.manifest import Commit, Manifest, read_commit, read_manifest
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Corrupt, NotFound
+from arco.storage.link import Entry
 
 
 class Numbered(NamedTuple):
@@ -14,6 +16,7 @@ class Numbered(NamedTuple):
     commit: Commit
     manifest: Manifest
     sha256: str  # of the manifest, as it is stored
+    published_at: datetime  # from when on a reader as of a time sees it
 
 
 async def list_commits(
@@ -26,23 +29,24 @@ async def list_commits(
     if last < first:
         return []
     entries = await reader.chain.history(first, last)
-    numbers = [(entry.number, read_manifest(entry), entry.sha256()) for entry in entries]
     commits = await reader.store.runtime.tasks.gather(
-        *(read_commit(reader.store, manifest.commit) for _, manifest, _ in numbers)
+        *(read_commit(reader.store, read_manifest(entry).commit) for entry in entries)
     )
-    found = [
-        Numbered(number, commit, manifest, sha256)
-        for (number, manifest, sha256), commit in zip(numbers, commits, strict=True)
-    ]
+    found = [_numbered(entry, commit) for entry, commit in zip(entries, commits, strict=True)]
     return found[::-1]
 
 
 async def get_commit(reader: SnapshotReader, number: int) -> Numbered:
     """One commit, or `NotFound`."""
     snapshot = await reader.at_number(number)
-    if snapshot.manifest is None:
+    if snapshot.manifest is None or snapshot.entry is None:
         raise NotFound(f"there is no commit {number}")
     commit = await read_commit(reader.store, snapshot.manifest.commit)
     if commit.number != number:
         raise Corrupt(f"the record of commit {number} says that it is {commit.number}")
-    return Numbered(number, commit, snapshot.manifest, snapshot.sha256)
+    return _numbered(snapshot.entry, commit)
+
+
+def _numbered(entry: Entry, commit: Commit) -> Numbered:
+    manifest = read_manifest(entry)
+    return Numbered(entry.number, commit, manifest, entry.sha256(), entry.link.created_at)

@@ -26,11 +26,14 @@ class Description(Request, frozen=True, kw_only=True):
 
 
 class Amendment(Request, frozen=True, kw_only=True):
-    """What may be changed of any object. Properties are merged; a null value removes its key."""
+    """What may be changed of any object.
+
+    Properties are merged; a null value removes its key, null in their place removes all.
+    """
 
     name: str | UnsetType = UNSET
     comment: str | UnsetType | None = UNSET
-    properties: dict[str, str | None] | UnsetType = UNSET
+    properties: dict[str, str | None] | UnsetType | None = UNSET
     tags: tuple[str, ...] | UnsetType = UNSET
     owner: str | UnsetType | None = UNSET
 

@@ -143,7 +143,7 @@ def amended(request: Amendment, row: Described) -> dict[str, object]:
     if request.comment is not UNSET:
         changes["comment"] = None if request.comment is None else check_comment(request.comment)
     if request.properties is not UNSET:
-        merged: dict[str, str | None] = {**row.properties, **request.properties}
+        merged = {} if request.properties is None else {**row.properties, **request.properties}
         kept = {key: value for key, value in merged.items() if value is not None}
         changes["properties"] = check_properties(kept)
     if request.tags is not UNSET:

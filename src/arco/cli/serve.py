@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from arco.access.identity import Identity
     from arco.api.log import Log
     from arco.api.metrics import Metrics
-    from arco.api.server import ASGIApp
+    from arco.api.server import App
     from arco.api.services import Services
     from arco.cli.workspace import Workspace
     from arco.core.runtime import Runtime
@@ -116,7 +116,7 @@ def log_to_stderr(runtime: "Runtime", level: LogLevel) -> "Log":
     return make_log(sys.stderr.buffer, runtime.clock, level=getattr(logging, level.upper()))
 
 
-async def serve(app: "ASGIApp", listening: Listening, log: "Log", ready: str) -> None:
+async def serve(app: "App", listening: Listening, log: "Log", ready: str) -> None:
     """Serve until a signal, and say once that it is ready; the sentence may name its {url}."""
     from arco.api.server import HttpServer
 

@@ -1,0 +1,102 @@
+"""Who may come in: tokens of this installation and this workspace, checked before anything is read."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from arco.access.identity import BearerIdentity
+from arco.access.operation import PUBLIC
+from arco.access.principal import Principal
+from arco.access.token import LocalTokens
+from arco.api.app import make_routes
+from arco.api.reads import Reads
+from arco.core.runtime import Runtime, system_runtime
+from arco.core.scope import Scope
+from tests.api.running import Options, Served, served
+
+KEY = bytes(range(32))
+
+
+def _identity(scope: Scope, runtime: Runtime) -> BearerIdentity:
+    return BearerIdentity(LocalTokens(KEY, runtime), scope)
+
+
+def token(name: str = "user:ana", scope: Scope | None = None, key: bytes = KEY) -> dict[str, str]:
+    principal = Principal(name, scope or Scope())
+    minted = LocalTokens(key, system_runtime()).mint(principal, life_s=600)
+    return {"Authorization": f"Bearer {minted}"}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    root: Path = tmp_path_factory.mktemp("guarded") / "store"
+    with served(root, Options(identity=_identity, hosts=None)) as running:
+        yield running
+
+
+def test_nothing_but_what_is_public_answers_without_a_token(guarded: Served) -> None:
+    services = guarded.services
+    with guarded.client() as http:
+        for route in make_routes(services, Reads(services.reader, services.runtime.tasks)):
+            answer = http.request(route.method, route.path.replace("{", "").replace("}", ""))
+            if route.operation in PUBLIC:
+                assert answer.status_code == 200, route.path
+            else:
+                assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+                assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_whoever_has_a_token_acts_under_its_name(guarded: Served) -> None:
+    with guarded.client(headers=token("client:loader")) as http:
+        made = http.post("/api/v1/catalogs", json={"name": "theirs"}).json()
+    assert (made["created_by"], made["owner"]) == ("client:loader", "client:loader")
+
+
+def test_a_token_of_another_workspace_is_403(guarded: Served) -> None:
+    with guarded.client(headers=token(scope=Scope("other", "default"))) as http:
+        answer = http.get("/api/v1/catalogs")
+    assert (answer.status_code, answer.json()["code"]) == (403, "denied")
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Bearer x", "Basic dXNlcjpwYXNz", "Bearer a.b.c", "Bearer " + "a" * 20_000],
+)
+def test_what_is_no_token_of_ours_is_401_in_one_sentence(guarded: Served, header: str) -> None:
+    with guarded.client() as http:
+        answer = http.get("/api/v1/catalogs", headers={"Authorization": header})
+        bare = http.get("/api/v1/catalogs")
+    assert (answer.status_code, answer.content) == (401, bare.content)
+    with guarded.client(headers=token(key=bytes(32))) as http:
+        assert http.get("/api/v1/catalogs").content == bare.content
+
+
+def test_two_authorizations_in_one_request_are_refused(guarded: Served) -> None:
+    headers = [*token().items(), *token("user:other").items()]
+    with guarded.client() as http:
+        assert http.get("/api/v1/catalogs", headers=headers).status_code == 400
+
+
+def test_the_same_key_of_two_callers_is_two_keys(guarded: Served) -> None:
+    key = {"Idempotency-Key": "shared"}
+    with guarded.client() as http:
+        answers = [
+            http.post("/api/v1/catalogs", json={"name": name}, headers={**token(who), **key})
+            for who, name in (("user:ana", "anas"), ("user:bob", "bobs"))
+        ]
+    assert [answer.status_code for answer in answers] == [201, 201]
+
+
+def test_what_is_denied_is_told_alike_whether_it_exists_or_not(guarded: Served) -> None:
+    with guarded.client(headers=token(scope=Scope("other", "default"))) as http:
+        there, missing = (http.get(f"/api/v1/catalogs/{name}") for name in ("default", "nothing"))
+    assert there.content == missing.content
+    assert _told(there) == _told(missing)
+
+
+def _told(answer: httpx2.Response) -> dict[str, str]:
+    return {
+        name: text for name, text in answer.headers.items() if name not in {"x-request-id", "date"}
+    }

@@ -1,0 +1,94 @@
+"""Errors on the wire: every class of ours has its line, and none tells of the store."""
+
+import pytest
+
+from arco.api.problem import KINDS, Refusal, headers_of, problem_of
+from arco.core import errors
+from arco.core.errors import ArcoError
+
+STATUSES = {
+    "Invalid": 400,
+    "KeyReused": 422,
+    "Unauthenticated": 401,
+    "Denied": 403,
+    "NotFound": 404,
+    "AlreadyExists": 409,
+    "Conflict": 409,
+    "NotEmpty": 409,
+    "PreconditionFailed": 412,
+    "Fenced": 503,
+    "TakenOver": 503,
+    "Unavailable": 503,
+    "Unknown": 504,
+    "Corrupt": 500,
+    "Unsupported": 501,
+}
+
+ALL = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, ArcoError) and kind is not ArcoError
+]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_error_has_its_status_and_its_own_code(kind: type[ArcoError]) -> None:
+    problem = problem_of(kind("a reason"))
+    assert (problem.status, problem.code) == (STATUSES[kind.__name__], kind.code)
+    assert problem.type == f"urn:arco:problem:{kind.code}"
+    assert problem.title
+    assert problem.detail
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_new_subclass_is_told_like_its_parent(kind: type[ArcoError]) -> None:
+    newer = type("Newer", (kind,), {"code": "newer"})
+    problem = problem_of(newer("a reason"))
+    assert (problem.status, problem.code) == (STATUSES[kind.__name__], "newer")
+
+
+def test_a_subclass_stands_above_its_parent_in_the_table() -> None:
+    for place, kind in enumerate(KINDS):
+        for later in KINDS[place + 1 :]:
+            assert not issubclass(later.error, kind.error), f"{later.error} is never reached"
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "manifests/catalog/00000000000000000017.json is missing",
+        "lost /srv/lake/tenant=a/workspace=b/commits/catalog/1.json",
+        "'ledger/catalog/x' exists",
+        "there is no object at tenant=default/workspace=default/x",
+    ],
+)
+def test_no_error_shows_a_path_of_the_store(kind: type[ArcoError], words: str) -> None:
+    told = problem_of(kind(words)).detail
+    for secret in ("tenant=", "manifests/", "commits/", "ledger/", "/srv"):
+        assert secret not in told
+
+
+def test_what_is_about_the_request_keeps_its_words() -> None:
+    assert (
+        problem_of(errors.Invalid("position is 0 to 3, not 4")).detail
+        == "position is 0 to 3, not 4"
+    )
+    assert (
+        problem_of(errors.NotFound("there is no table 'state'")).detail
+        == "there is no table 'state'"
+    )
+
+
+def test_an_unexpected_error_tells_nothing() -> None:
+    problem = problem_of(ValueError("/srv/lake/secret"))
+    assert (problem.status, problem.code) == (500, "internal")
+    assert "secret" not in problem.detail
+
+
+def test_headers_say_when_to_come_back_and_how_to_prove_oneself() -> None:
+    assert headers_of(errors.Unavailable("x", retry_after_ms=2_400)) == {"Retry-After": "3"}
+    assert headers_of(errors.Unavailable("x")) == {"Retry-After": "1"}
+    assert headers_of(errors.Fenced("x")) == {"Retry-After": "1"}
+    assert "Bearer" in headers_of(errors.Unauthenticated("x"))["WWW-Authenticate"]
+    assert headers_of(Refusal(405, "x", "x", headers={"Allow": "GET"})) == {"Allow": "GET"}

@@ -1,0 +1,226 @@
+"""Reading: pages, tags, and earlier points in time."""
+
+from base64 import urlsafe_b64encode
+
+import httpx2
+import pytest
+
+
+def _fill(http: httpx2.Client, schema: str, count: int) -> list[str]:
+    names = sorted(f"t{number:03}" for number in range(count))
+    for name in names:
+        assert (
+            http.post(f"{schema}/tables", json={"name": name, "format": "CSV"}).status_code == 201
+        )
+    return names
+
+
+def _walk(http: httpx2.Client, url: str, **params: str) -> list[str]:
+    names: list[str] = []
+    token: str | None = ""
+    while token is not None:
+        page = http.get(url, params={**params, **({"page_token": token} if token else {})}).json()
+        names += [each["name"] for each in page["items"]]
+        token = page["next_page_token"]
+    return names
+
+
+def test_pages_are_of_one_moment_whatever_happens_between_them(
+    http: httpx2.Client, schema: str
+) -> None:
+    names = _fill(http, schema, 7)
+    tables = f"{schema}/tables"
+    first = http.get(tables, params={"page_size": 3}).json()
+    http.delete(f"{tables}/t005")
+    http.post(tables, json={"name": "t004b", "format": "CSV"})
+    http.patch(f"{tables}/t000", json={"name": "t999"})
+    token = first["next_page_token"]
+    rest = http.get(tables, params={"page_size": 100, "page_token": token}).json()
+    assert [each["name"] for each in first["items"] + rest["items"]] == names
+    assert _walk(http, tables, page_size="2") == [
+        "t001",
+        "t002",
+        "t003",
+        "t004",
+        "t004b",
+        "t006",
+        "t999",
+    ]
+
+
+def test_a_list_goes_on_from_the_key_when_its_manifest_is_gone(
+    http: httpx2.Client, schema: str
+) -> None:
+    _fill(http, schema, 4)
+    gone = urlsafe_b64encode(b'[99999999,"t001"]').rstrip(b"=").decode()
+    page = http.get(f"{schema}/tables", params={"page_token": gone}).json()
+    assert [each["name"] for each in page["items"]] == ["t002", "t003"]
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["x", "", "W10", "WzEsMl0", "é", "WzEsImEiXQ==", "WzEsImEiXQ\n", "WyAxLCJhIl0", "A" * 5000],
+)
+def test_a_page_token_that_is_not_ours_is_400(http: httpx2.Client, token: str) -> None:
+    for url in ("/api/v1/catalogs", "/api/v1/commits"):
+        answer = http.get(url, params={"page_token": token})
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["page_size=0", "page_size=1001", "page_size=-1", "page_size=1e3", "page_size=x", "page_size=",
+     "page_size=1&page_size=2", "pagesize=1", "dropped=yes", "dropped=1", "as_of=yesterday", "%ff=1",
+     "as_of=2026-01-01T00:00:00"],
+)  # fmt: skip
+def test_a_parameter_that_is_wrong_is_400(http: httpx2.Client, query: str) -> None:
+    assert http.get(f"/api/v1/catalogs?{query}").status_code == 400
+
+
+def test_dropped_tables_of_one_name_come_on_one_page(http: httpx2.Client, schema: str) -> None:
+    tables = f"{schema}/tables"
+    for name in ("a", "a", "a", "b"):
+        http.post(tables, json={"name": name, "format": "CSV"})
+        http.delete(f"{tables}/{name}")
+    first = http.get(tables, params={"dropped": "true", "page_size": 1}).json()
+    assert [each["name"] for each in first["items"]] == ["a", "a", "a"]
+    assert _walk(http, tables, dropped="true", page_size="1") == ["a", "a", "a", "b"]
+
+
+def test_what_has_not_changed_is_304_and_what_has_is_not(http: httpx2.Client, table: str) -> None:
+    tables = table.rpartition("/")[0]
+    for url in (table, tables, "/api/v1/catalogs?page_size=1", "/api/v1/commits/0"):
+        tag = http.get(url).headers["etag"]
+        for spelled in (tag, f'"other", {tag}', f"W/{tag}", "*"):
+            again = http.get(url, headers={"If-None-Match": spelled})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        for other in ('"0-0"', "nonsense", '"'):
+            assert http.get(url, headers={"If-None-Match": other}).status_code == 200
+    before = {url: http.get(url).headers["etag"] for url in (table, tables)}
+    http.patch(table, json={"comment": "new"})
+    for url, tag in before.items():
+        assert http.get(url, headers={"If-None-Match": tag}).status_code == 200
+
+
+def test_an_object_whose_container_was_renamed_is_never_304(
+    http: httpx2.Client, table: str
+) -> None:
+    born = http.get(table)
+    by_id = f"/api/v1/objects/{born.json()['id']}"
+    tag = born.headers["etag"]
+    assert http.get(by_id, headers={"If-None-Match": tag}).status_code == 304
+    schema = table.partition("/tables")[0]
+    http.patch(schema, json={"name": "cooked"})
+    again = http.get(by_id, headers={"If-None-Match": tag})
+    assert (again.status_code, again.json()["schema"]) == (200, ["cooked"])
+
+
+def test_a_change_of_what_is_not_expected_is_412_and_changes_nothing(
+    http: httpx2.Client, table: str
+) -> None:
+    stale = http.get(table).headers["etag"]
+    fresh = http.patch(table, json={"comment": "1"}, headers={"If-Match": stale}).headers["etag"]
+    for tag in (stale, f"W/{fresh}", '"none-of-ours"'):
+        headers = {"If-Match": tag}
+        for refused in (
+            http.patch(table, json={"comment": "2"}, headers=headers),
+            http.delete(table, headers=headers),
+            http.delete(f"{table}/columns/id", headers=headers),
+        ):
+            assert (refused.status_code, refused.json()["code"]) == (412, "precondition_failed")
+    assert http.get(table).json()["comment"] == "1"
+    assert http.patch(table, json={}, headers={"If-Match": "17"}).status_code == 400
+    assert http.patch(table, json={}, headers={"If-Match": '"1", "2"'}).status_code == 400
+    assert http.delete(table, headers={"If-Match": "*"}).status_code == 204
+
+
+def test_every_read_can_be_as_of_a_number_a_commit_or_a_time(
+    http: httpx2.Client, table: str
+) -> None:
+    born = http.get(table)
+    number = int(born.headers["etag"].strip('"'))
+    commit = http.get(f"/api/v1/commits/{number}").json()["commit"]
+    published = http.get("/api/v1/manifests/catalog", params={"as_of": number}).json()
+    http.patch(table, json={"comment": "later", "name": "bills"})
+    tables = table.rpartition("/")[0]
+    catalog = tables.partition("/schemas")[0]
+    for point in (str(number), commit["commit_ulid"], published["created_at"]):
+        then = {"as_of": point}
+        assert http.get(table, params=then).json() == born.json(), point
+        assert [each["name"] for each in http.get(tables, params=then).json()["items"]] == [
+            "orders"
+        ]
+        assert http.get(f"/api/v1/objects/{born.json()['id']}", params=then).json() == born.json()
+        assert http.get(f"{catalog}/schemas", params=then).json()["items"]
+        assert http.get("/api/v1/commits", params=then).json()["items"][0]["number"] == number
+        assert http.get("/api/v1/manifests/catalog", params=then).json()["number"] == number
+        assert http.get(f"{table}/schema-history", params=then).status_code == 200
+        history = f"/api/v1/objects/{born.json()['id']}/history"
+        assert len(http.get(history, params=then).json()["items"]) == 1
+    assert http.get(table).status_code == 404
+    assert http.get(catalog, params={"as_of": "999999"}).status_code == 404
+
+
+def test_the_difference_between_two_points_names_what_changed(
+    http: httpx2.Client, table: str
+) -> None:
+    number = int(http.get(table).headers["etag"].strip('"'))
+    http.patch(table, json={"comment": "new"})
+    http.post(f"{table}/columns", json={"name": "more", "data_type": "int"})
+    http.post(table.rpartition("/")[0], json={"name": "other", "format": "CSV"})
+    found = http.get("/api/v1/diff", params={"from": number}).json()
+    changes = {each["name"].rpartition(".")[2]: each for each in found["items"]}
+    assert {name: each["change"] for name, each in changes.items()} == {
+        "orders": "updated",
+        "other": "created",
+    }
+    assert changes["orders"]["after"]["comment"] == "new"
+    both = {"from": number, "to": found["to"]}
+    first = http.get("/api/v1/diff", params={**both, "page_size": 1}).json()
+    http.delete(table)
+    token = first["next_page_token"]
+    rest = http.get("/api/v1/diff", params={"from": number, "page_token": token}).json()
+    assert (first["items"] + rest["items"], rest["to"]) == (found["items"], found["to"])
+    assert http.get("/api/v1/diff").status_code == 400
+
+
+def test_commits_are_listed_newest_first_and_say_who_did_what(
+    http: httpx2.Client, table: str
+) -> None:
+    number = int(http.get(table).headers["etag"].strip('"'))
+    at = {"as_of": number, "page_size": 1}  # as of then, since a merge may have come after
+    newest = http.get("/api/v1/commits", params=at).json()
+    assert newest["items"][0]["number"] == number
+    deed = newest["items"][0]["commit"]["deeds"][0]
+    assert (deed["operation"], deed["actor"]) == ("create_table", "user:local")
+    token = newest["next_page_token"]
+    following = http.get("/api/v1/commits", params={"page_token": token, "page_size": 3}).json()
+    assert [each["number"] for each in following["items"]] == [number - 1, number - 2, number - 3]
+    for wrong in ("x", "-1", "1.0", "9" * 30, "٣"):
+        assert http.get(f"/api/v1/commits/{wrong}").status_code == 400
+    assert http.get("/api/v1/commits/99999999").status_code == 404
+
+
+def test_the_manifest_of_a_domain_is_shown_and_an_unknown_domain_is_404(
+    http: httpx2.Client,
+) -> None:
+    manifest = http.get("/api/v1/manifests/catalog").json()
+    assert manifest["manifest"]["domain"] == "catalog"
+    assert http.get("/api/v1/manifests/nothing").status_code == 404
+
+
+def test_head_answers_like_get_without_a_body(http: httpx2.Client, table: str) -> None:
+    tables = table.rpartition("/")[0]
+    for url in (
+        table,
+        tables,
+        "/api/v1/commits",
+        "/health/live",
+        "/api/v1/openapi.json",
+        f"{tables}/none",
+    ):
+        got, headed = http.get(url), http.head(url)
+        assert headed.status_code == got.status_code
+        assert headed.content == b""
+        for name in ("content-length", "content-type", "etag"):
+            assert headed.headers.get(name) == got.headers.get(name)

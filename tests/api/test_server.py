@@ -1,0 +1,77 @@
+"""The server as a process: it says where it listens, and stops cleanly."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from arco.api.log import make_log
+from arco.api.server import HttpServer
+from arco.core.errors import Unavailable
+from arco.core.runtime import Runtime
+from tests.api.running import Served
+
+PROGRAM = """
+import sys
+from arco.api.log import make_log
+from arco.api.server import HttpServer
+from arco.core.runtime import system_runtime
+from arco.core.tasks import run
+
+async def app(scope, receive, send):
+    await system_runtime().clock.sleep(300)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"done"})
+
+async def main():
+    log = make_log(sys.stderr.buffer, system_runtime().clock)
+    server = HttpServer(app, host="127.0.0.1", port=0, log=log)
+    await server.serve(lambda port: print(port, flush=True))
+    print("cleaned up", flush=True)
+
+run(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_after_what_is_in_flight(number: signal.Signals) -> None:
+    command = [sys.executable, "-c", PROGRAM]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        with httpx2.stream("GET", f"http://127.0.0.1:{port}/", timeout=10) as _:
+            pass
+        answers: list[str] = []
+        asking = threading.Thread(
+            target=lambda: answers.append(httpx2.get(f"http://127.0.0.1:{port}/", timeout=10).text)
+        )
+        asking.start()
+        time.sleep(0.15)
+        os.kill(process.pid, number)
+        asking.join()
+        out, errors = process.communicate(timeout=20)
+    assert answers == ["done"]
+    assert (process.returncode, out.decode().strip(), errors) == (0, "cleaned up", b"")
+
+
+async def test_a_port_that_is_taken_is_an_error_that_says_so(
+    api: Served, runtime: Runtime, tmp_path: Path
+) -> None:
+    port = httpx2.URL(api.url).port
+    assert port is not None
+    with (tmp_path / "log").open("wb") as stream:
+        server = HttpServer(
+            _never, host="127.0.0.1", port=port, log=make_log(stream, runtime.clock)
+        )
+        with pytest.raises(Unavailable, match=f"port {port}"):
+            await server.serve(lambda _port: None)
+
+
+async def _never(scope: object, receive: object, send: object) -> None:
+    raise AssertionError
