@@ -13,26 +13,42 @@ IMPATIENT = Retry(attempts=4, first_pause_ms=1, budget_ms=1_000)
 
 
 class Recorder:
-    """Takes down every request; requests that are under way together are one round trip."""
+    """Takes down every request, and when it was under way.
+
+    Round trips are the most requests of which no two were under way together: what has to wait for what.
+    Hints do not count, as nobody waits for one.
+    """
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str]] = []
-        self.round_trips = 0
-        self._under_way = 0
+        self._moment = 0
+        self._begun: dict[str, list[int]] = {}
+        self._spans: list[tuple[int, int]] = []  # end and begin, in moments
 
     def request(self, verb: str, key: str, outcome: str, ms: float) -> None:
         self.requests.append((verb, key))
 
     async def begin(self, verb: str, key: str) -> None:
-        self.round_trips += self._under_way == 0
-        self._under_way += 1
+        self._moment += 1
+        self._begun.setdefault(f"{verb} {key}", []).append(self._moment)
 
     async def end(self, verb: str, key: str) -> None:
-        self._under_way -= 1
+        self._moment += 1
+        begun = self._begun[f"{verb} {key}"].pop(0)
+        if verb != "put":
+            self._spans.append((self._moment, begun))
+
+    @property
+    def round_trips(self) -> int:
+        trips, free = 0, 0
+        for end, begin in sorted(self._spans):
+            if begin > free:
+                trips, free = trips + 1, end
+        return trips
 
     def clear(self) -> None:
         self.requests.clear()
-        self.round_trips = 0
+        self._spans.clear()
 
     def verbs(self) -> list[str]:
         return [verb for verb, _ in self.requests]

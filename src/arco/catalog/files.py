@@ -56,13 +56,13 @@ class Files:
         coming = self._coming.get(key)
         if coming is None:
             coming = self._coming[key] = self._store.runtime.tasks.spawn(
-                self._forgetting(key, read())
+                self._forgetting(key, read)
             )
         return await coming.wait()
 
-    async def _forgetting(self, key: str, work: Coroutine[Any, Any, T]) -> T:
+    async def _forgetting(self, key: str, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
         try:
-            return await work
+            return await read()
         finally:
             self._coming.pop(key, None)
 

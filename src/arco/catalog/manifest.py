@@ -109,7 +109,7 @@ class CommitKind(StrEnum):
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The audit record of one number: a chain of its own, by the hashes of its bytes."""
 
-    format: int = FORMAT
+    format: int  # written always, so without a default
     domain: str
     number: int
     commit_ulid: str

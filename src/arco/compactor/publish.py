@@ -12,6 +12,7 @@ from typing import Any
 from ulid import ULID
 
 from arco.catalog.manifest import (
+    FORMAT,
     Base,
     Commit,
     CommitKind,
@@ -104,6 +105,7 @@ class Publisher:
     def _commit(self, number: int, parent: Manifest | None, change: Change) -> Commit:
         new = tuple(Ref(path=ref.path, sha256=ref.sha256) for ref, _ in change.files)
         return Commit(
+            format=FORMAT,
             domain=self.domain,
             number=number,
             commit_ulid=change.commit_ulid,

@@ -1,0 +1,72 @@
+-- The live tables of the catalog with DuckDB alone, out of the files that the newest manifest names.
+--
+--   SET VARIABLE workspace = '.arco/tenant=default/workspace=default';
+--   .read docs/sql/current_tables.sql
+SET VARIABLE newest = (
+    SELECT max(file)
+    FROM glob(getvariable('workspace') || '/manifests/catalog/*.json')
+    WHERE regexp_matches(file, '[/\\][0-9]{20}\.json$')
+);
+CREATE OR REPLACE TEMP TABLE manifest AS
+    SELECT json_extract(content, '$.body') AS body FROM read_text(getvariable('newest'));
+-- The files of large tables stand in an index; while there is none, the manifest names all files itself.
+SET VARIABLE index = (
+    SELECT coalesce(
+        getvariable('workspace') || '/' || json_extract_string(body, '$.base.index.path'),
+        getvariable('newest')
+    ) FROM manifest
+);
+CREATE OR REPLACE TEMP TABLE base_index AS
+    SELECT json_extract(content, '$.tables') AS tables FROM read_text(getvariable('index'));
+
+CREATE OR REPLACE TEMP MACRO files_of(name) AS (
+    SELECT list(getvariable('workspace') || '/' || path)
+    FROM (
+        SELECT unnest(json_extract_string(body, '$.tail.' || name || '[*].path')) AS path FROM manifest
+        UNION ALL
+        SELECT json_extract_string(body, '$.base.whole.' || name || '.path') FROM manifest
+        UNION ALL
+        SELECT unnest(json_extract_string(tables, '$.' || name || '.*.path')) FROM base_index
+    )
+    WHERE path IS NOT NULL
+);
+SET VARIABLE catalog_files = files_of('catalogs');
+SET VARIABLE schema_files = files_of('schemas');
+SET VARIABLE table_files = files_of('tables');
+
+-- Of the rows with one key the newest counts. What lies in something that was dropped is dropped with it.
+WITH RECURSIVE catalogs AS (
+    FROM (
+        FROM read_parquet(getvariable('catalog_files'), union_by_name = true)
+        QUALIFY row_number() OVER (PARTITION BY catalog_id ORDER BY _commit DESC, _position DESC) = 1
+    )
+    WHERE dropped_at IS NULL
+),
+schemas AS (
+    FROM (
+        FROM read_parquet(getvariable('schema_files'), union_by_name = true)
+        QUALIFY row_number() OVER (PARTITION BY schema_id ORDER BY _commit DESC, _position DESC) = 1
+    )
+    WHERE dropped_at IS NULL
+),
+live AS (
+    SELECT s.schema_id, c.name AS catalog, s.path
+    FROM schemas AS s
+    JOIN catalogs AS c USING (catalog_id)
+    WHERE s.parent_id IS NULL
+    UNION ALL
+    SELECT s.schema_id, live.catalog, s.path
+    FROM schemas AS s
+    JOIN live ON s.parent_id = live.schema_id
+),
+tables AS (
+    FROM (
+        FROM read_parquet(getvariable('table_files'), union_by_name = true)
+        QUALIFY row_number() OVER (PARTITION BY schema_id, table_id ORDER BY _commit DESC, _position DESC) = 1
+    )
+    WHERE dropped_at IS NULL AND NOT coalesce(_moved, false)
+)
+SELECT live.catalog, live.path AS schema, tables.name, tables.format, tables.location, tables.table_id
+FROM tables
+JOIN live USING (schema_id)
+ORDER BY ALL;
