@@ -8,6 +8,7 @@
 
 SEEDS ?= 1000
 REQUESTS ?= 20000
+KILLS ?= 400
 JOBS ?= 2
 
 BIN := .venv/bin
@@ -50,9 +51,9 @@ fuzz: setup ## Send REQUESTS=20000 generated requests to the API (schemathesis);
 bench: $(READY) ## Print the speed table, each line beside a baseline of the same run
 	$(BIN)/python -m bench
 
-interop: setup ## Tests against programs of others that need building or much time
+interop: setup ## Tests against programs of others that need building or much time; KILLS=400
 	@tools/build_minio
-	$(BIN)/pytest -m interop tests
+	KILLS=$(KILLS) $(BIN)/pytest -m interop tests
 
 docs: $(DOCS_READY) ## Build the documentation into site/
 	.venv-docs/bin/mkdocs build --strict

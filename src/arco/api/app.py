@@ -15,6 +15,7 @@ from arco.api.route import AnyRoute
 from arco.api.routes import native_routes
 from arco.api.services import Services
 from arco.core import json
+from arco.core.errors import Unavailable
 
 
 def make_app(services: Services, *, beside: tuple[BaseRoute, ...] = ()) -> ASGIApp:
@@ -43,7 +44,10 @@ def make_routes(services: Services, reads: Reads) -> tuple[AnyRoute, ...]:
     """The table of routes, with the document that describes it."""
 
     async def look() -> int:
-        return (await reads.head()).number
+        number = (await reads.head()).number
+        if number < 0:
+            raise Unavailable("nothing was published here yet: is the compactor there?")
+        return number
 
     health = HealthChecks(
         look, services.runtime.tasks, services.metrics, ready_ms=services.limits.ready_ms

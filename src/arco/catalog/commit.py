@@ -143,6 +143,15 @@ class Committer:
             raise ask.problem or Unknown("the request ended without an answer")
         return ask.answer
 
+    async def prepare(self) -> None:
+        """Take the lease before anybody asks: after a crash the dead holder's has to run out first."""
+        try:
+            await self._lease.hold()
+        except ArcoError:
+            return  # whoever asks will wait for it, and be told
+        if self._pump is None or self._pump.done():
+            self._lease.idle()
+
     async def close(self) -> None:
         """Take no more, finish what was taken, give the lease back and seal the stream."""
         self._closed = True

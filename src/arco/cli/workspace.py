@@ -35,6 +35,7 @@ class Workspace:
 
     async def begin(self) -> None:
         """Make the catalog `default` in a new workspace, as soon as the compactor is there."""
+        self.reader.store.runtime.tasks.spawn(self.committer.prepare())
         while True:
             try:
                 return await ensure_default(self.committer)

@@ -1,0 +1,65 @@
+"""The audit itself: it finds what it is there to find, in notes that were made to lie."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from arco.core.runtime import Runtime
+from tests.processes.audit import audit, audit_notes, direct_reader
+from tests.processes.deployment import all_in_one, place_of
+from tests.processes.note import Fate, Journal, Note
+from tests.processes.run import changes, under_load
+
+
+async def test_the_audit_finds_each_kind_of_lie(tmp_path: Path, runtime: Runtime) -> None:
+    url = str(tmp_path / "store")
+    deployment = all_in_one(place_of(url), tmp_path)
+    async with deployment.up():
+        journal = await under_load(deployment, changes(60), seed=4)
+        reader = direct_reader(url, runtime)
+
+        async def found(notes: list[Note]) -> str:
+            lying = Journal(notes=notes, acks=journal.acks)
+            return "\n".join(await audit_notes(reader, lying))
+
+        notes = journal.notes
+        assert await found(notes) == ""
+        done = next(note for note in notes if note.document and note.wish.marked)
+        dropped = next(note for note in notes if note.fate is Fate.DONE and not note.document)
+        for note in (done, dropped):
+            # As if it had been refused, or made twice: the store holds a change that nobody claims.
+            assert "made twice" in await found(_without(notes, note))
+            for fate in (Fate.REFUSED, Fate.TURNED_AWAY):
+                assert "though refused" in await found(_changed(notes, note, fate=fate))
+            # As if the answer had been lost: that is no one's fault, and is not blamed.
+            assert await found(_changed(notes, note, fate=Fate.UNKNOWN)) == ""
+            # As if it had been lost: somebody was told of a change that is not there.
+            assert "lost" in await found(_changed(notes, note, commit=10_000))
+            assert "lost" in await found([*notes, note])
+        assert done.document is not None
+        told = done.document | {"name": "another"}
+        assert "was told" in await found(_changed(notes, done, document=told))
+        other = replace(done.wish, mark="never-sent")
+        lost = Note(other, Fate.UNKNOWN)
+        assert "made twice" in await found([*_without(notes, done), lost])
+
+
+async def test_the_audit_sees_a_store_that_was_tampered_with(
+    tmp_path: Path, runtime: Runtime
+) -> None:
+    url = str(tmp_path / "store")
+    deployment = all_in_one(place_of(url), tmp_path)
+    async with deployment.up():
+        journal = await under_load(deployment, changes(10), seed=5)
+        # No reader ever opens the events again; only `arco verify` does.
+        for segment in tmp_path.glob("store/**/ledger/**/*.jsonl"):
+            segment.write_bytes(segment.read_bytes().replace(b"w0-", b"w9-"))
+        wrong = await audit(deployment, direct_reader(url, runtime), journal)
+    assert [each.split(":")[0] for each in wrong] == ["arco verify"]
+
+
+def _without(notes: list[Note], note: Note) -> list[Note]:
+    return [each for each in notes if each is not note]
+
+
+def _changed(notes: list[Note], note: Note, **changed: object) -> list[Note]:
+    return [replace(each, **changed) if each is note else each for each in notes]  # type: ignore[arg-type]
