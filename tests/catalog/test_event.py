@@ -73,7 +73,9 @@ async def test_one_event_that_cannot_be_folded_refuses_the_whole_call(spoil: Spo
     good, bad = (call.events[0] for call in workshop.post.calls[-2:])
     call = workshop.post.calls[-1]
     both = msgspec.structs.replace(
-        call, events=(good, spoiled(bad, spoil)), event_paths=("ledger/catalog/x/000000000000.jsonl#1", *call.event_paths)
+        call,
+        events=(good, spoiled(bad, spoil)),
+        event_paths=("ledger/catalog/x/000000000000.jsonl#1", *call.event_paths),
     )
     with pytest.raises(Invalid, match=bad.event_id):
         await workshop.compactor.sync_compact(both)
