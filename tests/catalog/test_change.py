@@ -267,7 +267,7 @@ async def test_an_unknown_outcome_under_a_key_stays_unknown_until_it_is_found() 
 async def test_a_refusal_by_the_store_is_no_verdict_on_the_request() -> None:
     workshop = await started()
     workshop.post.next(refused(Denied("the service token is not ours")))
-    with pytest.raises(Unknown):
+    with pytest.raises(Unavailable):
         await workshop.api.do_once(new_table("a"), "k")
     assert await outcomes_recorded(workshop, "k") == 1, "a claim, and no outcome"
     await workshop.close()

@@ -7,6 +7,7 @@ import pytest
 
 from arco.catalog.change import ensure_default
 from arco.catalog.ddl import CreateSchema, DropTable, SchemaName, UpdateTable
+from arco.catalog.port import Committed, SyncCompact
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -22,6 +23,7 @@ from tests.catalog.workshop import (
     Cutting,
     Handling,
     Office,
+    Post,
     after,
     all_rows,
     answer_is_lost,
@@ -467,3 +469,34 @@ async def test_a_store_that_contradicts_itself_is_reported_as_that() -> None:
     with pytest.raises(Corrupt):
         await all_rows(office.store, await office.head())
     await workshop.close()
+
+
+async def test_a_compactor_that_refuses_for_no_reason_is_not_asked_for_ever() -> None:
+    workshop = await started()
+    workshop.post.always = refused(Conflict("there is no manifest 2"))
+    before = len(workshop.post.calls)
+    with pytest.raises(Unavailable, match="this very store"):
+        await workshop.do(new_table("a"))
+    assert len(workshop.post.calls) - before < 10
+    workshop.post.always = None
+    await workshop.do(new_table("a"))
+    await workshop.close()
+
+
+async def test_an_answer_about_another_chain_is_not_believed() -> None:
+    workshop, elsewhere = await started(), await started()
+
+    async def handle(post: Post, call: SyncCompact) -> Committed:
+        await elsewhere.do(new_table("x"))
+        raw = (await elsewhere.head()).entry
+        assert raw is not None
+        return Committed(
+            manifest_version=raw.number, commit_ulid=call.commit_ulid, manifest=raw.raw.decode()
+        )
+
+    workshop.post.next(handle)
+    with pytest.raises(Unknown):
+        await workshop.do(new_table("a"))
+    assert await names_in(await workshop.head()) == []
+    await workshop.close()
+    await elsewhere.close()

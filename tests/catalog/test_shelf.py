@@ -109,12 +109,14 @@ class Shelving(RuleBasedStateMachine):
         shelf = self._shelf()
         for state in (State.LIVE, State.DROPPED):
             paged: list[Found[TableRow]] = []
-            after = None
-            while page := shelf.below((parent,), after=after, limit=limit, state=state):
+            after, behind = None, None
+            while page := shelf.below(
+                (parent,), after=after, behind=behind, limit=limit, state=state
+            ):
                 paged += page
-                # Rows with one name stay together, so a page may be longer than its limit.
-                assert len({found.row.name for found in page}) <= limit
-                after = page[-1].row.name
+                assert len(page) <= limit
+                after, behind = page[-1].row.name, (parent, page[-1].row.table_id)
+            assert paged == shelf.below((parent,), state=state)
             assert _sorted(paged) == self._listed(parent, state)
 
     def _shelf(self) -> Shelf[TableRow]:

@@ -8,7 +8,7 @@ import pytest
 from arco.catalog.manifest import CommitKind, read_commit
 from arco.catalog.port import SyncCompact
 from arco.compactor.compactor import Compactor
-from arco.core.errors import Conflict, Fenced, Invalid
+from arco.core.errors import Conflict, Denied, Fenced, Invalid
 from arco.core.ids import new_ulid
 from arco.storage.roles import Role
 from tests.catalog.workshop import (
@@ -110,7 +110,7 @@ async def test_a_token_below_the_manifests_is_fenced() -> None:
     await workshop.table("other")
     head = (await workshop.head()).number
     assert (await workshop.manifests())[-1].fencing_token > call.fencing_token
-    stale = renamed(call, workshop, base_manifest=head)
+    stale = renamed(call, workshop, base_manifest=head, base_sha256=None)
     for compactor in (workshop.compactor, Compactor(workshop.store(Role.COMPACTOR))):
         with pytest.raises(Fenced):
             await compactor.sync_compact(stale)
@@ -170,4 +170,36 @@ async def test_nothing_is_marked_before_anything_was_published() -> None:
     with pytest.raises(Invalid):
         await workshop.compactor.mark_orphans(new_ulid(workshop.runtime))
     assert await workshop.compactor.merge() is None
+    await workshop.close()
+
+
+async def test_a_call_that_is_meant_for_another_workspace_is_refused() -> None:
+    workshop = await started()
+    call = await call_for(workshop, "a")
+    head = (await workshop.head()).number
+    for change in ({"tenant": "other"}, {"workspace": "other"}):
+        with pytest.raises(Denied):
+            await workshop.compactor.sync_compact(renamed(call, workshop, **change))
+    assert (await workshop.cold().head()).number == head
+    await workshop.close()
+
+
+@pytest.mark.parametrize("merged", [False, True])
+async def test_a_base_that_has_the_number_but_not_the_bytes_is_refused(merged: bool) -> None:
+    workshop = await started()
+    call = await call_for(workshop, "a")
+    if merged:
+        await workshop.compactor.merge()
+    with pytest.raises(Conflict):
+        await workshop.compactor.sync_compact(renamed(call, workshop, base_sha256="0" * 64))
+    assert (await workshop.compactor.sync_compact(call)).commit_ulid == call.commit_ulid
+    await workshop.close()
+
+
+async def test_a_token_that_was_never_given_out_fences_nobody() -> None:
+    workshop = await started()
+    call = await call_for(workshop, "a")
+    with pytest.raises(Fenced):
+        await workshop.compactor.sync_compact(renamed(call, workshop, fencing_token=10**6))
+    assert (await workshop.compactor.sync_compact(call)).commit_ulid == call.commit_ulid
     await workshop.close()

@@ -45,6 +45,12 @@ class Metrics:
             buckets=_STORE_S,
             registry=self.registry,
         )
+        self._background = Counter(
+            "arco_background_failures",
+            "Work in the background that has failed: merges, collections.",
+            ("what",),
+            registry=self.registry,
+        )
         # Labels are looked up under a lock and by text; each pair is looked up once.
         self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._asked: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
@@ -64,6 +70,10 @@ class Metrics:
             self._answered[operation, status] = pair
         pair[0].inc()
         pair[1].observe(ms / 1000)
+
+    def background_failed(self, what: str) -> None:
+        """Something that nobody waits for has failed."""
+        self._background.labels(what).inc()
 
     def request(self, verb: str, key: str, outcome: str, ms: float) -> None:  # noqa: ARG002
         """One request to the store ended; its key is nobody's business."""

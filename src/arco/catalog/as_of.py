@@ -16,9 +16,8 @@ from arco.storage.chain import Chain
 from arco.storage.link import Entry
 
 _RING = 16
-_FARTHEST = (
-    4_096  # versions around the id's time; a clock is not that far off, and a look has its price
-)
+# Versions around the time in the id: no clock is farther off, and a look has its price.
+_FARTHEST = 512
 
 
 def parse_as_of(text: str) -> int | Ulid | datetime:

@@ -2,7 +2,8 @@
 
 from typing import Protocol
 
-from arco.catalog.commit import Ask, Committer
+from arco.catalog.ask import Ask
+from arco.catalog.commit import Committer
 from arco.catalog.ddl import CreateCatalog, Ddl
 from arco.catalog.done import Done
 from arco.catalog.manifest import read_manifest
@@ -79,6 +80,7 @@ class _KeyedChange:
         self._request = request
         self._actor = actor
         self._renderer = renderer
+        self._looked_up_to = -1  # up to here the request has not landed
 
     async def terms(self) -> Terms:
         known = self._reader.chain.remembered()
@@ -88,6 +90,7 @@ class _KeyedChange:
     async def find(self, claim: Claim) -> Answer | None:
         seen = await look(self._reader.chain, claim, _requests)
         if seen.mine is None:
+            self._looked_up_to = seen.head.number
             return None
         return self._renderer.done(await recall(self._reader, claim.request_id, seen.mine.number))
 
@@ -99,7 +102,7 @@ class _KeyedChange:
             new_id=claim.ids["object"],
             asked_ms=self._runtime.clock.elapsed_ms(),
             done=self._runtime.tasks.event(),
-            base=claim.base,
+            base=max(claim.base, self._looked_up_to),
             hold=hold,
         )
         try:

@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from arco.catalog.ddl import Ddl
+from arco.catalog.ask import Ask, fail_all, still_open
 from arco.catalog.decide import decide
 from arco.catalog.decision import Context, Decision, Rules
 from arco.catalog.done import Done
@@ -40,14 +40,16 @@ from arco.core.errors import (
 )
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
-from arco.core.tasks import Event, Task
+from arco.core.tasks import Task
 from arco.ledger.envelope import Envelope
-from arco.ledger.idempotency import Hold
 from arco.ledger.segment import LARGEST_BYTES, segment_key
 from arco.ledger.writer import Writer
 from arco.storage.link import read_entry
 
 _MOST_ASKS = 512
+_MOST_STUCK = 6
+_PAUSE_MS = 10
+_LONG_WAIT_MS = 100
 _GROUP_BYTES = 4 * 1024 * 1024
 _LARGEST_CHANGE_BYTES = LARGEST_BYTES - 64 * 1024  # the envelope around it takes some, too
 _LONGEST_MS = (
@@ -59,36 +61,25 @@ _LONGEST_MS = (
 _NO_VERDICT = (Unavailable, Unknown, Corrupt, Denied)
 
 
-@dataclass
-class Ask:
-    """One request on its way. `base` is a number below which it cannot have landed."""
+class Stuck:
+    """Notices passes that lead nowhere: nobody else has won, and yet nothing was published.
 
-    request: Ddl
-    actor: str
-    request_id: str
-    new_id: str
-    asked_ms: float
-    done: Event
-    base: int | None = None
-    hold: Hold | None = None
-    answer: Done | None = None
-    problem: Exception | None = None
-    refused: bool = False  # whether the problem is a verdict on the request itself
+    A compactor that serves another store, or sees an older one, refuses for ever. Each pass leaves a
+    segment behind, so after a few of them, each later than the one before, the callers are told.
+    """
 
-    def succeed(self, answer: Done) -> None:
-        """It was carried out."""
-        self.answer = answer
-        self.done.set()
+    def __init__(self) -> None:
+        self._last: tuple[int, int] | None = None
+        self._times = 0
 
-    def refuse(self, verdict: ArcoError) -> None:
-        """The request itself cannot be carried out."""
-        self.refused = True
-        self.fail(verdict)
-
-    def fail(self, problem: Exception) -> None:
-        """It was not carried out, or it is not known what became of it."""
-        self.problem = problem
-        self.done.set()
+    async def refuse(self, runtime: Runtime, number: int, asks: int) -> None:
+        """`Unavailable` if this pass begins where several before it began."""
+        self._times = self._times + 1 if (number, asks) == self._last else 0
+        self._last = (number, asks)
+        if self._times > _MOST_STUCK:
+            raise Unavailable("the compactor publishes nothing: does it serve this very store?")
+        if self._times:
+            await runtime.clock.sleep(_PAUSE_MS * self._times * (1 + runtime.rng.random()))
 
 
 @dataclass
@@ -168,19 +159,21 @@ class Committer:
             try:
                 await self._settle(group)
             except Exception as problem:
-                for ask in _open(group):
+                for ask in still_open(group):
                     ask.fail(problem)
             if not self._queue:
                 self._lease.idle()
 
     async def _settle(self, group: list[Ask]) -> None:
         """Repeat passes until every request of the group has its answer."""
-        while asks := self._in_time(_open(group)):
+        stuck = Stuck()
+        while asks := self._in_time(still_open(group)):
             try:
                 token, snapshot = await self._start()
+                await stuck.refuse(self._runtime, snapshot.number, len(asks))
                 asks = await self._drop_landed(asks, snapshot)
             except ArcoError as problem:  # nothing was sent in this pass, and nothing is left over
-                _fail(asks, problem)
+                fail_all(asks, problem)
                 return
             attempt = await self._decide(asks, snapshot)
             if attempt.decided:
@@ -195,16 +188,19 @@ class Committer:
         except Fenced:
             self._lease.lost()
         except Unavailable as problem:
-            _fail(_open(attempt.asks()), problem)
+            fail_all(still_open(attempt.asks()), problem)
         except Exception as problem:  # whatever it is: the commit may have landed (law 9)
             await self._resolve(attempt, problem)
 
     async def _start(self) -> tuple[int, Snapshot]:
         """The lease and the head, asked for side by side: the lease is politeness only (P28)."""
+        asked = self._runtime.clock.elapsed_ms()
         token, snapshot = await self._runtime.tasks.gather(
             cast("Coroutine[Any, Any, int | Snapshot]", self._lease.hold()),
             cast("Coroutine[Any, Any, int | Snapshot]", self.reader.head()),
         )
+        if self._runtime.clock.elapsed_ms() - asked > _LONG_WAIT_MS:
+            snapshot = await self.reader.head()  # whoever had the lease has published meanwhile
         return cast("int", token), cast("Snapshot", snapshot)
 
     def _in_time(self, asks: list[Ask]) -> list[Ask]:
@@ -212,21 +208,27 @@ class Committer:
         for ask in asks:
             if now - ask.asked_ms > _LONGEST_MS:
                 ask.fail(Unavailable("too many others are changing the catalog; retry"))
-        return _open(asks)
+        return still_open(asks)
 
     async def _drop_landed(self, asks: list[Ask], snapshot: Snapshot) -> list[Ask]:
         """Answer what has landed already; before deciding again, everybody must look (P11, P23)."""
-        bases = [ask.base for ask in asks if ask.base is not None]
-        try:
-            landed = await self.reader.requests_since(min(bases, default=snapshot.number), snapshot)
-        except NotFound as collected:
-            raise Unknown("what would show whether this has landed was collected") from collected
+        looks: dict[int, dict[str, int]] = {}
         for ask in asks:
-            if ask.request_id in landed:
-                ask.succeed(await recall(self.reader, ask.request_id, landed[ask.request_id]))
-            else:
+            base = snapshot.number if ask.base is None else ask.base
+            try:
+                if base not in looks:
+                    looks[base] = await self.reader.requests_since(base, snapshot)
+                if ask.request_id in looks[base]:
+                    number = looks[base][ask.request_id]
+                    ask.succeed(await recall(self.reader, ask.request_id, number))
                 ask.base = snapshot.number
-        return _open(asks)
+            except NotFound as collected:
+                ask.fail(
+                    _unknown(collected, "what would show whether this has landed was collected")
+                )
+            except ArcoError as unseen:
+                ask.fail(_unknown(unseen))
+        return still_open(asks)
 
     async def _decide(self, asks: list[Ask], snapshot: Snapshot) -> _Pass:
         """Decide each in turn, seeing those before it; one bad request fails alone (P25)."""
@@ -268,11 +270,16 @@ class Committer:
             commit_ulid=new_ulid(self._runtime),
             fencing_token=token,
             base_manifest=attempt.snapshot.number,
+            base_sha256=attempt.snapshot.sha256 or None,
+            tenant=self.reader.store.scope.tenant,
+            workspace=self.reader.store.scope.workspace,
         )
         try:
             committed = await self._compactor.sync_compact(call)
         except Invalid as refused:  # the compactor does not understand us, and has done nothing
             raise Unavailable("the compactor cannot fold this change; is it older?") from refused
+        except Denied as refused:
+            raise Unavailable("the compactor does not serve this workspace") from refused
         self._learn(committed, attempt)
         for ask, decision, _ in attempt.decided:
             ask.succeed(_done(decision, committed.manifest_version, committed.commit_ulid))
@@ -303,8 +310,10 @@ class Committer:
         """Remember what was published, so that the next pass need not read it."""
         if committed.manifest is None:
             return
-        number = committed.manifest_version
+        number, base = committed.manifest_version, attempt.snapshot
         entry = read_entry(committed.manifest.encode(), number, self.reader.chain.path)
+        if number == base.number + 1 and (entry.link.parent_sha256 or "") != base.sha256:
+            raise Unknown("the compactor has published on another chain than ours")
         self.reader.learn(entry, _by_table(attempt))
 
     async def _resolve(self, attempt: _Pass, problem: Exception) -> None:
@@ -314,19 +323,10 @@ class Committer:
             await self._drop_landed(asks, await self.reader.head())
         except ArcoError as unseen:
             problem = unseen
-        if not _open(asks):
+        if not still_open(asks):
             return  # it has landed, so those who were held back are decided again
-        _fail(_open(asks), _unknown(problem))
-        _fail(_open(attempt.asks()), Unavailable("the catalog could not be changed; retry"))
-
-
-def _open(asks: list[Ask]) -> list[Ask]:
-    return [ask for ask in asks if not ask.done.is_set()]
-
-
-def _fail(asks: list[Ask], problem: ArcoError) -> None:
-    for ask in asks:
-        ask.fail(problem)
+        fail_all(still_open(asks), _unknown(problem))
+        fail_all(still_open(attempt.asks()), Unavailable("the catalog could not be changed; retry"))
 
 
 async def _check_hold(ask: Ask) -> None:
@@ -344,10 +344,10 @@ def _event(runtime: Runtime, ask: Ask, decision: Decision) -> Envelope:
     return event
 
 
-def _unknown(problem: Exception) -> ArcoError:
+def _unknown(problem: Exception, why: str = "") -> ArcoError:
     if isinstance(problem, Unknown):
         return problem
-    unknown = Unknown("it is not known whether the change was made; look before you retry")
+    unknown = Unknown(why or "it is not known whether the change was made; look before you retry")
     unknown.__cause__ = problem
     return unknown
 

@@ -10,10 +10,15 @@ from msgspec import UNSET, UnsetType
 from arco.catalog.model import Sensitivity, TableFormat
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Anything that can be asked of the catalog. `expected` is the commit of an If-Match."""
+class Request(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Anything that can be asked of the catalog.
 
-    expected: int | None = None
+    `expected` is what an If-Match demands: a commit, or as text the version of one object.
+    """
+
+    expected: int | str | None = None
 
 
 class Description(Request, frozen=True, kw_only=True):
@@ -100,7 +105,9 @@ class DropSchema(Request, frozen=True, kw_only=True):
     force: bool = False
 
 
-class ColumnSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ColumnSpec(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """A column as it is asked for."""
 
     name: str

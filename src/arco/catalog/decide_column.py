@@ -69,7 +69,7 @@ async def drop_column(view: Lookup, request: DropColumn, context: Context) -> De
     return await _decision(view, "drop_column", table, before, after, context, gone)
 
 
-async def _table(view: Lookup, name: TableName, expected: int | None) -> TableRow:
+async def _table(view: Lookup, name: TableName, expected: int | str | None) -> TableRow:
     found = await view.table(name)
     refuse_stale(expected, found)
     return found.row

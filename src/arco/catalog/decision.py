@@ -28,6 +28,7 @@ from arco.catalog.model import (
 )
 from arco.catalog.name import check_comment, check_owner, check_properties, check_tags
 from arco.core.errors import PreconditionFailed
+from arco.core.hashing import sha256_hex
 
 D = TypeVar("D", bound=Described)
 
@@ -104,12 +105,18 @@ def place_of(row: AnyObject) -> ObjectRow:
     )
 
 
-def refuse_stale(expected: int | None, found: FoundObject) -> None:
+def version_of(found: FoundObject) -> str:
+    """What tells a version of an object from all others: the commit alone is shared by a whole group."""
+    return f"{found.commit}-{sha256_hex(id_of(found.row).encode())[:8]}"
+
+
+def refuse_stale(expected: int | str | None, found: FoundObject) -> None:
     """`PreconditionFailed` if the caller has read another version than the one it would change."""
-    if expected is not None and found.commit != expected:
-        raise PreconditionFailed(
-            f"it was changed by commit {found.commit}, and the request expects {expected}"
-        )
+    if expected is None:
+        return
+    actual = found.commit if isinstance(expected, int) else version_of(found)
+    if actual != expected:
+        raise PreconditionFailed(f"it is at version {actual}, and the request expects {expected}")
 
 
 def description(request: Description, context: Context) -> dict[str, object]:

@@ -1,13 +1,17 @@
 """What differs between two snapshots: objects made, changed and dropped, with the fields that differ.
 
 Every row carries the number of the commit that made it, so only rows above the older number are looked at,
-and only in files that hold such rows. What lies in a dropped container is not listed apart from it.
+and only in files that hold such rows. What lies in a dropped container is not listed apart from it. A
+difference comes in pages, each of a bounded cost.
 """
 
 from enum import StrEnum
+from functools import partial
+from heapq import nsmallest
 from typing import NamedTuple
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from arco.catalog.decision import AnyObject, id_of, kind_of
@@ -16,11 +20,12 @@ from arco.catalog.name import print_dotted
 from arco.catalog.snapshot import Snapshot
 from arco.catalog.state_file import read_rows
 from arco.core.errors import NotFound
-from arco.fold.table import Table
 from arco.fold.tier1 import CATALOGS, COMMIT, SCHEMAS, TABLES
 from arco.storage.store import Store
 
 _IDS = {CATALOGS.name: "catalog_id", SCHEMAS.name: "schema_id", TABLES.name: "table_id"}
+_MOST_COMPARED = 2_000  # objects that one page looks at
+_TURN_EVERY = 16
 _BOOKKEEPING = frozenset({"updated_at", "updated_by", "_moved"})
 
 
@@ -44,27 +49,80 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     after: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-async def diff(store: Store, old: Snapshot, new: Snapshot) -> list[Difference]:
-    """What has changed from one snapshot to another, in either direction of time."""
-    later, number = (new, old.number) if new.number >= old.number else (old, new.number)
+class Spot(NamedTuple):
+    """Where an object stands in a difference: by the last commit that touched it, then by its id."""
+
+    commit: int
+    id: str
+
+
+class Differences(NamedTuple):
+    """One page of a difference; it goes on behind `rest`, or (None) this is the end."""
+
+    items: list[Difference]
+    rest: Spot | None
+
+
+async def diff(
+    store: Store,
+    old: Snapshot,
+    new: Snapshot,
+    *,
+    limit: int,
+    most_columns: int,
+    after: Spot | None = None,
+) -> Differences:
+    """What has changed from one snapshot to another, in either direction of time.
+
+    A page has at most `limit` objects, and ends with the one that makes their columns `most_columns`. It
+    may end earlier, even empty: an object that was touched need not differ, and is looked at all the same.
+    """
+    tasks = store.runtime.tasks
+    spots = await _touched(store, old, new, after)
     found: list[Difference] = []
+    told_columns = 0
+    for count, spot in enumerate(spots, start=1):
+        difference = await _compare(old, new, spot.id)
+        if difference is not None:
+            found.append(difference)
+            told_columns += _columns_in(difference)
+        if count == _MOST_COMPARED or len(found) == limit or told_columns >= most_columns:
+            return Differences(found, spot if count < len(spots) else None)
+        if count % _TURN_EVERY == 0:
+            await tasks.turn()  # all of it may be in memory, and others wait meanwhile
+    return Differences(found, None)
+
+
+async def _touched(store: Store, old: Snapshot, new: Snapshot, after: Spot | None) -> list[Spot]:
+    """What rows above the older number are about, in order, from `after` on: as much as one page takes."""
+    later, number = (new, old.number) if new.number >= old.number else (old, new.number)
+    tasks = store.runtime.tasks
+    newest: dict[str, int] = {}
     for table in (CATALOGS, SCHEMAS, TABLES):
-        for object_id in await _touched(store, later, table, number):
-            difference = await _compare(old, new, object_id)
-            if difference is not None:
-                found.append(difference)
-    return sorted(found, key=lambda each: (each.commit, each.name))
+        for ref in await later.files_of(table):
+            if ref.newest > number:
+                rows = await read_rows(store, table, ref)
+                collect = partial(_collect, newest, rows, _IDS[table.name], number)
+                await tasks.in_thread(collect)
+    return await tasks.in_thread(lambda: _first(newest, after))
 
 
-async def _touched(store: Store, snapshot: Snapshot, table: Table, number: int) -> list[str]:
-    """The ids of all rows that commits above `number` have made."""
-    ids: set[str] = set()
-    for ref in await snapshot.files_of(table):
-        if ref.newest > number:
-            rows = await read_rows(store, table, ref)
-            newer = rows.filter(pc.greater(rows.column(COMMIT), number))
-            ids |= set(newer.column(_IDS[table.name]).to_pylist())
-    return sorted(ids)
+def _collect(newest: dict[str, int], rows: pa.Table, column: str, number: int) -> None:
+    """Note of each object in a file the last commit above `number` that touched it."""
+    newer = rows.filter(pc.greater(rows.column(COMMIT), number))
+    ids, commits = newer.column(column).to_pylist(), newer.column(COMMIT).to_pylist()
+    for object_id, commit in zip(ids, commits, strict=True):
+        newest[object_id] = max(commit, newest.get(object_id, commit))
+
+
+def _first(newest: dict[str, int], after: Spot | None) -> list[Spot]:
+    spots = (Spot(commit, object_id) for object_id, commit in newest.items())
+    return nsmallest(_MOST_COMPARED + 1, (s for s in spots if after is None or s > after))
+
+
+def _columns_in(difference: Difference) -> int:
+    sides = (difference.before.get("columns"), difference.after.get("columns"))
+    return sum(len(side) for side in sides if isinstance(side, list))
 
 
 async def _compare(old: Snapshot, new: Snapshot, object_id: str) -> Difference | None:

@@ -5,6 +5,7 @@ then; so the way back costs a few reads for each version, however many commits l
 """
 
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,25 +29,40 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[ColumnRow, ...] = ()
 
 
+class Versions(NamedTuple):
+    """One page of a history; older ones are found from the snapshot `rest`, or (None) there are none."""
+
+    items: list[Version]
+    rest: int | None
+
+
 async def history(
-    reader: SnapshotReader, object_id: str, *, start: Snapshot | None = None, limit: int = 100
-) -> list[Version]:
-    """The versions of an object up to a snapshot, dropped or not; `NotFound` if it is unknown."""
+    reader: SnapshotReader,
+    object_id: str,
+    *,
+    start: Snapshot | None = None,
+    limit: int,
+    most_columns: int,
+) -> Versions:
+    """The versions of an object up to a snapshot, dropped or not; `NotFound` if it is unknown.
+
+    A page has at most `limit` of them, and ends with the one that makes their columns `most_columns`.
+    """
     snapshot = start or await reader.head()
+    found = await snapshot.find(object_id, dropped=True)
     versions: list[Version] = []
-    while len(versions) < limit:
-        try:
-            found = await snapshot.find(object_id, dropped=True)
-        except NotFound:
-            if versions:
-                break  # it was made by the version before
-            raise
+    told_columns = 0
+    while True:
         versions.append(await _version(reader, snapshot, found.row, found.commit))
+        told_columns += len(versions[-1].columns)
+        await reader.store.runtime.tasks.turn()
         try:
             snapshot = await reader.at_number(found.commit - 1)
+            found = await snapshot.find(object_id, dropped=True)
         except NotFound:
-            break  # older ones are not kept
-    return versions
+            return Versions(versions, None)  # that was the first, or older ones are not kept
+        if len(versions) >= limit or told_columns >= most_columns:
+            return Versions(versions, snapshot.number)
 
 
 async def _version(

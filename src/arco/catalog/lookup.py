@@ -46,11 +46,16 @@ class Lookup(ABC):
         return found
 
     async def catalogs(
-        self, *, after: str | None = None, limit: int | None = None, dropped: bool = False
+        self,
+        *,
+        after: str | None = None,
+        behind: str | None = None,
+        limit: int | None = None,
+        dropped: bool = False,
     ) -> list[Found[CatalogRow]]:
-        """Catalogs by name."""
-        shelf = await self._catalogs()
-        return shelf.below((), after=after, limit=limit, state=_state(dropped=dropped))
+        """Catalogs by name; `behind` is the id of a dropped one that is called `after`."""
+        shelf, key = await self._catalogs(), None if behind is None else (behind,)
+        return shelf.below((), after=after, behind=key, limit=limit, state=_state(dropped=dropped))
 
     async def schema(self, name: SchemaName) -> Found[SchemaRow]:
         """A schema by its catalog and levels."""
@@ -76,13 +81,15 @@ class Lookup(ABC):
         parent_id: str | None,
         *,
         after: str | None = None,
+        behind: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
     ) -> list[Found[SchemaRow]]:
         """The schemas right below a catalog or a schema, by name."""
-        place = (catalog_id, parent_id or "")
+        shelf, place = await self._schemas(), (catalog_id, parent_id or "")
+        key = None if behind is None else (behind,)
         state = _state(dropped=dropped)
-        return (await self._schemas()).below(place, after=after, limit=limit, state=state)
+        return shelf.below(place, after=after, behind=key, limit=limit, state=state)
 
     async def table(self, name: TableName) -> Found[TableRow]:
         """A table or view by its name."""
@@ -101,12 +108,15 @@ class Lookup(ABC):
         schema_id: str,
         *,
         after: str | None = None,
+        behind: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
     ) -> list[Found[TableRow]]:
         """The tables and views of a schema, by name."""
         shelf = await self.shelf(TABLES, schema_id, TableRow)
-        return shelf.below((schema_id,), after=after, limit=limit, state=_state(dropped=dropped))
+        key = None if behind is None else (schema_id, behind)
+        state = _state(dropped=dropped)
+        return shelf.below((schema_id,), after=after, behind=key, limit=limit, state=state)
 
     async def has_catalog(self, name: str) -> bool:
         """Whether a name is taken among the catalogs."""
@@ -125,10 +135,12 @@ class Lookup(ABC):
         """The columns of a table, by position."""
         return (await self.shelf(COLUMNS, table_id, ColumnRow)).below((table_id,))
 
-    async def schema_versions(self, table_id: str) -> list[SchemaVersionRow]:
-        """All versions of a table's columns, oldest first."""
+    async def schema_versions(
+        self, table_id: str, *, after: int | None = None, limit: int | None = None
+    ) -> list[SchemaVersionRow]:
+        """The versions of a table's columns, oldest first: all, or so many above one of them."""
         shelf = await self.shelf(SCHEMA_VERSIONS, table_id, SchemaVersionRow)
-        return [found.row for found in shelf.below((table_id,))]
+        return [found.row for found in shelf.below((table_id,), after=after, limit=limit)]
 
     async def find(self, object_id: str, *, dropped: bool = False) -> FoundObject:
         """Anything by its id; what was dropped, or lies in what was dropped, only if asked for."""

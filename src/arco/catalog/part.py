@@ -13,14 +13,17 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from arco.catalog.model import ROWS, AnyRow, from_columns
+from arco.core import json
 from arco.fold.table import Table
 from arco.fold.tier1 import COMMIT, MOVED
 
 Value = str | int
 Place = tuple[Value, ...]
 
+_FEW = 65_536  # more rows than a commit has
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ROWS_KEPT = 64
 
@@ -85,7 +88,14 @@ class FilePart:
         if self._table.key == self._table.sort:
             at = bisect_left(self._all, key, key=self._place)
             return at if at < len(self._all) and self._place(at) == key else None
-        return self._by_key.get(key)
+        if self._rows.num_rows <= _FEW:
+            return self._by_key.get(key)
+        # A dict of a million keys would take a second to make and a lot of room; a scan takes little.
+        last = self._keys[-1]
+        for at in pc.indices_nonzero(pc.equal(last, pa.scalar(key[-1], last.type))).to_pylist():
+            if self.key(at) == key:
+                return int(at)
+        return None
 
     def span(self, parent: Place, after: Value | None = None) -> range:
         depth = len(parent)
@@ -173,7 +183,8 @@ class DecidedPart:
 
     @property
     def size_bytes(self) -> int:
-        return 1_000 * len(self._order)
+        # As text, and as much again three times for the objects that Python makes of it.
+        return sum(1_000 + 4 * len(json.encode(row)) for row in self._by_key.values())
 
     def add(self, row: AnyRow) -> None:
         """Put a row in, over the one with the same key."""

@@ -12,7 +12,8 @@ class SyncCompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     The events travel along, so that the compactor need not read them back; `event_paths` says for each
     where it is stored, as `path#line`. The caller chooses `commit_ulid`, by which it can find out what
-    became of a call whose answer was lost (P23).
+    became of a call whose answer was lost (P23). It also says which workspace it means, and the hash of
+    its base: a number alone may be that of another chain.
     """
 
     domain: str
@@ -21,6 +22,9 @@ class SyncCompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     commit_ulid: str
     fencing_token: int
     base_manifest: int
+    base_sha256: str | None = None
+    tenant: str | None = None
+    workspace: str | None = None
 
 
 class Committed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,6 +6,8 @@ the order of the parts (P22). So nothing is folded to be looked up.
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 from typing import Generic, TypeVar, cast
 
 from arco.catalog.model import AnyRow, Found
@@ -47,31 +49,51 @@ class Shelf(Generic[R]):
         parent: Place,
         *,
         after: Value | None = None,
+        behind: Place | None = None,
         limit: int | None = None,
         state: State | None = State.LIVE,
     ) -> list[Found[R]]:
-        """Rows of a parent in the order of their labels, in one state or (None) live and dropped.
+        """Rows of a parent by label and key, in one state or (None) live and dropped.
 
-        Rows with one label stay together: the last page may be a little longer than `limit`.
+        They begin above the label `after`; as dropped ones may share a label, at that label `behind` a key
+        if one is given.
         """
         found: list[Found[R]] = []
         chosen: list[tuple[Part, int]] = []
-        last: Value | None = None
-        for label, depth, at in self._places(parent, after):
+        for depth, at in self._places(parent, after, behind):
             part = self._parts[depth]
-            if limit is not None and len(found) + len(chosen) >= limit and label != last:
+            if limit is not None and len(found) + len(chosen) >= limit:
                 break
             mine = part.state(at)
             wanted = mine is state if state is not None else mine is not State.MOVED
             if wanted and self._is_newest(depth, part, at):
                 chosen.append((part, at))
-                last = label
             if len(chosen) == _CHUNK:
                 found += self._decode(chosen)
                 chosen = []
         return found + self._decode(chosen)
 
-    def _places(self, parent: Place, after: Value | None) -> Iterator[tuple[Value, int, int]]:
+    def _places(
+        self, parent: Place, after: Value | None, behind: Place | None
+    ) -> Iterator[tuple[int, int]]:
+        """Every row of a parent as (which part, which row), by label and key."""
+        if after is not None and behind is not None:
+            same = [
+                (depth, at)
+                for depth, part in enumerate(self._parts)
+                for at in part.exactly(parent, after)
+                if part.key(at) > behind
+            ]
+            yield from self._by_key(same)
+        for _, rows in groupby(self._labelled(parent, after), key=itemgetter(0)):
+            yield from self._by_key([(depth, at) for _, depth, at in rows])
+
+    def _by_key(self, rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        if len(rows) > 1:
+            rows.sort(key=lambda row: (self._parts[row[0]].key(row[1]), row[0]))
+        return rows
+
+    def _labelled(self, parent: Place, after: Value | None) -> Iterator[tuple[Value, int, int]]:
         """Every row of a parent as (label, which part, which row), by label."""
         spans = (
             [(part.label(at), depth, at) for at in span]

@@ -1,11 +1,12 @@
 """The compactor of Tier 1, in process: it fills the port that the catalog publishes through."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from arco.catalog.decision import DEFAULT_RETENTION
 from arco.catalog.manifest import CommitKind
 from arco.catalog.port import Committed, SyncCompact
-from arco.compactor.merge import is_due, merge
+from arco.compactor.merge import LONGEST_TAIL, is_due, merge
 from arco.compactor.publish import Change, Publisher, parent_of
 from arco.compactor.sync import committed, sync_compact
 from arco.core.clock import utc
@@ -21,6 +22,9 @@ _GRACE = timedelta(days=1)
 _TIME = 10  # so many characters of a ULID are its time
 
 
+Tell = Callable[[str, Exception], None]  # what has failed in the background, and how
+
+
 class Compactor:
     """The one that publishes, for one workspace."""
 
@@ -30,11 +34,14 @@ class Compactor:
         *,
         retention: timedelta = DEFAULT_RETENTION,
         grace: timedelta = _GRACE,
+        tell: Tell | None = None,
     ) -> None:
         self._store = store
         self._keep = retention + grace
         self._publisher = Publisher(store, DOMAIN)
         self._merging: Task[None] | None = None
+        self._tell = tell
+        self._rest_until = -1  # after a merge has failed, no other before this number
         self.merge_problem: Exception | None = None
 
     async def sync_compact(self, call: SyncCompact) -> Committed:
@@ -84,7 +91,8 @@ class Compactor:
         head = self._publisher.chain.remembered()
         manifest = None if head is None else parent_of(head)
         busy = self._merging is not None and not self._merging.done()
-        if manifest is not None and is_due(manifest) and not busy:
+        rested = head is not None and head.number >= self._rest_until
+        if manifest is not None and is_due(manifest) and rested and not busy:
             self._merging = self._store.runtime.tasks.spawn(self._merge())
 
     async def _merge(self) -> None:
@@ -92,5 +100,9 @@ class Compactor:
             await self.merge()
             self.merge_problem = None
         except Exception as problem:
-            # The next commit tries again; a tail that is long costs time only.
+            # Later commits try again; a tail that is long costs time only.
             self.merge_problem = problem
+            known = self._publisher.chain.remembered()
+            self._rest_until = LONGEST_TAIL + (0 if known is None else known.number)
+            if self._tell is not None:
+                self._tell("merge", problem)

@@ -1,6 +1,7 @@
 """The janitor of a service: collects garbage every so often, for as long as the service runs."""
 
 from arco.catalog.port import CompactorPort
+from arco.compactor.compactor import Tell
 from arco.compactor.gc import Collection, collect_garbage
 from arco.fold.tier1 import DOMAIN
 from arco.storage.collect import DEFAULT_RETENTION_MS
@@ -23,12 +24,14 @@ class Janitor:
         domain: str = DOMAIN,
         retention_ms: int = DEFAULT_RETENTION_MS,
         every_ms: int = DEFAULT_EVERY_MS,
+        tell: Tell | None = None,
     ) -> None:
         self._store = store
         self._compactor = compactor
         self._domain = domain
         self._retention_ms = retention_ms
         self._every_ms = every_ms
+        self._tell = tell
         self._ended = store.runtime.tasks.event()
         self.runs = 0
         self.last: Collection | None = None
@@ -48,6 +51,8 @@ class Janitor:
                 self.problem = None
             except Exception as problem:
                 self.problem = problem
+                if self._tell is not None:
+                    self._tell("collection", problem)
             self.runs += 1
             await self._rest(self._every_ms)
 

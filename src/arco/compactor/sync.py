@@ -13,13 +13,13 @@ from functools import partial
 import pyarrow as pa
 
 from arco.catalog.event import CatalogChanged, read_event
-from arco.catalog.manifest import Base, CommitKind, Deed, FileRef, Manifest, read_manifest
+from arco.catalog.manifest import Base, CommitKind, Deed, FileRef, read_manifest
 from arco.catalog.model import AnyRow, to_columns
 from arco.catalog.port import Committed, SyncCompact
 from arco.compactor.encode import encode, file_path
 from arco.compactor.publish import Change, NewFile, Publisher, attempt_ulid, mark_of, parent_of
 from arco.core import json
-from arco.core.errors import Conflict, Fenced, Invalid, NotFound, Unknown
+from arco.core.errors import Conflict, Denied, Fenced, Invalid, NotFound, Unknown
 from arco.core.hashing import sha256_hex
 from arco.core.ids import parse_ulid
 from arco.fold.fold import fold
@@ -34,6 +34,7 @@ _EVENT_PATH = re.compile(r"ledger/[^#]+\.jsonl#[1-9][0-9]{0,8}")
 
 async def sync_compact(publisher: Publisher, call: SyncCompact) -> Committed:
     """Publish the events of a call as one commit."""
+    _refuse_strangers(publisher, call)
     said, rows = _read(call)
     # Who has published the base itself knows the head without asking: a round trip less.
     known = publisher.chain.remembered()
@@ -42,7 +43,7 @@ async def sync_compact(publisher: Publisher, call: SyncCompact) -> Committed:
         landed = await _landed(publisher, call, head)
         if landed is not None:
             return landed
-        _refuse_stale(call, parent_of(head), head.number)
+        _refuse_stale(call, head)
         change = _draft(publisher, call, head, said, rows)
         try:
             guard = partial(_refuse_passed, publisher, call)
@@ -90,17 +91,36 @@ async def _landed(publisher: Publisher, call: SyncCompact, head: Head) -> Commit
         since = await publisher.chain.history(call.base_manifest + 1, head.number)
     except NotFound as collected:
         raise Unknown("what would show whether this commit has landed was collected") from collected
+    _refuse_another(call, since[0].link.parent_sha256)
     for entry in since:
         if read_manifest(entry).commit_ulid == call.commit_ulid:
             return committed(Head(entry, head.seen_ms))
     return None
 
 
-def _refuse_stale(call: SyncCompact, parent: Manifest | None, number: int) -> None:
-    if number < call.base_manifest:
+def _refuse_strangers(publisher: Publisher, call: SyncCompact) -> None:
+    """`Denied` if the call is meant for another workspace: its caller has the wrong address."""
+    mine = publisher.store.scope
+    if (call.tenant or mine.tenant, call.workspace or mine.workspace) != (
+        mine.tenant,
+        mine.workspace,
+    ):
+        raise Denied("this compactor serves another workspace")
+
+
+def _refuse_stale(call: SyncCompact, head: Head) -> None:
+    parent = parent_of(head)
+    if head.number < call.base_manifest:
         raise Conflict(f"there is no manifest {call.base_manifest}")
+    if head.entry is not None and head.number == call.base_manifest:
+        _refuse_another(call, head.entry.sha256())
     if parent is not None and parent.rows_changed_at > call.base_manifest:
         raise Conflict(f"rows have changed since manifest {call.base_manifest}")
+
+
+def _refuse_another(call: SyncCompact, base_sha256: str | None) -> None:
+    if call.base_sha256 not in (None, base_sha256):
+        raise Conflict(f"manifest {call.base_manifest} is another one here")
 
 
 async def _refuse_passed(publisher: Publisher, call: SyncCompact) -> None:
