@@ -13,7 +13,9 @@ CODES = {
     "Corrupt": "corrupt",
     "Denied": "denied",
     "Fenced": "fenced",
+    "InProgress": "in_progress",
     "Invalid": "invalid",
+    "KeyExpired": "idempotency_key_expired",
     "KeyReused": "idempotency_key_reused",
     "NotEmpty": "not_empty",
     "NotFound": "not_found",
@@ -49,7 +51,15 @@ def test_hardly_an_error_is_a_kind_of_another() -> None:
     # Whoever catches Invalid must not catch an Unknown by it.
     deep = [kind for kind in tree(ArcoError) if kind.__base__ not in (ArcoError, Exception)]
     assert {kind.__name__ for kind in deep} == {
-        *("KeyReused", "NotEmpty", "PreconditionFailed", "TakenOver", "Unauthenticated"),
+        *(
+            "InProgress",
+            "KeyExpired",
+            "KeyReused",
+            "NotEmpty",
+            "PreconditionFailed",
+            "TakenOver",
+            "Unauthenticated",
+        ),
     }
 
 

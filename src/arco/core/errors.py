@@ -8,12 +8,14 @@
      |- Fenced          stop: another holder has taken over
      |   `- TakenOver   the claim of an idempotency key has something above it
      |- Invalid         the request itself is wrong: change it
-     |   `- KeyReused   the same idempotency key came with another request
+     |   |- KeyReused   the same idempotency key came with another request
+     |   `- KeyExpired  an idempotency key is too old to tell what became of its request
      |- NotFound        there is no such thing
      |- AlreadyExists   the name is taken
      |- Denied          this identity may not do that
      |   `- Unauthenticated  nobody knows who is asking: prove it first
      |- Unavailable     nothing happened, or nothing was found out: retry later
+     |   `- InProgress  another attempt of the same request is under way: retry with the same key
      |- Unsupported     the environment lacks a capability: refused at start
      `- Corrupt         stored bytes contradict each other: stop and call for help
 
@@ -77,6 +79,12 @@ class KeyReused(Invalid):
     code = "idempotency_key_reused"
 
 
+class KeyExpired(Invalid):
+    """An idempotency key has expired without an outcome; its request may have taken effect."""
+
+    code = "idempotency_key_expired"
+
+
 class NotFound(ArcoError):
     """The object that was asked for does not exist."""
 
@@ -109,6 +117,12 @@ class Unavailable(ArcoError):
     def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
         super().__init__(message)
         self.retry_after_ms = retry_after_ms
+
+
+class InProgress(Unavailable):
+    """Another attempt of the same request is under way, and may be carried out."""
+
+    code = "in_progress"
 
 
 class Unsupported(ArcoError):

@@ -17,7 +17,9 @@ from arco.core.clock import Clock
 from arco.core.errors import (
     ArcoError,
     Conflict,
+    InProgress,
     Invalid,
+    KeyExpired,
     KeyReused,
     TakenOver,
     Unavailable,
@@ -195,13 +197,17 @@ class Idempotency:
             return found
         wait_ms = self._patience(ask.chain, entry)
         if wait_ms > 0:
-            raise _busy("another attempt of this request is under way", wait_ms)
+            reason = "another attempt of this request is under way; retry with the same key"
+            raise InProgress(reason, retry_after_ms=max(1, round(wait_ms)))
         return state
 
     def _refuse_expired(self, first: Entry) -> None:
         """An old claim is not taken over, nor looked for: its evidence may be gone (P14)."""
         if self._runtime.clock.now_ms() - first.created_ms > first.body(Claim).life_ms:
-            raise Invalid("this idempotency key has expired without an outcome; use a new key")
+            raise KeyExpired(
+                "this idempotency key has expired without an outcome: what it was sent for may have "
+                "happened; look first, then use a new key"
+            )
 
     def _patience(self, chain: Chain, entry: Entry) -> float:
         """How long to leave the holder alone: two seconds, doubled at each takeover (P13)."""
