@@ -22,7 +22,7 @@ from arco.catalog.ddl import (
     UpdateSchema,
     UpdateTable,
 )
-from arco.catalog.decision import DEFAULT_RETENTION, Rules
+from arco.catalog.decision import DEFAULT_RETENTION, Rules, version_of
 from arco.catalog.model import ColumnRow, SchemaRow, TableFormat, TableRow, TableType
 from arco.catalog.name import MOST_LEVELS
 from arco.core.errors import (
@@ -322,8 +322,16 @@ async def test_a_change_that_expects_another_version_is_refused() -> None:
         DropSchema(target=S, expected=0),
         UpdateCatalog(target=CatalogName("default"), comment="x", expected=1),
         DropCatalog(target=CatalogName("default"), expected=1),
+        UpdateTable(target=t("a"), comment="2", expected=version_of(created.object)),
+        UpdateTable(target=t("a"), comment="2", expected=f"{changed.object.commit}-00000000"),
+        AddColumns(target=t("a"), columns=(), expected=version_of(created.object)),
+        UpdateSchema(target=S, comment="x", expected=version_of(changed.object)),
+        DropCatalog(target=CatalogName("default"), expected=version_of(schema)),
     ):
         await refuses(workshop, request, PreconditionFailed)
+    changed = await workshop.do(
+        UpdateTable(target=t("a"), comment="3", expected=version_of(changed.object))
+    )
     await workshop.do(UpdateSchema(target=S, comment="x", expected=schema.commit))
     dropped = await workshop.do(DropTable(target=t("a"), expected=changed.object.commit))
     row = as_table(dropped)

@@ -55,10 +55,14 @@ def test_any_name_that_is_no_trick_is_taken_as_it_is(name: str) -> None:
         ("..", "dots"),
         ("...", "dots"),
         (". .", "dots"),
-        (".\u200b.", "dots"),
+        (".\u200d.", "dots"),
         *((f"a{control}b", "control character") for control in "\0\t\n\r\x1b\x1f\x7f\x85\x9f"),
         *((f"a{sign}b", "reorders") for sign in "\u2028\u2029\u202a\u202e\u2066\u2069\ufeff"),
-        *((blank, "cannot be seen") for blank in "\u200b\u200d\u2060\u3164\u2800\u034f\ufe0f"),
+        *(
+            (f"a{sign}b", "hides")
+            for sign in "\u00ad\u061c\u200b\u200e\u2060\u3164\uffff\U000e0041"
+        ),
+        *((blank, "cannot be seen") for blank in "\u200d\u2800\u034f\ufe0f"),
         ("a\ud800", "surrogate"),
         ("\udfff", "surrogate"),
         ("x" * 256, "255 bytes"),

@@ -293,6 +293,8 @@ class Committer:
             receipt = await self._writer.append(events)
         except ArcoError as problem:
             # A Tier-1 event counts only once a commit names it, so this is a definite no.
+            if isinstance(problem, Corrupt):
+                raise Unavailable("the ledger is damaged; `arco verify` names what is") from problem
             raise Unavailable("the change could not be stored; retry") from problem
         finally:
             all_ours = await checking.wait()

@@ -112,11 +112,12 @@ def version_of(found: FoundObject) -> str:
 
 def refuse_stale(expected: int | str | None, found: FoundObject) -> None:
     """`PreconditionFailed` if the caller has read another version than the one it would change."""
-    if expected is None:
-        return
-    actual = found.commit if isinstance(expected, int) else version_of(found)
-    if actual != expected:
-        raise PreconditionFailed(f"it is at version {actual}, and the request expects {expected}")
+    if isinstance(expected, int) and found.commit != expected:
+        raise PreconditionFailed(
+            f"it was changed by commit {found.commit}, and the request expects {expected}"
+        )
+    if isinstance(expected, str) and version_of(found) != expected:
+        raise PreconditionFailed(f"it is {version_of(found)}, and the request expects {expected}")
 
 
 def description(request: Description, context: Context) -> dict[str, object]:

@@ -27,7 +27,10 @@ _PART = re.compile(r'"((?:[^"]|"")*+)"|([^."]+)')
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_DECEIVING = re.compile("[\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
+_DECEIVING = re.compile(
+    "[\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff9-\uffff\U000e0000-\U000e007f]"
+)
 # Controls, formats, marks that need a letter to sit on, and separators draw nothing of their own,
 # and neither do the fillers that Unicode counts among letters and symbols. Dots alone are a path.
 _UNSEEN = frozenset({"Cc", "Cf", "Mn", "Me", "Zl", "Zp", "Zs"})

@@ -1,4 +1,4 @@
-"""The extent of a chain of manifests: its floor and its head, looked for with suspicion.
+"""The extent of a chain: its floor and its head, looked for with suspicion.
 
 Readers trust the chain and gallop; here every number is accounted for. A number that is missing below one
 that is there, or below one that the hint names, was taken away. Where the role may list, the listing tells
@@ -36,19 +36,20 @@ async def read_link(chain: Chain, number: int, kind: ProblemKind) -> Entry | Non
         raise Wrong(kind, chain.key(number), str(problem), number=led_by) from problem
 
 
-async def measure(chain: Chain) -> Extent:
+async def measure(chain: Chain, kind: ProblemKind = ProblemKind.MANIFEST) -> Extent:
     """The floor and the head, or `Wrong` if a number in between is missing."""
     # The hint first: what it names was there before anything that is read after it.
     hint = await read_hint(chain.store, f"{chain.path}/head.json")
     floor, is_promised = await _newest_floor(chain, hint)
     if may(chain.store.role, Verb.LIST, f"{chain.path}/_"):
-        head = await _listed_head(chain, floor)
+        head = await _listed_head(chain, floor, kind)
     else:
-        head = await _probed_head(chain, floor, hint)
+        head = await _probed_head(chain, floor, hint, kind)
     if hint is not None and hint.number > head:
-        raise _missing(chain, head + 1, f"the hint says that number {hint.number} was there")
+        which = f"{chain.path}/head.json names number {hint.number}; one of the two is wrong"
+        raise _missing(chain, head + 1, which, kind)
     if is_promised and head < floor:
-        raise _missing(chain, floor, "the floor says that it is there")
+        raise _missing(chain, floor, "the floor says that it is there", kind)
     return Extent(floor, head)
 
 
@@ -82,7 +83,7 @@ def _next(last: Entry | None) -> int:
     return 0 if last is None else last.number + 1
 
 
-async def _listed_head(chain: Chain, floor: int) -> int:
+async def _listed_head(chain: Chain, floor: int, kind: ProblemKind) -> int:
     expected = floor
     async for meta in chain.store.list(f"{chain.path}/"):
         number = _number(chain, meta.key)
@@ -90,16 +91,16 @@ async def _listed_head(chain: Chain, floor: int) -> int:
             continue
         while number > expected:
             # Looked for by its key: it may have been made while the listing was under way.
-            if await read_link(chain, expected, ProblemKind.MANIFEST) is None:
-                raise _missing(chain, expected, f"number {number} is there")
+            if await read_link(chain, expected, kind) is None:
+                raise _missing(chain, expected, f"number {number} is there", kind)
             expected += 1
         expected += 1
     return expected - 1
 
 
-async def _probed_head(chain: Chain, floor: int, hint: Hint | None) -> int:
+async def _probed_head(chain: Chain, floor: int, hint: Hint | None, kind: ProblemKind) -> int:
     async def probe(number: int) -> Entry | None:
-        return await read_link(chain, number, ProblemKind.MANIFEST)
+        return await read_link(chain, number, kind)
 
     start = floor if hint is None else max(floor, hint.number)
     low = await probe(start)
@@ -110,13 +111,13 @@ async def _probed_head(chain: Chain, floor: int, hint: Hint | None) -> int:
     found = await chain.store.runtime.tasks.gather(*(probe(number) for number in ahead))
     for entry in found:
         if entry is not None:
-            raise _missing(chain, head + 1, f"number {entry.number} is there")
+            raise _missing(chain, head + 1, f"number {entry.number} is there", kind)
     return head
 
 
-def _missing(chain: Chain, number: int, why: str) -> Wrong:
-    where = chain.key(number)
-    return Wrong(ProblemKind.MANIFEST, where, f"is missing: {why}", number=number)
+def _missing(chain: Chain, number: int, why: str, kind: ProblemKind) -> Wrong:
+    led_by = number if kind is ProblemKind.MANIFEST else None
+    return Wrong(kind, chain.key(number), f"is missing: {why}", number=led_by)
 
 
 def _number(chain: Chain, key: str) -> int | None:

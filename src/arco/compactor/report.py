@@ -16,6 +16,7 @@ class ProblemKind(StrEnum):
     INDEX = "index"
     FILE = "file"
     EVENT = "event"
+    LINK = "link"  # of a chain beside the manifests: leases, streams, idempotency keys
     ANCHOR = "anchor"  # the chain is not the one that an anchor was taken of
 
 
@@ -36,6 +37,7 @@ class Checked(msgspec.Struct, kw_only=True):
     rows: int = 0
     bytes: int = 0
     events: int = 0
+    links: int = 0  # of the chains beside the manifests
     collected: int = 0  # events whose segment had gone before their commit was published
 
 

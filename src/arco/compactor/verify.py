@@ -21,6 +21,7 @@ from arco.compactor.meter import Meter, Progress
 from arco.compactor.record import check_added, check_manifest, check_record, check_succession
 from arco.compactor.replay import Replay, check_published
 from arco.compactor.report import Checked, ProblemKind, Report, Wrong, as_wrong
+from arco.compactor.side_chains import check_side_chains
 from arco.compactor.state_check import StateCheck
 from arco.core.errors import Corrupt
 from arco.storage.link import Entry
@@ -119,6 +120,7 @@ class _Verification:
             await self._tasks.gather(*(self._check_events(step) for step in steps))
         if child is not None and child.entry.number == 0:
             check_added(child.record, child.manifest, None, 0)
+        await check_side_chains(self._store, self._domain, self._checked)
 
     async def was_collected(self, wrong: Wrong) -> bool:
         """Whether what looks wrong has been collected since we began."""

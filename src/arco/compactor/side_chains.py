@@ -1,0 +1,83 @@
+"""The chains beside the manifests: leases, the slots of streams, and idempotency keys.
+
+No published state rests on them, but who cannot read them cannot write: so they are looked at, too. They
+may be collected while we look; what lies below a floor that was raised meanwhile is excused.
+"""
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+from arco.compactor.extent import measure, read_link
+from arco.compactor.report import Checked, ProblemKind, Wrong
+from arco.ledger.claim import KEYS
+from arco.ledger.key import key_chain
+from arco.ledger.slot import slots_of
+from arco.storage.chain import Chain
+from arco.storage.link import Entry
+from arco.storage.roles import Verb, may
+from arco.storage.store import Store
+
+_AT_ONCE = 16
+
+
+async def check_side_chains(store: Store, domain: str, checked: Checked) -> None:
+    """`Wrong` at the first number of them that is not what it was."""
+    if not may(store.role, Verb.GET, f"locks/{domain}/_"):
+        return
+    for chain in (Chain(store, f"locks/{domain}"), slots_of(store, domain)):
+        await _check_chain(chain, checked)
+    if may(store.role, Verb.LIST, f"{KEYS}_"):
+        async for path, numbers in _keys(store):
+            await _check_key(key_chain(store, path), numbers, checked)
+
+
+async def _check_chain(chain: Chain, checked: Checked) -> None:
+    before = await chain.floor()
+    try:
+        extent = await measure(chain, ProblemKind.LINK)
+        for first in range(extent.floor, extent.head + 1, _AT_ONCE):
+            # One more at the end, which vouches for the one before it.
+            last = min(extent.head, first + _AT_ONCE)
+            await _check_run(chain, list(range(first, last + 1)), checked)
+    except Wrong:
+        if await chain.floor() == before:
+            raise
+
+
+async def _check_run(chain: Chain, numbers: list[int], checked: Checked) -> None:
+    found = await chain.store.runtime.tasks.gather(
+        *(read_link(chain, number, ProblemKind.LINK) for number in numbers)
+    )
+    checked.links += len(found)
+    _check_parents(chain, [entry for entry in found if entry is not None])
+
+
+async def _check_key(chain: Chain, numbers: list[int], checked: Checked) -> None:
+    if numbers != list(range(len(numbers))):
+        gap = next(at for at, number in enumerate(numbers) if at != number)
+        raise Wrong(ProblemKind.LINK, chain.key(gap), "is missing: a later number is there")
+    await _check_run(chain, numbers, checked)
+
+
+def _check_parents(chain: Chain, entries: list[Entry]) -> None:
+    for parent, child in pairwise(entries):
+        follows = child.number == parent.number + 1
+        if follows and child.link.parent_sha256 != parent.sha256():
+            fault = "does not have the bytes that the next number names"
+            raise Wrong(ProblemKind.LINK, chain.key(parent.number), fault)
+
+
+async def _keys(store: Store) -> AsyncIterator[tuple[str, list[int]]]:
+    """Every key's path and its numbers: those of one key stand together in a listing."""
+    path, numbers = "", list[int]()
+    async for meta in store.list(KEYS):
+        folder, _, name = meta.key.rpartition("/")
+        if folder != path and numbers:
+            yield path, numbers
+            numbers = []
+        path = folder
+        stem = name.removesuffix(".json")
+        if stem.isascii() and stem.isdigit():
+            numbers.append(int(stem))
+    if numbers:
+        yield path, numbers
