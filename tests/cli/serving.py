@@ -23,11 +23,16 @@ class Served:
 
     url: str
     root: Path
+    ready: str = ""
+
+    def advice(self) -> list[str]:
+        """The commands that it has named when it was ready."""
+        return re.findall(r"`([^`]*)`", self.ready)
 
     def arco(self, *arguments: str, **variables: str) -> Run:
         """Run a command against it, in this process: starting one takes longer than what it does."""
         said, complained = StringIO(), StringIO()
-        environment = _inherited() | {"COLUMNS": "100", "ARCO_URL": self.url, **variables}
+        environment = inherited() | {"COLUMNS": "100", "ARCO_URL": self.url, **variables}
         with (
             patch.dict(os.environ, environment, clear=True),
             redirect_stdout(said),
@@ -67,7 +72,7 @@ def serving(root: Path, *flags: str, **variables: str) -> Iterator[Served]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env=_inherited() | variables,
+            env=inherited() | variables,
         ) as process,
     ):
         assert process.stdout is not None
@@ -75,7 +80,7 @@ def serving(root: Path, *flags: str, **variables: str) -> Iterator[Served]:
         found = re.search(r"http://[0-9.]+:[0-9]+", ready)
         assert found is not None, ready
         try:
-            yield Served(found[0], root)
+            yield Served(found[0], root, ready)
         finally:
             process.terminate()
 
@@ -87,5 +92,6 @@ def _code(arguments: tuple[str, ...]) -> int:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 
-def _inherited() -> dict[str, str]:
+def inherited() -> dict[str, str]:
+    """The variables of this process, without any of ours."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ARCO_")}

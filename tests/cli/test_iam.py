@@ -37,6 +37,13 @@ def test_variables_stand_in_for_the_flags_here_too() -> None:
     assert list(json.loads(run.stdout)["roles"]) == ["reader"]
 
 
+def test_the_workspace_comes_from_the_same_variables_as_everywhere() -> None:
+    flags = ("iam", "render", "--cloud", "aws", "--bucket", "lake")
+    run = arco(*flags, ARCO_TENANT_ID="acme", ARCO_WORKSPACE_ID="main")
+
+    assert json.loads(run.stdout)["below"] == "tenant=acme/workspace=main/"
+
+
 @pytest.mark.parametrize("bucket", ["*", "la*ke", "${aws:username}", "a/b", "Lake"])
 def test_a_bucket_that_a_policy_would_expand_is_refused(bucket: str) -> None:
     run = arco("iam", "render", "--cloud", "aws", "--bucket", bucket)

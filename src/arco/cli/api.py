@@ -6,20 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.place import Place
+from arco.cli.retention import Retention
 from arco.cli.serve import Listening
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from arco.api.log import Log
+    from arco.cli.workspace import Workspace
     from arco.core.runtime import Runtime
 
 SERVICE_TOKEN = "ARCO_SERVICE_TOKEN"  # noqa: S105 - the name of the variable
 
-_READY = "The API of Arco is ready at {{url}}, on {store}; its compactor is {compactor}."
+_READY = "The API of Arco is ready at {url}, on {store}; its compactor is {compactor}."
 
 
 def api(
     *,
     place: Place | None = None,
     listening: Listening | None = None,
+    retention: Retention | None = None,
     compactor: Annotated[
         str, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")
     ] = "http://127.0.0.1:8182",
@@ -32,6 +38,8 @@ def api(
         Where the metadata are.
     listening
         How it is reached.
+    retention
+        How long the past is kept.
     compactor
         The compactor of this workspace; ARCO_COMPACTOR_URL works too.
     """
@@ -41,7 +49,8 @@ def api(
 
     listening = listening or Listening()
     check_listening(listening)
-    run(_serve(place or Place(), listening, compactor, system_runtime()))
+    kept = (retention or Retention()).span()
+    run(_serve(place or Place(), listening, kept, compactor, system_runtime()))
 
 
 def service_token() -> str:
@@ -57,8 +66,23 @@ def service_token() -> str:
     return token
 
 
+async def _begin(workspace: "Workspace", log: "Log", runtime: "Runtime") -> None:
+    """Begin beside the requests; nobody waits for it, so what ends it is logged here."""
+    from arco.cli.trouble import log_failure, patience
+
+    try:
+        async with patience(runtime, log) as wait:
+            await workspace.begin(wait.met)
+    except Exception as problem:
+        log_failure(log, "beginning", problem)
+
+
 async def _serve(
-    place: Place, listening: Listening, compactor_url: str, runtime: "Runtime"
+    place: Place,
+    listening: Listening,
+    retention: "timedelta",
+    compactor_url: str,
+    runtime: "Runtime",
 ) -> None:
     from arco.api.app import make_app
     from arco.api.metrics import Metrics
@@ -73,12 +97,16 @@ async def _serve(
     backend = watched_backend(place, runtime, metrics)
     store = await open_store(backend, runtime, role=Role.API, scope=place.scope())
     compactor = RemoteCompactor(compactor_url, service_token())
-    workspace = open_workspace(store, compactor, Rules(own_roots=place.own_roots()))
+    rules = Rules(retention=retention, own_roots=place.own_roots())
+    workspace = open_workspace(store, compactor, rules)
     services = make_services(
         place, workspace, auth=listening.auth, runtime=runtime, log=log, metrics=metrics
     )
-    beginning = runtime.tasks.spawn(workspace.begin())
-    ready = _READY.format(store=place.describe(), compactor=compactor_url)
+    beginning = runtime.tasks.spawn(_begin(workspace, log, runtime))
+
+    def ready(url: str) -> str:
+        return _READY.format(url=url, store=place.describe(), compactor=compactor_url)
+
     try:
         await serve(make_app(services), listening, log, ready)
     finally:

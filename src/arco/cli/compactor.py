@@ -1,14 +1,19 @@
 """`arco compactor`: the sole writer of published state, as a service of its own for one workspace."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from arco.cli.place import Place
+from arco.cli.retention import Retention, pause_ms
 from arco.cli.serve import Auth, Listening, LogLevel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from arco.core.runtime import Runtime
 
-_READY = "The compactor of Arco is ready at {{url}}, on {store}, for {tenant}/{workspace}."
+_READY = "The compactor of Arco is ready at {url}, on {store}, for {tenant}/{workspace}."
 
 
 def compactor(
@@ -16,6 +21,8 @@ def compactor(
     place: Place | None = None,
     host: str = "127.0.0.1",
     port: int = 8182,
+    retention: Retention | None = None,
+    collect_every: Annotated[float, Parameter(metavar="HOURS")] = 0,
     log_level: LogLevel = LogLevel.INFO,
 ) -> None:
     """Run the compactor of one workspace. The service token comes from ARCO_SERVICE_TOKEN.
@@ -28,24 +35,40 @@ def compactor(
         The address to listen on.
     port
         The port to listen on; 0 for any that is free.
+    retention
+        How long the past is kept.
+    collect_every
+        Collect garbage here too, so often; 0 for never. The identity of this process then needs the role
+        janitor besides its own.
     log_level
         Which log lines to write to stderr.
     """
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
 
-    listening = Listening(host, port, Auth.LOCAL, log_level)
-    run(_serve(place or Place(), listening, system_runtime()))
+    listening, retention = Listening(host, port, Auth.LOCAL, log_level), retention or Retention()
+    retention.span()  # refused before anything is opened
+    every_ms = pause_ms(collect_every)
+    run(_serve(place or Place(), listening, retention, every_ms, system_runtime()))
 
 
-async def _serve(place: Place, listening: Listening, runtime: "Runtime") -> None:
+async def _serve(
+    place: Place,
+    listening: Listening,
+    retention: Retention,
+    every_ms: int | None,
+    runtime: "Runtime",
+) -> None:
     from arco.access.service import ServiceToken
     from arco.api.internal import InternalServices, make_internal_app
     from arco.api.metrics import Metrics
     from arco.catalog.manifest import manifests_of
     from arco.cli.api import service_token
+    from arco.cli.cleaning import cleaning
     from arco.cli.serve import log_to_stderr, serve, watched_backend
+    from arco.cli.trouble import patience, teller
     from arco.compactor.compactor import Compactor
+    from arco.compactor.janitor import Janitor
     from arco.fold.tier1 import DOMAIN
     from arco.storage.open import open_store
     from arco.storage.roles import Role
@@ -53,14 +76,21 @@ async def _serve(place: Place, listening: Listening, runtime: "Runtime") -> None
     scope = place.scope()
     identity = ServiceToken(service_token(), scope)
     metrics, log = Metrics(), log_to_stderr(runtime, listening.log_level)
-    backend = watched_backend(place, runtime, metrics)
-    store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=scope)
+    tell, backend = teller(log, metrics), watched_backend(place, runtime, metrics)
+    janitor: Janitor | None = None
+    async with patience(runtime, log):
+        store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=scope)
+        worker = Compactor(store, retention=retention.span(), tell=tell)
+        if every_ms is not None:
+            own = await open_store(backend, runtime, role=Role.JANITOR, scope=scope)
+            janitor = Janitor(
+                own, worker, retention_ms=retention.ms(), every_ms=every_ms, tell=tell
+            )
     manifests = manifests_of(store, DOMAIN)
 
     async def look() -> int:
         return (await manifests.head()).number
 
-    worker = Compactor(store)
     services = InternalServices(
         runtime=runtime,
         scope=scope,
@@ -70,8 +100,17 @@ async def _serve(place: Place, listening: Listening, runtime: "Runtime") -> None
         log=log,
         metrics=metrics,
     )
-    ready = _READY.format(store=place.describe(), tenant=scope.tenant, workspace=scope.workspace)
     try:
-        await serve(make_internal_app(services), listening, log, ready)
+        async with cleaning(janitor, runtime.tasks):
+            await serve(make_internal_app(services), listening, log, _ready(place))
     finally:
         await worker.close()
+
+
+def _ready(place: Place) -> "Callable[[str], str]":
+    scope, store = place.scope(), place.describe()
+
+    def sentence(url: str) -> str:
+        return _READY.format(url=url, store=store, tenant=scope.tenant, workspace=scope.workspace)
+
+    return sentence

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.place import Place
+from arco.cli.retention import Retention
 from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ _KINDS = ("manifests", "commits", "files", "keys", "segments", "slots", "leases"
 def gc(
     *,
     place: Place | None = None,
+    retention: Retention | None = None,
     dry_run: Flag = False,
-    days: Annotated[float, Parameter(metavar="N")] = 7,
     compactor: Annotated[str | None, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")] = None,
     json: Flag = False,
 ) -> None:
@@ -30,10 +31,10 @@ def gc(
     ----------
     place
         Where the metadata are.
+    retention
+        How long the past is kept.
     dry_run
         Delete nothing, and say what would go.
-    days
-        The retention: how long old versions, and what they name, are kept.
     compactor
         The compactor that publishes the mark below which unnamed files go. Without one it is published
         here, where this identity may; where it may not, those files stay.
@@ -43,15 +44,10 @@ def gc(
     from arco.cli.output import print_document
     from arco.core.tasks import run
 
-    collection = run(
-        _collect(
-            place or Place(),
-            compactor,
-            retention_ms=round(days * 86_400_000),
-            dry_run=dry_run,
-            quiet=json,
-        )
-    )
+    place, retention = place or Place(), retention or Retention()
+    retention.span()  # refused before anything is opened
+    place.check_there()
+    collection = run(_collect(place, retention, compactor, dry_run=dry_run, quiet=json))
     if json:
         print_document(collection)
     else:
@@ -59,8 +55,15 @@ def gc(
 
 
 async def _collect(
-    place: Place, compactor_url: str | None, *, retention_ms: int, dry_run: bool, quiet: bool
+    place: Place,
+    retention: Retention,
+    compactor_url: str | None,
+    *,
+    dry_run: bool,
+    quiet: bool,
 ) -> "Collection":
+    from arco.api.remote_compactor import RemoteCompactor
+    from arco.cli.api import service_token
     from arco.cli.progress import progress_bar
     from arco.compactor.gc import collect_garbage
     from arco.core.runtime import system_runtime
@@ -68,34 +71,34 @@ async def _collect(
     from arco.storage.roles import Role
 
     runtime = system_runtime()
+    compactor: CompactorPort | None
     backend = place.backend(runtime)
     store = await open_store(backend, runtime, role=Role.JANITOR, scope=place.scope())
-    compactor = await _compactor(place, compactor_url, backend, runtime)
+    if compactor_url is None:
+        compactor = await _own_compactor(place, retention, backend, runtime)
+    else:
+        compactor = RemoteCompactor(compactor_url, service_token())
     with progress_bar("collecting", quiet=quiet) as progress:
         return await collect_garbage(
-            store, compactor, retention_ms=retention_ms, dry_run=dry_run, progress=progress
+            store, compactor, retention_ms=retention.ms(), dry_run=dry_run, progress=progress
         )
 
 
-async def _compactor(
-    place: Place, url: str | None, backend: "Backend", runtime: "Runtime"
+async def _own_compactor(
+    place: Place, retention: Retention, backend: "Backend", runtime: "Runtime"
 ) -> "CompactorPort | None":
-    """The compactor at a URL, or one in this process if its identity may publish."""
-    from arco.api.remote_compactor import RemoteCompactor
-    from arco.cli.api import service_token
+    """A compactor in this process, if its identity may publish."""
     from arco.compactor.compactor import Compactor
     from arco.core.errors import Denied
     from arco.storage.open import open_store
     from arco.storage.roles import Role
 
-    if url is not None:
-        return RemoteCompactor(url, service_token())
     try:
         # Opening proves that this identity can create; a janitor's own identity cannot.
         store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=place.scope())
     except Denied:
         return None
-    return Compactor(store)
+    return Compactor(store, retention=retention.span())
 
 
 def _tell(collection: "Collection") -> None:

@@ -47,8 +47,8 @@ def render(
     cloud: Cloud,
     bucket: Name,
     prefix: Annotated[str, Parameter(metavar="PREFIX")] = "",
-    tenant: Name = "default",
-    workspace: Name = "default",
+    tenant: Annotated[Name, Parameter(env_var="ARCO_TENANT_ID")] = "default",
+    workspace: Annotated[Name, Parameter(env_var="ARCO_WORKSPACE_ID")] = "default",
     role: Role | None = None,
 ) -> None:
     """Print the policies of every role, or of one, as one JSON document.
@@ -64,9 +64,9 @@ def render(
     prefix
         Where the store is inside the bucket.
     tenant
-        The tenant that the identities belong to.
+        The tenant that the identities belong to; ARCO_TENANT_ID works too.
     workspace
-        The workspace that the identities belong to.
+        The workspace that the identities belong to; ARCO_WORKSPACE_ID works too.
     role
         One role only.
     """

@@ -40,7 +40,8 @@ _UP_EXAMPLES = """\
 Examples:
   arco up                                      on ./.arco, at http://127.0.0.1:8181
   arco up --root /data/arco --port 9000
-  arco up --store s3://bucket/prefix --host 0.0.0.0 --auth local"""
+  arco up --store s3://bucket/prefix --host 0.0.0.0 --auth local
+  arco up --retention-days 30                  keep the past for thirty days"""
 
 _API_EXAMPLES = """\
 Examples, API and compactor as two processes with an identity each:
@@ -54,12 +55,13 @@ Examples:
   arco verify --all --store s3://bucket/prefix every file of every version that is kept
   arco verify --expect 12:9f86d081884c...      and that version 12 is still the one it was
 
-It exits with 0 if all is well, 1 if something is wrong, 2 if it was misused."""
+It exits with 0 if all is well, 1 if something is wrong or nothing was
+published, 2 if it was misused."""
 
 _GC_EXAMPLES = """\
 Examples:
   arco gc --dry-run                            what would go
-  arco gc --days 30 --root /data/arco          keep thirty days
+  arco gc --retention-days 30                  keep thirty days
   arco gc --compactor http://127.0.0.1:8182    publish the mark through a compactor"""
 
 

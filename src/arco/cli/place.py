@@ -1,6 +1,7 @@
 """A place: a store and a workspace in it, as the flags of a command name them."""
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.settings import Flag, Name, address_of, describe, scope_of
-from arco.core.errors import Invalid
+from arco.core.errors import Invalid, NotFound
 from arco.core.scope import Scope
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from arco.storage.backend import Backend
 
 KEY_FILE = "ARCO_SIGNING_KEY_FILE"
+
+_DEFAULT_NAME = "default"
 
 # How engines spell the same bucket.
 _SPELLINGS = {"s3": ("s3", "s3a", "s3n"), "az": ("az", "abfs", "abfss", "wasb", "wasbs")}
@@ -45,8 +48,8 @@ class Place:
 
     root: Annotated[str | None, Parameter(metavar="DIR")] = None
     store: Annotated[str | None, Parameter(metavar="URL")] = None
-    tenant: Annotated[Name, Parameter(env_var="ARCO_TENANT_ID")] = "default"
-    workspace: Annotated[Name, Parameter(env_var="ARCO_WORKSPACE_ID")] = "default"
+    tenant: Annotated[Name, Parameter(env_var="ARCO_TENANT_ID")] = _DEFAULT_NAME
+    workspace: Annotated[Name, Parameter(env_var="ARCO_WORKSPACE_ID")] = _DEFAULT_NAME
     no_fsync: Flag = False
 
     def address(self) -> "Address":
@@ -66,6 +69,26 @@ class Place:
         from arco.storage.open import open_backend
 
         return open_backend(self.address(), runtime, fsync=not self.no_fsync)
+
+    def check_there(self) -> None:
+        """`NotFound` if there is no such directory: opening would make it, and who looks makes nothing."""
+        address = self.address()
+        if address.scheme == "file" and not _holds_a_store(Path(address.place)):
+            missing = NotFound(f"there is no store at {self.describe()}")
+            missing.add_note("Check --root and --store.")
+            raise missing
+
+    def flags(self) -> str:
+        """The flags that name this place, for a shell in any directory; none for the default place."""
+        address, named = self.address(), []
+        if address.scheme != "file":
+            named += ["--store", self.store or str(address)]
+        elif (self.root, self.store) != (None, None):
+            named += ["--root", address.place]
+        for flag, name in (("--tenant", self.tenant), ("--workspace", self.workspace)):
+            if name != _DEFAULT_NAME:
+                named += [flag, name]
+        return shlex.join(named)
 
     def own_roots(self) -> tuple[str, ...]:
         """The store's root in every spelling: no external table may lie in it."""
@@ -95,3 +118,11 @@ class Place:
                 f"set {KEY_FILE} to a file with the installation's key; it is made if missing"
             )
         return installation_key(Path(address.place) / ".arco" / "key", rng)
+
+
+def _holds_a_store(root: Path) -> bool:
+    """Whether somebody has begun a store here, or has copied one: a copy may lack our own folder."""
+    try:
+        return (root / ".arco").is_dir() or any(root.glob("tenant=*"))
+    except OSError:
+        return True  # opening it will tell what is the matter

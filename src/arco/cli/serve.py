@@ -11,6 +11,8 @@ from arco.cli.place import Place
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from arco.access.identity import Identity
     from arco.api.log import Log
     from arco.api.metrics import Metrics
@@ -89,9 +91,11 @@ def make_services(
 ) -> "Services":
     """All that the API is made of."""
     from arco.api.services import LOOPBACK as LOOPBACK_HOSTS
-    from arco.api.services import Services
+    from arco.api.services import OTHER_DOMAINS, Services
+    from arco.catalog.reader import SnapshotReader
     from arco.query.engine import SqlEngine
 
+    store = workspace.reader.store
     return Services(
         runtime=runtime,
         scope=place.scope(),
@@ -102,6 +106,7 @@ def make_services(
         engine=SqlEngine(workspace.reader),
         log=log,
         metrics=metrics,
+        domains={name: SnapshotReader(store, name) for name in OTHER_DOMAINS},
         location_root=place.location_root(),
         hosts=LOOPBACK_HOSTS if auth is Auth.NONE else None,
     )
@@ -116,13 +121,15 @@ def log_to_stderr(runtime: "Runtime", level: LogLevel) -> "Log":
     return make_log(sys.stderr.buffer, runtime.clock, level=getattr(logging, level.upper()))
 
 
-async def serve(app: "App", listening: Listening, log: "Log", ready: str) -> None:
-    """Serve until a signal, and say once that it is ready; the sentence may name its {url}."""
+async def serve(
+    app: "App", listening: Listening, log: "Log", ready: "Callable[[str], str]"
+) -> None:
+    """Serve until a signal, and say once that it is ready, by the sentence for its URL."""
     from arco.api.server import HttpServer
 
     def announce(port: int) -> None:
         host = f"[{listening.host}]" if ":" in listening.host else listening.host
-        print(ready.format(url=f"http://{host}:{port}"), flush=True)
+        print(ready(f"http://{host}:{port}"), flush=True)
 
     await HttpServer(app, host=listening.host, port=listening.port, log=log).serve(announce)
 

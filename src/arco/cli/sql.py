@@ -1,7 +1,6 @@
 """`arco sql`: SQL over the files of a store, without a server."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -9,7 +8,7 @@ from cyclopts import App, Parameter
 from arco.cli.flags import AsJson, AsOf, names_come_from_the_line
 from arco.cli.place import Place
 from arco.cli.settings import VARIABLES, choose_place, ignore_empty
-from arco.core.errors import Invalid, NotFound
+from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +66,7 @@ def sql(
     text = sys.stdin.read() if query == "-" else query
     if not text.strip():
         raise Invalid("there is no query: give one in quotes, or - and one on stdin")
-    _check_there(place)
+    place.check_there()
     table = run(_ask(place, text, as_of))
     if arrow is not None:
         write_arrow(table, arrow)
@@ -90,10 +89,3 @@ async def _ask(place: Place, text: str, as_of: str | None) -> "pa.Table":
         return await engine.query(text, as_of=as_of)
     finally:
         await engine.close()
-
-
-def _check_there(place: Place) -> None:
-    """Opening a directory would make it, and whoever asks wants to make nothing."""
-    address = place.address()
-    if address.scheme == "file" and not Path(address.place).is_dir():
-        raise NotFound(f"there is no store at {place.describe()}")

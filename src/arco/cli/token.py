@@ -1,5 +1,6 @@
 """`arco token`: bearer tokens that this installation signs for itself."""
 
+import math
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -54,10 +55,18 @@ def mint(
     place = place or Place()
     runtime = system_runtime()
     tokens = LocalTokens(place.signing_key(runtime.rng), runtime)
-    life_s = round(days * 86_400 if days else hours * 3_600)
+    life_s = _seconds(days * 86_400 if days else hours * 3_600)
     bearer = Principal(principal, place.scope(), groups=tuple(group))
     token = tokens.mint(bearer, life_s=life_s)
     if json:
         print_document({"token": token, "principal": principal, "expires_in_s": life_s})
     else:
         print(token)
+
+
+def _seconds(life: float) -> int:
+    from arco.core.errors import Invalid
+
+    if not math.isfinite(life):
+        raise Invalid("a token lives for a number of hours or days")
+    return round(life)

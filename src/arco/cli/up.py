@@ -3,20 +3,20 @@
 from typing import TYPE_CHECKING
 
 from arco.cli.place import Place
+from arco.cli.retention import Retention
 from arco.cli.serve import Listening
 from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
     from arco.core.runtime import Runtime
 
-_READY = (
-    "Arco is ready at {{url}}, on {store}. Next: `arco catalog list`, `arco sql 'SHOW TABLES'`, "
-    "or open {{url}}/api/v1/docs; Ctrl-C stops it."
-)
-
 
 def up(
-    *, place: Place | None = None, listening: Listening | None = None, sample: Flag = False
+    *,
+    place: Place | None = None,
+    listening: Listening | None = None,
+    retention: Retention | None = None,
+    sample: Flag = False,
 ) -> None:
     """Run everything on this machine: the API, the compactor and garbage collection.
 
@@ -26,6 +26,8 @@ def up(
         Where the metadata are.
     listening
         How it is reached.
+    retention
+        How long the past is kept.
     sample
         Put a small sample catalog in, for a first look around.
     """
@@ -33,17 +35,23 @@ def up(
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
 
-    listening = listening or Listening()
+    listening, retention = listening or Listening(), retention or Retention()
     check_listening(listening)
-    run(_serve(place or Place(), listening, system_runtime(), sample=sample))
+    retention.span()  # refused before anything is opened
+    run(_serve(place or Place(), listening, retention, system_runtime(), sample=sample))
 
 
-async def _serve(place: Place, listening: Listening, runtime: "Runtime", *, sample: bool) -> None:
+async def _serve(
+    place: Place, listening: Listening, retention: Retention, runtime: "Runtime", *, sample: bool
+) -> None:
     from arco.api.app import make_app
     from arco.api.metrics import Metrics
     from arco.catalog.decision import Rules
+    from arco.cli.advice import first_steps
+    from arco.cli.cleaning import cleaning
     from arco.cli.sample import fill
     from arco.cli.serve import log_to_stderr, make_services, serve, watched_backend
+    from arco.cli.trouble import patience, teller
     from arco.cli.workspace import open_workspace
     from arco.compactor.compactor import Compactor
     from arco.compactor.janitor import Janitor
@@ -51,28 +59,26 @@ async def _serve(place: Place, listening: Listening, runtime: "Runtime", *, samp
     from arco.storage.roles import Role
 
     metrics, log = Metrics(), log_to_stderr(runtime, listening.log_level)
-    backend = watched_backend(place, runtime, metrics)
-    stores = {
-        role: await open_store(backend, runtime, role=role, scope=place.scope())
-        for role in (Role.API, Role.COMPACTOR, Role.JANITOR)
-    }
-    compactor = Compactor(stores[Role.COMPACTOR])
-    rules = Rules(own_roots=place.own_roots())
-    workspace = open_workspace(stores[Role.API], compactor, rules)
+    tell, backend = teller(log, metrics), watched_backend(place, runtime, metrics)
+    async with patience(runtime, log) as wait:
+        stores = {
+            role: await open_store(backend, runtime, role=role, scope=place.scope())
+            for role in (Role.API, Role.COMPACTOR, Role.JANITOR)
+        }
+        compactor = Compactor(stores[Role.COMPACTOR], retention=retention.span(), tell=tell)
+        rules = Rules(retention=retention.span(), own_roots=place.own_roots())
+        workspace = open_workspace(stores[Role.API], compactor, rules)
+        await workspace.begin(wait.met)
+        if sample:
+            await fill(workspace.committer)
     services = make_services(
         place, workspace, auth=listening.auth, runtime=runtime, log=log, metrics=metrics
     )
-    janitor = Janitor(stores[Role.JANITOR], compactor)
-    await workspace.begin()
-    if sample:
-        await fill(workspace.committer)
-    cleaning = runtime.tasks.spawn(janitor.run())
+    janitor = Janitor(stores[Role.JANITOR], compactor, retention_ms=retention.ms(), tell=tell)
     try:
-        ready = _READY.format(store=place.describe())
-        await serve(make_app(services), listening, log, ready)
+        async with cleaning(janitor, runtime.tasks):
+            await serve(make_app(services), listening, log, first_steps(place, listening))
     finally:
-        janitor.close()
-        cleaning.cancel()  # a collection may end anywhere; the next finds what it has left
         await services.engine.close()
         await workspace.close()
         await compactor.close()

@@ -37,7 +37,11 @@ def verify(
     from arco.cli.output import print_document
     from arco.core.tasks import run
 
-    report = run(_verify(place or Place(), _anchor(expect), every=every, quiet=json))
+    place, anchor = place or Place(), _anchor(expect)
+    place.check_there()
+    report = run(_verify(place, anchor, every=every, quiet=json))
+    if report.head < 0 and report.ok:
+        report = _found_nothing(report, place, quiet=json)
     if json:
         print_document(report)
     else:
@@ -63,6 +67,24 @@ async def _verify(
         return await check(store, DOMAIN, everything=every, expect=anchor, progress=progress)
 
 
+def _found_nothing(report: "Report", place: Place, *, quiet: bool) -> "Report":
+    """Nothing to check is no success: more often than new, a workspace is misspelt."""
+    import msgspec
+
+    from arco.compactor.report import Problem, ProblemKind
+    from arco.core.errors import NotFound
+
+    scope = place.scope()
+    said = f"nothing was published in tenant {scope.tenant}, workspace {scope.workspace}"
+    if not quiet:
+        missing = NotFound(f"{said} of {place.describe()}, so nothing was checked")
+        missing.add_note("Check --root or --store, --tenant and --workspace.")
+        raise missing
+    path = f"manifests/{report.domain}/"
+    problem = Problem(kind=ProblemKind.MANIFEST, path=path, explanation=said)
+    return msgspec.structs.replace(report, ok=False, problem=problem)
+
+
 def _anchor(text: str | None) -> tuple[int, str] | None:
     from arco.core.errors import Invalid
 
@@ -78,9 +100,6 @@ def _anchor(text: str | None) -> tuple[int, str] | None:
 
 def _tell(report: "Report") -> None:
     seen = report.checked
-    if report.head < 0 and report.ok:
-        print("Nothing was published here yet.")
-        return
     print(
         f"Checked versions {report.floor} to {report.head}: {seen.manifests} manifests, "
         f"{seen.commits} commits, {seen.files} files with {seen.rows} rows, {seen.events} events."

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from arco.catalog.change import ensure_default
@@ -30,17 +31,24 @@ class Workspace:
 
     async def close(self) -> None:
         """Finish what is under way and leave the store tidy."""
-        await self.idempotency.close()
         await self.committer.close()
+        # Whoever got its answer just now records it; a stop that did not wait would leave that to a retry.
+        await self.reader.store.runtime.tasks.turn()
+        await self.idempotency.close()
 
-    async def begin(self) -> None:
-        """Make the catalog `default` in a new workspace, as soon as the compactor is there."""
-        self.reader.store.runtime.tasks.spawn(self.committer.prepare())
+    async def begin(self, met: Callable[[Exception], None]) -> None:
+        """Make the catalog `default` in a new workspace, as soon as the compactor is there.
+
+        What keeps it waiting is handed to `met`, and tried again.
+        """
+        runtime = self.reader.store.runtime
+        runtime.tasks.spawn(self.committer.prepare())
         while True:
             try:
                 return await ensure_default(self.committer)
-            except (Unavailable, Unknown):
-                await self.reader.store.runtime.clock.sleep(_PAUSE_MS)
+            except (Unavailable, Unknown) as problem:
+                met(problem)
+                await runtime.clock.sleep(_PAUSE_MS)
 
 
 def open_workspace(store: Store, compactor: CompactorPort, rules: Rules) -> Workspace:

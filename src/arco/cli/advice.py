@@ -1,0 +1,56 @@
+"""What to do once `arco up` is ready: commands that work as they are printed."""
+
+import os
+import shlex
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from arco.cli.flags import DEFAULT_URL
+from arco.cli.place import KEY_FILE, Place
+from arco.cli.serve import Auth, Listening
+
+# Whoever listens on every address can be reached on this machine by its own.
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - read, not listened on
+
+
+def first_steps(place: Place, listening: Listening) -> Callable[[str], str]:
+    """The sentence that says where Arco is ready and what to do next, for the URL that it got."""
+
+    def sentence(url: str) -> str:
+        steps = ", ".join(_steps(place, listening, url))
+        return (
+            f"Arco is ready at {url}, on {place.describe()}. Next: {steps}, or open "
+            f"{_local(listening, url)}/api/v1/docs; Ctrl-C stops it."
+        )
+
+    return sentence
+
+
+def _steps(place: Place, listening: Listening, url: str) -> list[str]:
+    steps = []
+    if listening.auth is Auth.LOCAL:
+        steps.append(f"`export ARCO_TOKEN=$({_minting(place)})`")
+    reached = _local(listening, url)
+    steps.append(
+        _command("arco catalog list", "" if reached == DEFAULT_URL else f"--url {reached}")
+    )
+    if place.address().scheme != "memory":  # which nobody but its own process sees
+        steps.append(_command("arco sql 'SHOW TABLES'", place.flags()))
+    return steps
+
+
+def _minting(place: Place) -> str:
+    """The command that mints a token with the key that this process knows tokens by."""
+    key = os.environ.get(KEY_FILE)
+    before = f"{KEY_FILE}={shlex.quote(os.path.abspath(key))} " if key else ""  # noqa: PTH100 - keeps links
+    return f"{before}arco token mint user:me {place.flags()}".rstrip()
+
+
+def _command(words: str, flags: str) -> str:
+    return f"`{words} {flags}".rstrip() + "`"
+
+
+def _local(listening: Listening, url: str) -> str:
+    """The URL by which this machine reaches the server."""
+    host = _EVERYWHERE.get(listening.host)
+    return url if host is None else f"http://{host}:{urlsplit(url).port}"

@@ -1,0 +1,70 @@
+"""Trouble that no caller is told of: into the log and the metrics, or nobody would ever know."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from arco.api.log import Log, places
+from arco.api.metrics import Metrics
+from arco.api.problem import loggable
+from arco.core.errors import ArcoError
+from arco.core.runtime import Runtime
+
+# The lease of a process that was killed runs out before; that is an ordinary start.
+_SILENCE_MS = 5_000
+_AGAIN_MS = 30_000
+
+
+def teller(log: Log, metrics: Metrics) -> Callable[[str, Exception], None]:
+    """Tells what has failed beside the requests: a line in the log, and a count."""
+
+    def tell(what: str, problem: Exception) -> None:
+        log_failure(log, what, problem)
+        metrics.background_failed(what)
+
+    return tell
+
+
+def log_failure(log: Log, what: str, problem: Exception) -> None:
+    """One line: the error by its type and places, and its words as far as a log may hold them."""
+    event = f"{what} failed"
+    log.error(event, **_about(problem), places=places(problem))
+
+
+class Wait:
+    """A start that is not done yet."""
+
+    def __init__(self) -> None:
+        self._problem: Exception | None = None
+
+    def met(self, problem: Exception) -> None:
+        """It was tried, and will be tried again."""
+        self._problem = problem
+
+    def say(self, log: Log) -> None:
+        """Tell whoever looks that it goes on, and what stood in the way last."""
+        fields = {} if self._problem is None else _about(self._problem)
+        log.warning("waiting for the store, the compactor or the lease of another", **fields)
+
+
+@asynccontextmanager
+async def patience(runtime: Runtime, log: Log) -> AsyncIterator[Wait]:
+    """A block that may have to wait for others: after a few seconds it is said, and then again."""
+    wait = Wait()
+
+    async def watch() -> None:
+        await runtime.clock.sleep(_SILENCE_MS)
+        while True:
+            wait.say(log)
+            await runtime.clock.sleep(_AGAIN_MS)
+
+    watching = runtime.tasks.spawn(watch())
+    try:
+        yield wait
+    finally:
+        watching.cancel()
+
+
+def _about(problem: Exception) -> dict[str, str]:
+    words = loggable(problem) if isinstance(problem, ArcoError) else ""
+    about = {"error": type(problem).__name__}
+    return {**about, "detail": words} if words else about

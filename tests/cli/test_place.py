@@ -1,0 +1,76 @@
+"""A place that is not there is said to be missing, by every command that looks, and nothing is made."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Run, arco, is_one_sentence
+from tests.cli.serving import serving
+
+LOOKING = [("verify",), ("gc",), ("gc", "--dry-run"), ("sql", "SELECT 1")]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that a server has written and left."""
+    directory = tmp_path_factory.mktemp("place") / "store"
+    with serving(directory):
+        pass
+    return directory
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_a_root_that_is_not_there_is_said_to_be_missing(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    run = arco(*command, "--root", tmp_path / "typo")
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert is_one_sentence(run.stderr), run.stderr
+    assert "there is no store at" in run.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_a_directory_without_a_store_stays_as_it_is(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    run = arco(*command, "--root", tmp_path)
+    assert run.returncode == 1
+    assert is_one_sentence(run.stderr), run.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("flag", ["--tenant", "--workspace"])
+def test_a_misspelt_workspace_is_not_verified_with_success(flag: str, root: Path) -> None:
+    run = arco("verify", "--root", root, flag, "typo")
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert is_one_sentence(run.stderr), run.stderr
+    assert "nothing was published in" in run.stderr
+    assert flag in run.stderr
+    assert "typo" in run.stderr
+
+
+def test_a_program_is_told_so_in_a_document(root: Path) -> None:
+    run = arco("verify", "--root", root, "--tenant", "typo", "--json")
+    report = json.loads(run.stdout)
+    assert (run.returncode, report["ok"], report["head"]) == (1, False, -1)
+    assert "tenant typo" in report["problem"]["explanation"]
+
+
+def test_what_is_there_is_verified(root: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    copied.mkdir()
+    (root / "tenant=default").rename(copied / "tenant=default")  # as a copy out of a bucket is
+    try:
+        run = verified(copied)
+    finally:
+        (copied / "tenant=default").rename(root / "tenant=default")
+    assert run.returncode == 0, run.stderr
+    assert verified(root).stdout == run.stdout
+
+
+def verified(directory: Path) -> Run:
+    return arco("verify", "--root", directory)

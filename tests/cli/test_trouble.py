@@ -1,0 +1,64 @@
+"""What nobody waits for is told to somebody."""
+
+import asyncio
+import io
+import json
+from typing import Any
+
+from arco.api.log import make_log
+from arco.api.metrics import Metrics
+from arco.cli.trouble import patience, teller
+from arco.core.errors import Corrupt, Unavailable
+from arco.core.runtime import Runtime
+from tests.clocks import HandClock, hand_runtime
+
+
+def lines(stream: io.BytesIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def spoil() -> None:
+    raise Corrupt("a secret lies in here")
+
+
+def test_a_failure_beside_the_requests_is_logged_without_its_words_and_counted(
+    runtime: Runtime,
+) -> None:
+    stream, metrics = io.BytesIO(), Metrics()
+    tell = teller(make_log(stream, runtime.clock), metrics)
+    try:
+        spoil()
+    except Corrupt as problem:
+        tell("merge", problem)
+    (line,) = lines(stream)
+    assert (line["level"], line["event"], line["error"]) == ("error", "merge failed", "Corrupt")
+    assert line["places"][-1].endswith(" spoil")
+    assert b"secret" not in stream.getvalue()
+    assert b'arco_background_failures_total{what="merge"} 1.0' in metrics.render()
+
+
+def test_words_that_hold_nothing_private_are_logged_too(runtime: Runtime) -> None:
+    stream = io.BytesIO()
+    teller(make_log(stream, runtime.clock), Metrics())("collection", Unavailable("no answer came"))
+    assert lines(stream)[0]["detail"] == "no answer came"
+
+
+async def test_who_waits_says_so_after_a_few_seconds_with_what_it_met() -> None:
+    clock, stream = HandClock(), io.BytesIO()
+    async with patience(hand_runtime(clock), make_log(stream, clock)) as wait:
+        wait.met(Unavailable("the bucket of a secret"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+    said = lines(stream)
+    assert len(said) > 1  # said again while it lasts
+    assert {(line["level"], line["error"]) for line in said} == {("warning", "Unavailable")}
+    assert all(line["event"].startswith("waiting for the store") for line in said)
+    assert clock.slept_ms[0] == 5_000
+
+
+async def test_who_need_not_wait_says_nothing(runtime: Runtime) -> None:
+    stream = io.BytesIO()
+    async with patience(runtime, make_log(stream, runtime.clock)):
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)
+    assert stream.getvalue() == b""
