@@ -116,6 +116,6 @@ def _note(wish: Wish, answer: Answer) -> Note:
         Fate.DONE,
         answer,
         object_id=wish.object_id or made,
-        commit=None if answer.etag is None else int(answer.etag.strip('"')),
+        commit=None if answer.etag is None else int(answer.etag.strip('"').partition("-")[0]),
         document=document,
     )

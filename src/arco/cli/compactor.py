@@ -43,12 +43,14 @@ def compactor(
     log_level
         Which log lines to write to stderr.
     """
+    from arco.cli.serve import check_listening
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
 
     listening, retention = Listening(host, port, Auth.LOCAL, log_level), retention or Retention()
     retention.span()  # refused before anything is opened
     every_ms = pause_ms(collect_every)
+    check_listening(listening)
     run(_serve(place or Place(), listening, retention, every_ms, system_runtime()))
 
 

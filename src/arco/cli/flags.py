@@ -75,7 +75,10 @@ Dropped = Annotated[
     ),
 ]
 Force = Annotated[
-    bool, Parameter(negative="", show_default=False, help="Drop it with all that it holds.")
+    bool,
+    Parameter(
+        negative="", show_default=False, show_env_var=False, help="Drop it with all that it holds."
+    ),
 ]
 NewNameFlag = Annotated[
     str | None,
@@ -209,9 +212,10 @@ class Server:
 def names_come_from_the_line(
     _app: "App", _commands: tuple[str, ...], arguments: "ArgumentCollection"
 ) -> None:
-    """A variable stands in for a flag, never for the name of what is to be dropped."""
+    """A variable stands in for a flag, never for the name of what is to be dropped, nor for --force."""
     for argument in arguments:
-        if not any(name.startswith("--") for name in argument.names):
+        is_name = not any(name.startswith("--") for name in argument.names)
+        if is_name or "--force" in argument.names:
             argument.tokens[:] = [
                 token for token in argument.tokens if token.source != VARIABLES.source
             ]

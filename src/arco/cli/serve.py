@@ -65,7 +65,9 @@ class Listening:
 
 
 def check_listening(listening: Listening) -> None:
-    """Refuse to serve strangers who need not say who they are."""
+    """Refuse to serve strangers who need not say who they are, and ports that are none."""
+    if not 0 <= listening.port <= 65_535:
+        raise Invalid(f"a port is a number from 0 to 65535, not {listening.port}")
     if listening.auth is Auth.NONE and listening.host not in LOOPBACK:
         raise Invalid(
             f"without authentication Arco listens on this machine alone, not on {listening.host}: "

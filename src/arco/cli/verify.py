@@ -102,7 +102,8 @@ def _tell(report: "Report") -> None:
     seen = report.checked
     print(
         f"Checked versions {report.floor} to {report.head}: {seen.manifests} manifests, "
-        f"{seen.commits} commits, {seen.files} files with {seen.rows} rows, {seen.events} events."
+        f"{seen.commits} commits, {seen.files} files with {seen.rows} rows, {seen.events} events, "
+        f"{seen.links} numbers of leases, streams and keys."
     )
     if report.problem is None:
         print(f"All is as it was published. Anchor: {report.head}:{report.head_sha256}")
