@@ -20,7 +20,7 @@ from arco.api.log import Log, make_log
 from arco.api.metrics import Metrics
 from arco.api.remote_compactor import RemoteCompactor
 from arco.api.server import HttpServer
-from arco.api.services import LOOPBACK, Engine, Services
+from arco.api.services import LOOPBACK, OTHER_DOMAINS, Engine, Services
 from arco.api.tracing import Tracing
 from arco.catalog.change import ensure_default
 from arco.catalog.commit import Committer
@@ -153,6 +153,7 @@ async def _open(
         metrics=metrics,
         limits=options.limits,
         hosts=options.hosts,
+        domains={domain: SnapshotReader(store, domain) for domain in OTHER_DOMAINS},
     )
     if options.tracing is not None:
         services = replace(services, tracing=options.tracing)

@@ -2,13 +2,14 @@
 
 import pytest
 
-from arco.api.problem import KINDS, Refusal, headers_of, problem_of
+from arco.api.problem import KINDS, Refusal, headers_of, loggable, problem_of
 from arco.core import errors
 from arco.core.errors import ArcoError
 
 STATUSES = {
     "Invalid": 400,
     "KeyReused": 422,
+    "KeyExpired": 409,
     "Unauthenticated": 401,
     "Denied": 403,
     "NotFound": 404,
@@ -19,6 +20,7 @@ STATUSES = {
     "Fenced": 503,
     "TakenOver": 503,
     "Unavailable": 503,
+    "InProgress": 503,
     "Unknown": 504,
     "Corrupt": 500,
     "Unsupported": 501,
@@ -84,6 +86,36 @@ def test_an_unexpected_error_tells_nothing() -> None:
     problem = problem_of(ValueError("/srv/lake/secret"))
     assert (problem.status, problem.code) == (500, "internal")
     assert "secret" not in problem.detail
+
+
+def test_whoever_raises_an_error_may_say_what_to_do() -> None:
+    error = errors.Conflict("what it lies in was dropped")
+    assert problem_of(error).next_step == "Read again, then retry."
+    error.add_note("Undrop that first.")
+    error.add_note("Then try again.")
+    assert problem_of(error).next_step == "Undrop that first. Then try again."
+    error.add_note("It is at manifests/catalog/1.json.")
+    assert problem_of(error).next_step == "Read again, then retry."
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "commits/catalog/1.json is missing",
+        "lost /srv/lake",
+        "'/srv/lake'",
+        "http://store.example/x does not answer",
+        "Authorization: Bearer abc",
+        "X-Amz-Signature=abc",
+    ],
+)
+def test_words_that_name_a_path_an_address_or_a_secret_are_not_logged(words: str) -> None:
+    assert loggable(errors.Unavailable(words)) == ""
+
+
+def test_words_without_any_are_logged() -> None:
+    said = "the compactor cannot fold this change; is it older?"
+    assert loggable(errors.Unavailable(said)) == said
 
 
 def test_headers_say_when_to_come_back_and_how_to_prove_oneself() -> None:

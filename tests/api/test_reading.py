@@ -1,6 +1,7 @@
 """Reading: pages, tags, and earlier points in time."""
 
 from base64 import urlsafe_b64encode
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
@@ -15,12 +16,12 @@ def _fill(http: httpx2.Client, schema: str, count: int) -> list[str]:
     return names
 
 
-def _walk(http: httpx2.Client, url: str, **params: str) -> list[str]:
+def _walk(http: httpx2.Client, url: str, field: str = "name", **params: str) -> list[str]:
     names: list[str] = []
     token: str | None = ""
     while token is not None:
         page = http.get(url, params={**params, **({"page_token": token} if token else {})}).json()
-        names += [each["name"] for each in page["items"]]
+        names += [each[field] for each in page["items"]]
         token = page["next_page_token"]
     return names
 
@@ -77,14 +78,21 @@ def test_a_parameter_that_is_wrong_is_400(http: httpx2.Client, query: str) -> No
     assert http.get(f"/api/v1/catalogs?{query}").status_code == 400
 
 
-def test_dropped_tables_of_one_name_come_on_one_page(http: httpx2.Client, schema: str) -> None:
-    tables = f"{schema}/tables"
+@pytest.mark.parametrize("size", ["1", "2", "3", "100"])
+def test_dropped_objects_of_one_name_are_listed_page_by_page(
+    http: httpx2.Client, catalog: str, schema: str, size: str
+) -> None:
+    tables, schemas = f"{schema}/tables", f"/api/v1/catalogs/{catalog}/schemas"
     for name in ("a", "a", "a", "b"):
         http.post(tables, json={"name": name, "format": "CSV"})
         http.delete(f"{tables}/{name}")
-    first = http.get(tables, params={"dropped": "true", "page_size": 1}).json()
-    assert [each["name"] for each in first["items"]] == ["a", "a", "a"]
-    assert _walk(http, tables, dropped="true", page_size="1") == ["a", "a", "a", "b"]
+        http.post(schemas, json={"name": name})
+        http.delete(f"{schemas}/{name}")
+    for url in (tables, schemas):
+        first = http.get(url, params={"dropped": "true", "page_size": size}).json()
+        assert len(first["items"]) == min(4, int(size))
+        assert _walk(http, url, dropped="true", page_size=size) == ["a", "a", "a", "b"]
+        assert len(set(_walk(http, url, "id", dropped="true", page_size=size))) == 4
 
 
 def test_what_has_not_changed_is_304_and_what_has_is_not(http: httpx2.Client, table: str) -> None:
@@ -134,11 +142,70 @@ def test_a_change_of_what_is_not_expected_is_412_and_changes_nothing(
     assert http.delete(table, headers={"If-Match": "*"}).status_code == 204
 
 
+def test_if_match_takes_a_commit_alone_too(http: httpx2.Client, table: str) -> None:
+    commit = http.get(table).json()["commit"]
+    for tag in (f'"{commit - 1}"', f'"{commit}-00000000"', f'"{commit}-"', f'"0{commit}"'):
+        refused = http.patch(table, json={"comment": "x"}, headers={"If-Match": tag})
+        assert refused.status_code == 412, tag
+    given = {"If-Match": f'"{commit}"'}
+    assert http.patch(table, json={"comment": "x"}, headers=given).status_code == 200
+
+
+def _twins(http: httpx2.Client, catalog: str) -> tuple[str, str, str]:
+    """The URLs of two schemas, and a name that tables in both have, made by one commit."""
+    schemas = [f"/api/v1/catalogs/{catalog}/schemas/{name}" for name in ("blue", "green")]
+    for url in schemas:
+        parent, _, name = url.rpartition("/")
+        assert http.post(parent, json={"name": name}).status_code == 201
+
+    def make(url: str, name: str) -> int:
+        made = http.post(f"{url}/tables", json={"name": name, "format": "CSV"})
+        commit: int = made.json()["commit"]
+        return commit
+
+    with ThreadPoolExecutor(8) as pool:
+        for attempt in range(50):
+            names = [f"t{attempt}_{number}" for number in range(4)]
+            wanted = [(url, name) for name in names for url in schemas]
+            commits = list(pool.map(lambda each: make(*each), wanted))
+            for at, name in enumerate(names):
+                if commits[2 * at] == commits[2 * at + 1]:
+                    return schemas[0], schemas[1], name
+    pytest.fail("no commit made two tables")
+
+
+def test_two_objects_of_one_commit_are_never_taken_for_each_other(
+    http: httpx2.Client, catalog: str
+) -> None:
+    blue, green, name = _twins(http, catalog)
+    table = f"{blue}/tables/{name}"
+    mine, other = http.get(table), http.get(f"{green}/tables/{name}")
+    tag = mine.headers["etag"]
+    assert mine.json()["commit"] == other.json()["commit"]
+    assert tag != other.headers["etag"]
+    for url, renamed in ((blue, "was_blue"), (green, "blue")):
+        assert http.patch(url, json={"name": renamed}).status_code == 200
+    now = http.get(table, headers={"If-None-Match": tag})
+    assert (now.status_code, now.json()["id"]) == (200, other.json()["id"])
+    for refused in (
+        http.patch(table, json={"comment": "mine"}, headers={"If-Match": tag}),
+        http.post(
+            f"{table}/columns", json={"name": "x", "data_type": "int"}, headers={"If-Match": tag}
+        ),
+        http.delete(table, headers={"If-Match": tag}),
+    ):
+        assert (refused.status_code, refused.json()["code"]) == (412, "precondition_failed")
+    assert http.get(table).json() == now.json()
+    moved = table.replace("/blue/", "/was_blue/")
+    assert http.get(moved, headers={"If-None-Match": tag}).status_code == 304
+    assert http.delete(moved, headers={"If-Match": tag}).status_code == 204
+
+
 def test_every_read_can_be_as_of_a_number_a_commit_or_a_time(
     http: httpx2.Client, table: str
 ) -> None:
     born = http.get(table)
-    number = int(born.headers["etag"].strip('"'))
+    number = born.json()["commit"]
     commit = http.get(f"/api/v1/commits/{number}").json()["commit"]
     published = http.get("/api/v1/manifests/catalog", params={"as_of": number}).json()
     http.patch(table, json={"comment": "later", "name": "bills"})
@@ -164,7 +231,7 @@ def test_every_read_can_be_as_of_a_number_a_commit_or_a_time(
 def test_the_difference_between_two_points_names_what_changed(
     http: httpx2.Client, table: str
 ) -> None:
-    number = int(http.get(table).headers["etag"].strip('"'))
+    number = http.get(table).json()["commit"]
     http.patch(table, json={"comment": "new"})
     http.post(f"{table}/columns", json={"name": "more", "data_type": "int"})
     http.post(table.rpartition("/")[0], json={"name": "other", "format": "CSV"})
@@ -184,10 +251,31 @@ def test_the_difference_between_two_points_names_what_changed(
     assert http.get("/api/v1/diff").status_code == 400
 
 
+def test_pages_of_a_difference_have_the_ends_of_the_first_one(
+    http: httpx2.Client, schema: str
+) -> None:
+    before = http.get("/api/v1/manifests/catalog").json()
+    _fill(http, schema, 3)
+    asked = {"from": before["created_at"], "page_size": "1"}
+    first = http.get("/api/v1/diff", params=asked).json()
+    http.patch(schema, json={"comment": "later"})
+    token = first["next_page_token"]
+    later = http.get("/api/v1/diff", params={"from": "999999", "page_token": token}).json()
+    assert (later["from"], later["to"]) == (before["number"], first["to"])
+    assert _walk(http, "/api/v1/diff", "id", **asked)[0] == first["items"][0]["id"]
+
+
+@pytest.mark.parametrize("key", ["", "x", "0", "0,1", "0,1,x", "-1,0,", "0,1," + "g" * 36])
+def test_a_token_of_another_list_is_no_token_of_a_difference(http: httpx2.Client, key: str) -> None:
+    token = urlsafe_b64encode(f'[0,"{key}"]'.encode()).rstrip(b"=").decode()
+    answer = http.get("/api/v1/diff", params={"from": "0", "page_token": token})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
+
+
 def test_commits_are_listed_newest_first_and_say_who_did_what(
     http: httpx2.Client, table: str
 ) -> None:
-    number = int(http.get(table).headers["etag"].strip('"'))
+    number = http.get(table).json()["commit"]
     at = {"as_of": number, "page_size": 1}  # as of then, since a merge may have come after
     newest = http.get("/api/v1/commits", params=at).json()
     assert newest["items"][0]["number"] == number
@@ -207,6 +295,15 @@ def test_the_manifest_of_a_domain_is_shown_and_an_unknown_domain_is_404(
     manifest = http.get("/api/v1/manifests/catalog").json()
     assert manifest["manifest"]["domain"] == "catalog"
     assert http.get("/api/v1/manifests/nothing").status_code == 404
+
+
+@pytest.mark.parametrize("domain", ["executions", "lineage", "search"])
+def test_a_domain_in_which_nothing_was_published_yet_says_so(
+    http: httpx2.Client, domain: str
+) -> None:
+    empty = {"number": -1, "sha256": None, "created_at": None, "manifest": None}
+    assert http.get(f"/api/v1/manifests/{domain}").json() == {"domain": domain, **empty}
+    assert http.get(f"/api/v1/manifests/{domain}?as_of=0").status_code == 404
 
 
 def test_head_answers_like_get_without_a_body(http: httpx2.Client, table: str) -> None:

@@ -5,7 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from arco.catalog.ddl import DropSchema, DropTable, SchemaName, UpdateSchema, UpdateTable
+from arco.catalog.ddl import (
+    DropSchema,
+    DropTable,
+    SchemaName,
+    UpdateColumn,
+    UpdateSchema,
+    UpdateTable,
+)
 from arco.catalog.diff import Difference, How, Spot, diff
 from arco.catalog.lookup import FoundObject
 from arco.catalog.snapshot import Snapshot
@@ -142,4 +149,20 @@ async def test_a_page_may_be_empty_when_much_was_touched_and_nothing_differs() -
     await workshop.do(DropSchema(target=S, force=True))
     pages = await walk(workshop, begun, await workshop.head(), limit=100)
     assert pages == [[], []]
+    await workshop.close()
+
+
+async def test_every_change_of_a_column_shows() -> None:
+    workshop = await started()
+    await workshop.table("a", "x int")
+    old = await workshop.head()
+    await workshop.do(
+        UpdateColumn(target=t("a"), column="x", nullable=False, comment="why", pii_type="EMAIL")
+    )
+    found = (
+        await diff(workshop.api.store, old, await workshop.head(), limit=9, most_columns=99)
+    ).items
+    assert [each.after["columns"] for each in found] == [
+        ["x int not null comment 'why' pii_type 'EMAIL'"]
+    ]
     await workshop.close()

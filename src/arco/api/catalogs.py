@@ -1,8 +1,8 @@
 """Handlers of catalogs."""
 
 from arco.api.desk import Desk, Rendered, found_in, many, one, url
-from arco.api.etag import expected_commit
-from arco.api.paging import Token, cut
+from arco.api.etag import expected_version
+from arco.api.paging import Token, cut, place, unpack_place
 from arco.api.query_params import AtQuery, DropQuery, ListQuery, Query
 from arco.api.render import catalog_thing
 from arco.api.route import Call, Reply
@@ -35,12 +35,18 @@ class Catalogs:
         """List catalogs."""
         query = call.query
         snapshot, token = await self._desk.reads.pinned(query.page_token, query.as_of, call.head)
+        after, behind = unpack_place(token)
         found = await snapshot.catalogs(
-            after=None if token is None else token.key,
+            after=after,
+            behind=behind,
             limit=query.page_size + 1,
             dropped=query.dropped,
         )
-        items, last = cut(found, query.page_size, lambda each: each.row.name)
+        items, last = cut(
+            found,
+            query.page_size,
+            lambda each: place(each.row.name, each.row.catalog_id, dropped=query.dropped),
+        )
         page = CatalogPage(
             items=tuple(catalog_thing(each) for each in items),
             next_page_token=None if last is None else Token(snapshot.number, last).pack(),
@@ -51,14 +57,14 @@ class Catalogs:
         """One catalog."""
         snapshot = await self._desk.reads.at(call.query.as_of, call.head)
         found = await snapshot.catalog(call.names["catalog"])
-        return one(catalog_thing(found), found.commit)
+        return one(catalog_thing(found), found)
 
     async def update(self, call: Call[Query, CatalogChanges]) -> Reply:
         """Rename or describe a catalog."""
         body = call.body
         ddl = UpdateCatalog(
             target=CatalogName(call.names["catalog"]),
-            expected=expected_commit(call.header(b"if-match")),
+            expected=expected_version(call.header(b"if-match")),
             name=body.name,
             comment=body.comment,
             properties=body.properties,
@@ -71,7 +77,7 @@ class Catalogs:
         """Drop a catalog."""
         ddl = DropCatalog(
             target=CatalogName(call.names["catalog"]),
-            expected=expected_commit(call.header(b"if-match")),
+            expected=expected_version(call.header(b"if-match")),
             force=call.query.force,
         )
         return await self._desk.carry_out(call, ddl, Rendered(204))

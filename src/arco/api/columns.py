@@ -3,7 +3,7 @@
 import msgspec
 
 from arco.api.desk import Desk, Rendered
-from arco.api.etag import expected_commit
+from arco.api.etag import expected_version
 from arco.api.query_params import Query
 from arco.api.render import column_thing
 from arco.api.route import Call, Reply, Sent
@@ -27,7 +27,7 @@ class Columns:
         asked = body.columns if isinstance(body, NewColumns) else (body,)
         ddl = AddColumns(
             target=name_of(call),
-            expected=expected_commit(call.header(b"if-match")),
+            expected=expected_version(call.header(b"if-match")),
             columns=tuple(spec_of(column) for column in asked),
         )
 
@@ -42,7 +42,7 @@ class Columns:
         body, column = call.body, call.names["column"]
         ddl = UpdateColumn(
             target=name_of(call),
-            expected=expected_commit(call.header(b"if-match")),
+            expected=expected_version(call.header(b"if-match")),
             column=column,
             name=body.name,
             data_type=body.data_type,
@@ -61,7 +61,7 @@ class Columns:
         """Drop one column."""
         ddl = DropColumn(
             target=name_of(call),
-            expected=expected_commit(call.header(b"if-match")),
+            expected=expected_version(call.header(b"if-match")),
             column=call.names["column"],
         )
         return await self._desk.carry_out(call, ddl, Rendered(204))

@@ -1,15 +1,21 @@
 """Handlers of what was published: commits, manifests, and the difference between two of them."""
 
+import re
+
 from arco.api.desk import Desk, many
 from arco.api.etag import snapshot_tag
-from arco.api.paging import Token, cut, unpack, unpack_number
+from arco.api.limits import MOST_COLUMNS
+from arco.api.paging import MALFORMED, Token, cut, unpack, unpack_number
 from arco.api.query_params import AtQuery, DiffQuery, PageQuery, Query
 from arco.api.route import Call, Reply
 from arco.api.wire import Change, CommitEntry, CommitPage, DiffPage, ManifestEntry
 from arco.catalog.commits import Numbered, get_commit, list_commits
-from arco.catalog.diff import Difference, diff
+from arco.catalog.diff import Difference, Spot, diff
+from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import Invalid, NotFound
+
+_SPOT = re.compile(r"([0-9]{1,18}),([0-9]{1,18}),([0-9a-f-]{36})")
 
 
 class Commits:
@@ -52,7 +58,7 @@ class Commits:
         entry = ManifestEntry(
             domain=domain,
             number=snapshot.number,
-            sha256=snapshot.sha256,
+            sha256=snapshot.sha256 or None,
             created_at=snapshot.created_at,
             manifest=snapshot.manifest,
         )
@@ -60,23 +66,24 @@ class Commits:
 
     async def diff(self, call: Call[DiffQuery, None]) -> Reply:
         """What changed from one point to another."""
-        query, reads = call.query, self._desk.reads
-        old = await reads.at(query.from_)
-        start = 0
+        query, reads, reader = call.query, self._desk.reads, self._desk.services.reader
+        after = None
         if query.page_token is None:
+            old = await reads.at(query.from_)
             new = await reads.at(query.to, call.head)
         else:
             token = unpack(query.page_token)
-            start = unpack_number(token)
-            new = await reads.at(str(token.number))
-        changes = (await diff(self._desk.services.reader.store, old, new))[start:]
-        numbered = list(enumerate(changes, start=start + 1))
-        items, last = cut(numbered, query.page_size, lambda each: str(each[0]))
+            start, after = _unpack_spot(token)
+            old = await reader.at_number(start)
+            new = await reader.at_number(token.number)
+        found = await diff(
+            reader.store, old, new, limit=query.page_size, most_columns=MOST_COLUMNS, after=after
+        )
         page = DiffPage(
             from_=old.number,
             to=new.number,
-            items=tuple(_change(each) for _, each in items),
-            next_page_token=None if last is None else Token(new.number, last).pack(),
+            items=tuple(_change(each) for each in found.items),
+            next_page_token=None if found.rest is None else _pack_spot(old, new, found.rest),
         )
         return many(page, new)
 
@@ -88,6 +95,18 @@ def _entry(found: Numbered) -> CommitEntry:
         published_at=found.published_at,
         commit=found.commit,
     )
+
+
+def _pack_spot(old: Snapshot, new: Snapshot, spot: Spot) -> str:
+    """The token of a difference: both its ends as numbers, however they were asked for, and the place."""
+    return Token(new.number, f"{old.number},{spot.commit},{spot.id}").pack()
+
+
+def _unpack_spot(token: Token) -> tuple[int, Spot]:
+    match = _SPOT.fullmatch(token.key)
+    if match is None:
+        raise Invalid(MALFORMED)
+    return int(match[1]), Spot(int(match[2]), match[3])
 
 
 def _change(difference: Difference) -> Change:

@@ -16,6 +16,7 @@ from arco.api.wire import Document
 from arco.catalog.change import change, change_once
 from arco.catalog.ddl import Ddl
 from arco.catalog.done import Done
+from arco.catalog.lookup import FoundObject
 from arco.catalog.model import CatalogRow, Found, SchemaRow, TableRow
 from arco.catalog.name import join_levels
 from arco.catalog.snapshot import Snapshot
@@ -39,7 +40,7 @@ class Rendered:
 
     def done(self, done: Done) -> Answer:
         """The answer to a request that was carried out."""
-        headers = {"ETag": object_tag(done.object.commit)}
+        headers = {"ETag": object_tag(done.object)}
         if self.place is not None:
             headers["Location"] = self.place(done)
         body = b"null" if self.document is None else json.encode(self.document(done))
@@ -92,12 +93,12 @@ def found_in(done: Done, kind: type[R]) -> Found[R]:
     return Found(row, done.object.commit)
 
 
-def one(document: Document, commit: int, *, revalidates: bool = True) -> Reply:
+def one(document: Document, found: FoundObject, *, revalidates: bool = True) -> Reply:
     """The reply with one object."""
     return Reply(
         200,
         json.encode(document),
-        headers={"ETag": object_tag(commit)},
+        headers={"ETag": object_tag(found)},
         revalidates=revalidates,
     )
 

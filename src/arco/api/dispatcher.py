@@ -19,14 +19,14 @@ from arco.api.exchange import EXCHANGE, Exchange
 from arco.api.limits import Limits
 from arco.api.log import Log, places
 from arco.api.problem import CONTENT_TYPE as PROBLEM_TYPE
-from arco.api.problem import Refusal, encode_problem, headers_of, problem_of
+from arco.api.problem import Problem, Refusal, encode_problem, headers_of, loggable, problem_of
 from arco.api.query_params import read_query
 from arco.api.reads import Reads, ReplyCache
 from arco.api.reply import send_reply
 from arco.api.route import AnyRoute, Call, Reply
 from arco.api.router import Router, path_of
 from arco.core import scope as workspace
-from arco.core.errors import ArcoError, Invalid, Unavailable, Unknown
+from arco.core.errors import ArcoError, Denied, Invalid, Unavailable, Unknown
 from arco.core.runtime import Runtime
 
 # Two of these would mean two requests in one, and somebody between us may have read the other.
@@ -35,13 +35,18 @@ _ONCE = frozenset({b"authorization", b"content-type", b"idempotency-key", b"if-m
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """What a dispatcher needs besides its routes."""
+    """What a dispatcher needs besides its routes.
+
+    Callers that are processes of our own are told when the store refuses this one; others are not, since
+    they could do nothing about it.
+    """
 
     runtime: Runtime
     scope: workspace.Scope
     identity: Identity
     limits: Limits
     log: Log
+    is_internal: bool = False
 
 
 class Dispatcher(BaseRoute):
@@ -90,9 +95,17 @@ class Dispatcher(BaseRoute):
             headers=headers,
             arrived_ms=exchange.arrived_ms,
         )
-        if route.mutates:
-            return await self._change(route, call, receive)
-        return await self._in_time(route, call, receive)
+        try:
+            if route.mutates:
+                return await self._change(route, call, receive)
+            return await self._in_time(route, call, receive)
+        except Denied as denied:
+            # Who calls was let in above: this is about our own identity, at the store or the compactor.
+            if self._door.is_internal:
+                self._tell(denied, problem_of(denied), exchange)
+                raise
+            reason = "something that this server needs has refused its identity"
+            raise Unavailable(reason) from denied
 
     async def _identify(self, route: AnyRoute, headers: dict[bytes, bytes]) -> Principal:
         if route.operation in PUBLIC:
@@ -154,22 +167,28 @@ class Dispatcher(BaseRoute):
     def _refusal(self, error: Exception, exchange: Exchange) -> Reply:
         problem = problem_of(error)
         exchange.code = problem.code
-        if not isinstance(error, ArcoError | Refusal):
-            self._door.log.error(
-                "unexpected",
-                request_id=exchange.request_id,
-                error=type(error).__name__,
-                places=places(error),
-            )
-        elif problem.status >= 500:
-            self._door.log.warning(
-                "failed",
-                request_id=exchange.request_id,
-                code=problem.code,
-                places=places(error),
-            )
+        if problem.status >= 500:
+            self._tell(error, problem, exchange)
         return Reply(
             problem.status, encode_problem(problem), PROBLEM_TYPE, headers=headers_of(error)
+        )
+
+    def _tell(self, error: Exception, problem: Problem, exchange: Exchange) -> None:
+        """Log what whoever runs the server has to know; who asked is in the request's own line."""
+        log, request_id = self._door.log, exchange.request_id
+        if not isinstance(error, ArcoError | Refusal):
+            kind = type(error).__name__
+            log.error("unexpected", request_id=request_id, error=kind, places=places(error))
+            return
+        said = [loggable(each) for each in (error, error.__cause__) if isinstance(each, ArcoError)]
+        denied = next((each for each in (error.__cause__, error) if isinstance(each, Denied)), None)
+        say = log.warning if denied is None else log.error  # nobody but who runs it can help
+        say(
+            "failed",
+            request_id=request_id,
+            code=problem.code,
+            detail=": ".join(filter(None, said)),
+            places=places(denied or error),
         )
 
 

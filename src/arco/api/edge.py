@@ -21,6 +21,8 @@ from arco.core.runtime import Runtime
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _PROBES = frozenset({"/health/live", "/health/ready", "/metrics"})  # they must answer in a crowd
 _LOGGED_PATH = 256
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_LOOKED_AT = frozenset({b"x-request-id", b"traceparent", b"host", b"origin", b"sec-fetch-site"})
 
 
 class Edge:
@@ -51,8 +53,10 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given, traceparent, host = _look(scope)
-        exchange = Exchange(self._request_id(given), self._runtime.clock.elapsed_ms())
+        told = _look(scope)
+        exchange = Exchange(
+            self._request_id(told.get(b"x-request-id")), self._runtime.clock.elapsed_ms()
+        )
         scope[EXCHANGE] = exchange
 
         async def answer(message: Message) -> None:
@@ -61,10 +65,10 @@ class Edge:
                 message["headers"].append((b"x-request-id", exchange.request_id.encode()))
             await send(message)
 
-        span = self._tracing.start(scope["method"], traceparent)
+        span = self._tracing.start(scope["method"], told.get(b"traceparent"))
         self._in_flight.count += 1
         try:
-            refusal = self._refusal(scope, host)
+            refusal = self._refusal(scope, told)
             if refusal is None:
                 with within(span):
                     await self._app(scope, receive, answer)
@@ -81,7 +85,7 @@ class Edge:
             return given.decode()
         return self._runtime.rng.randbytes(12).hex()
 
-    def _refusal(self, scope: Scope, host: bytes) -> Refusal | None:
+    def _refusal(self, scope: Scope, told: dict[bytes, bytes]) -> Refusal | None:
         """Why the request goes no further, if it does not."""
         limits = self._limits
         if self._in_flight.count > limits.in_flight and scope["path"] not in _PROBES:
@@ -94,12 +98,7 @@ class Edge:
             )
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > limits.url_bytes:
             return Refusal(414, "url_too_long", f"a URL has at most {limits.url_bytes} bytes here")
-        if self._hosts is not None and _host_name(host) not in self._hosts:
-            # A page of another site could have its name lead here, and would be let in as local.
-            return Refusal(
-                403, "wrong_host", "this server is for its own machine, and not known by that name"
-            )
-        return None
+        return None if self._hosts is None else _stranger(scope, told, self._hosts)
 
     def _tell(self, scope: Scope, exchange: Exchange) -> None:
         ms = self._runtime.clock.elapsed_ms() - exchange.arrived_ms
@@ -118,18 +117,31 @@ class Edge:
         )
 
 
-def _look(scope: Scope) -> tuple[bytes | None, bytes | None, bytes]:
-    """The request's id, the caller's span, and the host that was asked for."""
-    given = traceparent = None
-    host = b""
-    for name, value in scope["headers"]:
-        if name == b"x-request-id":
-            given = value
-        elif name == b"traceparent":
-            traceparent = value
-        elif name == b"host":
-            host = value
-    return given, traceparent, host
+def _look(scope: Scope) -> dict[bytes, bytes]:
+    """The headers that are looked at here."""
+    return {name: value for name, value in scope["headers"] if name in _LOOKED_AT}
+
+
+def _stranger(scope: Scope, told: dict[bytes, bytes], hosts: frozenset[str]) -> Refusal | None:
+    """Why a request does not come from this machine's user, whom the server takes it for.
+
+    A page of another site could have its name lead here. And it may send a change without a question: a
+    browser does not show it the answer, but the change would be made.
+    """
+    host = told.get(b"host", b"")
+    if _host_name(host) not in hosts:
+        return Refusal(
+            403, "wrong_host", "this server is for its own machine, and not known by that name"
+        )
+    if scope["method"] in _READING:
+        return None
+    origin = told.get(b"origin")
+    foreign = origin is not None and origin.lower().partition(b"://")[2] != host.lower()
+    if foreign or told.get(b"sec-fetch-site", b"").lower() == b"cross-site":
+        return Refusal(
+            403, "cross_site", "a page of another site may change nothing here; nothing was done"
+        )
+    return None
 
 
 def _host_name(host: bytes) -> str:

@@ -1,18 +1,25 @@
-"""ETags: the commit that last changed an object, or the manifest that a list was read from (RFC 9110)."""
+"""ETags: the version of an object, or the manifest that a list was read from (RFC 9110).
+
+The version of an object is the commit that last changed it and a mark of its id: a name may lead to another
+object than before, and objects that were changed together share a commit.
+"""
 
 import re
 
+from arco.catalog.decision import version_of
+from arco.catalog.lookup import FoundObject
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid
 
 _TAG = re.compile(r'\s*(W/)?"([\x21\x23-\x7e\x80-\xff]*)"\s*')
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
+_VERSION = re.compile(r"(0|[1-9][0-9]{0,17})-[0-9a-f]{8}")
 NEVER = -1  # no commit has this number, so a tag that is none of ours never matches
 
 
-def object_tag(commit: int) -> str:
+def object_tag(found: FoundObject) -> str:
     """The ETag of one object."""
-    return f'"{commit}"'
+    return f'"{version_of(found)}"'
 
 
 def snapshot_tag(snapshot: Snapshot) -> str:
@@ -20,15 +27,19 @@ def snapshot_tag(snapshot: Snapshot) -> str:
     return f'"{snapshot.number}-{snapshot.sha256[:12]}"'
 
 
-def expected_commit(if_match: str | None) -> int | None:
-    """The commit that an If-Match demands; None if any will do."""
+def expected_version(if_match: str | None) -> int | str | None:
+    """What an If-Match demands: the version of an object, or just its commit; None if any will do."""
     if if_match is None or if_match.strip() == "*":
         return None
     tags = _tags(if_match, "If-Match")
     if len(tags) != 1:
         raise Invalid("If-Match takes one ETag here")
     weak, tag = tags[0]
-    return NEVER if weak or _NUMBER.fullmatch(tag) is None else int(tag)
+    if weak:
+        return NEVER
+    if _VERSION.fullmatch(tag) is not None:
+        return tag
+    return NEVER if _NUMBER.fullmatch(tag) is None else int(tag)
 
 
 def is_unchanged(if_none_match: str, etag: str) -> bool:
@@ -52,4 +63,4 @@ def _tags(text: str, header: str) -> list[tuple[bool, str]]:
         if text[at] != ",":
             break
         at += 1
-    raise Invalid(f'{header} is an ETag in double quotes, such as "17", or *')
+    raise Invalid(f'{header} is an ETag in double quotes, such as "17-2c1aa269", or *')

@@ -90,6 +90,7 @@ def make_internal_app(services: InternalServices) -> ASGIApp:
         identity=services.identity,
         limits=services.limits,
         log=services.log,
+        is_internal=True,
     )
     health = HealthChecks(
         services.look, services.runtime.tasks, services.metrics, ready_ms=services.limits.ready_ms

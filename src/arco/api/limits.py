@@ -23,3 +23,4 @@ class Limits:
 
 PAGE_SIZE = 100
 MOST_PAGE_SIZE = 1_000
+MOST_COLUMNS = 20_000  # that one page tells of; it ends after the object that reaches it

@@ -1,7 +1,8 @@
 """Log lines: JSON, one a request, free of secrets.
 
-What may hold one is never a field: no query string, no header but the request's id, no message of an
-exception. An unexpected error is told by its type and the places in our code that it went through.
+What may hold one is never a field: no query string, no header but the request's id. An error of our own
+is told with its words if they name no path, address or secret; any other by its type and the places in our
+code that it went through.
 """
 
 import logging

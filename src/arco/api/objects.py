@@ -8,7 +8,8 @@ from uuid import UUID
 import msgspec
 
 from arco.api.desk import Desk, Rendered, many, one
-from arco.api.paging import Token, cut, unpack_number
+from arco.api.limits import MOST_COLUMNS
+from arco.api.paging import Token, unpack_number
 from arco.api.query_params import ObjectQuery, PageQuery, Query
 from arco.api.render import catalog_thing, column_thing, schema_thing, table_thing
 from arco.api.route import Call, Reply
@@ -38,7 +39,7 @@ class Objects:
         if isinstance(found.row, TableRow):
             columns = await columns_of(snapshot, found.row.table_id)
         revalidates = above.newest <= found.commit
-        return one(self._thing(found, above, columns), found.commit, revalidates=revalidates)
+        return one(self._thing(found, above, columns), found, revalidates=revalidates)
 
     async def history(self, call: Call[PageQuery, None]) -> Reply:
         """What became of an object, newest first."""
@@ -47,12 +48,11 @@ class Objects:
         reader, start = self._desk.services.reader, snapshot
         if token is not None:
             start = await reader.at_number(unpack_number(token))
-        versions = await history(reader, object_id, start=start, limit=query.page_size + 1)
-        rows, last = cut(versions, query.page_size, lambda each: str(each.number))
-        page = History(
-            items=tuple(_version(each) for each in rows),
-            next_page_token=None if last is None else _before(snapshot, int(last)),
+        found = await history(
+            reader, object_id, start=start, limit=query.page_size, most_columns=MOST_COLUMNS
         )
+        rest = None if found.rest is None else Token(snapshot.number, str(found.rest)).pack()
+        page = History(items=tuple(_version(each) for each in found.items), next_page_token=rest)
         return many(page, snapshot)
 
     async def undrop(self, call: Call[Query, UndropWish]) -> Reply:
@@ -116,11 +116,6 @@ def _version(version: Version) -> ObjectVersion:
         object=fields,
         columns=tuple(column_thing(row) for row in version.columns),
     )
-
-
-def _before(snapshot: Snapshot, number: int) -> str:
-    """The token of a page that begins with what was there before commit `number`."""
-    return Token(snapshot.number, str(number - 1)).pack()
 
 
 def _id_of(call: Call[Any, Any]) -> str:

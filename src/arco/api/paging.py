@@ -17,7 +17,7 @@ from arco.core.errors import Invalid
 
 T = TypeVar("T")
 
-_MALFORMED = "page_token is not one that this server gave"
+MALFORMED = "page_token is not one that this server gave"
 
 
 class Token(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -38,28 +38,37 @@ def unpack(text: str) -> Token:
         data = urlsafe_b64decode(raw + b"=" * (-len(raw) % 4))
         token = json.decode(data, Token)
     except (ValueError, binascii.Error, Invalid) as problem:
-        raise Invalid(_MALFORMED) from problem
+        raise Invalid(MALFORMED) from problem
     if token.pack() != text:
-        raise Invalid(_MALFORMED)
+        raise Invalid(MALFORMED)
     return token
 
 
 def unpack_number(token: Token) -> int:
     """The key of a list that is ordered by numbers."""
     if not token.key.isascii() or not token.key.isdigit() or len(token.key) > 18:
-        raise Invalid(_MALFORMED)
+        raise Invalid(MALFORMED)
     return int(token.key)
 
 
-def cut(found: list[T], size: int, key: Callable[[T], str]) -> tuple[list[T], str | None]:
-    """The page out of more than `size` that were asked for, and its last key if there may be more.
+_BEHIND = "\x1f"  # in no name
 
-    Equal keys stay together, since the next page begins above the last key.
-    """
+
+def place(name: str, object_id: str, *, dropped: bool) -> str:
+    """The key of an object in a list: its name, and its id where several may have that name."""
+    return f"{name}{_BEHIND}{object_id}" if dropped else name
+
+
+def unpack_place(token: Token | None) -> tuple[str | None, str | None]:
+    """The name that a list goes on after, and the id that it goes on behind at that name."""
+    if token is None:
+        return None, None
+    name, _, object_id = token.key.partition(_BEHIND)
+    return name, object_id or None
+
+
+def cut(found: list[T], size: int, key: Callable[[T], str]) -> tuple[list[T], str | None]:
+    """The page out of more than `size` that were asked for, and its last key if there may be more."""
     if len(found) <= size:
         return found, None
-    last = key(found[size - 1])
-    end = size
-    while end < len(found) and key(found[end]) == last:
-        end += 1
-    return found[:end], last
+    return found[:size], key(found[size - 1])

@@ -19,7 +19,9 @@ from arco.core.errors import (
     Corrupt,
     Denied,
     Fenced,
+    InProgress,
     Invalid,
+    KeyExpired,
     KeyReused,
     NotEmpty,
     NotFound,
@@ -38,6 +40,9 @@ _STORED = re.compile(
     r"(?:^|[\s'\"(/])(?:tenant=|workspace=|_catalog/|manifests/|commits/|ledger/|state/|snapshots/"
     r"|locks/|sequence/|quarantine/|index/)"
 )
+
+# What a log may not hold besides: addresses, paths from the root, what tokens and signatures come in.
+_PRIVATE = re.compile(r"://|(?:^|[\s'\"(=])/\w|bearer\b|signature|secret|password", re.IGNORECASE)
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +73,12 @@ KINDS = (
         422,
         "The idempotency key belongs to another request",
         "Send this request with a key of its own.",
+    ),
+    Kind(
+        KeyExpired,
+        409,
+        "The idempotency key has expired",
+        "Look whether it happened; if not, send the request with a new key.",
     ),
     Kind(Invalid, 400, "The request is not valid", "Change the request."),
     Kind(
@@ -109,6 +120,13 @@ KINDS = (
         "Another process has taken over",
         "Retry.",
         "another process has taken over this work; nothing of this request was published",
+    ),
+    Kind(
+        InProgress,
+        503,
+        "It is being done",
+        "Retry with the same key after the time in Retry-After.",
+        "another attempt of this request is under way, and may be carried out",
     ),
     Kind(
         Unavailable,
@@ -206,7 +224,7 @@ def problem_of(error: BaseException) -> Problem:
         status=kind.status,
         detail=kind.detail or _told(error, kind),
         code=code,
-        next_step=kind.next_step or UNSET,
+        next_step=_advice(error) or kind.next_step or UNSET,
     )
 
 
@@ -225,6 +243,18 @@ def headers_of(error: BaseException) -> dict[str, str]:
 def encode_problem(problem: Problem) -> bytes:
     """The document as JSON."""
     return json.encode(problem)
+
+
+def loggable(error: BaseException) -> str:
+    """The error's words for whoever runs the server; none if they hold a path, an address or a secret."""
+    words = str(error)
+    return "" if _STORED.search(words) or _PRIVATE.search(words) else words
+
+
+def _advice(error: BaseException) -> str:
+    """What whoever raised the error said to do about it: it knew better than a table can."""
+    words = " ".join(getattr(error, "__notes__", ()))
+    return "" if _STORED.search(words) or _PRIVATE.search(words) else words
 
 
 def _type(code: str) -> str:

@@ -59,10 +59,7 @@ class PageQuery(AtQuery, frozen=True, kw_only=True):
 
 
 class ListQuery(PageQuery, frozen=True, kw_only=True):
-    """A list of objects; `dropped` lists those that were dropped and can come back.
-
-    Dropped objects of one name all come on one page, which may so be longer than `page_size`.
-    """
+    """A list of objects; `dropped` lists those that were dropped and can come back."""
 
     dropped: bool = False
 

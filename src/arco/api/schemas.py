@@ -3,8 +3,8 @@
 from typing import Any
 
 from arco.api.desk import Desk, Rendered, found_in, many, one, schema_url
-from arco.api.etag import expected_commit
-from arco.api.paging import Token, cut
+from arco.api.etag import expected_version
+from arco.api.paging import Token, cut, place, unpack_place
 from arco.api.query_params import AtQuery, DropQuery, Query, SchemaListQuery
 from arco.api.render import schema_thing
 from arco.api.route import Call, Reply
@@ -52,14 +52,20 @@ class Schemas:
         if query.parent is not None:
             parent = await snapshot.schema_in(catalog_id, split_levels(query.parent))
             parent_id = parent.row.schema_id
+        after, behind = unpack_place(token)
         found = await snapshot.schemas(
             catalog_id,
             parent_id,
-            after=None if token is None else token.key,
+            after=after,
+            behind=behind,
             limit=query.page_size + 1,
             dropped=query.dropped,
         )
-        items, last = cut(found, query.page_size, lambda each: each.row.name)
+        items, last = cut(
+            found,
+            query.page_size,
+            lambda each: place(each.row.name, each.row.schema_id, dropped=query.dropped),
+        )
         page = SchemaPage(
             items=tuple(schema_thing(each, catalog) for each in items),
             next_page_token=None if last is None else Token(snapshot.number, last).pack(),
@@ -70,14 +76,14 @@ class Schemas:
         """One schema."""
         snapshot = await self._desk.reads.at(call.query.as_of, call.head)
         found = await snapshot.schema(name_of(call))
-        return one(schema_thing(found, call.names["catalog"]), found.commit)
+        return one(schema_thing(found, call.names["catalog"]), found)
 
     async def update(self, call: Call[Query, SchemaChanges]) -> Reply:
         """Rename or describe a schema."""
         body, catalog = call.body, call.names["catalog"]
         ddl = UpdateSchema(
             target=name_of(call),
-            expected=expected_commit(call.header(b"if-match")),
+            expected=expected_version(call.header(b"if-match")),
             name=body.name,
             comment=body.comment,
             properties=body.properties,
@@ -91,7 +97,7 @@ class Schemas:
         """Drop a schema."""
         ddl = DropSchema(
             target=name_of(call),
-            expected=expected_commit(call.header(b"if-match")),
+            expected=expected_version(call.header(b"if-match")),
             force=call.query.force,
         )
         return await self._desk.carry_out(call, ddl, Rendered(204))

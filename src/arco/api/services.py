@@ -15,6 +15,7 @@ from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.idempotency import Idempotency
 
+OTHER_DOMAINS = ("executions", "lineage", "search")  # besides the catalog
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -34,9 +35,9 @@ class Engine(Protocol):
 class Services:
     """The parts of one API process for one workspace.
 
-    `domains` are the readers of domains besides the catalog, by name. `hosts` are the names by which the
-    server may be called, `LOOPBACK` where no identity is asked for; None for any. `location_root` stands
-    before the location of a managed table, which is stored relative to its workspace.
+    `domains` are the readers of `OTHER_DOMAINS`, by name. `hosts` are the names by which the server may be
+    called, `LOOPBACK` where no identity is asked for; None for any. `location_root` stands before the
+    location of a managed table, which is stored relative to its workspace.
     """
 
     runtime: Runtime

@@ -1,12 +1,14 @@
 """Handlers of tables."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET
 
 from arco.api.desk import Desk, Rendered, found_in, many, one, url
-from arco.api.etag import expected_commit
-from arco.api.paging import Token, cut, unpack_number
+from arco.api.etag import expected_version
+from arco.api.limits import MOST_COLUMNS
+from arco.api.paging import Token, cut, place, unpack_number, unpack_place
 from arco.api.query_params import AtQuery, PageQuery, Query, TableListQuery
 from arco.api.render import table_thing
 from arco.api.route import Call, Reply
@@ -21,10 +23,13 @@ from arco.api.wire import (
 )
 from arco.catalog.ddl import ColumnSpec, CreateTable, DropTable, SchemaName, TableName, UpdateTable
 from arco.catalog.done import Done
-from arco.catalog.model import ColumnRow, SchemaVersionRow, TableRow
+from arco.catalog.model import ColumnRow, Found, SchemaVersionRow, TableRow
 from arco.catalog.name import join_levels, split_levels
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
+from arco.fold.tier1 import COLUMNS
+
+_AT_ONCE = 8  # tables or versions that are decoded without letting others have their turn
 
 
 class Tables:
@@ -62,18 +67,25 @@ class Tables:
         query, catalog, schema = call.query, call.names["catalog"], levels_of(call)
         snapshot, token = await self._desk.reads.pinned(query.page_token, query.as_of, call.head)
         parent = await snapshot.schema(SchemaName(catalog, schema))
+        after, behind = unpack_place(token)
         found = await snapshot.tables(
             parent.row.schema_id,
-            after=None if token is None else token.key,
+            after=after,
+            behind=behind,
             limit=query.page_size + 1,
             dropped=query.dropped,
         )
-        rows, last = cut(found, query.page_size, lambda each: each.row.name)
-        columns: list[list[ColumnRow]] | list[None] = [None] * len(rows)
+
+        def key(each: Found[TableRow]) -> str:
+            return place(each.row.name, each.row.table_id, dropped=query.dropped)
+
+        rows, last = cut(found, query.page_size, key)
+        columns: Sequence[Sequence[ColumnRow] | None] = [None] * len(rows)
         if query.include == "columns":
-            columns = await self._desk.services.runtime.tasks.gather(
-                *(columns_of(snapshot, each.row.table_id) for each in rows)
-            )
+            columns = await self._columns(snapshot, rows)
+            if len(columns) < len(rows):
+                rows = rows[: len(columns)]
+                last = key(rows[-1])
         page = TablePage(
             items=tuple(
                 table_thing(each, catalog, schema, held, root=self._desk.services.location_root)
@@ -83,6 +95,26 @@ class Tables:
         )
         return many(page, snapshot)
 
+    async def _columns(
+        self, snapshot: Snapshot, rows: list[Found[TableRow]]
+    ) -> list[list[ColumnRow]]:
+        """The columns of the first tables, of as many as one page may tell of."""
+        tasks = self._desk.services.runtime.tasks
+        # What is not in memory yet is read at once; decoding goes by the budget.
+        shelves = await tasks.gather(
+            *(snapshot.shelf(COLUMNS, each.row.table_id, ColumnRow) for each in rows)
+        )
+        told: list[list[ColumnRow]] = []
+        count = 0
+        for shelf, table in zip(shelves, rows, strict=True):
+            told.append([found.row for found in shelf.below((table.row.table_id,))])
+            count += len(told[-1])
+            if count >= MOST_COLUMNS:
+                break
+            if len(told) % _AT_ONCE == 0:
+                await tasks.turn()
+        return told
+
     async def get(self, call: Call[AtQuery, None]) -> Reply:
         """One table with its columns."""
         name = name_of(call)
@@ -91,14 +123,14 @@ class Tables:
         columns = await columns_of(snapshot, found.row.table_id)
         root = self._desk.services.location_root
         thing = table_thing(found, name.catalog, name.schema, columns, root=root)
-        return one(thing, found.commit)
+        return one(thing, found)
 
     async def update(self, call: Call[Query, TableChanges]) -> Reply:
         """Rename, describe or move a table."""
         body, target = call.body, name_of(call)
         ddl = UpdateTable(
             target=target,
-            expected=expected_commit(call.header(b"if-match")),
+            expected=expected_version(call.header(b"if-match")),
             name=body.name,
             comment=body.comment,
             properties=body.properties,
@@ -114,7 +146,7 @@ class Tables:
 
     async def drop(self, call: Call[Query, None]) -> Reply:
         """Drop a table."""
-        ddl = DropTable(target=name_of(call), expected=expected_commit(call.header(b"if-match")))
+        ddl = DropTable(target=name_of(call), expected=expected_version(call.header(b"if-match")))
         return await self._desk.carry_out(call, ddl, Rendered(204))
 
     async def schema_history(self, call: Call[PageQuery, None]) -> Reply:
@@ -122,16 +154,34 @@ class Tables:
         query = call.query
         snapshot, token = await self._desk.reads.pinned(query.page_token, query.as_of, call.head)
         table = await snapshot.table(name_of(call))
-        versions = list(reversed(await snapshot.schema_versions(table.row.table_id)))
-        if token is not None:
-            before = unpack_number(token)
-            versions = [each for each in versions if each.version < before]
-        rows, last = cut(versions, query.page_size, lambda each: str(each.version))
+        newest = table.row.schema_version
+        top = newest if token is None else min(newest, unpack_number(token) - 1)
+        items = await self._versions(snapshot, table.row.table_id, top, query.page_size)
+        rest = items[-1].version if items and items[-1].version > 1 else None
         page = SchemaVersionPage(
-            items=tuple(_version(row) for row in rows),
-            next_page_token=None if last is None else Token(snapshot.number, last).pack(),
+            items=tuple(items),
+            next_page_token=None if rest is None else Token(snapshot.number, str(rest)).pack(),
         )
         return many(page, snapshot)
+
+    async def _versions(
+        self, snapshot: Snapshot, table_id: str, top: int, limit: int
+    ) -> list[SchemaVersion]:
+        """The versions from `top` downwards, a few at a time, as many as one page may tell of."""
+        told: list[SchemaVersion] = []
+        count = 0
+        while top > 0:
+            below = max(0, top - _AT_ONCE)
+            for row in reversed(
+                await snapshot.schema_versions(table_id, after=below, limit=top - below)
+            ):
+                told.append(_version(row))
+                count += len(told[-1].columns)
+                if len(told) == limit or count >= MOST_COLUMNS:
+                    return told
+            top = below
+            await self._desk.services.runtime.tasks.turn()
+        return told
 
     def _thing(self, done: Done, catalog: str, schema: tuple[str, ...]) -> TableThing:
         found, root = found_in(done, TableRow), self._desk.services.location_root

@@ -316,7 +316,7 @@ class ManifestEntry(Document, frozen=True, kw_only=True):
 
     domain: str
     number: int
-    sha256: str
+    sha256: str | None
     created_at: datetime | None
     manifest: Manifest | None
 

@@ -45,8 +45,12 @@ async def _undrop_schema(view: Lookup, row: SchemaRow, name: str, context: Conte
 async def _refuse_impossible(view: Lookup, row: AnyObject, context: Context) -> None:
     container = await view.container(row)
     if container is not None and not await view.is_live(container.row):
-        raise Conflict("what it lies in was dropped: undrop that first")
+        refusal = Conflict("what it lies in was dropped")
+        refusal.add_note("Undrop that first.")
+        raise refusal
     if row.dropped_at is None:
-        raise AlreadyExists("it was not dropped")
+        needless = AlreadyExists("it was not dropped")
+        needless.add_note("There is nothing to do.")
+        raise needless
     if row.dropped_at < context.at - context.rules.retention:
         raise NotFound("it was dropped too long ago to be brought back")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arco.catalog.decision import AnyObject, id_of, kind_of
-from arco.catalog.model import ObjectKind, TableRow, to_columns
+from arco.catalog.model import ColumnRow, ObjectKind, TableRow, to_columns
 from arco.catalog.name import print_dotted
 from arco.catalog.snapshot import Snapshot
 from arco.catalog.state_file import read_rows
@@ -166,7 +166,7 @@ async def _state(snapshot: Snapshot, object_id: str) -> _State | None:
     }
     if isinstance(found.row, TableRow):
         columns = [column.row for column in await snapshot.columns(found.row.table_id)]
-        fields["columns"] = [f"{column.name} {column.data_type}" for column in columns]
+        fields["columns"] = [_spelled(column) for column in columns]
     return _State(snapshot, found.row, found.commit, fields)
 
 
@@ -190,3 +190,13 @@ async def _difference(
         before=before,
         after=after,
     )
+
+
+def _spelled(column: ColumnRow) -> str:
+    """A column on one line, with all that may differ."""
+    told = [f"{column.name} {column.data_type}"]
+    told += [] if column.nullable else ["not null"]
+    for name in ("default_value", "comment", "pii_type", "sensitivity"):
+        value = getattr(column, name)
+        told += [] if value is None else [f"{name} {str(value)!r}"]
+    return " ".join(told)
