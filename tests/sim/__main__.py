@@ -2,6 +2,8 @@
 
 python -m tests.sim --seeds 1000 [--first 0] [--jobs 2] [--scenario NAME] [--mutant NAME] [--twice]
 python -m tests.sim --seed 17 [--scenario NAME] [--mutant NAME]
+
+A survey of all scenarios ends with every pair of crash points of the most important operations.
 """
 
 import argparse
@@ -12,7 +14,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .registry import MUTANTS, SCENARIOS
+from .crash_points import PAIRED, survey_pairs
+from .registry import EVERY_NTH, MUTANTS, SCENARIOS
 from .report import Report
 from .scenario import Result, run_seed
 
@@ -47,7 +50,15 @@ def main(arguments: list[str] | None = None) -> int:
         return _replay([Job(name, chosen.seed, chosen.mutant) for name in names])
     seeds = range(chosen.first, chosen.first + chosen.seeds)
     jobs = [Job(name, seed, chosen.mutant) for seed in seeds for name in names]
-    return _compare(jobs, chosen.jobs) if chosen.twice else _survey(jobs, chosen.jobs)
+    if chosen.twice:
+        return _compare(jobs, chosen.jobs)
+    if chosen.scenario or chosen.mutant:
+        return _survey(jobs, chosen.jobs)
+    for name, nth in EVERY_NTH.items():
+        print(f"{name}: one seed in {nth}; --scenario {name} runs all of them")
+    jobs = [job for job in jobs if job.seed % EVERY_NTH.get(job.scenario, 1) == 0]
+    failed = _survey(jobs, chosen.jobs)
+    return _crash(chosen.jobs) or failed
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -122,6 +133,18 @@ def _compare(jobs: list[Job], workers: int) -> int:
     for job in differ[:_SHOWN]:
         print(f"  differs: {job.replay()}")
     return 1 if differ else 0
+
+
+def _crash(workers: int) -> int:
+    """Explore every pair of crash points, an operation at a time."""
+    failed = 0
+    with multiprocessing.Pool(max(1, workers)) as pool:
+        for name, points, wrong in pool.imap(survey_pairs, PAIRED):
+            print(f"{name}: {points:,} pairs of crash points: {len(wrong)} violations", flush=True)
+            failed += len(wrong)
+            for violation in wrong[:_SHOWN]:
+                print(f"  {violation}")
+    return 1 if failed else 0
 
 
 def _results(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Result]]:

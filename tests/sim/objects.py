@@ -43,6 +43,11 @@ class SimObjects:
         self.log: list[Mutation] = []
         self._stored: dict[str, _Stored] = {}
 
+    def restore(self, other: "SimObjects") -> None:
+        """Begin with what another store holds, and with its log."""
+        self._stored = dict(other._stored)
+        self.log = list(other.log)
+
     def keys(self) -> list[str]:
         """What is there now, in order."""
         return sorted(self._stored)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from .catalog_mutants import CATALOG_MUTANTS
+from .catalog_scenario import CatalogScenario
 from .chain_mutants import CHAIN_MUTANTS
 from .chain_scenario import ChainScenario
 from .claim_scenario import ClaimScenario
@@ -16,9 +18,14 @@ SCENARIOS: dict[str, Story] = {
     ChainScenario.name: ChainScenario,
     ClaimScenario.name: ClaimScenario,
     StreamScenario.name: StreamScenario,
+    CatalogScenario.name: CatalogScenario,
 }
+
+# A run of these takes so much longer that a survey of all stories gives them only every n-th seed.
+EVERY_NTH: dict[str, int] = {StreamScenario.name: 2, CatalogScenario.name: 4}
 
 MUTANTS: dict[str, tuple[Mutant, Story]] = {
     **{mutant.name: (mutant, ChainScenario) for mutant in CHAIN_MUTANTS},
     **{mutant.name: (mutant, story) for mutant, story in LEDGER_MUTANTS},
+    **{mutant.name: (mutant, story) for mutant, story in CATALOG_MUTANTS},
 }

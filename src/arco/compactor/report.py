@@ -53,8 +53,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None = None
 
 
-class Wrong(Corrupt):
-    """Something is wrong with an object; `number` is that of the manifest that leads to it, if one does."""
+class Wrong(Exception):
+    """Something is wrong with an object; `number` is that of the manifest that leads to it, if one does.
+
+    It ends in a report, and never leaves a verification.
+    """
 
     def __init__(
         self, kind: ProblemKind, path: str, explanation: str, *, number: int | None = None

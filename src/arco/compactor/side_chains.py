@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from arco.compactor.extent import measure, read_link
 from arco.compactor.report import Checked, ProblemKind, Wrong
+from arco.core.errors import Corrupt
 from arco.ledger.claim import KEYS
 from arco.ledger.key import key_chain
 from arco.ledger.slot import slots_of
@@ -32,7 +33,7 @@ async def check_side_chains(store: Store, domain: str, checked: Checked) -> None
 
 
 async def _check_chain(chain: Chain, checked: Checked) -> None:
-    before = await chain.floor()
+    before = await _floor(chain)
     try:
         extent = await measure(chain, ProblemKind.LINK)
         for first in range(extent.floor, extent.head + 1, _AT_ONCE):
@@ -40,8 +41,16 @@ async def _check_chain(chain: Chain, checked: Checked) -> None:
             last = min(extent.head, first + _AT_ONCE)
             await _check_run(chain, list(range(first, last + 1)), checked)
     except Wrong:
-        if await chain.floor() == before:
+        if await _floor(chain) == before:
             raise
+
+
+async def _floor(chain: Chain) -> int | None:
+    """The floor, or None if it cannot be read: then the measuring names what is wrong with it."""
+    try:
+        return await chain.floor()
+    except Corrupt:
+        return None
 
 
 async def _check_run(chain: Chain, numbers: list[int], checked: Checked) -> None:

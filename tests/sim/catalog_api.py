@@ -1,0 +1,215 @@
+"""One simulated API process of the catalog, from the inbox to the answer.
+
+Everything behind the inbox is the real code; only HTTP is left out. What a user is told is written down at
+the moment at which the server tells it, whether or not anybody listens any more.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from arco.catalog.change import change, change_once, ensure_default
+from arco.catalog.commit import Committer
+from arco.catalog.decision import Rules, id_of
+from arco.catalog.done import Done
+from arco.catalog.lease import Lease
+from arco.catalog.model import to_columns
+from arco.catalog.reader import SnapshotReader
+from arco.core import json
+from arco.core.errors import (
+    AlreadyExists,
+    ArcoError,
+    Conflict,
+    Corrupt,
+    Invalid,
+    NotFound,
+    Unavailable,
+    Unknown,
+)
+from arco.core.hashing import sha256_hex
+from arco.core.scope import Scope
+from arco.core.tasks import Event
+from arco.fold.tier1 import DOMAIN
+from arco.ledger.claim import Answer, key_path
+from arco.ledger.idempotency import Idempotency
+from arco.ledger.writer import Writer
+from arco.storage.store import Store
+
+from .catalog_notes import CatalogNotes, Reply, Told, Wish
+from .objects import SimObjects
+from .process import Life
+from .rpc import RemotePort
+from .world import HOUR_MS, SECOND_MS
+
+UNDROP_FOR = timedelta(hours=1)
+
+_STREAM_LIFE_MS = round(2 * HOUR_MS)  # short, so that servers sleep past it and meet a seal
+
+_STATUS = {"invalid": 400, "not_found": 404, "precondition_failed": 412}
+_VERDICTS = (Invalid, NotFound, AlreadyExists, Conflict)
+
+
+@dataclass
+class Call:
+    """A wish on its way to a server."""
+
+    wish: Wish
+    replied: Event
+    sent: int  # position of the log
+    sent_ms: float
+
+
+@dataclass
+class Inbox:
+    """Where a living server takes calls."""
+
+    calls: list[Call]
+    rung: Event
+
+
+class Renderer:
+    """Answers as documents, kept under a key."""
+
+    def done(self, done: Done) -> Answer:
+        return Answer(status=201, body=msgspec.Raw(render(done)))
+
+    def refused(self, problem: ArcoError) -> Answer:
+        body = json.encode({"code": problem.code})
+        return Answer(status=_STATUS.get(problem.code, 409), body=msgspec.Raw(body))
+
+
+def render(done: Done) -> bytes:
+    """All that a user is told of a success."""
+    return json.encode(
+        {
+            "number": done.number,
+            "commit_ulid": done.commit_ulid,
+            "operation": done.operation,
+            "id": id_of(done.object.row),
+            "object": to_columns(done.object.row),
+            "commit": done.object.commit,
+            "columns": [to_columns(column) for column in done.columns],
+        }
+    )
+
+
+class Api:
+    """What one life of an API process holds."""
+
+    def __init__(
+        self,
+        life: Life,
+        store: Store,
+        port: RemotePort,
+        notes: CatalogNotes,
+        objects: SimObjects,
+        *,
+        key_life_ms: int,
+    ) -> None:
+        self._life = life
+        self._notes = notes
+        self._objects = objects
+        self.reader = SnapshotReader(store)
+        self.committer = Committer(
+            self.reader,
+            Writer(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
+            port,
+            Lease(store, DOMAIN, holder=life.name),
+            Rules(retention=UNDROP_FOR),
+        )
+        self.keys = Idempotency(store, life_ms=key_life_ms)
+
+    async def begin(self) -> None:
+        """Make the first catalog, for as long as that takes."""
+        while True:
+            try:
+                await ensure_default(self.committer)
+            except (Unavailable, Unknown):
+                await self._life.runtime.clock.sleep(10 * SECOND_MS)
+            else:
+                return
+
+    async def serve(self, inbox: Inbox) -> None:
+        """Answer calls for ever, many at once."""
+        while True:
+            await inbox.rung.wait()
+            inbox.rung.clear()
+            calls, inbox.calls = inbox.calls, []
+            for call in calls:
+                self._life.runtime.tasks.spawn(self.answer(call))
+
+    async def answer(self, call: Call) -> None:
+        """Carry a wish out and write down what its user is told."""
+        wall_ms = self._life.runtime.clock.now_ms()
+        told, detail, code, body = await (
+            self._keyed(call) if call.wish.keyed else self._plain(call.wish)
+        )
+        number = -1
+        if told is Told.DONE:
+            said = msgspec.json.decode(body)
+            number = said["number"]
+            self._notes.heard(call.wish.request, said["id"], number)
+        world = self._life.world
+        call.wish.replies.append(
+            Reply(
+                told=told,
+                sent=call.sent,
+                answered=len(self._objects.log),
+                sent_ms=call.sent_ms,
+                answered_ms=world.now_ms,
+                walls=(wall_ms, self._life.runtime.clock.now_ms()),
+                detail=detail,
+                code=code,
+                number=number,
+                body=body,
+            )
+        )
+        world.tally[told.value] += 1
+        world.note(self._life.name, f"tells {call.wish.name} {told.value} {code} {number} {detail}")
+        call.replied.set()
+
+    async def _plain(self, wish: Wish) -> tuple[Told, str, str, bytes]:
+        try:
+            done = await change(self.committer, wish.request, wish.actor)
+        except _VERDICTS as refused:
+            return Told.REFUSED, str(refused), refused.code, b""
+        except ArcoError as problem:
+            return self._trouble(wish, problem)
+        return Told.DONE, "", "", render(done)
+
+    async def _keyed(self, call: Call) -> tuple[Told, str, str, bytes]:
+        wish, runtime = call.wish, self._life.runtime
+        path = key_path(Scope(), principal=wish.actor, api="sim", operation="change", key=wish.name)
+        arrived_ms = runtime.clock.elapsed_ms() - (self._life.world.now_ms - call.sent_ms)
+        try:
+            answer = await change_once(
+                self.committer,
+                self.keys,
+                wish.request,
+                wish.actor,
+                path=path,
+                request_sha256=sha256_hex(json.encode(wish.request)),
+                renderer=Renderer(),
+                arrived_ms=arrived_ms,
+            )
+        except Invalid as expired:
+            return Told.EXPIRED, str(expired), "", b""
+        except ArcoError as problem:
+            return self._trouble(wish, problem)
+        body = bytes(answer.body)
+        if answer.succeeded:
+            return Told.DONE, "", "", body
+        return Told.REFUSED, "", msgspec.json.decode(body)["code"], body
+
+    def _trouble(self, wish: Wish, problem: ArcoError) -> tuple[Told, str, str, bytes]:
+        """What is no verdict; only three errors may leave a server as that."""
+        for told, kind in (
+            (Told.UNAVAILABLE, Unavailable),
+            (Told.UNKNOWN, Unknown),
+            (Told.CORRUPT, Corrupt),
+        ):
+            if isinstance(problem, kind):
+                return told, str(problem), "", b""
+        self._notes.complaints.append(f"{wish.name} was told {problem!r}, which is no verdict")
+        return Told.UNKNOWN, repr(problem), "", b""

@@ -1,0 +1,138 @@
+"""Exhaustive sleeps: one operation, with a process that falls asleep at every storage call in turn.
+
+While it sleeps, for longer than anything is kept, another API process takes the lease and gives it back,
+another compactor serves, and the janitor collects all that it may. Then the sleeper wakes up and goes on as
+if nothing had happened.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from arco.catalog.ddl import CatalogName as Name
+from arco.catalog.ddl import DropCatalog
+from arco.compactor.compactor import Compactor
+from arco.compactor.gc import collect_garbage
+from arco.storage.chain import SHORTEST_RETENTION_MS
+from arco.storage.roles import Role
+
+from .catalog_api import UNDROP_FOR, Inbox
+from .catalog_notes import Wish
+from .catalog_scenario import FORGET_AFTER
+from .crash_operations import Operation, Prepared, operations, prepare
+from .crash_points import CHANGES, Bomb, BombedBackend, Point, Trial
+from .future import Future
+from .process import Life, Process
+from .rpc import RemotePort
+from .store import SimBackend
+from .world import HOUR_MS, MINUTE_MS, SECOND_MS
+
+T = TypeVar("T")
+
+_SLEEP_MS = 3 * HOUR_MS
+
+
+class SleepyBackend(BombedBackend):
+    """The way to the store of a process that may fall asleep on it."""
+
+    def __init__(self, inner: SimBackend, process: Process, bomb: Bomb, life: Life) -> None:
+        super().__init__(inner, process, bomb)
+        self._life = life
+
+    async def _call(self, verb: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        point = self._bomb.counted(self._process.name, verb)
+        if point is None:
+            return await work()
+        if not point.after:
+            await self._sleep()
+            return await work()
+        answer = await work()
+        await self._sleep()
+        return answer
+
+    async def _sleep(self) -> None:
+        self._process.suspend(_SLEEP_MS)
+        awake: Future[None] = Future()
+        self._life.world.after(0, lambda: awake.resolve(None), self._life)
+        await awake
+
+
+class SleepTrial(Trial):
+    """One operation whose API process or compactor sleeps at a point."""
+
+    def __init__(self, prepared: Prepared, operation: Operation, bomb: Bomb) -> None:
+        super().__init__(prepared, operation, bomb)
+        self.world.end_ms += 2 * _SLEEP_MS
+        self._other_inbox: Inbox | None = None
+        self.processes["compactor2"] = Process(self.world, "compactor2", self._compact)
+        self.processes["api2"] = Process(self.world, "api2", self._serve)
+
+    def _backend(self, life: Life) -> BombedBackend:
+        process = self.processes[life.name.partition(".")[0]]
+        return SleepyBackend(SimBackend(self.objects, life), process, self._bomb, life)
+
+    def _port(self, life: Life) -> RemotePort:
+        only = "compactor" if life.name.startswith("api.") else "compactor2"
+        return RemotePort(self._exchange, life, only=only)
+
+    def _opened(self, life: Life, inbox: Inbox) -> None:
+        if life.name.startswith("api2"):
+            self._other_inbox = inbox
+        else:
+            self._inbox = inbox
+
+    async def _compact(self, life: Life) -> None:
+        store = self._store(life, Role.COMPACTOR)
+        compactor = Compactor(store, retention=UNDROP_FOR, grace=FORGET_AFTER)
+        self._exchange.open(life.name.partition(".")[0], life, compactor)
+
+    async def _tidy(self, life: Life) -> None:
+        """The janitor works when the driver calls it."""
+
+    async def _operate(self, life: Life) -> None:
+        began_ms = life.world.now_ms
+        request = self._operation.request
+        if request is None:
+            raise AssertionError("only requests are slept over")
+        wish = Wish("op", request, keyed=False)
+        await self._pursue(life, wish)
+        await life.runtime.clock.sleep(MINUTE_MS)
+        self._bomb.armed = False
+        await self._pass_the_token(life)
+        await life.runtime.clock.sleep(began_ms + 2.7 * HOUR_MS - life.world.now_ms)
+        janitor = self.processes["janitor"].life
+        if janitor is None:
+            raise AssertionError("the janitor has no reason to die")
+        gone = janitor.runtime.tasks.spawn(self._collect(janitor))
+        await gone.wait()
+        await life.runtime.clock.sleep(began_ms + _SLEEP_MS + MINUTE_MS - life.world.now_ms)
+
+    async def _pass_the_token(self, life: Life) -> None:
+        """Two requests that are refused: each takes the lease, and publishes nothing."""
+        for number in range(2):
+            request = DropCatalog(target=Name("nowhere"))
+            first, self._inbox = self._inbox, self._other_inbox
+            await self._pursue(life, Wish(f"passing{number}", request, keyed=False))
+            self._inbox = first
+            await life.runtime.clock.sleep(10 * SECOND_MS)
+
+    async def _collect(self, life: Life) -> None:
+        store = self._store(life, Role.JANITOR)
+        await collect_garbage(store, self._port(life), retention_ms=SHORTEST_RETENTION_MS)
+
+
+def survey_sleeps(name: str) -> tuple[int, list[str]]:
+    """Every point of an operation at which its API process or compactor may fall asleep."""
+    prepared = prepare(merged=True)
+    operation = next(each for each in operations(prepared) if each.name == name)
+    bomb = Bomb([])
+    wrong = SleepTrial(prepared, operation, bomb).run()
+    points = [
+        Point(process, call, after)
+        for process in ("api", "compactor")
+        for call, verb in enumerate(bomb.calls[process], start=1)
+        for after in ((False, True) if verb in CHANGES else (False,))
+    ]
+    for point in points:
+        found = SleepTrial(prepared, operation, Bomb([point])).run()
+        wrong += [f"{name}, asleep {point}: {each}" for each in found]
+    return len(points), wrong
