@@ -43,7 +43,7 @@ check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks
 sim: $(READY) ## Explore the small models, then run SEEDS=1000 simulations; SEED=n replays one
 	$(BIN)/python -m tests.models
 	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
-	$(if $(SEED),,$(BIN)/python -m tests.sim --seeds 50 --twice)
+	$(if $(SEED),,$(BIN)/python -m tests.sim --seeds 20 --twice)
 
 fuzz: setup ## Send REQUESTS=20000 generated requests to the API (schemathesis); no 5xx may come back
 	$(BIN)/python -m tests.api.fuzz --requests $(REQUESTS)

@@ -25,6 +25,7 @@ from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.recall import recall
 from arco.catalog.snapshot import Snapshot
+from arco.catalog.stuck import Stuck
 from arco.catalog.view import View
 from arco.core.clock import utc
 from arco.core.errors import (
@@ -47,39 +48,14 @@ from arco.ledger.writer import Writer
 from arco.storage.link import read_entry
 
 _MOST_ASKS = 512
-_MOST_STUCK = 6
-_PAUSE_MS = 10
 _LONG_WAIT_MS = 100
 _GROUP_BYTES = 4 * 1024 * 1024
 _LARGEST_CHANGE_BYTES = LARGEST_BYTES - 64 * 1024  # the envelope around it takes some, too
-_LONGEST_MS = (
-    25_000  # then a caller is told what is known; below the time that a server gives a request
-)
-
+# Then a caller is told what is known; it is below the time that a server gives a request.
+_LONGEST_MS = 25_000
 
 # Raised while deciding, these are about the store or the caller's rights, not about the request.
 _NO_VERDICT = (Unavailable, Unknown, Corrupt, Denied)
-
-
-class Stuck:
-    """Notices passes that lead nowhere: nobody else has won, and yet nothing was published.
-
-    A compactor that serves another store, or sees an older one, refuses for ever. Each pass leaves a
-    segment behind, so after a few of them, each later than the one before, the callers are told.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[int, int] | None = None
-        self._times = 0
-
-    async def refuse(self, runtime: Runtime, number: int, asks: int) -> None:
-        """`Unavailable` if this pass begins where several before it began."""
-        self._times = self._times + 1 if (number, asks) == self._last else 0
-        self._last = (number, asks)
-        if self._times > _MOST_STUCK:
-            raise Unavailable("the compactor publishes nothing: does it serve this very store?")
-        if self._times:
-            await runtime.clock.sleep(_PAUSE_MS * self._times * (1 + runtime.rng.random()))
 
 
 @dataclass
