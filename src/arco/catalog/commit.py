@@ -48,7 +48,7 @@ from arco.ledger.writer import Writer
 from arco.storage.link import read_entry
 
 _MOST_ASKS = 512
-_LONG_WAIT_MS = 100
+_LONG_WAIT_MS = 1_000  # longer than the way to any store: somebody else had the lease
 _GROUP_BYTES = 4 * 1024 * 1024
 _LARGEST_CHANGE_BYTES = LARGEST_BYTES - 64 * 1024  # the envelope around it takes some, too
 # Then a caller is told what is known; it is below the time that a server gives a request.
