@@ -1,5 +1,6 @@
 """A server that answers by a script, and a proxy that loses answers: what a network does to a client."""
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -95,7 +96,7 @@ def losing_answers(url: str, count: int) -> Iterator[str]:
             except OSError:
                 return  # closed
             with client, socket.create_connection((upstream.hostname, upstream.port)) as server:
-                server.sendall(client.recv(65_536))  # small requests come in one piece
+                server.sendall(_whole_request(client))
                 answer = server.recv(65_536)
                 if lost < count:
                     lost += 1
@@ -108,3 +109,15 @@ def losing_answers(url: str, count: int) -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
     thread.join()
+
+
+def _whole_request(client: socket.socket) -> bytes:
+    """A request with its body, in however many pieces it comes."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += client.recv(65_536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    lengths = re.findall(rb"content-length: *([0-9]+)", head.lower())
+    while len(body) < int(lengths[0] if lengths else 0):
+        body += client.recv(65_536)
+    return head + b"\r\n\r\n" + body
