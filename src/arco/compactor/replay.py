@@ -4,7 +4,6 @@ A commit names each event by its segment, line and id. What the events say, fold
 rows of the files that the commit has added: published state is what was decided, and nothing else.
 """
 
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -19,13 +18,18 @@ from arco.core.hashing import sha256_hex
 from arco.fold.fold import fold
 from arco.fold.tier1 import COMMIT, POSITION, TIER1
 from arco.ledger.envelope import Envelope
-from arco.ledger.segment import LARGEST_BYTES, Segment, decode_event, decode_segment
+from arco.ledger.segment import (
+    LARGEST_BYTES,
+    Segment,
+    decode_event,
+    decode_segment,
+    parse_segment_key,
+)
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.store import Store
 
 Rows = dict[str, list[AnyRow]]
 
-_SEGMENT = re.compile(r"ledger/([^/]+)/([0-9A-HJKMNP-TV-Z]{26})/([0-9]{12})\.jsonl")
 _SHORTEST = timedelta(milliseconds=SHORTEST_RETENTION_MS)
 
 
@@ -57,8 +61,8 @@ class Replay:
         return rows if is_whole else None
 
     async def _segment(self, path: str, record: Commit, published_at: datetime) -> Segment | None:
-        place = _SEGMENT.fullmatch(path)
-        if place is None or place[1] != record.domain:
+        place = parse_segment_key(path)
+        if place is None or place[0] != record.domain:
             raise _wrong(path, f"is no segment of {record.domain}", record.number)
         raw = await self._store.find(path, size_bytes=LARGEST_BYTES)
         if raw is None:
@@ -70,7 +74,7 @@ class Replay:
             raise _wrong(path, "is missing, and a commit names it", record.number)
         self._checked.bytes += len(raw)
         try:
-            return decode_segment(raw, place[2], int(place[3]))
+            return decode_segment(raw, place[1], place[2])
         except Corrupt as problem:
             raise _wrong(path, str(problem), record.number) from problem
 

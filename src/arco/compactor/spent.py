@@ -5,18 +5,16 @@ retention and no kept commit names it. The highest segment of a stream stays: it
 will be created behind (P16). A slot is spent once its stream is sealed, as nobody looks for it any more.
 """
 
-import re
 from collections.abc import Iterable
 
 from arco.ledger.sealer import seal_expired
+from arco.ledger.segment import parse_segment_key
 from arco.ledger.slot import Slot, slots_of
 from arco.ledger.watermark import Watermark
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
 from arco.storage.collect import collect
 from arco.storage.store import Store
-
-_SEGMENT = re.compile(r"ledger/[^/]+/([0-9A-HJKMNP-TV-Z]{26})/([0-9]{12})\.jsonl")
 
 Streams = dict[str, dict[int, Meta]]
 
@@ -31,9 +29,10 @@ async def list_streams(store: Store, domain: str) -> Streams:
 
 def add_segment(streams: Streams, meta: Meta) -> None:
     """Take a segment in, if it is one."""
-    place = _SEGMENT.fullmatch(meta.key)
+    place = parse_segment_key(meta.key)
     if place is not None:
-        streams.setdefault(place[1], {})[int(place[2])] = meta
+        _, stream, seq = place
+        streams.setdefault(stream, {})[seq] = meta
 
 
 def spent_segments(streams: Streams, *, before_ms: int, named: Iterable[str]) -> list[Meta]:

@@ -5,11 +5,10 @@ collected, so a late create always meets it. Segments go when they are folded by
 and older than the retention.
 """
 
-import re
 from dataclasses import dataclass
 
 from arco.core.errors import Conflict, Invalid
-from arco.ledger.segment import Segment, encode_seal, find_segment, segment_key
+from arco.ledger.segment import Segment, encode_seal, find_segment, parse_segment_key, segment_key
 from arco.ledger.slot import Slot
 from arco.ledger.watermark import Watermark
 from arco.storage.backend import Meta
@@ -17,8 +16,6 @@ from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.gallop import last_present
 from arco.storage.store import Store
 from arco.storage.store_clock import store_now_ms
-
-_SEGMENT = re.compile(r"ledger/[^/]+/([0-9A-HJKMNP-TV-Z]{26})/([0-9]{12})\.jsonl")
 
 
 async def seal_expired(slots: Chain, domain: str, watermark: Watermark) -> list[str]:
@@ -65,8 +62,8 @@ class _Place:
 
 def _place(meta: Meta) -> _Place | None:
     """Which segment an object is; None for what somebody else has put there."""
-    found = _SEGMENT.fullmatch(meta.key)
-    return None if found is None else _Place(found[1], int(found[2]), meta.modified_ms)
+    found = parse_segment_key(meta.key)
+    return None if found is None else _Place(found[1], found[2], meta.modified_ms)
 
 
 async def _open_streams(slots: Chain, watermark: Watermark) -> dict[str, Slot | None]:

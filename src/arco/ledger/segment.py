@@ -4,6 +4,7 @@ The header carries the `create_id` (P1), so that a batch that was put together a
 number is never taken for one that was stored before.
 """
 
+import re
 from dataclasses import dataclass
 
 import msgspec
@@ -17,6 +18,8 @@ from arco.storage.store import Store
 
 FORMAT = 1
 LARGEST_BYTES = 16 * 1024 * 1024
+
+_KEY = re.compile(r"ledger/([^/]+)/([0-9A-HJKMNP-TV-Z]{26})/([0-9]{12})\.jsonl")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,6 +49,12 @@ class Segment:
 def segment_key(domain: str, stream: str, seq: int) -> str:
     """Where a segment is stored."""
     return f"ledger/{domain}/{stream}/{seq:012d}.jsonl"
+
+
+def parse_segment_key(key: str) -> tuple[str, str, int] | None:
+    """Domain, stream and number of the segment at `key`; None for what somebody else has put there."""
+    found = _KEY.fullmatch(key)
+    return None if found is None else (found[1], found[2], int(found[3]))
 
 
 async def find_segment(store: Store, domain: str, stream: str, seq: int) -> Segment | None:
