@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tests.faults.operation import Operation
+from tests.faults.objects import Condition
+from tests.faults.operation import Operation, Put
 from tests.faults.result import Refusal, Result
 from tests.faults.script import Fault, Rule
 
@@ -32,6 +33,16 @@ def deliver(
     """Apply the operation as often as the fault lets it be, and tell what to answer."""
     if rule is None:
         return Delivery(apply(operation))
+    delivery = _deliver_badly(operation, rule, apply)
+    if rule.rival is not None and isinstance(operation, Put):
+        absent = Condition(if_absent=True)
+        apply(Put(bucket=operation.bucket, key=operation.key, body=rule.rival, condition=absent))
+    return delivery
+
+
+def _deliver_badly(
+    operation: Operation, rule: Rule, apply: Callable[[Operation], Result]
+) -> Delivery:
     if rule.fault in _REFUSED_BEFORE:
         return Delivery(_REFUSED_BEFORE[rule.fault], rule)
     if rule.fault is Fault.DROP_BEFORE or (rule.fault is Fault.HANG and not rule.applied):

@@ -50,6 +50,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     # drop_*: end the connection by a reset (RST) rather than in order (FIN). Clients tell the
     # two apart: some retry a write after a FIN that they would not retry after a RST.
     reset: bool = False
+    # For a PUT: what a rival creates under the same name right after the fault, unless something
+    # is there. No request comes in between, however late those of the clients are.
+    rival: bytes | None = None
 
     def matches(self, operation: Operation) -> bool:
         if self.verb is not None and operation.verb is not self.verb:

@@ -148,6 +148,20 @@ def test_a_hang_gives_no_answer_whether_it_applied_or_not(
     assert list(server.objects(BUCKET)) == ["stored"]
 
 
+@every_dialect
+def test_a_rival_comes_right_after_the_fault_and_finds_what_was_applied(
+    server: RunningServer, wire: Wire
+) -> None:
+    server.script.add(
+        Rule(fault=Fault.UNAVAILABLE_BEFORE, key="lost", times=1, rival=b"rival"),
+        Rule(fault=Fault.ERROR_AFTER, key="stored", times=1, rival=b"rival"),
+    )
+    assert says(wire.create(server, "lost", b"1"), wire.unavailable)
+    assert says(wire.create(server, "stored", b"1"), wire.internal)
+    assert (stored(server, "lost"), stored(server, "stored")) == (b"rival", b"1")
+    assert says(wire.create(server, "lost", b"1"), wire.exists)
+
+
 def test_a_server_with_hanging_connections_stops_at_once() -> None:
     started = time.monotonic()
     with running_server() as server:
