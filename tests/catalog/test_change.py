@@ -4,22 +4,26 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
+import msgspec
 import pytest
 
-from arco.catalog.ddl import CreateTable, DropTable
+from arco.catalog.change import change_work
+from arco.catalog.ddl import AttachTable, CreateTable, Ddl, DropTable
 from arco.catalog.manifest import manifests_of
 from arco.catalog.port import Committed, SyncCompact
 from arco.core import json
 from arco.core.errors import Denied, KeyReused, Unavailable, Unknown
-from arco.ledger.claim import Answer, key_path
+from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.envelope import Envelope
 from arco.ledger.key import key_chain, read_key
 from arco.ledger.writer import Receipt
 from arco.storage.roles import Role
+from tests.catalog.attaching import attach, table_id
 from tests.catalog.workshop import (
     ANN,
     SCOPE,
     Office,
+    Plain,
     Post,
     Told,
     Workshop,
@@ -156,6 +160,40 @@ async def test_what_a_crash_left_undone_is_taken_over_with_the_same_ids() -> Non
     answer = done_of(await workshop.api.do_once(new_table("a"), "k"))
     assert answer.id == meant["object_id"]
     await bury(gone, victim, workshop)
+
+
+async def attached_once(office: Office, table: str, wishes: list[AttachTable]) -> Answer:
+    """Attach a table whose id the claim has fixed."""
+
+    def request_of(claim: Claim) -> Ddl:
+        asked = attach(1)
+        location = f"warehouse/{claim.ids['object']}/"
+        wishes.append(
+            msgspec.structs.replace(asked, table_id=claim.ids["object"], location=location)
+        )
+        return wishes[-1]
+
+    ids = {"object": table, "metadata": "1"}
+    work = change_work(office.committer, request_of, ANN, Plain(), ids)
+    path = key_path(SCOPE, principal=ANN, api="iceberg", operation="create", key="k")
+    return await office.idempotency.once(path, "body", work)
+
+
+async def test_a_takeover_asks_for_the_very_object_that_the_first_claim_has_fixed() -> None:
+    workshop = await started()
+    wishes: list[AttachTable] = []
+    workshop.post.next(is_down)
+    with pytest.raises(Unavailable):
+        await attached_once(workshop.api, table_id(1), wishes)
+    workshop.clock.pass_by(timedelta(seconds=3))
+    taker = workshop.office()
+    workshop.api.lease.lost()
+    answer = done_of(await attached_once(taker, table_id(2), wishes))
+    assert answer.id == table_id(1)
+    assert [wish.table_id for wish in wishes] == [table_id(1)] * 2
+    assert done_of(await attached_once(workshop.api, table_id(3), wishes)) == answer
+    assert len(wishes) == 2
+    await workshop.close()
 
 
 async def bury(gone: "asyncio.Task[Answer]", victim: Office, workshop: Workshop) -> None:

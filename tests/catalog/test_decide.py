@@ -8,10 +8,8 @@ import pytest
 from arco.catalog.ddl import (
     AddColumns,
     CatalogName,
-    ColumnSpec,
     CreateCatalog,
     CreateSchema,
-    CreateTable,
     Ddl,
     DropCatalog,
     DropSchema,
@@ -23,7 +21,7 @@ from arco.catalog.ddl import (
     UpdateTable,
 )
 from arco.catalog.decision import DEFAULT_RETENTION, Rules, version_of
-from arco.catalog.model import ColumnRow, SchemaRow, TableFormat, TableRow, TableType
+from arco.catalog.model import SchemaRow, TableType
 from arco.catalog.name import MOST_LEVELS
 from arco.core.errors import (
     AlreadyExists,
@@ -431,34 +429,4 @@ async def test_after_the_retention_nothing_comes_back() -> None:
     workshop.clock.set_forward(DEFAULT_RETENTION - timedelta(minutes=30))
     await refuses(workshop, Undrop(id=early.table_id), NotFound)
     await workshop.do(Undrop(id=late.table_id))
-    await workshop.close()
-
-
-# Drivers
-
-
-class OnlyIds:
-    """A format that wants nothing but a column `id`."""
-
-    def check_table(self, table: TableRow, columns: object) -> None:
-        self.check_columns(table, columns)
-
-    def check_columns(self, table: TableRow, columns: object) -> None:
-        assert isinstance(columns, tuple)
-        if any(isinstance(c, ColumnRow) and c.name != "id" for c in columns):
-            raise Invalid("make this change through the format's own commit")
-
-
-async def test_a_driver_is_asked_before_its_tables_are_made_or_changed() -> None:
-    rules = Rules(drivers={TableFormat.ICEBERG: OnlyIds()})
-    workshop = await started(open_workshop(rules=rules))
-
-    def iceberg(name: str, column: str) -> CreateTable:
-        return msgspec.structs.replace(new_table(name, column), format=TableFormat.ICEBERG)
-
-    await refuses(workshop, iceberg("a", "v string"), Invalid)
-    await workshop.do(iceberg("a", "id bigint"))
-    more = AddColumns(target=t("a"), columns=(ColumnSpec(name="v", data_type="int"),))
-    await refuses(workshop, more, Invalid)
-    await workshop.table("b", "v string")
     await workshop.close()

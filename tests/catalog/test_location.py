@@ -1,6 +1,6 @@
 import pytest
 
-from arco.catalog.location import check_location, managed_location
+from arco.catalog.location import canonical, check_location, managed_location, overlap
 from arco.core.errors import Invalid
 
 ROOTS = ("s3://lake/arco/", "file:///srv/my%20arco/", "file:///srv/data")
@@ -62,6 +62,8 @@ def test_no_table_lies_in_our_own_root_or_around_it(location: str) -> None:
         ),
         *("s3://key:secret@b/x", "s3://key@b/x", "abfss://a:b@c/x", "s3://[::1/x", "s3://b:x/y"),
         *("file://host/x", "s3://b%2fx/y", "s3://b/" + "x" * 2_048),
+        *("file:x", "hdfs:x/y", "s3://b/%2f", "s3://b/x%2f/y", "s3://b/%5cx", "s3://b/%0ax"),
+        *("s3://b/%c0%ae%c0%ae/x", "s3://b/%ff", "s3://b/%25252e%25252e/x", "s3://b/\ud800"),
     ],
 )
 def test_tricks_and_secrets_are_refused(location: str) -> None:
@@ -71,3 +73,53 @@ def test_tricks_and_secrets_are_refused(location: str) -> None:
 
 def test_a_managed_place_follows_from_the_id() -> None:
     assert managed_location("018f") == "warehouse/018f/"
+
+
+@pytest.mark.parametrize(
+    ("location", "known"),
+    [
+        ("s3a://lake/sales", "s3://lake/sales/"),
+        ("S3N://lake/sales/", "s3://lake/sales/"),
+        ("gs://lake/a%20b", "gs://lake/a%20b/"),
+        ("file:/tmp/x", "file:///tmp/x/"),
+        ("abfs://box@Acc.dfs.core.windows.net/X", "abfss://box@acc.dfs.core.windows.net/X/"),
+        ("wasbs://box@acc.blob.core.windows.net/X", "abfss://box@acc.dfs.core.windows.net/X/"),
+        ("az://box/x", "az://box/x/"),
+    ],
+)
+def test_one_place_has_one_spelling_whatever_an_engine_calls_its_store(
+    location: str, known: str
+) -> None:
+    assert canonical(location) == known
+    assert canonical(known) == known
+
+
+@pytest.mark.parametrize(
+    ("location", "root"),
+    [
+        ("s3a://lake/arco/x/", "s3://lake/arco"),
+        ("abfss://box@acc.dfs.core.windows.net/arco/x/", "az://box/arco/"),
+        ("wasbs://box@acc.blob.core.windows.net/", "az://box/arco/"),
+        ("file:///srv/ARCO/x/", "file:///srv/arco/"),
+        ("file:///srv/e\u0301/x/", "file:///srv/\u00e9/"),
+        ("file:///srv/a%2561/", "file:///srv/aa/"),
+        ("file:///srv/x/", "file:///"),
+    ],
+)
+def test_what_may_be_our_root_to_some_reader_counts_as_our_root(location: str, root: str) -> None:
+    assert overlap(location, root)
+    assert overlap(root, location)
+
+
+@pytest.mark.parametrize(
+    ("location", "other"),
+    [
+        ("s3://lake/arcology/", "s3://lake/arco/"),
+        ("s3://lake/ARCO/", "s3://lake/arco/"),
+        ("gs://lake/arco/", "s3://lake/arco/"),
+        ("az://box2/arco/", "abfss://box@acc.dfs.core.windows.net/arco/"),
+    ],
+)
+def test_neighbours_do_not_overlap(location: str, other: str) -> None:
+    assert not overlap(location, other)
+    assert not overlap(other, location)

@@ -14,7 +14,7 @@ from arco.catalog.snapshot import Snapshot
 from arco.catalog.state_file import read_rows
 from arco.core.errors import Corrupt, Invalid, NotFound
 from arco.core.ids import new_ulid
-from arco.fold.tier1 import CATALOGS, OBJECTS, SCHEMAS, TABLES, TIER1
+from arco.fold.tier1 import CATALOGS, OBJECTS, PLACES, SCHEMAS, TABLES, TIER1
 from arco.storage.roles import Role
 from tests.catalog.workshop import (
     SCOPE,
@@ -248,6 +248,7 @@ async def test_all_rows_are_in_the_files_of_a_snapshot() -> None:
         "columns": 3,
         "schema_versions": 3,
         OBJECTS.name: 5,
+        PLACES.name: 0,
     }
     assert rows.keys() == TIER1.keys()
     await workshop.close()

@@ -111,6 +111,6 @@ def test_known_buckets_never_change() -> None:
 
 
 def test_in_tier_1_the_commit_and_the_place_in_it_decide_whole_rows() -> None:
-    assert [rule.keep for table in TIER1.values() for rule in table.rules] == [Keep.LAST] * 6
+    assert [rule.keep for table in TIER1.values() for rule in table.rules] == [Keep.LAST] * 7
     orders = {rule.order for table in TIER1.values() for rule in table.rules}
     assert orders == {("_commit", "_position")}

@@ -4,7 +4,7 @@ gets a second file, so that the one without it stays readable."""
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -21,57 +21,77 @@ GOLDEN = Path(__file__).parent / "golden"
 Rows = list[dict[str, Any]]
 
 
-def expected(table: Table) -> Rows:
+class Golden(NamedTuple):
+    """A file of a table, and what is in it. The first is called like its table, the second `tables.2`."""
+
+    table: Table
+    file: Path
+
+    def stored(self) -> pa.Table:
+        return pq.read_table(self.file)
+
+
+def all_golden() -> list[Golden]:
+    return [Golden(TIER1[file.name.split(".")[0]], file) for file in GOLDEN.glob("*.parquet")]
+
+
+def expected(golden: Golden) -> Rows:
     """The rows that were written, with what did not exist at that time as null."""
+    table = golden.table
     times = {column.name for column in table.columns if column.kind is Kind.TIME}
-    rows: Rows = json.loads((GOLDEN / f"{table.name}.json").read_text())
+    rows: Rows = json.loads(golden.file.with_suffix(".json").read_text())
     for row in rows:
         for name in times & row.keys():
             row[name] = None if row[name] is None else datetime.fromisoformat(row[name])
     return [{name: row.get(name) for name in table.schema.names} for row in rows]
 
 
-def stored(table: Table) -> pa.Table:
-    return pq.read_table(GOLDEN / f"{table.name}.parquet")
-
-
-@pytest.fixture(params=TIER1.values(), ids=lambda table: table.name)
-def table(request: pytest.FixtureRequest) -> Table:
-    found: Table = request.param
+@pytest.fixture(params=all_golden(), ids=lambda golden: golden.file.stem)
+def golden(request: pytest.FixtureRequest) -> Golden:
+    found: Golden = request.param
     return found
 
 
-def test_an_old_file_has_the_rows_that_were_put_into_it(table: Table) -> None:
-    rows = conform(table, stored(table))
-    assert rows.to_pylist(maps_as_pydicts="strict") == expected(table)
-    assert len(expected(table)) >= 2
+def test_every_column_of_every_table_is_in_some_old_file() -> None:
+    kept = {
+        (golden.table.name, name)
+        for golden in all_golden()
+        for name in golden.stored().schema.names
+    }
+    assert kept == {(table.name, name) for table in TIER1.values() for name in table.schema.names}
 
 
-def test_folding_an_old_file_leaves_it_as_it_is(table: Table) -> None:
-    rows = conform(table, stored(table))
-    assert fold(table, rows).equals(rows)
-    assert fold(table, pa.concat_tables([rows, rows])).equals(rows)
+def test_an_old_file_has_the_rows_that_were_put_into_it(golden: Golden) -> None:
+    rows = conform(golden.table, golden.stored())
+    assert rows.to_pylist(maps_as_pydicts="strict") == expected(golden)
+    assert len(expected(golden)) >= 2
 
 
-def test_no_column_was_ever_taken_away_or_given_another_type(table: Table) -> None:
-    today = {field.name: field.type for field in table.schema}
-    then = {field.name: _plain(field.type) for field in stored(table).schema}
+def test_folding_an_old_file_leaves_it_as_it_is(golden: Golden) -> None:
+    rows = conform(golden.table, golden.stored())
+    assert fold(golden.table, rows).equals(rows)
+    assert fold(golden.table, pa.concat_tables([rows, rows])).equals(rows)
+
+
+def test_no_column_was_ever_taken_away_or_given_another_type(golden: Golden) -> None:
+    today = {field.name: field.type for field in golden.table.schema}
+    then = {field.name: _plain(field.type) for field in golden.stored().schema}
     assert then.keys() <= today.keys()
     assert then == {name: today[name] for name in then}
 
 
-def test_other_engines_read_the_same(table: Table) -> None:
-    schema = stored(table).schema
+def test_other_engines_read_the_same(golden: Golden) -> None:
+    schema = golden.stored().schema
     times = {field.name for field in schema if pa.types.is_timestamp(field.type)}
     wanted = [f'make_timestamp(epoch_us("{n}"))' if n in times else f'"{n}"' for n in schema.names]
     with duckdb.connect() as connection:
         query = f"SELECT {', '.join(wanted)} FROM read_parquet(?)"
-        found = connection.execute(query, [str(GOLDEN / f"{table.name}.parquet")]).fetchall()
+        found = connection.execute(query, [str(golden.file)]).fetchall()
     rows = [dict(zip(schema.names, row, strict=True)) for row in found]
     for row in rows:
         for name in times:
             row[name] = row[name] and row[name].replace(tzinfo=UTC)
-    assert rows == [{name: row[name] for name in schema.names} for row in expected(table)]
+    assert rows == [{name: row[name] for name in schema.names} for row in expected(golden)]
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -118,5 +118,5 @@ def test_every_kind_has_a_type_that_a_file_can_hold() -> None:
 def test_tables_are_known_by_their_names() -> None:
     assert by_name([TABLES]) == {"tables": TABLES}
     assert sorted(TIER1) == [
-        *("catalogs", "columns", "objects", "schema_versions", "schemas", "tables")
+        *("catalogs", "columns", "objects", "places", "schema_versions", "schemas", "tables")
     ]

@@ -1,5 +1,6 @@
 """The ways to change the catalog: plainly, or under an idempotency key (P10 to P14)."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from arco.catalog.ask import Ask
@@ -12,11 +13,12 @@ from arco.core.errors import AlreadyExists, ArcoError
 from arco.core.ids import new_object_id, new_ulid
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.evidence import look
-from arco.ledger.idempotency import Hold, Idempotency, Terms
+from arco.ledger.idempotency import Hold, Idempotency, Terms, Work
 from arco.storage.link import Entry
 
 DEFAULT_CATALOG = "default"
 SYSTEM = "client:arco"
+OBJECT = "object"  # what a claim calls the id that a new object gets
 
 
 class Renderer(Protocol):
@@ -56,8 +58,28 @@ async def change_once(
     arrived_ms: float,
 ) -> Answer:
     """Carry a request out at most once, and answer it the same whenever it comes again."""
-    work = _KeyedChange(committer, request, actor, renderer)
+    runtime = committer.reader.store.runtime
+
+    def ids() -> dict[str, str]:
+        return {OBJECT: new_object_id(runtime)}
+
+    work = _KeyedChange(committer, lambda _: request, actor, renderer, ids)
     return await idempotency.once(path, request_sha256, work, arrived_ms=arrived_ms)
+
+
+def change_work(
+    committer: Committer,
+    request_of: Callable[[Claim], Ddl],
+    actor: str,
+    renderer: Renderer,
+    ids: dict[str, str],
+) -> Work:
+    """A change of the catalog as work under a claim.
+
+    The request is made of the claim's ids, so that whoever takes over asks for the very same. Of `ids`,
+    what is called `object` is the id that a new object would get.
+    """
+    return _KeyedChange(committer, request_of, actor, renderer, lambda: ids)
 
 
 async def ensure_default(committer: Committer) -> None:
@@ -73,19 +95,30 @@ async def ensure_default(committer: Committer) -> None:
 class _KeyedChange:
     """A request as work under a claim."""
 
-    def __init__(self, committer: Committer, request: Ddl, actor: str, renderer: Renderer) -> None:
+    def __init__(
+        self,
+        committer: Committer,
+        request_of: Callable[[Claim], Ddl],
+        actor: str,
+        renderer: Renderer,
+        ids: Callable[[], dict[str, str]],
+    ) -> None:
         self._committer = committer
         self._reader = committer.reader
         self._runtime = committer.reader.store.runtime
-        self._request = request
+        self._request_of = request_of
         self._actor = actor
         self._renderer = renderer
+        self._ids = ids
         self._looked_up_to = -1  # up to here the request has not landed
 
     async def terms(self) -> Terms:
         known = self._reader.chain.remembered()
         base = (await self._reader.head()).number if known is None else known.number
-        return Terms(ids={"object": new_object_id(self._runtime)}, base=base)
+        return Terms(ids=self._ids(), base=base)
+
+    def renew(self, claim: Claim) -> dict[str, str]:
+        return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
         seen = await look(self._reader.chain, claim, _requests)
@@ -96,10 +129,10 @@ class _KeyedChange:
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         ask = Ask(
-            request=self._request,
+            request=self._request_of(claim),
             actor=self._actor,
             request_id=claim.request_id,
-            new_id=claim.ids["object"],
+            new_id=claim.ids[OBJECT],
             asked_ms=self._runtime.clock.elapsed_ms(),
             done=self._runtime.tasks.event(),
             base=max(claim.base, self._looked_up_to),

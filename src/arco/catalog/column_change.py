@@ -4,14 +4,14 @@ A column's id follows from its table's id and its field id. Field ids are counte
 never used again, so a column that is dropped and made anew under its old name is another column (law 11).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID, uuid5
 
 import msgspec
 
 from arco.catalog.data_type import normalise
-from arco.catalog.ddl import ColumnSpec
-from arco.catalog.decision import Context, life
+from arco.catalog.ddl import AttachedColumn, ColumnSpec
+from arco.catalog.decision import Context, life, touched
 from arco.catalog.model import ColumnRow, SchemaVersionRow
 from arco.catalog.name import check_column_name, check_comment
 from arco.core import json
@@ -68,6 +68,50 @@ def new_columns(
         }
         columns.append(msgspec.convert(life(context) | spec_values(spec) | checked, ColumnRow))
     return tuple(columns)
+
+
+def attached_columns(
+    table_id: str,
+    columns: Sequence[AttachedColumn],
+    known: Mapping[str, ColumnRow],
+    context: Context,
+) -> tuple[ColumnRow, ...]:
+    """Rows for columns whose format counts its fields itself; what we know of a column stays."""
+    field_ids = {column.field_id for column in columns}
+    if len(field_ids) < len(columns):
+        raise Invalid("two columns have the same field id")
+    if any(not 0 <= each < 2**31 for each in field_ids):
+        raise Invalid("a field id is a number from 0 up, of 32 bits")
+    return tuple(
+        _attached(table_id, column, position, known, context)
+        for position, column in enumerate(columns)
+    )
+
+
+def _attached(
+    table_id: str,
+    column: AttachedColumn,
+    position: int,
+    known: Mapping[str, ColumnRow],
+    context: Context,
+) -> ColumnRow:
+    each = column_id(table_id, column.field_id)
+    old = known.get(each)
+    spec = ColumnSpec(
+        name=column.name,
+        data_type=column.data_type,
+        nullable=column.nullable,
+        comment=column.comment,
+        default_value=column.default_value,
+        pii_type=None if old is None else old.pii_type,
+        sensitivity=None if old is None else old.sensitivity,
+    )
+    values = spec_values(spec) | {"position": position}
+    if old is None:
+        ids = {"column_id": each, "table_id": table_id, "field_id": column.field_id}
+        return msgspec.convert(life(context) | values | ids, ColumnRow)
+    new = msgspec.structs.replace(old, **values, dropped_at=None)
+    return old if new == old else touched(new, context)
 
 
 def spec_values(spec: ColumnSpec) -> dict[str, object]:

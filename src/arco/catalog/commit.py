@@ -208,7 +208,7 @@ class Committer:
 
     async def _decide(self, asks: list[Ask], snapshot: Snapshot) -> _Pass:
         """Decide each in turn, seeing those before it; one bad request fails alone (P25)."""
-        attempt, view = _Pass(snapshot), View(snapshot)
+        attempt, view = _Pass(snapshot), View(snapshot, snapshot.number + 1)
         at = utc(self._runtime.clock.now_ms())
         for ask in asks:
             view.begin()

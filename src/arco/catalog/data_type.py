@@ -3,7 +3,8 @@
 Spark's other spellings are taken too (`LONG`, `DEC`, `struct<a INT NOT NULL COMMENT 'x'>`), so that
 a type can be copied from a CREATE TABLE. Two types are the same if their normalised texts are. NOT
 NULL and the comment of a struct's field are kept. Any SRID of a geometry is taken, since each release
-of Spark knows more of them.
+of Spark knows more of them. Timestamps finer than microseconds, which Iceberg has, are told by their
+digits: `timestamp_ntz(9)` and `timestamp_ltz(9)`.
 """
 
 import difflib
@@ -30,7 +31,6 @@ _PLAIN |= dict.fromkeys(("short", "smallint"), "smallint")
 _PLAIN |= dict.fromkeys(("integer", "int"), "int")
 _PLAIN |= dict.fromkeys(("long", "bigint"), "bigint")
 _PLAIN |= dict.fromkeys(("real", "float"), "float")
-_PLAIN |= {"timestamp_ltz": "timestamp", "timestamp_ntz": "timestamp_ntz"}
 _PLAIN |= {name: name for name in ("double", "date", "binary", "boolean", "void", "variant")}
 _YEARS = ("year", "month")
 _DAYS = ("day", "hour", "minute", "second")
@@ -67,6 +67,8 @@ class _Parser:
             **dict.fromkeys(("char", "character"), lambda: self._sized("char")),
             "varchar": lambda: self._sized("varchar"),
             "timestamp": self._timestamp,
+            "timestamp_ltz": lambda: self._digits("timestamp_ltz") or "timestamp",
+            "timestamp_ntz": lambda: self._digits("timestamp_ntz") or "timestamp_ntz",
             "time": self._time,
             "interval": self._interval,
             "geometry": lambda: self._spatial("geometry"),
@@ -190,6 +192,14 @@ class _Parser:
             self._expect_words("time", "zone")
             return "timestamp_ntz"
         return "timestamp"
+
+    def _digits(self, name: str) -> str:
+        """`name` with its digits after the second, or nothing if it has the usual six."""
+        if not self._skip("("):
+            return ""
+        digits = self._number("the precision", 7, 9)
+        self._expect(")", f"{name}(PRECISION)")
+        return f"{name}({digits})"
 
     def _time(self) -> str:
         precision = 6

@@ -7,7 +7,7 @@ to be cleared.
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from arco.catalog.model import Sensitivity, TableFormat
+from arco.catalog.model import ObjectKind, Sensitivity, TableFormat
 
 
 class Request(
@@ -180,6 +180,86 @@ class Undrop(Request, frozen=True, kw_only=True):
     name: str | None = None
 
 
+class AttachedColumn(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A column as a format that rules its own tables counts it."""
+
+    field_id: int
+    name: str
+    data_type: str
+    nullable: bool = True
+    comment: str | None = None
+    default_value: str | None = None
+
+
+class AttachTable(Description, frozen=True, kw_only=True):
+    """Give a name to a table or view whose state another chain already holds (P31).
+
+    `location` is the managed place of the table's id, or absolute. `born` is the number in that chain
+    which made the table, `projected` the one that its columns were read at.
+    """
+
+    table_id: str
+    schema: SchemaName
+    name: str
+    kind: ObjectKind = ObjectKind.TABLE
+    format: TableFormat = TableFormat.ICEBERG
+    location: str
+    table_uuid: str | None = None
+    columns: tuple[AttachedColumn, ...] = ()
+    born: int
+    projected: int
+
+
+class AttachTables(Request, frozen=True, kw_only=True):
+    """Name several such tables in one commit: all of them, or none."""
+
+    tables: tuple[AttachTable, ...]
+
+
+class ReleaseTable(Request, frozen=True, kw_only=True):
+    """Release the name of a table whose chain ended at `tombstone`, unless it was born again since."""
+
+    table_id: str
+    tombstone: int
+
+
+class RestoreTable(Request, frozen=True, kw_only=True):
+    """Name a table again whose chain goes on from `born`, as before or otherwise."""
+
+    table_id: str
+    born: int
+    name: str | None = None
+
+
+class MoveTable(Request, frozen=True, kw_only=True):
+    """Give a table another name or another schema."""
+
+    table_id: str
+    schema: SchemaName
+    name: str
+
+
+class ReservePlace(Request, frozen=True, kw_only=True):
+    """Keep a place free for a table that is about to move there; it keeps its old one, too."""
+
+    table_id: str
+    location: str
+
+
+class ProjectColumns(Request, frozen=True, kw_only=True):
+    """Tell the columns that a table has at a number of its chain; what is older says nothing (P34).
+
+    `location` is where it lies by then, if it has moved to a place that was reserved.
+    """
+
+    table_id: str
+    pointer: int
+    columns: tuple[AttachedColumn, ...]
+    location: str | None = None
+
+
 Ddl = (
     CreateCatalog
     | UpdateCatalog
@@ -194,4 +274,11 @@ Ddl = (
     | UpdateColumn
     | DropColumn
     | Undrop
+    | AttachTable
+    | AttachTables
+    | ReleaseTable
+    | RestoreTable
+    | MoveTable
+    | ReservePlace
+    | ProjectColumns
 )

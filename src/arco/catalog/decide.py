@@ -4,6 +4,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from arco.catalog import ddl
+from arco.catalog.decide_attached import (
+    attach_table,
+    attach_tables,
+    move_table,
+    project_columns,
+    release_table,
+    reserve_place,
+    restore_table,
+)
 from arco.catalog.decide_catalog import create_catalog, drop_catalog, update_catalog
 from arco.catalog.decide_column import add_columns, drop_column, update_column
 from arco.catalog.decide_schema import create_schema, drop_schema, update_schema
@@ -26,6 +35,13 @@ _DECIDERS: dict[type[ddl.Ddl], Callable[[Lookup, Any, Context], Awaitable[Decisi
     ddl.UpdateColumn: update_column,
     ddl.DropColumn: drop_column,
     ddl.Undrop: undrop,
+    ddl.AttachTable: attach_table,
+    ddl.AttachTables: attach_tables,
+    ddl.ReleaseTable: release_table,
+    ddl.RestoreTable: restore_table,
+    ddl.MoveTable: move_table,
+    ddl.ReservePlace: reserve_place,
+    ddl.ProjectColumns: project_columns,
 }
 
 

@@ -8,15 +8,19 @@ from msgspec import UNSET
 from arco.catalog.column_change import new_columns, next_version, pii_columns, spec_values
 from arco.catalog.ddl import AddColumns, ColumnSpec, DropColumn, TableName, UpdateColumn
 from arco.catalog.decide_table import live_columns, table_decision
-from arco.catalog.decision import Context, Decision, refuse_stale, touched
+from arco.catalog.decision import Context, Decision, refuse_ruled, refuse_stale, touched
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import ColumnRow, TableRow
 from arco.core.errors import Invalid, NotFound
+
+# What the catalog itself knows of a column; all else is its table's own.
+_OURS = ("pii_type", "sensitivity")
 
 
 async def add_columns(view: Lookup, request: AddColumns, context: Context) -> Decision:
     """Columns more, at the end or from a position on."""
     table = await _table(view, request.target, request.expected)
+    refuse_ruled(table.format, context)
     before = await live_columns(view, table.table_id)
     if not request.columns:
         raise Invalid("name at least one column to add")
@@ -38,9 +42,12 @@ async def add_columns(view: Lookup, request: AddColumns, context: Context) -> De
 async def update_column(view: Lookup, request: UpdateColumn, context: Context) -> Decision:
     """One column changed; it stays the same column, whatever it is called."""
     table = await _table(view, request.target, request.expected)
+    wanted = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
+    changes = {**wanted, "position": request.position}
+    if any(value is not UNSET for name, value in changes.items() if name not in _OURS):
+        refuse_ruled(table.format, context)
     before = await live_columns(view, table.table_id)
     old = _column(before, request.column)
-    wanted = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
     current = {name: getattr(old, name) for name in ColumnSpec.__struct_fields__}
     spec = ColumnSpec(
         **{name: current[name] if value is UNSET else value for name, value in wanted.items()}
@@ -60,6 +67,7 @@ async def update_column(view: Lookup, request: UpdateColumn, context: Context) -
 async def drop_column(view: Lookup, request: DropColumn, context: Context) -> Decision:
     """One column gone."""
     table = await _table(view, request.target, request.expected)
+    refuse_ruled(table.format, context)
     before = await live_columns(view, table.table_id)
     old = _column(before, request.column)
     after = [column for column in before if column is not old]
@@ -100,9 +108,6 @@ async def _decision(  # noqa: PLR0917 - read as: in this view, this is done to t
         return await table_decision(view, operation, touched(table, context), placed)
     version = next_version(table.table_id, table.schema_version, before, placed, context)
     table = touched(table, context, schema_version=version.version, pii_columns=pii_columns(placed))
-    driver = None if table.format is None else context.rules.drivers.get(table.format)
-    if driver is not None:
-        driver.check_columns(table, placed)
     same = {column.column_id: column for column in before}
     changed = [column for column in placed if same.get(column.column_id) != column]
     return await table_decision(view, operation, table, placed, *changed, *gone, version)

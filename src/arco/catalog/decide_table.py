@@ -12,6 +12,7 @@ from arco.catalog.decision import (
     description,
     life,
     place_of,
+    refuse_ruled,
     refuse_stale,
     touched,
 )
@@ -19,11 +20,13 @@ from arco.catalog.location import check_location, managed_location
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import AnyRow, ColumnRow, TableRow, TableType
 from arco.catalog.name import check_name, print_dotted
+from arco.catalog.place import leave_place, take_place
 from arco.core.errors import AlreadyExists
 
 
 async def create_table(view: Lookup, request: CreateTable, context: Context) -> Decision:
     """A new table under a free name, with version 1 of its columns."""
+    refuse_ruled(request.format, context)
     name = check_name(request.name, "table")
     schema = (await view.schema(request.schema)).row
     columns, version = first_columns(context.new_id, request.columns, context)
@@ -44,11 +47,9 @@ async def create_table(view: Lookup, request: CreateTable, context: Context) -> 
     }
     await refuse_taken_table(view, schema.schema_id, name)
     row = msgspec.convert(values | description(request, context) | life(context), TableRow)
-    driver = context.rules.drivers.get(request.format)
-    if driver is not None:
-        driver.check_table(row, columns)
+    place = await take_place(view, row, context) if external else ()
     return await table_decision(
-        view, "create_table", row, columns, place_of(row), *columns, version
+        view, "create_table", row, columns, place_of(row), *columns, version, *place
     )
 
 
@@ -65,21 +66,33 @@ async def update_table(view: Lookup, request: UpdateTable, context: Context) -> 
         schema = (await view.schema(SchemaName(catalog, path))).row
         row = msgspec.structs.replace(row, schema_id=schema.schema_id, catalog_id=schema.catalog_id)
     if (row.schema_id, row.name) != (found.row.schema_id, found.row.name):
+        refuse_ruled(row.format, context)
         await refuse_taken_table(view, row.schema_id, row.name)
-    left: tuple[AnyRow, ...] = ()
-    if row.schema_id != found.row.schema_id:
-        left = (msgspec.structs.replace(found.row, moved=True), place_of(row))
     columns = await live_columns(view, row.table_id)
-    return await table_decision(view, "update_table", row, columns, *left)
+    return await table_decision(view, "update_table", row, columns, *left_behind(found.row, row))
 
 
 async def drop_table(view: Lookup, request: DropTable, context: Context) -> Decision:
     """A table gone; its columns with it."""
     found = await view.table(request.target)
+    refuse_ruled(found.row.format, context)
     refuse_stale(request.expected, found)
-    columns = await live_columns(view, found.row.table_id)
-    row = touched(found.row, context, dropped_at=context.at)
-    return await table_decision(view, "drop_table", row, columns)
+    return await dropped_table(view, "drop_table", found.row, context)
+
+
+async def dropped_table(view: Lookup, operation: str, row: TableRow, context: Context) -> Decision:
+    """A table that is there no more, and lies nowhere."""
+    columns = await live_columns(view, row.table_id)
+    place = await leave_place(view, row, context)
+    gone = touched(row, context, dropped_at=context.at)
+    return await table_decision(view, operation, gone, columns, *place)
+
+
+def left_behind(old: TableRow, new: TableRow) -> tuple[AnyRow, ...]:
+    """What has to be written besides when a table moves to another schema."""
+    if new.schema_id == old.schema_id:
+        return ()
+    return msgspec.structs.replace(old, moved=True), place_of(new)
 
 
 async def live_columns(view: Lookup, table_id: str) -> tuple[ColumnRow, ...]:

@@ -8,10 +8,18 @@ from arco.catalog.ddl import Undrop
 from arco.catalog.decide_catalog import refuse_taken_catalog
 from arco.catalog.decide_schema import moved_below, refuse_taken_schema, schema_decision
 from arco.catalog.decide_table import live_columns, refuse_taken_table, table_decision
-from arco.catalog.decision import AnyObject, Context, Decision, refuse_stale, touched
+from arco.catalog.decision import (
+    AnyObject,
+    Context,
+    Decision,
+    refuse_ruled,
+    refuse_stale,
+    touched,
+)
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import CatalogRow, SchemaRow, TableRow
 from arco.catalog.name import check_name, print_dotted
+from arco.catalog.place import take_place
 from arco.core.errors import AlreadyExists, Conflict, NotFound
 
 
@@ -20,7 +28,9 @@ async def undrop(view: Lookup, request: Undrop, context: Context) -> Decision:
     found = await view.find(request.id, dropped=True)
     refuse_stale(request.expected, found)
     row = found.row
-    await _refuse_impossible(view, row, context)
+    if isinstance(row, TableRow):
+        refuse_ruled(row.format, context)
+    await refuse_impossible(view, row, context)
     name = row.name if request.name is None else check_name(request.name, "new")
     if isinstance(row, CatalogRow):
         await refuse_taken_catalog(view, name)
@@ -30,7 +40,9 @@ async def undrop(view: Lookup, request: Undrop, context: Context) -> Decision:
         return await _undrop_schema(view, row, name, context)
     await refuse_taken_table(view, row.schema_id, name)
     table: TableRow = touched(row, context, dropped_at=None, name=name)
-    return await table_decision(view, "undrop", table, await live_columns(view, table.table_id))
+    place = await take_place(view, table, context)
+    columns = await live_columns(view, table.table_id)
+    return await table_decision(view, "undrop", table, columns, *place)
 
 
 async def _undrop_schema(view: Lookup, row: SchemaRow, name: str, context: Context) -> Decision:
@@ -42,7 +54,8 @@ async def _undrop_schema(view: Lookup, row: SchemaRow, name: str, context: Conte
     return await schema_decision(view, "undrop", schema, *below)
 
 
-async def _refuse_impossible(view: Lookup, row: AnyObject, context: Context) -> None:
+async def refuse_impossible(view: Lookup, row: AnyObject, context: Context) -> None:
+    """A refusal if an object is there, was dropped too long ago, or has nowhere to come back to."""
     container = await view.container(row)
     if container is not None and not await view.is_live(container.row):
         refusal = Conflict("what it lies in was dropped")

@@ -4,8 +4,7 @@ A decision is made against a `View`, a snapshot with the rows of neighbours in t
 refusal is an error that is raised while deciding; it may rest on nothing but that view.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -13,13 +12,13 @@ import msgspec
 from msgspec import UNSET
 
 from arco.catalog.ddl import Amendment, Description
-from arco.catalog.driver import FormatDriver
 from arco.catalog.lookup import FoundObject
 from arco.catalog.model import (
     AnyRow,
     CatalogRow,
     ColumnRow,
     Described,
+    Living,
     ObjectKind,
     ObjectRow,
     SchemaRow,
@@ -27,10 +26,10 @@ from arco.catalog.model import (
     TableRow,
 )
 from arco.catalog.name import check_comment, check_owner, check_properties, check_tags
-from arco.core.errors import PreconditionFailed
+from arco.core.errors import PreconditionFailed, Unavailable
 from arco.core.hashing import sha256_hex
 
-D = TypeVar("D", bound=Described)
+L = TypeVar("L", bound=Living)
 
 AnyObject = CatalogRow | SchemaRow | TableRow
 
@@ -39,11 +38,14 @@ DEFAULT_RETENTION = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Rules:
-    """What a workspace is set to: how long dropped things stay, which places are not for tables."""
+    """What a workspace is set to: how long dropped things stay, which places are not for tables.
+
+    Tables of the formats in `ruled` are changed through their format, which tells the catalog afterwards.
+    """
 
     retention: timedelta = DEFAULT_RETENTION
     own_roots: tuple[str, ...] = ()
-    drivers: Mapping[TableFormat, FormatDriver] = field(default_factory=dict)
+    ruled: frozenset[TableFormat] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Decision:
     name: str  # with all its levels, dotted, as it was called when it was decided
     rows: tuple[AnyRow, ...]
     columns: tuple[ColumnRow, ...] = ()
+    at: datetime | None = None  # when it was decided, if that left the object as it is
 
     @property
     def kind(self) -> ObjectKind:
@@ -120,6 +123,12 @@ def refuse_stale(expected: int | str | None, found: FoundObject) -> None:
         raise PreconditionFailed(f"it is {version_of(found)}, and the request expects {expected}")
 
 
+def refuse_ruled(table_format: TableFormat | None, context: Context) -> None:
+    """`Unavailable` if tables of this format are changed elsewhere: that is no verdict on the request."""
+    if table_format in context.rules.ruled:
+        raise Unavailable(f"a table of format {table_format} is changed through its format; retry")
+
+
 def description(request: Description, context: Context) -> dict[str, object]:
     """What is said of a new object; who makes it owns it unless somebody else is named."""
     return {
@@ -140,7 +149,7 @@ def life(context: Context) -> dict[str, object]:
     }
 
 
-def touched(row: D, context: Context, **changes: object) -> D:
+def touched(row: L, context: Context, **changes: object) -> L:
     """The row with changes, and who made them when."""
     return msgspec.structs.replace(row, updated_at=context.at, updated_by=context.actor, **changes)
 

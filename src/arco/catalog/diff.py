@@ -26,7 +26,7 @@ from arco.storage.store import Store
 _IDS = {CATALOGS.name: "catalog_id", SCHEMAS.name: "schema_id", TABLES.name: "table_id"}
 _MOST_COMPARED = 2_000  # objects that one page looks at
 _TURN_EVERY = 16
-_BOOKKEEPING = frozenset({"updated_at", "updated_by", "_moved"})
+_BOOKKEEPING = frozenset({"updated_at", "updated_by", "projected", "_moved"})
 
 
 class How(StrEnum):

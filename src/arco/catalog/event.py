@@ -52,7 +52,7 @@ def make_event(runtime: Runtime, decision: Decision, *, request_id: str, actor: 
         event_id=new_ulid(runtime),
         event_type=NAME,
         event_version=VERSION,
-        occurred_at=decision.object.updated_at,
+        occurred_at=decision.at or decision.object.updated_at,
         received_at=now,
         idempotency_key=request_id,
         source=Source(type="catalog"),

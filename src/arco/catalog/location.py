@@ -3,9 +3,13 @@
 A managed table's place follows from its id, so no two tables ever share one and none is used again; it is
 kept relative to the workspace, so that a copied bucket is a whole catalog. An external table says where it
 is; it may be anywhere but in our own root.
+
+A location is text that engines take as it stands: to them `a%20b` is a folder of that name. Whoever
+unescapes one all the same must not end up elsewhere, so what would mean another place is refused.
 """
 
 from collections.abc import Sequence
+from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
 
 from arco.core.errors import Invalid
@@ -14,6 +18,8 @@ _SCHEMES = frozenset(
     {"s3", "s3a", "s3n", "gs", "az", "abfs", "abfss", "wasb", "wasbs", "file", "hdfs", "r2", "oss"}
 )
 _WITH_CONTAINER_BEFORE_AT = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+# Other names for the same store, as engines have them.
+_SAME = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
 _LONGEST = 2_048
 _UNESCAPED = 2  # how often somebody on the way may unescape a location
 
@@ -25,8 +31,18 @@ def managed_location(table_id: str) -> str:
 
 def check_location(location: str, own_roots: Sequence[str]) -> str:
     """`location` in one spelling if an external table may be there, else `Invalid`."""
-    if len(location) > _LONGEST or not location.isprintable() or "\\" in location:
-        raise Invalid(f"a location is a URL of at most {_LONGEST} printable characters")
+    spelled = spell(location)
+    for root in own_roots:
+        if overlap(spelled, root):
+            raise Invalid(
+                "this place belongs to Arco itself: leave the location out for a managed table"
+            )
+    return spelled
+
+
+def spell(location: str) -> str:
+    """`location` with its scheme in small letters and a closing slash, or `Invalid`."""
+    check_text(location)
     try:
         parts = urlsplit(location)
         host = parts.hostname or ""
@@ -39,15 +55,47 @@ def check_location(location: str, own_roots: Sequence[str]) -> str:
     if parts.query or parts.fragment or "?" in location or "#" in location:
         raise Invalid("a location has no query and no fragment")
     _refuse_odd_bucket(scheme, parts.netloc, host)
-    _refuse_tricks(parts.path)
+    if parts.path and not parts.path.startswith("/"):
+        raise Invalid(f"a location has two slashes behind its scheme: {scheme}://")
+    refuse_tricks(parts.path)
     path = parts.path.rstrip("/")
-    spelled = f"{scheme}://{parts.netloc}{path}/"
-    for root in own_roots:
-        if _overlap(spelled, root):
-            raise Invalid(
-                "this place belongs to Arco itself: leave the location out for a managed table"
-            )
-    return spelled
+    return f"{scheme}://{parts.netloc}{path}/"
+
+
+def canonical(location: str) -> str:
+    """`location` in the one spelling of its store, so that equal places are equal texts."""
+    scheme, _, rest = spell(location).partition("://")
+    known = _SAME.get(scheme, scheme)
+    if known == "abfss":
+        bucket, _, path = rest.partition("/")
+        rest = f"{bucket.lower().replace('.blob.core.', '.dfs.core.')}/{path}"
+    return f"{known}://{rest}"
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two places may be one, or one lie in the other, whoever reads their names."""
+    one, other = (likeness(each if each.endswith("/") else f"{each}/") for each in (one, other))
+    return one.startswith(other) or other.startswith(one)
+
+
+def check_text(location: str) -> None:
+    """`Invalid` for what no location is made of, whatever it means."""
+    if len(location) > _LONGEST or not location.isprintable() or "\\" in location:
+        raise Invalid(f"a location is a URL of at most {_LONGEST} printable characters")
+
+
+def refuse_tricks(path: str) -> None:
+    """A path that means another one once it is unescaped, however often, is refused."""
+    seen = path.rstrip("/")
+    for _ in range(_UNESCAPED + 1):
+        parts = seen.split("/")[1:]
+        if any(part in ("", ".", "..") for part in parts):
+            raise Invalid("a location has no empty part, '.' or '..' in its path")
+        if "\\" in seen or not seen.isprintable():
+            raise Invalid("a location hides no backslash and no control characters in escapes")
+        seen, before = _unescape(seen), seen
+    if seen != before:
+        raise Invalid("a location is not escaped again and again: write its path as it is")
 
 
 def _refuse_odd_bucket(scheme: str, netloc: str, host: str) -> None:
@@ -62,25 +110,26 @@ def _refuse_odd_bucket(scheme: str, netloc: str, host: str) -> None:
         raise Invalid(f"a location names a bucket: {scheme}://bucket/path")
 
 
-def _refuse_tricks(path: str) -> None:
-    """A path that means another one once it is unescaped, however often, is refused."""
-    seen = path
-    for _ in range(_UNESCAPED + 1):
-        parts = seen.rstrip("/").split("/")[1:]
-        if any(part in ("", ".", "..") for part in parts) or "\x00" in seen or "\\" in seen:
-            raise Invalid("a location has no empty part, '.' or '..' in its path")
-        seen = unquote(seen)
+def _unescape(text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError as problem:
+        raise Invalid("a location has no escapes that are not UTF-8") from problem
 
 
-def _overlap(one: str, other: str) -> bool:
-    one, other = _unescaped(one), _unescaped(other.rstrip("/") + "/")
-    return one.startswith(other) or other.startswith(one)
+def likeness(location: str) -> str:
+    """A spelling to compare by where a doubt is a no: as the most lenient reader would see it.
 
-
-def _unescaped(location: str) -> str:
-    """A spelling to compare by: engines unescape, once or twice, and hosts know no capitals."""
+    Engines unescape, hosts know no capitals, and some disks neither capitals nor how a letter is composed.
+    An account of Azure is left out, since a container may be named without it.
+    """
     scheme, _, rest = location.partition("://")
     host, slash, path = rest.partition("/")
-    for _ in range(_UNESCAPED):
-        path = unquote(path)
-    return f"{scheme}://{host.lower()}{slash}{path}"
+    known = _SAME.get(scheme, scheme)
+    if known in ("az", "abfss"):
+        known, host = "az", host.partition("@")[0]
+    while (unescaped := unquote(path)) != path:
+        path = unescaped
+    if known == "file":
+        path = normalize("NFC", normalize("NFC", path).casefold())
+    return f"{known}://{host.lower()}{slash}{path}"

@@ -16,19 +16,24 @@ from arco.catalog.model import (
     Found,
     ObjectKind,
     ObjectRow,
+    PlaceRow,
     SchemaRow,
     SchemaVersionRow,
     TableRow,
+    uuid_name,
 )
 from arco.catalog.part import State
+from arco.catalog.place_name import at_or_above
 from arco.catalog.shelf import Shelf
 from arco.core.errors import NotFound
 from arco.fold.table import Table
-from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, SCHEMA_VERSIONS, SCHEMAS, TABLES
+from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
 
 R = TypeVar("R", bound=AnyRow)
 
 FoundObject = Found[CatalogRow | SchemaRow | TableRow]
+
+_PLACES = 64  # that are looked at first below a place: mostly there are none
 
 
 class Lookup(ABC):
@@ -135,6 +140,10 @@ class Lookup(ABC):
         """The columns of a table, by position."""
         return (await self.shelf(COLUMNS, table_id, ColumnRow)).below((table_id,))
 
+    async def column(self, table_id: str, column_id: str) -> Found[ColumnRow] | None:
+        """A column by its id, dropped or not."""
+        return (await self.shelf(COLUMNS, table_id, ColumnRow)).get((table_id, column_id))
+
     async def schema_versions(
         self, table_id: str, *, after: int | None = None, limit: int | None = None
     ) -> list[SchemaVersionRow]:
@@ -150,6 +159,49 @@ class Lookup(ABC):
         if not dropped and not await self.is_live(found.row):
             raise NotFound(f"object {object_id!r} was dropped")
         return found
+
+    async def table_by_uuid(self, table_uuid: str) -> Found[TableRow] | None:
+        """The table that goes by a uuid outside, its id or another; one that was dropped has none."""
+        wanted = table_uuid.lower()
+        alias = (await self.shelf(OBJECTS, uuid_name(wanted), ObjectRow)).get((uuid_name(wanted),))
+        for object_id in (None if alias is None else alias.row.parent_id, wanted):
+            found = None if object_id is None else await self._row_of(object_id)
+            if found is None or not isinstance(found.row, TableRow):
+                continue
+            row = found.row
+            if row.dropped_at is None and wanted == (row.table_uuid or row.table_id):
+                return Found(row, found.commit)
+        return None
+
+    async def has_object(self, object_id: str) -> bool:
+        """Whether an id is that of anything, dropped or not."""
+        return (await self.shelf(OBJECTS, object_id, ObjectRow)).get((object_id,)) is not None
+
+    async def is_held(self, table_id: str) -> bool:
+        """Whether an id is that of something that was not dropped itself."""
+        found = await self._row_of(table_id)
+        return found is not None and found.row.dropped_at is None
+
+    async def place(self, location: str, table_id: str) -> Found[PlaceRow] | None:
+        """Where a table lies, or lay, if that place is recorded."""
+        return (await self._places()).get((location, table_id))
+
+    async def places_of(self, table_id: str) -> list[Found[PlaceRow]]:
+        """The places of a table, as long as it is not dropped. All places are looked at."""
+        shelf = await self._places()
+        return [each for each in shelf.below(()) if each.row.table_id == table_id]
+
+    async def places_around(self, location: str) -> list[Found[PlaceRow]]:
+        """The places that equal, contain or lie in this one, all by their place names."""
+        shelf = await self._places()
+        found = [each for place in at_or_above(location) for each in shelf.every((), place)]
+        limit = _PLACES
+        while True:
+            after = shelf.below((), after=location, limit=limit)
+            inside = [each for each in after if each.row.location.startswith(location)]
+            if len(inside) < limit:
+                return found + inside
+            limit *= 8
 
     async def is_live(self, row: CatalogRow | SchemaRow | TableRow) -> bool:
         """Whether an object and all that it lies in are there."""
@@ -207,6 +259,9 @@ class Lookup(ABC):
 
     async def _schemas(self) -> Shelf[SchemaRow]:
         return await self.shelf(SCHEMAS, "", SchemaRow)
+
+    async def _places(self) -> Shelf[PlaceRow]:
+        return await self.shelf(PLACES, "", PlaceRow)
 
 
 def _state(*, dropped: bool) -> State:

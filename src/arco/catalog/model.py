@@ -11,7 +11,7 @@ from typing import Annotated, Generic, TypeVar
 import msgspec
 
 from arco.fold.table import Table
-from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, SCHEMA_VERSIONS, SCHEMAS, TABLES
+from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
 
 # What a file can hold, so that no event is accepted whose rows could not be written.
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -98,7 +98,11 @@ class SchemaRow(Described, frozen=True, kw_only=True):
 
 
 class TableRow(Described, frozen=True, kw_only=True):
-    """A table or a view."""
+    """A table or a view.
+
+    One whose state is a chain of its own was `born` at a number of that chain, and has its columns from
+    the one in `projected`.
+    """
 
     table_id: str
     catalog_id: str
@@ -113,6 +117,7 @@ class TableRow(Described, frozen=True, kw_only=True):
     schema_version: Count = 0
     last_field_id: Count = 0  # never used again, whatever becomes of the column
     born: Count | None = None
+    projected: Count | None = None
     moved: bool = msgspec.field(default=False, name="_moved")
 
 
@@ -144,7 +149,10 @@ class SchemaVersionRow(Row, frozen=True, kw_only=True):
 
 
 class ObjectRow(Row, frozen=True, kw_only=True):
-    """Where the object with this id is: `bucket_key` names the bucket of its row."""
+    """Where the object with this id is: `bucket_key` names the bucket of its row.
+
+    An id that begins with `uuid:` is no object but a name from outside for the table in `parent_id`.
+    """
 
     id: str
     kind: ObjectKind
@@ -152,7 +160,15 @@ class ObjectRow(Row, frozen=True, kw_only=True):
     bucket_key: str
 
 
-AnyRow = CatalogRow | SchemaRow | TableRow | ColumnRow | SchemaVersionRow | ObjectRow
+class PlaceRow(Living, frozen=True, kw_only=True):
+    """Where a table's files are, in the spelling by which places are compared."""
+
+    location: str
+    table_id: str
+    format: TableFormat | None = None
+
+
+AnyRow = CatalogRow | SchemaRow | TableRow | ColumnRow | SchemaVersionRow | ObjectRow | PlaceRow
 
 ROWS: dict[str, type[AnyRow]] = {
     CATALOGS.name: CatalogRow,
@@ -161,6 +177,7 @@ ROWS: dict[str, type[AnyRow]] = {
     COLUMNS.name: ColumnRow,
     SCHEMA_VERSIONS.name: SchemaVersionRow,
     OBJECTS.name: ObjectRow,
+    PLACES.name: PlaceRow,
 }
 
 TABLE_OF: dict[type[AnyRow], Table] = {
@@ -170,6 +187,7 @@ TABLE_OF: dict[type[AnyRow], Table] = {
     ColumnRow: COLUMNS,
     SchemaVersionRow: SCHEMA_VERSIONS,
     ObjectRow: OBJECTS,
+    PlaceRow: PLACES,
 }
 
 _NAMES: dict[type[AnyRow], dict[str, str]] = {
@@ -185,6 +203,11 @@ class Found(msgspec.Struct, Generic[R_co], frozen=True):
 
     row: R_co
     commit: int
+
+
+def uuid_name(table_uuid: str) -> str:
+    """The id under which `objects` has a uuid that is not the id of its table."""
+    return f"uuid:{table_uuid.lower()}"
 
 
 def to_columns(row: AnyRow) -> dict[str, object]:

@@ -46,6 +46,11 @@ class SnapshotReader:
         head = await self.chain.head(glimpse=self._begin)
         return self._nothing if head.entry is None else self._snapshot(head.entry)
 
+    def remembered(self) -> Snapshot | None:
+        """The snapshot that was last seen, if it is fresh: no request, and perhaps not the newest."""
+        known = self.chain.remembered()
+        return None if known is None or known.entry is None else self._snapshot(known.entry)
+
     async def at(self, as_of: str | None) -> Snapshot:
         """The snapshot at a number, a commit id or a time; None is the newest."""
         if as_of is None:

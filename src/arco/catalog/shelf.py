@@ -44,6 +44,15 @@ class Shelf(Generic[R]):
                     return self._found(part, at)
         return None
 
+    def every(self, parent: Place, label: Value) -> list[Found[R]]:
+        """All live rows at a place, where several may be."""
+        return [
+            self._found(part, at)
+            for depth, part in enumerate(self._parts)
+            for at in part.exactly(parent, label)
+            if part.state(at) is State.LIVE and self._is_newest(depth, part, at)
+        ]
+
     def below(
         self,
         parent: Place,

@@ -6,21 +6,21 @@ from arco.catalog.lookup import Lookup
 from arco.catalog.model import TABLE_OF, AnyRow
 from arco.catalog.part import DecidedPart
 from arco.catalog.shelf import Shelf
-from arco.catalog.snapshot import Snapshot
 from arco.fold.table import Table
 
 R = TypeVar("R", bound=AnyRow)
 
 
 class View(Lookup):
-    """A snapshot and the rows of neighbours that will be published together with ours, if at all."""
+    """A state and the rows of neighbours that will be published together with ours, if at all."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    def __init__(self, below: Lookup, commit: int) -> None:
+        self._below = below
+        self._commit = commit  # the number that the decided rows are going to have
         self._decided: dict[tuple[str, int], DecidedPart] = {}
 
     async def shelf(self, table: Table, value: str, kind: type[R]) -> Shelf[R]:
-        shelf = await self._snapshot.shelf(table, value, kind)
+        shelf = await self._below.shelf(table, value, kind)
         decided = self._decided.get((table.name, table.bucket_of(value)))
         return shelf if decided is None else shelf.over(decided)
 
@@ -30,7 +30,7 @@ class View(Lookup):
             place = _place(row)
             if place not in self._decided:
                 table = TABLE_OF[type(row)]
-                self._decided[place] = DecidedPart(table, self._snapshot.number + 1)
+                self._decided[place] = DecidedPart(table, self._commit)
             self._decided[place].add(row)
 
     def holds(self, rows: tuple[AnyRow, ...]) -> bool:

@@ -1,7 +1,8 @@
 """Forgetting: which rows a merge leaves out for good.
 
 Rows that were dropped before a moment go, and with them all that lay in them: what lives in a dropped
-container has no drop of its own. A table that has moved leaves a mark in the bucket it left; the mark is
+container has no drop of its own. A uuid that stood for a table which is gone goes with it, unless it has
+come to stand for another. A table that has moved leaves a mark in the bucket it left; the mark is
 of no use once it has reached the base.
 """
 
@@ -10,12 +11,14 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arco.catalog.model import uuid_name
 from arco.fold.table import Table
 from arco.fold.tier1 import (
     CATALOGS,
     COLUMNS,
     MOVED,
     OBJECTS,
+    PLACES,
     SCHEMA_VERSIONS,
     SCHEMAS,
     TABLES,
@@ -30,6 +33,7 @@ class Forgetting:
         self.catalogs: set[str] = set()
         self.schemas: set[str] = set()
         self.tables: set[str] = set()
+        self.aliases: set[str] = set()  # what uuids of those tables are called among the objects
         self.rows = 0  # how many are gone that anybody could have seen
 
     def buckets(self, table: Table) -> set[int]:
@@ -41,7 +45,9 @@ class Forgetting:
         if table in (COLUMNS, SCHEMA_VERSIONS):
             return {table.bucket_of(each) for each in self.tables}
         if table is OBJECTS:
-            return {table.bucket_of(each) for each in self._everything()}
+            return {table.bucket_of(each) for each in self._everything() | self.aliases}
+        if table is PLACES:
+            return {0} if self.tables else set()
         return set()
 
     def sift(self, table: Table, rows: pa.Table) -> pa.Table:
@@ -62,13 +68,16 @@ class Forgetting:
         if table is TABLES:
             moved = pc.fill_null(rows.column(MOVED), False)
             gone = pc.or_(self._old(rows), _among(rows, "schema_id", self.schemas))
-            self.tables |= _ids(rows, "table_id", pc.and_not(gone, moved))
+            ended = pc.and_not(gone, moved)
+            self.tables |= _ids(rows, "table_id", ended)
+            self.aliases |= {uuid_name(each) for each in _ids(rows, "table_uuid", ended) if each}
             return pc.or_(gone, moved)
-        if table is COLUMNS:
+        if table in (COLUMNS, PLACES):
             return pc.or_(self._old(rows), _among(rows, "table_id", self.tables))
         if table is SCHEMA_VERSIONS:
             return _among(rows, "table_id", self.tables)
-        return _among(rows, "id", self._everything())
+        alias = pc.and_(_among(rows, "id", self.aliases), _among(rows, "parent_id", self.tables))
+        return pc.or_(_among(rows, "id", self._everything()), alias)
 
     def _follow_schemas(self, rows: pa.Table) -> None:
         """Schemas that were dropped, lay in a catalog that is gone, or below a schema that is."""

@@ -1,5 +1,7 @@
 """The janitor of a service: collects garbage every so often, for as long as the service runs."""
 
+from collections.abc import Awaitable, Callable, Sequence
+
 from arco.catalog.port import CompactorPort
 from arco.compactor.compactor import Tell
 from arco.compactor.gc import Collection, collect_garbage
@@ -25,6 +27,7 @@ class Janitor:
         retention_ms: int = DEFAULT_RETENTION_MS,
         every_ms: int = DEFAULT_EVERY_MS,
         tell: Tell | None = None,
+        others: Sequence[Callable[[], Awaitable[object]]] = (),
     ) -> None:
         self._store = store
         self._compactor = compactor
@@ -32,6 +35,7 @@ class Janitor:
         self._retention_ms = retention_ms
         self._every_ms = every_ms
         self._tell = tell
+        self._others = others  # collections of other rooms, which run in the same round
         self._ended = store.runtime.tasks.event()
         self.runs = 0
         self.last: Collection | None = None
@@ -48,6 +52,8 @@ class Janitor:
                     domain=self._domain,
                     retention_ms=self._retention_ms,
                 )
+                for other in self._others:
+                    await other()
                 self.problem = None
             except Exception as problem:
                 self.problem = problem

@@ -22,14 +22,14 @@ from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
 from arco.fold.fold import fold
 from arco.fold.table import Table
-from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, SCHEMA_VERSIONS, SCHEMAS, TABLES
+from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
 from arco.storage.chain import Head
 
 LONGEST_TAIL = 16
 
 _WAVE = 8  # base files that are read at once: a store is far away, and memory has an end
 
-_CONTAINERS_FIRST = (CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS)
+_CONTAINERS_FIRST = (CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS, PLACES)
 
 
 def is_due(manifest: Manifest) -> bool:

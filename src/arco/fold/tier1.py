@@ -67,7 +67,7 @@ TABLES = _table(
         *(Column("kind"), Column("format"), Column("table_type"), Column("location")),
         *(Column("table_uuid"), *_DESCRIBED, Column("pii_columns", Kind.STRINGS)),
         *columns(schema_version=Kind.INTEGER, last_field_id=Kind.INTEGER, born=Kind.INTEGER),
-        *(*_LIFE, Column(MOVED, Kind.BOOLEAN)),
+        *(Column("projected", Kind.INTEGER), *_LIFE, Column(MOVED, Kind.BOOLEAN)),
     ),
     parent=("schema_id",),
     label="name",
@@ -105,6 +105,14 @@ OBJECTS = _table(
     label="id",
     bucket=Bucket("id", 64),
 )
+# Where tables lie, but for those at the place that follows from their id. Some formats may share a place.
+PLACES = _table(
+    "places",
+    ("location", "table_id"),
+    (Column("location"), Column("table_id"), Column("format"), *_LIFE),
+    parent=(),
+    label="location",
+)
 
 DOMAIN = "catalog"
-TIER1 = by_name((CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS))
+TIER1 = by_name((CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS, PLACES))

@@ -35,6 +35,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     body: msgspec.Raw = msgspec.Raw(b"null")
     headers: dict[str, str] = msgspec.field(default_factory=dict)
+    has_landed: bool = True  # whether the target shows a success; else only the outcome does
 
     def __post_init__(self) -> None:
         if not self.succeeded and self.status not in _VERDICTS:

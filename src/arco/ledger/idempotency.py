@@ -13,6 +13,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from arco.core.clock import Clock
 from arco.core.errors import (
     ArcoError,
@@ -67,6 +69,12 @@ class Work(Protocol):
         """Fix the ids, before anything is done.
 
         Asked before the key is looked at, so perhaps for nothing: it must not change anything.
+        """
+
+    def renew(self, claim: Claim) -> dict[str, str]:
+        """The ids of the claim that takes over from this one: mostly the same (P10).
+
+        New ones are for work that must first end what was begun under the old (P33).
         """
 
     async def find(self, claim: Claim) -> Answer | None:
@@ -158,7 +166,10 @@ class Idempotency:
             return await self._hold(ask, Head(None, started), await self._fresh_claim(ask))
         head = Head(numbers[-1], started)
         decided = await self._decided(ask, head, numbers)
-        return decided if isinstance(decided, Answer) else await self._hold(ask, head, decided)
+        if isinstance(decided, Answer):
+            return decided
+        takeover = msgspec.structs.replace(decided, ids=ask.work.renew(decided))
+        return await self._hold(ask, head, takeover)
 
     async def _hold(self, ask: _Ask, above: Head, claim: Claim) -> Answer | None:
         """Claim, then work; None if another was first."""
@@ -225,12 +236,12 @@ class Idempotency:
             answer = await ask.work.perform(claim, _Hold(ask.chain, mine, ask.until_ms))
         except TakenOver:
             return None
-        if answer.succeeded:
+        if answer.succeeded and answer.has_landed:
             # What has landed is its own evidence, so nobody has to wait for the outcome (P12).
             self._record_beside(ask, mine, claim, answer)
             return answer
         if self._is_overtime(ask):
-            raise Unknown("this request has taken too long to be refused for good")
+            raise Unknown("this request has taken too long to be answered for good")
         recorded = await self._record(ask.chain, mine, claim, answer)
         return answer if recorded else None
 
@@ -260,9 +271,9 @@ class Idempotency:
         except Conflict:
             return False
         except ArcoError as problem:
-            if answer.succeeded:
-                return False  # it has landed, and is answered as that (P12)
-            raise Unknown("it is not known whether the refusal was kept; retry") from problem
+            if answer.succeeded and answer.has_landed:
+                return False  # it is answered as a success whatever becomes of the outcome (P12)
+            raise Unknown("it is not known whether the answer was kept; retry") from problem
         return True
 
 

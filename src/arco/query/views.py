@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arco.fold.table import Table
-from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, SCHEMA_VERSIONS, SCHEMAS, TABLES
+from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
 from arco.query.schemas import DROPPED, SYSTEM
 
 
@@ -33,6 +33,7 @@ NEEDS: dict[str, tuple[Table, ...]] = {
     COLUMNS.name: (*_OBJECTS, COLUMNS),
     SCHEMA_VERSIONS.name: (*_OBJECTS, SCHEMA_VERSIONS),
     OBJECTS.name: (*_OBJECTS, OBJECTS),
+    PLACES.name: (*_OBJECTS, PLACES),
     "dropped_objects": (*_OBJECTS, COLUMNS),
 }
 
@@ -51,6 +52,7 @@ class Views:
                 SCHEMA_VERSIONS, "table_id", self._live_tables()
             ),
             OBJECTS.name: lambda: self._among(OBJECTS, "id", self._live_objects()),
+            PLACES.name: lambda: self._among(PLACES, "table_id", self._live_tables()),
             "dropped_objects": self._dropped,
         }
 

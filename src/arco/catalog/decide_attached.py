@@ -1,0 +1,264 @@
+"""Decisions on tables whose state is a chain of its own: the chain decides, and the catalog names (P31).
+
+What is asked here follows from what stands in that chain, and may be asked more than once, late, or by
+several at a time. So each request names the number of the chain that it follows from, and what a later one
+has overtaken changes nothing. It is published all the same: the commit is the evidence of the answer.
+"""
+
+from dataclasses import replace
+
+import msgspec
+
+from arco.catalog.column_change import attached_columns, column_id, next_version, pii_columns
+from arco.catalog.ddl import (
+    AttachedColumn,
+    AttachTable,
+    AttachTables,
+    MoveTable,
+    ProjectColumns,
+    ReleaseTable,
+    ReservePlace,
+    RestoreTable,
+)
+from arco.catalog.decide_table import (
+    dropped_table,
+    left_behind,
+    live_columns,
+    refuse_taken_table,
+    table_decision,
+)
+from arco.catalog.decide_undrop import refuse_impossible
+from arco.catalog.decision import (
+    Context,
+    Decision,
+    description,
+    life,
+    place_of,
+    refuse_stale,
+    touched,
+)
+from arco.catalog.lookup import Lookup
+from arco.catalog.model import (
+    AnyRow,
+    ColumnRow,
+    ObjectKind,
+    ObjectRow,
+    TableRow,
+    TableType,
+    uuid_name,
+)
+from arco.catalog.name import check_name
+from arco.catalog.place import refuse_taken_since, take_place
+from arco.catalog.place_name import check_attached, is_id, is_managed
+from arco.catalog.view import View
+from arco.core.errors import AlreadyExists, Conflict, Invalid, NotFound
+
+_LONGEST_UUID = 128
+
+
+async def attach_table(view: Lookup, request: AttachTable, context: Context) -> Decision:
+    """A table or view that is there already, under a free name."""
+    name = check_name(request.name, "table")
+    schema = (await view.schema(request.schema)).row
+    await refuse_taken_table(view, schema.schema_id, name)
+    await _refuse_known(view, request.table_id)
+    columns = attached_columns(request.table_id, request.columns, {}, context)
+    version = next_version(request.table_id, 0, (), columns, context)
+    location = check_attached(request.location, context.rules.own_roots)
+    values = {
+        "table_id": request.table_id,
+        "catalog_id": schema.catalog_id,
+        "schema_id": schema.schema_id,
+        "name": name,
+        "kind": _kind(request.kind),
+        "format": request.format,
+        "table_type": TableType.MANAGED if is_managed(location) else TableType.EXTERNAL,
+        "location": location,
+        "table_uuid": _uuid(request),
+        "pii_columns": pii_columns(columns),
+        "schema_version": version.version,
+        "last_field_id": _last_field_id(0, request.columns),
+        "born": _number(request.born),
+        "projected": _number(request.projected),
+    }
+    row = msgspec.convert(values | description(request, context) | life(context), TableRow)
+    alias = await _take_uuid(view, row)
+    place = await take_place(view, row, context)
+    rows: tuple[AnyRow, ...] = (place_of(row), *columns, version, *alias, *place)
+    return await table_decision(view, f"create_{row.kind.lower()}", row, columns, *rows)
+
+
+async def attach_tables(view: Lookup, request: AttachTables, context: Context) -> Decision:
+    """Several of them, each seeing those before it."""
+    if not request.tables:
+        raise Invalid("name at least one table to attach")
+    together = View(view, commit=0)
+    decisions: list[Decision] = []
+    for each in request.tables:
+        decisions.append(await attach_table(together, each, context))
+        together.add(decisions[-1].rows)
+    return replace(decisions[0], rows=tuple(row for each in decisions for row in each.rows))
+
+
+async def release_table(view: Lookup, request: ReleaseTable, context: Context) -> Decision:
+    """A name released, unless it was already, or the table was born again after that end."""
+    row = await _table(view, request.table_id, request.expected, dropped=True)
+    operation = f"drop_{row.kind.lower()}"
+    if row.dropped_at is not None or (row.born is not None and row.born >= request.tombstone):
+        return await _unchanged(view, operation, row, context)
+    return await dropped_table(view, operation, row, context)
+
+
+async def restore_table(view: Lookup, request: RestoreTable, context: Context) -> Decision:
+    """A table that goes on after it was dropped, named again."""
+    old = await _table(view, request.table_id, request.expected, dropped=True)
+    await refuse_impossible(view, old, context)
+    if old.born is not None and _number(request.born) <= old.born:
+        raise Conflict(f"the table was born at {old.born} already, and has ended since")
+    name = old.name if request.name is None else check_name(request.name, "new")
+    await refuse_taken_table(view, old.schema_id, name)
+    row = touched(old, context, dropped_at=None, name=name, born=_number(request.born))
+    alias = await _take_uuid(view, row)
+    await refuse_taken_since(view, row)
+    place = await take_place(view, row, context)
+    columns = await live_columns(view, row.table_id)
+    return await table_decision(view, "undrop", row, columns, *alias, *place)
+
+
+async def move_table(view: Lookup, request: MoveTable, context: Context) -> Decision:
+    """A table under another name, perhaps in another schema."""
+    old = await _table(view, request.table_id, request.expected)
+    name = check_name(request.name, "table")
+    schema = (await view.schema(request.schema)).row
+    if (schema.schema_id, name) == (old.schema_id, old.name):
+        return await _unchanged(view, "rename_table", old, context)
+    await refuse_taken_table(view, schema.schema_id, name)
+    above = {"schema_id": schema.schema_id, "catalog_id": schema.catalog_id}
+    row = touched(old, context, name=name, **above)
+    columns = await live_columns(view, row.table_id)
+    return await table_decision(view, "rename_table", row, columns, *left_behind(old, row))
+
+
+async def reserve_place(view: Lookup, request: ReservePlace, context: Context) -> Decision:
+    """A place that nobody else may take, because a table is about to move there."""
+    row = await _table(view, request.table_id, request.expected)
+    location = check_attached(request.location, context.rules.own_roots)
+    there = msgspec.structs.replace(row, location=location)
+    place = await take_place(view, there, context)
+    columns = await live_columns(view, row.table_id)
+    decision = await table_decision(view, "reserve_place", row, columns, *place)
+    return replace(decision, at=context.at)
+
+
+async def project_columns(view: Lookup, request: ProjectColumns, context: Context) -> Decision:
+    """The columns as the table's own chain has them at a number, unless we know newer ones (P34)."""
+    old = await _table(view, request.table_id, request.expected, dropped=True)
+    pointer = _number(request.pointer)
+    if old.dropped_at is not None or (old.projected is not None and old.projected >= pointer):
+        return await _unchanged(view, "project_columns", old, context)
+    before = await live_columns(view, old.table_id)
+    known = await _known(view, old.table_id, request.columns)
+    after = attached_columns(old.table_id, request.columns, known, context)
+    row = touched(old, context, projected=pointer, **_moved(request, context))
+    if after == before:
+        return await table_decision(view, "project_columns", row, after)
+    version = next_version(old.table_id, old.schema_version, before, after, context)
+    row = msgspec.structs.replace(
+        row,
+        schema_version=version.version,
+        last_field_id=_last_field_id(old.last_field_id, request.columns),
+        pii_columns=pii_columns(after),
+    )
+    changed = _changed(before, after, context)
+    return await table_decision(view, "project_columns", row, after, *changed, version)
+
+
+def _moved(request: ProjectColumns, context: Context) -> dict[str, object]:
+    """Where a table lies now, if it says so."""
+    if request.location is None:
+        return {}
+    location = check_attached(request.location, context.rules.own_roots)
+    kind = TableType.MANAGED if is_managed(location) else TableType.EXTERNAL
+    return {"location": location, "table_type": kind}
+
+
+async def _table(
+    view: Lookup, table_id: str, expected: int | str | None, *, dropped: bool = False
+) -> TableRow:
+    found = await view.find(table_id, dropped=dropped)
+    refuse_stale(expected, found)
+    if not isinstance(found.row, TableRow):
+        raise NotFound(f"there is no table {table_id!r}")
+    return found.row
+
+
+async def _unchanged(view: Lookup, operation: str, row: TableRow, context: Context) -> Decision:
+    """Nothing is left to do, and the caller is told so."""
+    columns = await live_columns(view, row.table_id)
+    return replace(await table_decision(view, operation, row, columns), at=context.at)
+
+
+async def _refuse_known(view: Lookup, table_id: str) -> None:
+    if not is_id(table_id):
+        raise Invalid(f"the id of a table is a UUID in small letters, not {table_id[:80]!r}")
+    if await view.has_object(table_id):
+        raise AlreadyExists(f"there is an object {table_id} already, or there was until lately")
+
+
+async def _take_uuid(view: Lookup, row: TableRow) -> tuple[ObjectRow, ...]:
+    """What records a uuid that is not its table's id; `AlreadyExists` if another goes by it (P30)."""
+    known_as = row.table_uuid or row.table_id
+    holder = await view.table_by_uuid(known_as)
+    if holder is not None and holder.row.table_id != row.table_id:
+        raise AlreadyExists(f"the uuid {known_as} is that of another table")
+    if row.table_uuid is None:
+        return ()
+    alias = {"id": uuid_name(row.table_uuid), "parent_id": row.table_id}
+    return (ObjectRow(kind=row.kind, bucket_key=row.table_id, **alias),)
+
+
+def _uuid(request: AttachTable) -> str | None:
+    """The uuid by which others know a table, in small letters, if it is not the table's id."""
+    given = None if request.table_uuid is None else request.table_uuid.lower()
+    if given is not None and not (0 < len(given) <= _LONGEST_UUID and given.isprintable()):
+        raise Invalid(f"the uuid of a table has 1 to {_LONGEST_UUID} printable characters")
+    return None if given == request.table_id else given
+
+
+def _kind(kind: ObjectKind) -> ObjectKind:
+    if kind not in (ObjectKind.TABLE, ObjectKind.VIEW):
+        raise Invalid(f"a table or a view can be attached, and this is a {kind}")
+    return kind
+
+
+def _number(number: int) -> int:
+    if not 0 <= number < 2**63:
+        raise Invalid(f"a chain has no number {number}")
+    return number
+
+
+def _last_field_id(last: int, columns: tuple[AttachedColumn, ...]) -> int:
+    return max((last, *(column.field_id for column in columns)))
+
+
+async def _known(
+    view: Lookup, table_id: str, columns: tuple[AttachedColumn, ...]
+) -> dict[str, ColumnRow]:
+    """What we know of these columns, those that were dropped and are back included."""
+    known: dict[str, ColumnRow] = {}
+    for column in columns:
+        found = await view.column(table_id, column_id(table_id, column.field_id))
+        if found is not None:
+            known[found.row.column_id] = found.row
+    return known
+
+
+def _changed(
+    before: tuple[ColumnRow, ...], after: tuple[ColumnRow, ...], context: Context
+) -> tuple[ColumnRow, ...]:
+    """The rows that differ, and those of columns that are gone."""
+    old = {column.column_id: column for column in before}
+    new = {column.column_id for column in after}
+    changed = [column for column in after if old.get(column.column_id) != column]
+    gone = [column for column in before if column.column_id not in new]
+    return (*changed, *(touched(column, context, dropped_at=context.at) for column in gone))
