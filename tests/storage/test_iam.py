@@ -297,4 +297,5 @@ def test_the_document_says_where_it_comes_from_and_what_it_cannot_say(cloud: Clo
 
     assert "roles.py" in rendered["generated"]
     assert rendered["notes"]
+    assert "api to create, get; janitor to delete, get, list." in rendered["notes"][-1]
     assert list(rendered["roles"]) == ["reader"]

@@ -6,7 +6,7 @@ from arco.core.errors import ArcoError, Denied
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
-from arco.storage.roles import Role, Verb, may
+from arco.storage.roles import Role, Verb, may, may_outside
 from arco.storage.store import Store
 from tests.figures import Figure
 from tests.storage.interposed import Interposed
@@ -114,6 +114,18 @@ def test_every_role_may_do_what_the_design_says_and_nothing_else(figure: Figure)
 def test_the_table_knows_every_role_and_verb() -> None:
     assert [str(role) for role in Role] == ["api", "compactor", "flow", "reader", "janitor"]
     assert [str(verb) for verb in Verb] == ["get", "list", "create", "hint", "delete", "sign"]
+
+
+# In a place that an operator declared and that is not ours: the API never overwrites nor lists there.
+OUTSIDE = {"api": ("get", "create"), "janitor": ("get", "list", "delete")}
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("verb", Verb)
+def test_in_places_that_are_not_ours_a_role_may_do_what_the_design_says(
+    role: Role, verb: Verb
+) -> None:
+    assert may_outside(role, verb) is (verb in OUTSIDE.get(role, NOBODY))
 
 
 async def attempt(store: Store, verb: Verb, key: str) -> None:

@@ -17,6 +17,8 @@ from arco.core.errors import Denied, Invalid, Unavailable, Unsupported
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _REMEMBERED = 512
 _KNOWN_DURABLE = 16_384
+# Above the root there may be what we cannot read or what cannot be synced; it was there before us.
+_NOT_OURS_TO_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS)
 
 Parts = tuple[str, ...]
 
@@ -134,6 +136,16 @@ def sync_directory(path: Path) -> None:
     """Make the entries of a directory that is no part of a tree last."""
     directory = Directory(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
     os.fsync(directory.fd)
+
+
+def sync_ancestors(root: Path) -> None:
+    """Make the root itself last: its parents may have been made just now, by us or by another."""
+    for directory in root.resolve().parents:
+        try:
+            sync_directory(directory)
+        except OSError as problem:
+            if problem.errno not in _NOT_OURS_TO_SYNC:
+                raise
 
 
 def path_error(problem: OSError, parts: Parts) -> Exception:

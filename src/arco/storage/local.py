@@ -6,7 +6,6 @@ file whose sync failed is thrown away and never synced again, because the kernel
 not write. Small and missing objects are read in place: a thread would cost more than the read.
 """
 
-import errno
 import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -17,7 +16,7 @@ from typing import NoReturn
 from arco.core.errors import AlreadyExists, ArcoError, Denied, Invalid, NotFound, Unavailable
 from arco.core.runtime import Runtime
 from arco.storage.backend import Meta
-from arco.storage.directory import Descriptor, Directory, Parts, Tree, path_error, sync_directory
+from arco.storage.directory import Descriptor, Directory, Parts, Tree, path_error, sync_ancestors
 from arco.storage.mounts import require_local
 from arco.storage.scratch import (
     PRIVATE,
@@ -29,17 +28,16 @@ from arco.storage.scratch import (
     sweep,
     write_all,
 )
+from arco.storage.shared_tree import SharedTree
 from arco.storage.signing import UrlSigner
 
 _READ_IN_PLACE_BYTES = 256 * 1024
 # Without O_NONBLOCK, a pipe that somebody planted would hold up whoever reads it.
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-# Above the root there may be what we cannot read or what cannot be synced; it was there before us.
-_NOT_OURS_TO_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS)
 
 
 class LocalBackend:
-    """Objects as files below one directory."""
+    """Objects as files below one directory; a `shared` one is not ours, and is left as it is found."""
 
     def __init__(
         self,
@@ -48,15 +46,13 @@ class LocalBackend:
         *,
         fsync: bool = True,
         signer: UrlSigner | None = None,
+        shared: bool = False,
     ) -> None:
         try:
-            root.mkdir(parents=True, exist_ok=True)
             require_local(root)
-            self._tree = Tree(str(root), fsync=fsync)
-            scratch = self._tree.make(SCRATCH)
-            self.swept = sweep(scratch.fd)
-            if fsync:
-                _sync_ancestors(root)
+            self._tree = SharedTree(root, fsync=fsync) if shared else _open_own(root, fsync=fsync)
+            scratch = self._tree.find(SCRATCH)
+            self.swept = sweep(scratch.fd) if scratch is not None else 0
         except OSError as problem:
             _refuse_root(problem)
         self._runtime = runtime
@@ -217,7 +213,16 @@ class LocalBackend:
                 yield meta
 
 
-def _scan(tree: Tree, parts: Parts) -> list[tuple[str, Meta | None]]:
+def _open_own(root: Path, *, fsync: bool) -> Tree:
+    root.mkdir(parents=True, exist_ok=True)
+    tree = Tree(str(root), fsync=fsync)
+    tree.make(SCRATCH)
+    if fsync:
+        sync_ancestors(root)
+    return tree
+
+
+def _scan(tree: Tree | SharedTree, parts: Parts) -> list[tuple[str, Meta | None]]:
     """The keys in a directory, in order; a directory below it has no Meta."""
     directory = tree.find(parts)
     if directory is None:
@@ -281,16 +286,6 @@ def _is_ours(entry: "os.DirEntry[str]") -> bool:
 def _all_below(directory: str, after: bytes) -> bool:
     prefix = directory.encode() + b"/"
     return prefix <= after and not after.startswith(prefix)
-
-
-def _sync_ancestors(root: Path) -> None:
-    """Make the root itself last: its parents may have been made just now, by us or by another."""
-    for directory in root.resolve().parents:
-        try:
-            sync_directory(directory)
-        except OSError as problem:
-            if problem.errno not in _NOT_OURS_TO_SYNC:
-                raise
 
 
 def _refuse_root(problem: OSError) -> NoReturn:

@@ -14,13 +14,21 @@ from arco.storage.store import Store
 
 
 def open_backend(
-    address: Address, runtime: Runtime, *, fsync: bool = True, signer: UrlSigner | None = None
+    address: Address,
+    runtime: Runtime,
+    *,
+    fsync: bool = True,
+    signer: UrlSigner | None = None,
+    shared: bool = False,
 ) -> Backend:
-    """The backend behind an address. Its libraries are imported here, when they are needed."""
+    """The backend behind an address. Its libraries are imported here, when they are needed.
+
+    A `shared` place is not ours: on a local disk others make, move and delete its directories too.
+    """
     if address.scheme == "file":
         from arco.storage.local import LocalBackend
 
-        return LocalBackend(Path(address.place), runtime, fsync=fsync, signer=signer)
+        return LocalBackend(Path(address.place), runtime, fsync=fsync, signer=signer, shared=shared)
     from arco.storage.cloud import CloudBackend, connect
 
     own = signer if address.scheme == "memory" else None

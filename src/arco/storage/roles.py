@@ -62,6 +62,7 @@ RULES: tuple[Rule, ...] = (
             "locks/*",
             "_catalog/idempotency/*",
             "_catalog/iceberg_pointers/*",
+            "_catalog/iceberg_doubts/*",
             "_catalog/transactions/*",
             "_catalog/delta_coordinator/*",
             "events/*",
@@ -77,9 +78,12 @@ RULES: tuple[Rule, ...] = (
             "locks/*/head.json",
             "locks/*/*.renewal.json",
             "_catalog/iceberg_pointers/*/head.json",
+            "_catalog/iceberg_doubts/head.json",
             "_catalog/delta_coordinator/*/head.json",
         ),
     ),
+    # For anti-entropy alone: claims whose holders are gone are found by a listing (law 6).
+    Rule(Role.API, Verb.LIST, ("_catalog/idempotency/*",)),
     Rule(Role.API, Verb.SIGN, (*PUBLISHED, "warehouse/*")),
     Rule(Role.COMPACTOR, Verb.GET, (EVERYTHING,)),
     Rule(Role.COMPACTOR, Verb.LIST, ("ledger/*", "sequence/*")),
@@ -114,6 +118,12 @@ RULES: tuple[Rule, ...] = (
     Rule(Role.JANITOR, Verb.HINT, ("_probe/clock.json",)),
 )
 
+# Places that are not ours and that an operator has declared (--allow-location): anywhere below them.
+OUTSIDE: dict[Role, frozenset[Verb]] = {
+    Role.API: frozenset({Verb.GET, Verb.CREATE}),
+    Role.JANITOR: frozenset({Verb.GET, Verb.LIST, Verb.DELETE}),
+}
+
 
 @cache
 def patterns(role: Role, verb: Verb) -> tuple[str, ...]:
@@ -129,6 +139,11 @@ def may(role: Role, verb: Verb, key: str) -> bool:
         return verb is Verb.CREATE and role is Role.JANITOR
     allowed = patterns(role, verb)
     return EVERYTHING in allowed or any(_matcher(pattern).fullmatch(key) for pattern in allowed)
+
+
+def may_outside(role: Role, verb: Verb) -> bool:
+    """Whether `role` may do `verb` in a declared place that is not ours."""
+    return verb in OUTSIDE.get(role, frozenset())
 
 
 @cache

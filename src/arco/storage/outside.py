@@ -1,0 +1,113 @@
+"""Outside: a declared place that is not ours, where tables of others may lie.
+
+It has no scope and no chains. Our processes read there and create files, never overwrite one; only the
+janitor lists and deletes, and `roles` says so. Who uses the place as well, and when it comes and goes,
+is not ours to say: a local directory is made only when something is put into it.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+from arco.core.errors import ArcoError, Denied, NotFound, Unavailable
+from arco.core.runtime import Runtime
+from arco.storage.address import Address
+from arco.storage.backend import Backend, Meta
+from arco.storage.key import check_key, check_prefix
+from arco.storage.open import open_backend
+from arco.storage.requests import Requests
+from arco.storage.retry import Retry
+from arco.storage.roles import Role, Verb, may_outside
+from arco.storage.shared_tree import SharedTree
+
+
+class Outside:
+    """Files below one declared place, as one role sees them."""
+
+    def __init__(self, requests: Requests, *, role: Role) -> None:
+        self._requests = requests
+        self.role = role
+
+    async def get(self, key: str, *, size_bytes: int = 0) -> bytes:
+        """All bytes of a file, or `NotFound`; a large file's size buys it more time."""
+        self._admit(Verb.GET, key)
+        return await self._requests.get(key, size_bytes)
+
+    async def find(self, key: str) -> bytes | None:
+        """All bytes of a file, or None where there is none."""
+        try:
+            return await self.get(key)
+        except NotFound:
+            return None
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is such a file."""
+        self._admit(Verb.GET, key)
+        try:
+            await self._requests.head(key)
+        except NotFound:
+            return False
+        return True
+
+    async def create(self, key: str, body: bytes) -> None:
+        """Put if absent, durable on return; `Conflict` if another is there, `Unknown` if unclear."""
+        self._admit(Verb.CREATE, key)
+        await self._requests.create(key, body)
+
+    async def delete(self, key: str) -> None:
+        """Remove a file; removing what is not there is fine."""
+        self._admit(Verb.DELETE, key)
+        await self._requests.delete(key)
+
+    async def list(self, prefix: str) -> AsyncIterator[Meta]:
+        """Files below `prefix`, in byte order: for what is to be purged only (law 6)."""
+        self._check_role(Verb.LIST)
+        check_prefix(prefix)
+        async for meta in self._requests.list(prefix):
+            yield meta
+
+    def seen_by(self, role: Role) -> "Outside":
+        """The same place as another role of this process sees it."""
+        return Outside(self._requests, role=role)
+
+    def _admit(self, verb: Verb, key: str) -> None:
+        check_key(key)
+        self._check_role(verb)
+
+    def _check_role(self, verb: Verb) -> None:
+        if not may_outside(self.role, verb):
+            raise Denied(f"role {self.role} may not {verb} in a place that is not Arco's")
+
+
+def open_outside(
+    address: Address,
+    runtime: Runtime,
+    *,
+    role: Role,
+    fsync: bool = True,
+    retry: Retry | None = None,
+    watched: Callable[[Backend], Backend] | None = None,
+) -> Outside:
+    """A handle for one role on a declared place.
+
+    No proof of put-if-absent is left behind there, as in a store of our own: file names are minted once
+    each, and nothing that correctness rests on lies in such a place.
+    """
+    backend = open_backend(address, runtime, fsync=fsync, shared=True)
+    requests = Requests(watched(backend) if watched else backend, runtime, retry=retry)
+    return Outside(requests, role=role)
+
+
+def make_folders(root: Path, folders: Sequence[str]) -> None:
+    """Make directories below `root` where they are missing, following no symbolic link."""
+    try:
+        tree = SharedTree(root, fsync=False)
+        for each in folders:
+            tree.make(tuple(check_key(each).split("/")))
+    except ArcoError:
+        raise
+    except PermissionError as problem:
+        raise Denied("the file system does not allow making the folders of a table") from problem
+    except OSError as problem:
+        raise Unavailable(
+            f"the disk answered with error {problem.errno} when the folders of a table were made"
+        ) from problem
