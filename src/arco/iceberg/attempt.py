@@ -1,0 +1,210 @@
+"""Attempts: new metadata on their way to a number, with the file they are written to and the pointer to it.
+
+The file's name is unique to the attempt (P3), and begins with the number it is meant for, so that one
+which was never pointed at can be told by its name (P27).
+"""
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from arco.catalog.change import change
+from arco.catalog.ddl import ReservePlace
+from arco.core.clock import utc
+from arco.core.errors import Conflict, Denied, NotFound, Unavailable, Unknown
+from arco.core.ids import new_object_id
+from arco.core.json import Json
+from arco.iceberg.aftermath import Shape
+from arco.iceberg.columns import columns_of
+from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.loaded import Loaded
+from arco.iceberg.metadata import Metadata, encode_metadata
+from arco.iceberg.pointer import Pointer, SnapshotFacts
+from arco.iceberg.receipt import write_pending
+from arco.iceberg.refusal import commit_failed
+from arco.ledger.idempotency import Hold
+
+_LEVEL = 1
+_DELETE = "write.metadata.delete-after-commit.enabled"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What is going to be written."""
+
+    number: int
+    location: str
+    metadata: Metadata
+    raw: bytes
+    pointer: Pointer
+    at: datetime
+    is_stored: bool = False  # the file is there already, and is only pointed at
+    shape: Shape | None = None  # what the catalog should show, if it is not what the base shows
+
+    def spent(self, base: Metadata) -> Sequence[str]:
+        """Older metadata files that the table asks to have removed."""
+        if properties_of(self.metadata).get(_DELETE) != "true":
+            return ()
+        kept = logged_files(self.metadata)
+        return sorted(logged_files(base) - kept)
+
+
+def attempt(
+    desk: Desk,
+    metadata: Metadata,
+    *,
+    number: int,
+    caller: Caller,
+    request_id: str,
+    operation: str,
+    previous: str | None,
+    updates: Sequence[dict[str, Json]] = (),
+    transaction: str | None = None,
+    stored: str | None = None,
+    base: Metadata | None = None,
+) -> Attempt:
+    """An attempt to have these metadata at this number; `stored` is where they are already.
+
+    `Invalid` if the catalog could not show the columns that they have instead of those of the base.
+    """
+    location = stored or desk.locations.metadata_file(
+        str(metadata["location"]), properties_of(metadata), number, str(new_object_id(desk.runtime))
+    )
+    pointer = Pointer(
+        request_id=request_id,
+        operation=operation,
+        actor=caller.actor,
+        metadata_location=location,
+        previous_location=previous,
+        engine=caller.engine,
+        update_source=caller.update_source,
+        changed=tuple(dict.fromkeys(str(update.get("action")) for update in updates)),
+        transaction=transaction,
+        **facts_of(metadata),
+    )
+    now = utc(desk.runtime.clock.now_ms())
+    raw = b"" if stored else encode_metadata(metadata)
+    shape = None if base is None else _changed_shape(desk, metadata, base)
+    return Attempt(
+        number, location, metadata, raw, pointer, now, is_stored=stored is not None, shape=shape
+    )
+
+
+def _changed_shape(desk: Desk, metadata: Metadata, base: Metadata) -> Shape | None:
+    schema, place = current_schema(metadata), metadata["location"]
+    moved = place != base["location"]
+    if current_schema(base) == schema and not moved:
+        return None
+    return Shape(columns_of(schema), desk.locations.stored(str(place)) if moved else None)
+
+
+async def reserve(desk: Desk, table_id: str, made: Attempt, base: Loaded) -> None:
+    """Before a table moves, the catalog keeps its new place free for it.
+
+    This rests on the catalog and not on the table's chain, so a refusal is raised and never kept (P12).
+    """
+    place = str(made.metadata["location"])
+    if place == base.metadata["location"]:
+        return
+    request = ReservePlace(table_id=table_id, location=desk.locations.stored(place))
+    try:
+        await change(desk.committer, request, made.pointer.actor)
+    except (Conflict, NotFound) as taken:
+        raise commit_failed(str(taken)) from taken
+
+
+async def write_attempt(desk: Desk, table_id: str, made: Attempt, hold: Hold) -> Loaded:
+    """Store the metadata and note the attempt, while it is made sure that it is still ours (P11)."""
+    if made.is_stored:
+        await hold.check()
+        return await desk.load(made.location)
+    compressed = made.location.endswith(".gz.metadata.json")
+    stored = gzip.compress(made.raw, _LEVEL, mtime=0) if compressed else made.raw
+    try:
+        await desk.runtime.tasks.gather(
+            desk.files.create(made.location, stored),
+            write_pending(desk.store, made.at, table_id, made.number, made.pointer),
+            hold.check(),
+        )
+    except Unknown as unclear:  # no pointer names the file, so nothing has happened
+        raise Unavailable("the metadata could not be stored; retry") from unclear
+    except Denied as refused:
+        raise Unavailable("the store refuses to take the metadata file") from refused
+    return desk.keep(made.location, made.raw, made.metadata)
+
+
+def facts_of(metadata: Metadata) -> dict[str, Any]:
+    """What a pointer says about the metadata it names."""
+    uuid = metadata.get("table-uuid") or metadata.get("view-uuid")
+    return {
+        "table_uuid": None if uuid is None else str(uuid),
+        "schema_id": _integer(metadata.get("current-schema-id")),
+        "sequence_number": _integer(metadata.get("last-sequence-number")) or 0,
+        "snapshot": _snapshot(metadata),
+    }
+
+
+def current_schema(metadata: Metadata) -> dict[str, Json]:
+    """The schema in use, of a table or of a view's current version."""
+    wanted = metadata.get("current-schema-id")
+    if "view-uuid" in metadata:
+        current = metadata.get("current-version-id")
+        versions = _dicts(metadata.get("versions"))
+        wanted = next(
+            (v.get("schema-id") for v in versions if v.get("version-id") == current), None
+        )
+    for schema in _dicts(metadata.get("schemas")):
+        if schema.get("schema-id") == wanted:
+            return schema
+    only = metadata.get("schema")  # version 1 may have but one
+    return only if isinstance(only, dict) else {"type": "struct", "fields": []}
+
+
+def properties_of(metadata: Metadata) -> dict[str, str]:
+    """The properties of a table or view."""
+    properties = metadata.get("properties")
+    return {} if not isinstance(properties, dict) else {k: str(v) for k, v in properties.items()}
+
+
+def logged_files(metadata: Metadata) -> set[str]:
+    """The earlier metadata files that a table's log names."""
+    return {str(each.get("metadata-file")) for each in _dicts(metadata.get("metadata-log"))}
+
+
+def _snapshot(metadata: Metadata) -> SnapshotFacts | None:
+    current = _integer(metadata.get("current-snapshot-id"))
+    if current is None or current < 0:
+        return None
+    snapshots = metadata.get("snapshots")
+    found: dict[str, Json] = {}
+    for each in reversed(snapshots if isinstance(snapshots, list) else []):
+        if isinstance(each, dict) and each.get("snapshot-id") == current:
+            found = each
+            break
+    summary = found.get("summary")
+    told = summary if isinstance(summary, dict) else {}
+    return SnapshotFacts(
+        snapshot_id=current,
+        operation=str(told["operation"]) if "operation" in told else None,
+        rows=_counted(told.get("total-records")),
+        size_bytes=_counted(told.get("total-files-size")),
+        files=_counted(told.get("total-data-files")),
+        added_rows=_counted(told.get("added-records")),
+        added_bytes=_counted(told.get("added-files-size")),
+    )
+
+
+def _dicts(value: Json) -> list[dict[str, Json]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _integer(value: Json) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _counted(value: Json) -> int | None:
+    """A number of a snapshot's summary, which is text; what is not a number is not told."""
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

@@ -1,0 +1,80 @@
+"""The desk: what every operation on Iceberg tables works with."""
+
+from dataclasses import dataclass
+
+from arco.catalog.commit import Committer
+from arco.catalog.reader import SnapshotReader
+from arco.core.errors import Denied, NotFound
+from arco.core.runtime import Runtime
+from arco.iceberg.aftermath import Aftermath
+from arco.iceberg.doubt import Doubts
+from arco.iceberg.files import TableFiles
+from arco.iceberg.lanes import Lanes
+from arco.iceberg.loaded import Loaded, Shelf
+from arco.iceberg.location import Locations
+from arco.iceberg.metadata import Metadata, unpacked
+from arco.iceberg.pointer import Pointers
+from arco.iceberg.refusal import Refused
+from arco.iceberg.standing import Standings
+from arco.ledger.idempotency import Idempotency
+from arco.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks, with which program, under which key."""
+
+    actor: str
+    engine: str | None
+    key: str | None
+    operation: str
+    arrived_ms: float
+    update_source: str = "iceberg_rest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """The parts that operations share."""
+
+    store: Store
+    reader: SnapshotReader
+    committer: Committer
+    idempotency: Idempotency
+    files: TableFiles
+    locations: Locations
+    pointers: Pointers
+    standings: Standings
+    doubts: Doubts
+    lanes: Lanes
+    shelf: Shelf
+    aftermath: Aftermath
+    config: bytes = b"{}"
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.store.runtime
+
+    async def load(self, location: str) -> Loaded:
+        """A metadata file: from memory, or one request."""
+        found = self.shelf.get(location)
+        if found is None:
+            try:
+                raw = unpacked(await self.files.read(location))
+            except NotFound as missing:
+                raise missing_file(location) from missing
+            except Denied as closed:
+                raise Refused(403, "ForbiddenException", f"{location}: {closed}") from closed
+            found = Loaded(location, raw, config=self.config)
+            self.shelf.put(found)
+        return found
+
+    def keep(self, location: str, raw: bytes, metadata: Metadata) -> Loaded:
+        """A metadata file that was just written."""
+        loaded = Loaded(location, raw, config=self.config, metadata=metadata)
+        self.shelf.put(loaded)
+        return loaded
+
+
+def missing_file(location: str) -> Refused:
+    """The catalog names a metadata file that is not there."""
+    return Refused(404, "NotFoundException", f"Failed to open input stream for file: {location}")

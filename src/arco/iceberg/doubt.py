@@ -1,0 +1,66 @@
+"""Doubts: tables whose name may be dead although the catalog still has it (P31).
+
+A drop is decided by a tombstone, and its name is released after that; the names of tables that a
+transaction makes are there before it is decided. So that lists are exact without asking for the chain of
+every table, whoever begins such a thing writes the table's id down first. Each number of this chain holds
+all ids that are still in doubt, so its head is all that a reader needs: one request, mostly a miss.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+
+from arco.core.errors import Conflict
+from arco.storage.chain import Chain, Head
+from arco.storage.store import Store
+
+DOUBTS = "_catalog/iceberg_doubts"
+
+# Younger doubts may belong to somebody who has written them down and not begun yet.
+_SETTLED_MS = 15 * 60_000
+_FRESH_MS = 5 * 60_000
+
+# Does the catalog still have this name, and is it not known to be alive? Asked of older doubts whenever a
+# new one is written down. The flag says whether the doubt is old enough to be settled by a living table.
+StillOpen = Callable[[str, bool], Awaitable[bool]]
+
+
+class Doubt(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of one number: everything that is in doubt, and since when, in milliseconds."""
+
+    open: dict[str, int]
+
+
+class Doubts:
+    """The doubts of one workspace."""
+
+    def __init__(self, store: Store) -> None:
+        self._clock = store.runtime.clock
+        self.chain = Chain(store, DOUBTS)
+
+    async def open(self) -> frozenset[str]:
+        """The ids that are in doubt now."""
+        return frozenset(_ids(await self.chain.head()))
+
+    async def add(self, table_ids: Iterable[str], still_open: StillOpen) -> None:
+        """Write ids down, before anything is done that makes their names doubtful."""
+        wanted = tuple(table_ids)
+        while True:
+            head, now = await self.chain.head(), self._clock.now_ms()
+            known = _ids(head)
+            if all(now - known.get(each, 0) < _FRESH_MS for each in wanted):
+                return
+            kept = {
+                each: since
+                for each, since in known.items()
+                if each not in wanted and await still_open(each, now - since > _SETTLED_MS)
+            }
+            try:
+                await self.chain.append(head, Doubt(open=kept | dict.fromkeys(wanted, now)))
+                return
+            except Conflict:
+                continue
+
+
+def _ids(head: Head) -> dict[str, int]:
+    return {} if head.entry is None else head.entry.body(Doubt).open

@@ -1,0 +1,171 @@
+"""Updates of a table's layout: its schemas, partition specs and sort orders.
+
+What a client adds is given the next id of its kind; if it means the same as one that is there already,
+that one stands for it. An id of -1 means the one that was added last in the same commit.
+"""
+
+from arco.core.errors import Invalid
+from arco.iceberg import shape
+from arco.iceberg.draft import Draft
+from arco.iceberg.partition_spec import (
+    check_names,
+    check_sequential,
+    last_field_id,
+    read_spec,
+    same_spec,
+    with_field_ids,
+)
+from arco.iceberg.partition_spec import check_sources as check_spec_sources
+from arco.iceberg.schema import check_version, index_schema, read_schema, same_schema
+from arco.iceberg.shape import Object
+from arco.iceberg.sort_order import FIRST_ID, UNSORTED_ID, read_order, same_order
+from arco.iceberg.sort_order import check_sources as check_order_sources
+from arco.iceberg.sort_order import fields_of as order_fields
+
+LAST_ADDED = -1
+
+
+def add_schema(draft: Draft, update: Object) -> None:
+    """Add a schema. It becomes the table's only when it is made the current one."""
+    schema = read_schema(shape.obj(update, "schema", "add-schema"))
+    index = index_schema(schema)
+    check_version(index, draft.format_version)
+    if index.highest > draft.number("last-column-id"):
+        draft.put("last-column-id", index.highest)
+    schema_id = draft.number("current-schema-id")
+    for known in draft.objects("schemas"):
+        known_id = shape.integer(known, "schema-id", "a schema")
+        if same_schema(known, schema):
+            draft.last_schema_id = known_id
+            return
+        schema_id = max(schema_id, known_id + 1)
+    draft.own("schemas").append({**schema, "schema-id": schema_id})
+    draft.last_schema_id = schema_id
+
+
+def set_current_schema(draft: Draft, update: Object) -> None:
+    """Make a schema the table's; the names of all partition fields must still make sense with it."""
+    schema_id = shape.integer(update, "schema-id", "set-current-schema")
+    if schema_id == LAST_ADDED:
+        schema_id = _last(draft.last_schema_id, "schema")
+    if schema_id == draft.number("current-schema-id"):
+        return
+    schema = draft.schema(schema_id)
+    if schema is None:
+        raise Invalid(f"Cannot set current schema to unknown schema: {schema_id}")
+    index = index_schema(schema)
+    for spec in draft.objects("partition-specs"):
+        check_names(spec, index)
+    draft.put("current-schema-id", schema_id)
+    draft.layout_changed = True
+
+
+def remove_schemas(draft: Draft, update: Object) -> None:
+    """Forget schemas, but never the current one."""
+    ids = _ids(update, "schema-ids", "remove-schemas")
+    if draft.number("current-schema-id") in ids:
+        raise Invalid("Cannot remove the current schema")
+    _drop(draft, "schemas", "schema-id", ids)
+
+
+def add_spec(draft: Draft, update: Object) -> None:
+    """Add a partition spec for the current schema."""
+    spec = read_spec(shape.obj(update, "spec", "add-spec"))
+    specs = draft.objects("partition-specs")
+    last_id = max(draft.number("last-partition-id"), last_field_id(specs))
+    spec = with_field_ids(spec, specs, last_id, draft.format_version)
+    index = index_schema(draft.current_schema())
+    check_names(spec, index)
+    check_spec_sources(spec, index)
+    spec_id = 0
+    for known in specs:
+        known_id = shape.integer(known, "spec-id", "a partition spec")
+        if same_spec(known, spec):
+            draft.last_spec_id = known_id
+            return
+        spec_id = max(spec_id, known_id + 1)
+    if draft.format_version == 1:
+        check_sequential(spec)
+    draft.put("last-partition-id", max(last_id, last_field_id([spec])))
+    draft.own("partition-specs").append({**spec, "spec-id": spec_id})
+    draft.last_spec_id = spec_id
+
+
+def set_default_spec(draft: Draft, update: Object) -> None:
+    """Make a spec the one that writers use."""
+    spec_id = shape.integer(update, "spec-id", "set-default-spec")
+    if spec_id == LAST_ADDED:
+        spec_id = _last(draft.last_spec_id, "spec")
+    if spec_id == draft.number("default-spec-id"):
+        return
+    if draft.spec(spec_id) is None:
+        raise Invalid(f"Cannot set default partition spec to unknown spec: {spec_id}")
+    draft.put("default-spec-id", spec_id)
+    draft.layout_changed = True
+
+
+def remove_partition_specs(draft: Draft, update: Object) -> None:
+    """Forget partition specs, but never the default one."""
+    ids = _ids(update, "spec-ids", "remove-partition-specs")
+    if draft.number("default-spec-id") in ids:
+        raise Invalid("Cannot remove the default partition spec")
+    _drop(draft, "partition-specs", "spec-id", ids)
+
+
+def add_sort_order(draft: Draft, update: Object) -> None:
+    """Add a sort order for the current schema."""
+    order = read_order(shape.obj(update, "sort-order", "add-sort-order"))
+    check_order_sources(order, index_schema(draft.current_schema()))
+    order_id = FIRST_ID if order_fields(order) else UNSORTED_ID
+    for known in draft.objects("sort-orders"):
+        known_id = shape.integer(known, "order-id", "a sort order")
+        if same_order(known, order):
+            draft.last_order_id = known_id
+            return
+        if order_fields(order):
+            order_id = max(order_id, known_id + 1)
+    draft.own("sort-orders").append({**order, "order-id": order_id})
+    draft.last_order_id = order_id
+
+
+def set_default_sort_order(draft: Draft, update: Object) -> None:
+    """Make a sort order the one that writers use."""
+    order_id = shape.integer(update, "sort-order-id", "set-default-sort-order")
+    if order_id == LAST_ADDED:
+        order_id = _last(draft.last_order_id, "sort order")
+    if order_id == draft.number("default-sort-order-id"):
+        return
+    if draft.order(order_id) is None:
+        raise Invalid(f"Cannot set default sort order to unknown sort order: {order_id}")
+    draft.put("default-sort-order-id", order_id)
+    draft.layout_changed = True
+
+
+def check_layout(draft: Draft) -> None:
+    """The default spec and order must fit the current schema, once all is done."""
+    if not draft.layout_changed:
+        return
+    index = index_schema(draft.current_schema())
+    spec = draft.spec(draft.number("default-spec-id"))
+    order = draft.order(draft.number("default-sort-order-id"))
+    if spec is None or order is None:
+        raise Invalid("a table needs a default partition spec and a default sort order: add them")
+    check_spec_sources(spec, index)
+    check_order_sources(order, index)
+
+
+def _last(last_id: int | None, thing: str) -> int:
+    if last_id is None:
+        raise Invalid(f"Cannot set last added {thing}: no {thing} has been added")
+    return last_id
+
+
+def _ids(update: Object, key: str, what: str) -> set[int]:
+    return {shape.as_int(each, f"each of {key}") for each in shape.array(update, key, what)}
+
+
+def _drop(draft: Draft, key: str, id_key: str, ids: set[int]) -> None:
+    found = draft.objects(key)
+    kept = [each for each in found if each[id_key] not in ids]
+    if len(kept) < len(found):
+        draft.replace(key, kept)

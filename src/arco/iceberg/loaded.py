@@ -1,0 +1,137 @@
+"""A table's or view's metadata as it is answered: bytes as they were stored, between a few of our own.
+
+Nothing is parsed that can be passed through: the answer to a load is the stored JSON with a head and a
+tail. Compressed forms and the form without history are made once, when they are first asked for, and kept
+with it.
+"""
+
+import gzip
+from collections import OrderedDict
+from enum import StrEnum
+from functools import cached_property
+
+from arco.core import json
+from arco.core.hashing import sha256_hex
+from arco.iceberg.metadata import Metadata, complete_metadata, encode_metadata, refs_only
+from arco.iceberg.view_metadata import check_view
+
+_LEVEL = 1  # of compression: a faster answer is worth more than a smaller one
+_PARSED = 8  # parsed metadata takes about so many times the room of its bytes
+_OVERHEAD_BYTES = 2_000
+
+
+class Form(StrEnum):
+    """How much of the history an answer holds."""
+
+    ALL = "all"
+    REFS = "refs"
+
+
+class Loaded:
+    """One metadata file, and the answers that follow from it. It never changes."""
+
+    def __init__(
+        self,
+        location: str | None,
+        raw: bytes,
+        *,
+        config: bytes = b"{}",
+        metadata: Metadata | None = None,
+    ) -> None:
+        self.location = location
+        self._config = config
+        self._head = b'{"metadata-location":%s,"metadata":' % json.encode(location)
+        self._whole = self._around(raw)
+        self._raw_bytes = len(raw)
+        self._gzipped: dict[Form, bytes] = {}
+        self._metadata = metadata
+        self.kept_bytes = (
+            len(self._whole) + _OVERHEAD_BYTES + (_PARSED * len(raw) if metadata else 0)
+        )
+
+    @property
+    def raw(self) -> bytes:
+        """The metadata as they are stored, uncompressed."""
+        return self._whole[len(self._head) : len(self._head) + self._raw_bytes]
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata, parsed when they are first needed."""
+        if self._metadata is None:
+            self._metadata = _parse(self.raw)
+            self.kept_bytes += _PARSED * self._raw_bytes
+        return self._metadata
+
+    def etag(self, form: Form) -> str:
+        """What tells this answer from others: the file's name and the form (P33)."""
+        return self._etags[form]
+
+    def body(self, form: Form) -> bytes:
+        """The answer to a load."""
+        return self._whole if form is Form.ALL else self._refs
+
+    def gzipped(self, form: Form) -> bytes:
+        """The same, compressed."""
+        known = self._gzipped.get(form)
+        if known is None:
+            known = self._gzipped[form] = gzip.compress(self.body(form), _LEVEL, mtime=0)
+            self.kept_bytes += len(known)
+        return known
+
+    @cached_property
+    def _refs(self) -> bytes:
+        """The answer without snapshots that no branch or tag names."""
+        whole = self.metadata
+        short = refs_only(whole)
+        if short is whole:
+            return self._whole
+        body = self._around(encode_metadata(short))
+        self.kept_bytes += len(body)
+        return body
+
+    @cached_property
+    def _etags(self) -> dict[Form, str]:
+        return {form: f'"{sha256_hex(f"{self.location} {form}".encode())[:32]}"' for form in Form}
+
+    def _around(self, raw: bytes) -> bytes:
+        return b"".join((self._head, raw, b',"config":', self._config, b"}"))
+
+
+def _parse(raw: bytes) -> Metadata:
+    found: Metadata = json.decode(raw, dict)
+    return check_view(found) if "view-uuid" in found else complete_metadata(found)
+
+
+class Shelf:
+    """Metadata files that were read or written lately, by location; the oldest are forgotten first."""
+
+    def __init__(self, room_bytes: int) -> None:
+        self._room_bytes = room_bytes
+        self._kept: OrderedDict[str, Loaded] = OrderedDict()
+        self._looked = 0
+
+    def get(self, location: str) -> Loaded | None:
+        """The file, if it is there."""
+        found = self._kept.get(location)
+        if found is not None:
+            self._kept.move_to_end(location)
+        return found
+
+    def put(self, loaded: Loaded) -> None:
+        """Keep a file; it may grow later, as more is made of it."""
+        if loaded.location is None:
+            return
+        self._kept[loaded.location] = loaded
+        self._kept.move_to_end(loaded.location)
+        self._looked += 1
+        if self._looked % 16 == 0 or loaded.kept_bytes > self._room_bytes // 64:
+            self._make_room()
+
+    def forget(self, location: str) -> None:
+        """Drop a file that is known to be gone."""
+        self._kept.pop(location, None)
+
+    def _make_room(self) -> None:
+        total = sum(each.kept_bytes for each in self._kept.values())
+        while total > self._room_bytes and len(self._kept) > 1:
+            total -= self._kept.popitem(last=False)[1].kept_bytes

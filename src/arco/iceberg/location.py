@@ -1,0 +1,230 @@
+"""Where a table may be, and what it may say of other places.
+
+A table lies in a folder of its own: in our warehouse under its id, or in a place that was declared. It may
+send its files elsewhere by properties, and name statistics and manifest lists by location; whatever it
+names is checked here before anything is written, read or lent a credential.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from arco.catalog.location import managed_location
+from arco.core.errors import Invalid
+from arco.core.json import Json
+from arco.iceberg.territory import WAREHOUSE, Spot, Territory
+
+METADATA_PATH = "write.metadata.path"
+PATHS = (
+    METADATA_PATH,
+    "write.data.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+CODEC = "write.metadata.compression-codec"
+
+_RESERVED = "arco."
+_SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
+_NOBODY: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A table's location: as engines see it, and as the catalog keeps it."""
+
+    url: str
+    stored: str
+    managed: bool
+
+
+class Locations:
+    """The rules of one workspace at `root_url`, with the places that were declared."""
+
+    def __init__(self, root_url: str, allowed: Sequence[str]) -> None:
+        self._territory = Territory(root_url, allowed)
+
+    def managed(self, table_id: str) -> str:
+        """The location of a table that did not ask for one."""
+        return (self._territory.root + managed_location(table_id)).rstrip("/")
+
+    def placed(self, location: str, *, table_id: str, also: frozenset[str] = _NOBODY) -> Placed:
+        """The place of table `table_id` if it may be at `location`, else `Invalid`.
+
+        In our warehouse that is the folder of its own id, or of an id in `also`: that of a staged create,
+        or of a dropped table that is registered again.
+        """
+        spot, url = self._territory.find(location), location.rstrip("/")
+        if spot.declared is not None:
+            return Placed(url, spot.spelled, managed=False)
+        folder = spot.key.removeprefix(WAREHOUSE)
+        if folder != table_id and folder not in also:
+            raise Invalid(
+                f"{location} is not the place of this table: leave the location out, and it gets one"
+            )
+        return Placed(url, managed_location(folder), managed=True)
+
+    def stored(self, location: str) -> str:
+        """A location as the catalog keeps it."""
+        spot = self._territory.find(location)
+        return spot.spelled if spot.declared is not None else f"{spot.key}/"
+
+    def owner(self, location: str) -> str | None:
+        """The id whose folder in our warehouse `location` is in; None outside of it."""
+        spot = self._territory.find(location)
+        if spot.declared is not None:
+            return None
+        return spot.key.removeprefix(WAREHOUSE).partition("/")[0]
+
+    def check_metadata_file(self, location: str, *, also: frozenset[str] = _NOBODY) -> None:
+        """`Invalid` if a metadata file at `location` must not be registered.
+
+        In our warehouse, only files in the folders of the ids in `also` may be.
+        """
+        spot = self._territory.find(location)
+        folder = spot.key.removeprefix(WAREHOUSE).partition("/")[0]
+        if spot.declared is None and folder not in also:
+            raise Invalid(f"{location} belongs to another table, which has a name already")
+
+    def check_inside(self, location: str, table_location: str) -> None:
+        """`Invalid` unless `location` is in the table's own place or in a declared one."""
+        self._inside(location, table_location)
+
+    @staticmethod
+    def check_properties(keys: Iterable[str]) -> None:
+        """`Invalid` if one of these properties is not the caller's to set or to remove."""
+        for key in keys:
+            if key.strip().casefold().startswith(_RESERVED):
+                raise Invalid(f"properties that begin with {_RESERVED} are reserved: {key}")
+
+    def check_paths(self, properties: Mapping[str, Json], table_location: str) -> None:
+        """`Invalid` if properties send files where the table must not have any."""
+        for key in PATHS:
+            if key in properties:
+                spot = self._inside(_text(properties[key], key), table_location)
+                if key == METADATA_PATH:
+                    self._check_metadata_folder(spot, table_location)
+        if CODEC in properties:
+            _suffix(properties[CODEC])
+
+    def check_metadata(self, metadata: Mapping[str, Json], table_location: str) -> None:
+        """`Invalid` if metadata that somebody else wrote name places that they must not."""
+        self.check_paths(_map(metadata, "properties"), table_location)
+        for list_name in ("statistics", "partition-statistics"):
+            for each in _list(metadata, list_name):
+                self._inside(_text(_field(each, "statistics-path"), list_name), table_location)
+
+    def check_updates(
+        self,
+        updates: Sequence[Mapping[str, Json]],
+        base_location: str | None,
+        *,
+        is_create: bool = False,
+        may_move: bool = False,
+        table_id: str = "",
+        also: frozenset[str] = _NOBODY,
+    ) -> str:
+        """The table's location after `updates`, or `Invalid` if they name a place that they must not.
+
+        A table that is there stays where it is, or, if it `may_move`, goes to a declared place.
+        """
+        location = base_location or self.managed(table_id)
+        for update in updates:
+            if update.get("action") != "set-location":
+                continue
+            wanted = _text(update.get("location"), "location").rstrip("/")
+            if is_create:
+                location = self.placed(wanted, table_id=table_id, also=also).url
+            elif wanted != location.rstrip("/"):
+                location = self._moved(location, wanted, may_move=may_move)
+        for update in updates:
+            self._check_update(update, location)
+        return location
+
+    def metadata_file(
+        self, table_location: str, properties: Mapping[str, Json], number: int, uuid: str
+    ) -> str:
+        """The location of a table's metadata file `number`, where its properties want it."""
+        folder = f"{table_location.rstrip('/')}/metadata"
+        if METADATA_PATH in properties:
+            # Checked when it was set; but what is declared may have changed since.
+            self.check_paths({METADATA_PATH: properties[METADATA_PATH]}, table_location)
+            folder = _text(properties[METADATA_PATH], METADATA_PATH).rstrip("/")
+        return f"{folder}/{number:05d}-{uuid}{_suffix(properties.get(CODEC, 'none'))}"
+
+    def _moved(self, location: str, wanted: str, *, may_move: bool) -> str:
+        if not may_move or self._territory.find(wanted).declared is None:
+            raise Invalid(
+                f"a table stays where it is: it cannot be moved from {location} to {wanted}; create "
+                "another there, and copy"
+            )
+        return wanted
+
+    def _check_update(self, update: Mapping[str, Json], table_location: str) -> None:
+        action = update.get("action")
+        if action == "set-properties":
+            # Older clients say `updated` and `removed`.
+            for field in ("updates", "updated"):
+                values = _map(update, field)
+                self.check_properties(values)
+                self.check_paths(values, table_location)
+        elif action == "remove-properties":
+            for field in ("removals", "removed"):
+                self.check_properties(_text(each, field) for each in _list(update, field))
+        elif action in ("set-statistics", "set-partition-statistics"):
+            path = _field(update.get(str(action).removeprefix("set-")), "statistics-path")
+            self._inside(_text(path, "statistics-path"), table_location)
+        elif action == "add-snapshot":
+            path = _field(update.get("snapshot"), "manifest-list")
+            if path is not None:  # the first version of the format may do without
+                self._inside(_text(path, "manifest-list"), table_location)
+
+    def _inside(self, location: str, table_location: str) -> Spot:
+        spot = self._territory.find(location)
+        if spot.declared is not None:
+            return spot
+        own = self._territory.find(table_location)
+        if not spot.spelled.startswith(own.spelled):
+            raise Invalid(
+                f"{location} is not in the table's own place {table_location}: use a folder below that, or "
+                "one in a place that was declared with --allow-location"
+            )
+        return spot
+
+    def _check_metadata_folder(self, spot: Spot, table_location: str) -> None:
+        """In our warehouse the API may write metadata into one folder of a table alone (law 4)."""
+        own = self._territory.find(table_location)
+        if spot.declared is None and not spot.spelled.startswith(f"{own.spelled}metadata/"):
+            raise Invalid(
+                f"{METADATA_PATH} in the table's own place is {table_location.rstrip('/')}/metadata or a "
+                "folder below it: leave it out, or use a place that was declared"
+            )
+
+
+def _suffix(codec: Json) -> str:
+    suffix = _SUFFIXES.get(_text(codec, CODEC).lower())
+    if suffix is None:
+        raise Invalid(f"{CODEC} is none or gzip, not {codec}")
+    return suffix
+
+
+def _text(value: Json, what: str) -> str:
+    if not isinstance(value, str):
+        raise Invalid(f"{what} is not text")
+    return value
+
+
+def _field(value: Json, name: str) -> Json:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _map(holder: Mapping[str, Json], name: str) -> dict[str, Json]:
+    value = holder.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise Invalid(f"{name} is no map")
+    return value or {}
+
+
+def _list(holder: Mapping[str, Json], name: str) -> list[Json]:
+    value = holder.get(name)
+    if value is not None and not isinstance(value, list):
+        raise Invalid(f"{name} is no list")
+    return value or []

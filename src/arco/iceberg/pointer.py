@@ -1,0 +1,91 @@
+"""Pointers: which metadata file a table or view stands at, as a numbered chain for each (P30).
+
+A chain is kept under our own id of the table. Each number names the metadata file, the request that made
+it and what was in effect before; a drop is a tombstone, and an undrop a number after it. The create of a
+number is the commit point of a commit (law 3).
+"""
+
+from collections import OrderedDict
+
+import msgspec
+
+from arco.core.tasks import Task
+from arco.storage.chain import Chain
+from arco.storage.link import Entry
+from arco.storage.store import Store
+
+POINTERS = "_catalog/iceberg_pointers"
+
+_REMEMBERED = 10_000
+
+
+class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The current snapshot in a few numbers, so that nobody has to read metadata to tell of a commit."""
+
+    snapshot_id: int
+    operation: str | None = None
+    rows: int | None = None
+    size_bytes: int | None = None
+    files: int | None = None
+    added_rows: int | None = None
+    added_bytes: int | None = None
+
+
+class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The body of one number.
+
+    `previous_location` is what was in effect before, None at birth: it is what counts while the
+    transaction is undecided or if it was aborted (P33). In a tombstone `metadata_location` is the last
+    that was in effect, for an undrop.
+    """
+
+    request_id: str
+    operation: str  # create, commit, register, drop, unregister, undrop
+    actor: str
+    metadata_location: str
+    previous_location: str | None = None
+    table_uuid: str | None = None
+    engine: str | None = None
+    update_source: str = "iceberg_rest"
+    schema_id: int | None = None
+    sequence_number: int = 0
+    snapshot: SnapshotFacts | None = None
+    changed: tuple[str, ...] = ()  # the updates that were asked for, by name
+    transaction: str | None = None
+    purge: bool = False
+
+
+def pointer_of(entry: Entry) -> Pointer:
+    """What a number says."""
+    return entry.body(Pointer)
+
+
+class Pointers:
+    """The chains of all tables, as this process remembers them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._chains: OrderedDict[str, Chain] = OrderedDict()
+        self._closing: set[Task[None]] = set()
+
+    def chain(self, table_id: str) -> Chain:
+        """The chain of one table."""
+        chain = self._chains.get(table_id)
+        if chain is None:
+            chain = self._chains[table_id] = Chain(self._store, f"{POINTERS}/{table_id}")
+            if len(self._chains) > _REMEMBERED:
+                self._let_go(self._chains.popitem(last=False)[1])
+        else:
+            self._chains.move_to_end(table_id)
+        return chain
+
+    async def close(self) -> None:
+        """A clean stop leaves fresh hints behind."""
+        closing = [*(chain.close() for chain in self._chains.values())]
+        await self._store.runtime.tasks.gather(*closing)
+        for task in list(self._closing):
+            await task.wait()
+
+    def _let_go(self, chain: Chain) -> None:
+        self._closing = {task for task in self._closing if not task.done()}
+        self._closing.add(self._store.runtime.tasks.spawn(chain.close()))

@@ -1,0 +1,177 @@
+"""The reconciler: finishes what a crash, or trouble with the store, has left half done.
+
+None of it decides anything: drops are decided by their tombstones, transactions by their outcomes, commits
+by their pointers. It tells of commits that nobody has told of, shows columns that changed, releases names
+of dropped tables, ends transactions that were left undecided, and writes down the outcomes of claims whose
+holders are gone.
+
+Every quarter of an hour it looks at what this process knows to be unfinished and at the doubts, which costs
+one request while there are none. At its start, and once a day, it looks at every table.
+"""
+
+from dataclasses import dataclass
+
+from arco.core.errors import ArcoError, NotFound
+from arco.iceberg.aftermath import Shape
+from arco.iceberg.attempt import current_schema
+from arco.iceberg.claims import finalise_claims
+from arco.iceberg.columns import columns_of
+from arco.iceberg.desk import Desk
+from arco.iceberg.names import release
+from arco.iceberg.pointer import pointer_of
+from arco.iceberg.receipt import is_told
+from arco.iceberg.standing import Standing
+from arco.iceberg.transaction import Transactions
+from arco.iceberg.walk import every_table
+from arco.storage.link import Entry
+
+EVERY_MS = 15 * 60_000
+_FULL_EVERY_MS = 24 * 3_600_000
+_FIRST_MS = 5_000
+_LOOKED_BACK = 1_000  # numbers of one chain, at most
+_AT_ONCE = 16
+_RECENT_MS = 24 * 3_600_000  # what is older was looked at by an earlier full round
+
+
+@dataclass
+class Reconciled:
+    """What one round has done."""
+
+    tables: int = 0
+    told: int = 0
+    projected: int = 0
+    released: int = 0
+    finalised: int = 0
+    problems: int = 0
+
+
+class Reconciler:
+    """Runs rounds for as long as the service runs."""
+
+    def __init__(self, desk: Desk, transactions: Transactions) -> None:
+        self._desk = desk
+        self._transactions = transactions
+        self._clock = desk.runtime.clock
+        self._ended = desk.runtime.tasks.event()
+        self._told_up_to: dict[str, int] = {}
+        self._full_ms = float("-inf")
+        self.last: Reconciled | None = None
+
+    async def run(self) -> None:
+        """Reconcile until it is closed; nothing that goes wrong ends it."""
+        await self._rest(_FIRST_MS)
+        while not self._ended.is_set():
+            is_full = self._clock.elapsed_ms() - self._full_ms >= _FULL_EVERY_MS
+            try:
+                self.last = await self.round(full=is_full)
+                if is_full:
+                    self._full_ms = self._clock.elapsed_ms()
+            except ArcoError:
+                pass  # the store is in trouble, and whoever asks for something is told
+            await self._rest(EVERY_MS)
+
+    def close(self) -> None:
+        """Begin no other round."""
+        self._ended.set()
+
+    async def round(self, *, full: bool) -> Reconciled:
+        """One round over all tables, or over those that are known to need it."""
+        done = Reconciled()
+        await self._settle_doubts(done)
+        ids = list(self._desk.aftermath.unfinished)
+        self._desk.aftermath.unfinished.clear()
+        if full:
+            snapshot = await self._desk.reader.head()
+            ids = [row.table_id async for row in every_table(snapshot)]
+        for start in range(0, len(ids), _AT_ONCE):
+            some = ids[start : start + _AT_ONCE]
+            await self._desk.runtime.tasks.gather(*(self._table(each, done) for each in some))
+        if full:
+            done.finalised = await finalise_claims(self._desk, self._transactions)
+        return done
+
+    async def _settle_doubts(self, done: Reconciled) -> None:
+        for table_id in sorted(await self._desk.doubts.open()):
+            try:
+                await self._release_if_dead(table_id, done)
+            except ArcoError:
+                done.problems += 1
+
+    async def _release_if_dead(self, table_id: str, done: Reconciled) -> None:
+        desk = self._desk
+        try:
+            await (await desk.reader.head()).find(table_id)
+        except NotFound:
+            return  # its name is gone already
+        standing = await desk.standings.decided(await desk.standings.of(table_id))
+        if not standing.is_live and standing.pointer is not None:
+            await release(desk, table_id, standing)
+            done.released += 1
+
+    async def _table(self, table_id: str, done: Reconciled) -> None:
+        """Whatever is left to do for one table; trouble with it is left to the next round."""
+        done.tables += 1
+        try:
+            await self._release_if_dead(table_id, done)
+            standing = await self._desk.standings.of(table_id)
+            await self._tell(table_id, standing, done)
+            await self._project(table_id, standing, done)
+        except ArcoError:
+            done.problems += 1
+            self._desk.aftermath.unfinished[table_id] = None
+
+    async def _tell(self, table_id: str, standing: Standing, done: Reconciled) -> None:
+        """Tell of every recent number that has no receipt."""
+        chain, head = self._desk.pointers.chain(table_id), standing.number
+        known = self._told_up_to.get(table_id, -1)
+        lowest = max(known + 1, await chain.floor(), head - _LOOKED_BACK, 0)
+        number = head
+        while number >= lowest:
+            entry = await chain.find(number)
+            if entry is None or self._is_old(entry):
+                break
+            if await self._counts(entry) and not await is_told(self._desk.store, entry):
+                await self._desk.aftermath.tell(table_id, entry)
+                done.told += 1
+            number -= 1
+        if standing.undecided is None:
+            self._told_up_to[table_id] = head
+
+    async def _counts(self, entry: Entry) -> bool:
+        """Whether a number was ever in effect: one of an aborted transaction was not."""
+        transaction = pointer_of(entry).transaction
+        return transaction is None or await self._transactions.outcome(transaction) is True
+
+    def _is_old(self, entry: Entry) -> bool:
+        return self._clock.now_ms() - entry.created_ms > _RECENT_MS
+
+    async def _project(self, table_id: str, standing: Standing, done: Reconciled) -> None:
+        """Show the columns that the table has, if the catalog has read older ones."""
+        if standing.location is None or standing.undecided is not None:
+            return
+        desk = self._desk
+        snapshot = await desk.reader.head()
+        row = (await snapshot.find(table_id)).row
+        projected = getattr(row, "projected", None)
+        if projected is not None and projected >= standing.number:
+            return
+        metadata = (await desk.load(standing.location)).metadata
+        columns = columns_of(current_schema(metadata))
+        place = desk.locations.stored(str(metadata["location"]))
+        shown = [each.row for each in await snapshot.columns(table_id)]
+        same = [(c.field_id, c.name, c.data_type, c.nullable, c.comment) for c in shown] == [
+            (c.field_id, c.name, c.data_type, c.nullable, c.comment) for c in columns
+        ]
+        if same and getattr(row, "location", None) == place:
+            return
+        await desk.aftermath.project(table_id, standing.number, Shape(columns, place))
+        done.projected += 1
+
+    async def _rest(self, ms: float) -> None:
+        try:
+            await self._desk.runtime.tasks.deadline(ms, self._wait())
+        except TimeoutError:
+            return
+
+    async def _wait(self) -> None:
+        await self._ended.wait()

@@ -1,0 +1,113 @@
+"""The Iceberg catalog of a workspace: its parts, put together."""
+
+from uuid import UUID
+
+from arco.catalog.commit import Committer
+from arco.catalog.model import CatalogRow
+from arco.core import json
+from arco.core.errors import NotFound
+from arco.iceberg.aftermath import Aftermath
+from arco.iceberg.collection import TableJanitor
+from arco.iceberg.desk import Desk
+from arco.iceberg.doubt import Doubts
+from arco.iceberg.event import DOMAIN
+from arco.iceberg.files import TableFiles
+from arco.iceberg.lanes import Lanes
+from arco.iceberg.loaded import Shelf
+from arco.iceberg.location import Locations
+from arco.iceberg.namespaces import Namespaces
+from arco.iceberg.pointer import Pointers
+from arco.iceberg.reconciler import Reconciler
+from arco.iceberg.refusal import no_such_warehouse
+from arco.iceberg.standing import Standings
+from arco.iceberg.tables import Tables
+from arco.iceberg.transaction import Transactions
+from arco.iceberg.transactions import Commits
+from arco.iceberg.views import Views
+from arco.ledger.idempotency import Idempotency
+from arco.ledger.writer import Writer
+from arco.storage.store import Store
+
+DEFAULT_CATALOG = "default"
+DEFAULT_ROOM_BYTES = 256 * 1024 * 1024
+
+
+class Iceberg:
+    """All that Iceberg's clients can ask of a workspace."""
+
+    def __init__(self, desk: Desk, records: Transactions) -> None:
+        self.desk = desk
+        self._records = records
+        self.namespaces = Namespaces(desk)
+        self.tables = Tables(desk)
+        self.views = Views(desk)
+        self.transactions = Commits(desk, records)
+        self.reconciler = Reconciler(desk, records)
+
+    async def warehouse(self, name: str | None) -> CatalogRow:
+        """The catalog that a client calls its warehouse."""
+        wanted = name or DEFAULT_CATALOG
+        try:
+            return (await (await self.desk.reader.head()).catalog(wanted)).row
+        except NotFound as missing:
+            raise no_such_warehouse(wanted) from missing
+
+    async def catalog(self, prefix: str) -> str:
+        """The name of the catalog that a path begins with: its id, or the name itself."""
+        snapshot = self.desk.reader.remembered() or await self.desk.reader.head()
+        if not _is_uuid(prefix):
+            return (await self.warehouse(prefix)).name
+        found = await snapshot.catalog_by_id(prefix)
+        if found is None or found.row.dropped_at is not None:
+            found = await (await self.desk.reader.head()).catalog_by_id(prefix)
+        if found is None or found.row.dropped_at is not None:
+            raise no_such_warehouse(prefix)
+        return found.row.name
+
+    def janitor(self, store: Store, *, retention_ms: int) -> TableJanitor:
+        """Who collects what tables leave behind, with the janitor's handle."""
+        return TableJanitor(self.desk, self._records, store, retention_ms=retention_ms)
+
+    async def close(self) -> None:
+        """Finish what is under way and leave the store tidy."""
+        await self.desk.aftermath.close()
+        await self.desk.pointers.close()
+        await self.desk.doubts.chain.close()
+
+
+def open_iceberg(
+    committer: Committer,
+    idempotency: Idempotency,
+    files: TableFiles,
+    locations: Locations,
+    *,
+    config: dict[str, str] | None = None,
+    room_bytes: int = DEFAULT_ROOM_BYTES,
+) -> Iceberg:
+    """The Iceberg catalog over a workspace's parts."""
+    reader = committer.reader
+    store = reader.store
+    pointers, records = Pointers(store), Transactions(store)
+    desk = Desk(
+        store=store,
+        reader=reader,
+        committer=committer,
+        idempotency=idempotency,
+        files=files,
+        locations=locations,
+        pointers=pointers,
+        standings=Standings(pointers, records, store.runtime),
+        doubts=Doubts(store),
+        lanes=Lanes(store.runtime.tasks),
+        shelf=Shelf(room_bytes),
+        aftermath=Aftermath(store, Writer(store, DOMAIN), committer, files),
+        config=json.encode(config or {}),
+    )
+    return Iceberg(desk, records)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False

@@ -1,0 +1,97 @@
+"""Where a table stands: the end of its chain, and the metadata file that is in effect there.
+
+They differ while a transaction is undecided or after it was aborted: then what was in effect before still
+is. Readers never wait for a transaction; writers do, and end it when it has taken too long (P33).
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from arco.core.errors import Corrupt
+from arco.core.runtime import Runtime
+from arco.iceberg.pointer import Pointer, Pointers, pointer_of
+from arco.iceberg.transaction import Transactions
+from arco.storage.chain import Head
+
+# How long a writer leaves an undecided transaction alone before it aborts it. Longer than any healthy one
+# takes; so long, at worst, a crash in the middle of one keeps other writers of its tables waiting.
+GRACE_MS = 3_000
+
+_POLL_MS = 50
+_SEEN = 1_000
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The end of a chain, resolved."""
+
+    head: Head
+    pointer: Pointer | None  # what the head says; None for an empty chain
+    location: str | None  # the metadata in effect; None if there is none, and so no table
+    undecided: str | None = None  # the transaction that the head waits for
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a table."""
+        return self.location is not None
+
+    @property
+    def number(self) -> int:
+        return self.head.number
+
+    @property
+    def tombstone(self) -> int | None:
+        """The number of the tombstone that the chain ends in."""
+        entry = self.head.entry
+        return entry.number if entry is not None and entry.link.tombstone else None
+
+
+class Standings:
+    """Resolves the ends of chains."""
+
+    def __init__(self, pointers: Pointers, transactions: Transactions, runtime: Runtime) -> None:
+        self._pointers = pointers
+        self._transactions = transactions
+        self._runtime = runtime
+        self._first_seen: OrderedDict[str, float] = OrderedDict()
+
+    async def of(self, table_id: str) -> Standing:
+        """Where a table stands now: one round trip when its head is remembered."""
+        return await self.at(await self._pointers.chain(table_id).head())
+
+    async def at(self, head: Head) -> Standing:
+        """Where a table stands if this is the end of its chain."""
+        if head.entry is None:
+            return Standing(head, None, None)
+        pointer = pointer_of(head.entry)
+        if head.entry.link.tombstone:
+            return Standing(head, pointer, None)
+        if pointer.transaction is None:
+            return Standing(head, pointer, pointer.metadata_location)
+        committed = await self._transactions.outcome(pointer.transaction)
+        if committed is None:
+            return Standing(head, pointer, pointer.previous_location, pointer.transaction)
+        location = pointer.metadata_location if committed else pointer.previous_location
+        return Standing(head, pointer, location)
+
+    async def decided(self, standing: Standing) -> Standing:
+        """The same once nothing is undecided: after a grace the transaction is aborted (P33)."""
+        transaction = standing.undecided
+        if transaction is None:
+            return standing
+        while await self._transactions.outcome(transaction) is None:
+            if self._waited_ms(transaction) >= GRACE_MS:
+                await self._transactions.decide(transaction, committed=False)
+                break
+            await self._runtime.clock.sleep(_POLL_MS)
+        settled = await self.at(standing.head)
+        if settled.undecided is not None:
+            raise Corrupt(f"transaction {transaction} has lost its outcome")
+        return settled
+
+    def _waited_ms(self, transaction: str) -> float:
+        now = self._runtime.clock.elapsed_ms()
+        seen = self._first_seen.setdefault(transaction, now)
+        if len(self._first_seen) > _SEEN:
+            self._first_seen.popitem(last=False)
+        return now - seen

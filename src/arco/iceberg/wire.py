@@ -1,0 +1,99 @@
+"""What clients send, as types. Updates and requirements stay JSON: the metadata engine reads them.
+
+Fields that we do not know are let through, since clients may be newer than we are.
+"""
+
+from typing import Any
+
+import msgspec
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """A body of the protocol."""
+
+
+class Identifier(Wire, frozen=True, kw_only=True):
+    """The name of a table or view."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+
+class CreateNamespaceRequest(Wire, frozen=True, kw_only=True):
+    """Make a namespace, and whatever is missing above it."""
+
+    namespace: tuple[str, ...]
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class UpdatePropertiesRequest(Wire, frozen=True, kw_only=True):
+    """Remove and set properties of a namespace."""
+
+    removals: tuple[str, ...] = ()
+    updates: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class CreateTableRequest(Wire, frozen=True, kw_only=True):
+    """Make a table, or say only what it would look like."""
+
+    name: str
+    schema: dict[str, Any]
+    location: str | None = None
+    partition_spec: dict[str, Any] | None = None
+    write_order: dict[str, Any] | None = None
+    stage_create: bool | None = None
+    properties: dict[str, str] | None = None
+
+
+class RegisterTableRequest(Wire, frozen=True, kw_only=True):
+    """Give a name to a metadata file that is there already."""
+
+    name: str
+    metadata_location: str
+    overwrite: bool | None = None
+
+
+class CommitTableRequest(Wire, frozen=True, kw_only=True):
+    """Change a table, if it still is what the requirements say."""
+
+    requirements: tuple[dict[str, Any], ...] = ()
+    updates: tuple[dict[str, Any], ...] = ()
+    identifier: Identifier | None = None
+
+
+class CommitTransactionRequest(Wire, frozen=True, kw_only=True):
+    """Change several tables, all or none."""
+
+    table_changes: tuple[CommitTableRequest, ...]
+
+
+class RenameRequest(Wire, frozen=True, kw_only=True):
+    """Give a table or view another name, perhaps in another namespace."""
+
+    source: Identifier
+    destination: Identifier
+
+
+class CreateViewRequest(Wire, frozen=True, kw_only=True):
+    """Make a view."""
+
+    name: str
+    schema: dict[str, Any]
+    view_version: dict[str, Any]
+    location: str | None = None
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class CommitViewRequest(Wire, frozen=True, kw_only=True):
+    """Change a view, if it still is what the requirements say."""
+
+    requirements: tuple[dict[str, Any], ...] = ()
+    updates: tuple[dict[str, Any], ...] = ()
+    identifier: Identifier | None = None
+
+
+class RegisterViewRequest(Wire, frozen=True, kw_only=True):
+    """Give a name to a view's metadata file that is there already."""
+
+    name: str
+    metadata_location: str
