@@ -51,9 +51,10 @@ def test_every_kind_of_thing_can_be_acted_on() -> None:
 
 @pytest.mark.parametrize("operation", Operation)
 def test_an_operation_that_is_called_a_read_is_one(operation: Operation) -> None:
-    others = {"diff", "query", *PUBLIC}
+    others = {"diff", "query", "report_metrics", *PUBLIC}
+    name = operation.removeprefix("iceberg_")
     assert MATRIX[operation].reads == (
-        operation.startswith(("get_", "list_")) or operation in others
+        name.startswith(("get_", "list_", "load_")) or name.endswith("_exists") or name in others
     )
 
 
@@ -61,7 +62,7 @@ def test_an_operation_that_is_called_a_read_is_one(operation: Operation) -> None
 def test_an_operation_acts_on_the_thing_it_is_named_after_or_on_its_container(
     operation: Operation,
 ) -> None:
-    verb, _, noun = operation.partition("_")
+    verb, _, noun = operation.removeprefix("iceberg_").partition("_")
     if verb in ("get", "update", "drop", "undrop") and noun in set(Target):
         assert MATRIX[operation].targets == {Target(noun)}
     if verb in ("create", "list") and noun.removesuffix("s") in set(Target):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from arco.access.identity import Identity, NoIdentity
@@ -31,6 +30,9 @@ from arco.compactor.compactor import Compactor
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.fold.tier1 import DOMAIN
+from arco.iceberg.files import TableFiles
+from arco.iceberg.location import Locations
+from arco.iceberg.service import open_iceberg
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import Writer
 from arco.storage.backend import Backend
@@ -52,7 +54,6 @@ class Options:
     compactor: Callable[[Store], CompactorPort] = Compactor
     wrap: Callable[[Backend], Backend] = lambda backend: backend
     engine: Callable[[SnapshotReader], Engine] = OneAnswer
-    beside: tuple[BaseRoute, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,7 @@ def served(root: Path, options: Options | None = None) -> Iterator[Served]:
             _open(root, options, lines), loop
         ).result(60)
         try:
-            with listening(
-                make_app(services, beside=options.beside), loop, services.log, options.limits
-            ) as url:
+            with listening(make_app(services), loop, services.log, options.limits) as url:
                 yield Served(url, services, lines)
         finally:
             asyncio.run_coroutine_threadsafe(close(), loop).result(60)
@@ -141,6 +140,9 @@ async def _open(
     committer = Committer(reader, Writer(store, DOMAIN), compactor, lease)
     await ensure_default(committer)
     idempotency = Idempotency(store)
+    root_url = f"file://{root}/{scope.prefix}"
+    files, locations = TableFiles(store, root_url, {}), Locations(root_url, ())
+    iceberg = open_iceberg(committer, idempotency, files, locations)
     services = Services(
         runtime=runtime,
         scope=scope,
@@ -154,12 +156,14 @@ async def _open(
         limits=options.limits,
         hosts=options.hosts,
         domains={domain: SnapshotReader(store, domain) for domain in OTHER_DOMAINS},
+        iceberg=iceberg,
     )
     if options.tracing is not None:
         services = replace(services, tracing=options.tracing)
 
     async def close() -> None:
         await services.engine.close()
+        await iceberg.close()
         await idempotency.close()
         await committer.close()
         if isinstance(compactor, Compactor | RemoteCompactor):

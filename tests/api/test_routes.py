@@ -1,15 +1,11 @@
 """The table of routes: complete, authorized, strict about paths."""
 
 import re
-from pathlib import Path
 
 import httpx2
 import pytest
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
 
-from arco.access.operation import MATRIX, PUBLIC, Operation, Target
+from arco.access.operation import ICEBERG, MATRIX, PUBLIC, Operation, Target
 from arco.access.principal import Role
 from arco.api.app import make_routes
 from arco.api.internal import Internal, internal_routes
@@ -21,7 +17,7 @@ from arco.core.scope import Scope
 from arco.storage.backend import Backend
 from arco.storage.roles import Role as StoreRole
 from arco.storage.store import Store
-from tests.api.running import Options, Served, served
+from tests.api.running import Served
 
 
 @pytest.fixture
@@ -34,7 +30,7 @@ def test_every_operation_for_callers_has_a_route_and_every_route_an_entry(
 ) -> None:
     store = Store(memory, runtime, scope=Scope(), role=StoreRole.COMPACTOR)
     internal = internal_routes(Internal(Compactor(store)))
-    assert {route.operation for route in (*routes, *internal)} == set(Operation)
+    assert {route.operation for route in (*routes, *internal)} == set(Operation) - ICEBERG
     for route in routes:
         rule = MATRIX[route.operation]
         assert rule.role in {Role.CALLER, None}, route.path
@@ -112,15 +108,3 @@ def test_a_method_that_a_route_does_not_take_is_405(http: httpx2.Client) -> None
 def test_a_name_that_is_not_utf8_is_400(http: httpx2.Client) -> None:
     for name in ("%ff", "%c0%af", "%ed%a0%80"):
         assert http.get(f"/api/v1/catalogs/{name}").status_code == 400
-
-
-def test_another_protocol_can_stand_beside_the_native_api(tmp_path: Path) -> None:
-    async def hello(_request: Request) -> PlainTextResponse:
-        return PlainTextResponse("hello")
-
-    options = Options(beside=(Route("/other", hello),))
-    with served(tmp_path / "store", options) as api, api.client() as http:
-        other = http.get("/other", headers={"X-Request-Id": "mine"})
-        assert (other.text, other.headers["x-request-id"]) == ("hello", "mine")
-        assert http.get("/api/v1/catalogs/default").json()["name"] == "default"
-        assert http.get("/nowhere").json()["code"] == "no_such_route"

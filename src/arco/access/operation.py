@@ -1,4 +1,4 @@
-"""Every operation of the native API, and the matrix that says what each one is about.
+"""Every operation of the APIs, and the matrix that says what each one is about.
 
 The matrix is data: a route names its operation, and whatever decides about access reads the entry.
 A test finds the operation that has none.
@@ -23,7 +23,10 @@ class Target(StrEnum):
 
 
 class Operation(StrEnum):
-    """What can be asked of the API; the names are those of the OpenAPI document."""
+    """What can be asked of the APIs; the names are those of the OpenAPI document.
+
+    Those of the Iceberg REST catalog are the names of its specification, marked as such.
+    """
 
     LIST_CATALOGS = "list_catalogs"
     CREATE_CATALOG = "create_catalog"
@@ -59,6 +62,35 @@ class Operation(StrEnum):
     SYNC_COMPACT = "sync_compact"
     PUBLISH_ORPHAN_MARK = "publish_orphan_mark"
     MERGE = "merge"
+    ICEBERG_GET_CONFIG = "iceberg_get_config"
+    ICEBERG_LIST_NAMESPACES = "iceberg_list_namespaces"
+    ICEBERG_CREATE_NAMESPACE = "iceberg_create_namespace"
+    ICEBERG_LOAD_NAMESPACE = "iceberg_load_namespace"
+    ICEBERG_NAMESPACE_EXISTS = "iceberg_namespace_exists"
+    ICEBERG_DROP_NAMESPACE = "iceberg_drop_namespace"
+    ICEBERG_UPDATE_PROPERTIES = "iceberg_update_properties"
+    ICEBERG_LIST_TABLES = "iceberg_list_tables"
+    ICEBERG_CREATE_TABLE = "iceberg_create_table"
+    ICEBERG_LOAD_TABLE = "iceberg_load_table"
+    ICEBERG_TABLE_EXISTS = "iceberg_table_exists"
+    ICEBERG_UPDATE_TABLE = "iceberg_update_table"
+    ICEBERG_DROP_TABLE = "iceberg_drop_table"
+    ICEBERG_UNREGISTER_TABLE = "iceberg_unregister_table"
+    ICEBERG_REGISTER_TABLE = "iceberg_register_table"
+    ICEBERG_RENAME_TABLE = "iceberg_rename_table"
+    ICEBERG_REPORT_METRICS = "iceberg_report_metrics"
+    ICEBERG_LOAD_CREDENTIALS = "iceberg_load_credentials"
+    ICEBERG_COMMIT_TRANSACTION = "iceberg_commit_transaction"
+    ICEBERG_LIST_VIEWS = "iceberg_list_views"
+    ICEBERG_CREATE_VIEW = "iceberg_create_view"
+    ICEBERG_LOAD_VIEW = "iceberg_load_view"
+    ICEBERG_VIEW_EXISTS = "iceberg_view_exists"
+    ICEBERG_REPLACE_VIEW = "iceberg_replace_view"
+    ICEBERG_DROP_VIEW = "iceberg_drop_view"
+    ICEBERG_RENAME_VIEW = "iceberg_rename_view"
+    ICEBERG_REGISTER_VIEW = "iceberg_register_view"
+    ICEBERG_LIST_FUNCTIONS = "iceberg_list_functions"
+    ICEBERG_LOAD_FUNCTION = "iceberg_load_function"
 
 
 @dataclass(frozen=True)
@@ -118,7 +150,38 @@ MATRIX: Mapping[Operation, Rule] = MappingProxyType(
         Operation.SYNC_COMPACT: _INTERNAL,
         Operation.PUBLISH_ORPHAN_MARK: _INTERNAL,
         Operation.MERGE: _INTERNAL,
+        # A namespace is a schema. What names two tables, or several, acts on the catalog that holds them.
+        Operation.ICEBERG_GET_CONFIG: _reads(Target.WORKSPACE),
+        Operation.ICEBERG_LIST_NAMESPACES: _reads(Target.CATALOG),
+        Operation.ICEBERG_CREATE_NAMESPACE: _writes(Target.CATALOG),
+        Operation.ICEBERG_LOAD_NAMESPACE: _reads(Target.SCHEMA),
+        Operation.ICEBERG_NAMESPACE_EXISTS: _reads(Target.SCHEMA),
+        Operation.ICEBERG_DROP_NAMESPACE: _writes(Target.SCHEMA),
+        Operation.ICEBERG_UPDATE_PROPERTIES: _writes(Target.SCHEMA),
+        Operation.ICEBERG_LIST_TABLES: _reads(Target.SCHEMA),
+        Operation.ICEBERG_CREATE_TABLE: _writes(Target.SCHEMA),
+        Operation.ICEBERG_LOAD_TABLE: _reads(Target.TABLE),
+        Operation.ICEBERG_TABLE_EXISTS: _reads(Target.TABLE),
+        Operation.ICEBERG_UPDATE_TABLE: _writes(Target.TABLE),
+        Operation.ICEBERG_DROP_TABLE: _writes(Target.TABLE),
+        Operation.ICEBERG_UNREGISTER_TABLE: _writes(Target.TABLE),
+        Operation.ICEBERG_REGISTER_TABLE: _writes(Target.SCHEMA),
+        Operation.ICEBERG_RENAME_TABLE: _writes(Target.CATALOG),
+        Operation.ICEBERG_REPORT_METRICS: _reads(Target.TABLE),
+        Operation.ICEBERG_LOAD_CREDENTIALS: _reads(Target.TABLE),
+        Operation.ICEBERG_COMMIT_TRANSACTION: _writes(Target.CATALOG),
+        Operation.ICEBERG_LIST_VIEWS: _reads(Target.SCHEMA),
+        Operation.ICEBERG_CREATE_VIEW: _writes(Target.SCHEMA),
+        Operation.ICEBERG_LOAD_VIEW: _reads(Target.TABLE),
+        Operation.ICEBERG_VIEW_EXISTS: _reads(Target.TABLE),
+        Operation.ICEBERG_REPLACE_VIEW: _writes(Target.TABLE),
+        Operation.ICEBERG_DROP_VIEW: _writes(Target.TABLE),
+        Operation.ICEBERG_RENAME_VIEW: _writes(Target.CATALOG),
+        Operation.ICEBERG_REGISTER_VIEW: _writes(Target.SCHEMA),
+        Operation.ICEBERG_LIST_FUNCTIONS: _reads(Target.SCHEMA),
+        Operation.ICEBERG_LOAD_FUNCTION: _reads(Target.SCHEMA),
     }
 )
 
+ICEBERG = frozenset(operation for operation in Operation if operation.startswith("iceberg_"))
 PUBLIC = frozenset(operation for operation, rule in MATRIX.items() if rule.role is None)

@@ -1,25 +1,29 @@
 """The application: the parts of `Services` put together behind one edge."""
 
-from starlette.applications import Starlette
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from arco.api.desk import Desk
 from arco.api.dispatcher import Dispatcher, Door
 from arco.api.edge import Edge
 from arco.api.health import HealthChecks
+from arco.api.iceberg.config import ROOT
+from arco.api.iceberg.desk import IcebergDesk
+from arco.api.iceberg.problem import ICEBERG_VOICE
+from arco.api.iceberg.routes import iceberg_routes
 from arco.api.openapi import openapi
 from arco.api.pages import Pages
 from arco.api.reads import Reads
 from arco.api.route import AnyRoute
+from arco.api.router import Router
 from arco.api.routes import native_routes
 from arco.api.services import Services
+from arco.api.switch import Switch
 from arco.core import json
 from arco.core.errors import Unavailable
 
 
-def make_app(services: Services, *, beside: tuple[BaseRoute, ...] = ()) -> ASGIApp:
-    """The native API as an ASGI application; routes of other protocols may stand beside it."""
+def make_app(services: Services) -> ASGIApp:
+    """The native API, and the protocols beside it that there is a service for."""
     reads = Reads(services.reader, services.runtime.tasks)
     door = Door(
         runtime=services.runtime,
@@ -28,16 +32,27 @@ def make_app(services: Services, *, beside: tuple[BaseRoute, ...] = ()) -> ASGIA
         limits=services.limits,
         log=services.log,
     )
-    dispatcher = Dispatcher(make_routes(services, reads), door, reads)
+    native = Dispatcher(Router(make_routes(services, reads)), door, reads=reads)
+    switch = Switch(native, _others(services, door))
     return Edge(
-        Starlette(routes=[*beside, dispatcher]) if beside else dispatcher.handle,
+        switch,
         runtime=services.runtime,
         limits=services.limits,
         log=services.log,
         metrics=services.metrics,
         tracing=services.tracing,
         hosts=services.hosts,
+        voice=switch.voice,
     )
+
+
+def _others(services: Services, door: Door) -> dict[str, Dispatcher]:
+    """The protocols besides the native one, by the first segment of their paths."""
+    if services.iceberg is None:
+        return {}
+    routes = iceberg_routes(IcebergDesk(services, services.iceberg))
+    router = Router(routes, heads=False, plus_is_blank=True)
+    return {ROOT.strip("/"): Dispatcher(router, door, voice=ICEBERG_VOICE)}
 
 
 def make_routes(services: Services, reads: Reads) -> tuple[AnyRoute, ...]:

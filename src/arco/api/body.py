@@ -1,11 +1,17 @@
 """Reading a body: bounded in size and time, JSON and nothing else."""
 
+import zlib
+
 from starlette.types import Receive
 
 from arco.api.problem import Refusal
+from arco.core.errors import Invalid
 from arco.core.tasks import Tasks
 
 _JSON = frozenset({b"application/json", b"application/merge-patch+json"})
+_GZIP = frozenset({b"gzip", b"x-gzip"})
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_AT_ONCE_BYTES = 64 * 1024  # of what is compressed; more is inflated beside other requests
 
 
 class Gone(Exception):
@@ -13,13 +19,19 @@ class Gone(Exception):
 
 
 async def read_body(
-    headers: dict[bytes, bytes], receive: Receive, tasks: Tasks, *, most_bytes: int, most_ms: float
+    headers: dict[bytes, bytes],
+    receive: Receive,
+    tasks: Tasks,
+    *,
+    most_bytes: int,
+    most_ms: float,
+    inflates: bool = False,
 ) -> bytes:
-    """All of a request's body, or a refusal of 408, 413 or 415."""
+    """All of a request's body, or a refusal of 408, 413 or 415; `inflates` one that is compressed."""
     announced = headers.get(b"content-length", b"0")
     if len(announced) > 18 or int(announced) > most_bytes:  # the server has made sure it is digits
         raise _too_large(most_bytes)
-    _check_encoding(headers)
+    is_packed = _is_packed(headers, inflates=inflates)
     try:
         body = await tasks.deadline(most_ms, _collect(receive, most_bytes))
     except TimeoutError:
@@ -30,7 +42,11 @@ async def read_body(
             headers={"Connection": "close"},
         ) from None
     _check_type(headers, body)
-    return body
+    if not is_packed or not body:
+        return body
+    if len(body) <= _AT_ONCE_BYTES:
+        return _inflate(body, most_bytes)
+    return await tasks.in_thread(lambda: _inflate(body, most_bytes))
 
 
 async def _collect(receive: Receive, most_bytes: int) -> bytes:
@@ -59,16 +75,36 @@ def _too_large(most_bytes: int) -> Refusal:
     )
 
 
-def _check_encoding(headers: dict[bytes, bytes]) -> None:
-    """A compressed body may hide a bomb, and a catalog's requests are small."""
-    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-        raise Refusal(
-            415,
-            "compressed_body",
-            "compressed bodies are not read here",
-            next_step="Send the body as it is, without Content-Encoding.",
-            headers={"Connection": "close"},
-        )
+def _is_packed(headers: dict[bytes, bytes], *, inflates: bool) -> bool:
+    """Whether the body is compressed. It may hide a bomb, so only large ones are worth it."""
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding == b"identity":
+        return False
+    if inflates and encoding in _GZIP:
+        return True
+    raise Refusal(
+        415,
+        "compressed_body",
+        "bodies are compressed by gzip or not at all here"
+        if inflates
+        else "compressed bodies are not read here",
+        next_step="Send the body as it is, without Content-Encoding.",
+        headers={"Connection": "close"},
+    )
+
+
+def _inflate(packed: bytes, most_bytes: int) -> bytes:
+    """What was compressed; never more than one byte beyond the limit is held."""
+    inflater = zlib.decompressobj(_GZIP_WINDOW)
+    try:
+        body = inflater.decompress(packed, most_bytes + 1)
+    except zlib.error as problem:
+        raise Invalid("the body is not what gzip writes") from problem
+    if len(body) > most_bytes:
+        raise _too_large(most_bytes)
+    if not inflater.eof or inflater.unused_data:
+        raise Invalid("the body is not one whole gzip stream")
+    return body
 
 
 def _check_type(headers: dict[bytes, bytes], body: bytes) -> None:

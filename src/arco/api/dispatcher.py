@@ -1,13 +1,12 @@
 """The dispatcher: one request through identity, authorization, its types, its handler, to its reply.
 
-It is one route of a Starlette application, so that other wire rooms can stand beside it. Every error ends
-here as a problem document; nothing that a handler raises reaches the server.
+Each protocol that is served has one, with its own table of routes and its own words for errors. Every error
+ends here as one of those; nothing that a handler raises reaches the server.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from arco.access.authorize import Subject, authorize
@@ -18,19 +17,21 @@ from arco.api.body import Gone, read_body
 from arco.api.exchange import EXCHANGE, Exchange
 from arco.api.limits import Limits
 from arco.api.log import Log, places
-from arco.api.problem import CONTENT_TYPE as PROBLEM_TYPE
-from arco.api.problem import Problem, Refusal, encode_problem, headers_of, loggable, problem_of
+from arco.api.problem import loggable
 from arco.api.query_params import read_query
 from arco.api.reads import Reads, ReplyCache
 from arco.api.reply import send_reply
 from arco.api.route import AnyRoute, Call, Reply
 from arco.api.router import Router, path_of
+from arco.api.voice import NATIVE, Told, Voice
 from arco.core import scope as workspace
 from arco.core.errors import ArcoError, Denied, Invalid, Unavailable, Unknown
 from arco.core.runtime import Runtime
 
 # Two of these would mean two requests in one, and somebody between us may have read the other.
 _ONCE = frozenset({b"authorization", b"content-type", b"idempotency-key", b"if-match", b"host"})
+# Several lines of these are one list.
+_LISTS = frozenset({b"if-none-match", b"accept-encoding"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,26 +50,24 @@ class Door:
     is_internal: bool = False
 
 
-class Dispatcher(BaseRoute):
-    """Answers every request that no route before it has taken."""
+class Dispatcher:
+    """Answers every request for one protocol."""
 
     def __init__(
-        self, routes: tuple[AnyRoute, ...], door: Door, reads: Reads | None = None
+        self, router: Router, door: Door, *, reads: Reads | None = None, voice: Voice = NATIVE
     ) -> None:
-        self.routes = routes
-        self._router = Router(routes)
+        self.voice = voice
+        self._router = router
         self._door = door
         self._reads = reads
         self._kept = ReplyCache(door.limits.cached_bytes)
         self._anyone = Principal("client:anyone", door.scope)
         self._subjects = {
-            route.operation: Subject(scope=door.scope, kind=route.target) for route in routes
+            route.operation: Subject(scope=door.scope, kind=route.target) for route in router.routes
         }
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        return (Match.FULL if scope["type"] == "http" else Match.NONE), {}
-
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
         exchange: Exchange = scope[EXCHANGE]
         try:
             reply = await self._reply(scope, receive, exchange)
@@ -102,7 +101,7 @@ class Dispatcher(BaseRoute):
         except Denied as denied:
             # Who calls was let in above: this is about our own identity, at the store or the compactor.
             if self._door.is_internal:
-                self._tell(denied, problem_of(denied), exchange)
+                self._log(denied, self.voice.tell(denied, exchange.operation), exchange)
                 raise
             reason = "something that this server needs has refused its identity"
             raise Unavailable(reason) from denied
@@ -161,22 +160,21 @@ class Dispatcher(BaseRoute):
             self._door.runtime.tasks,
             most_bytes=route.body_bytes or limits.body_bytes,
             most_ms=limits.body_ms,
+            inflates=route.inflates,
         )
         call.body = route.sent.read(raw or b"{}" if route.sent.optional else raw)
 
     def _refusal(self, error: Exception, exchange: Exchange) -> Reply:
-        problem = problem_of(error)
-        exchange.code = problem.code
-        if problem.status >= 500:
-            self._tell(error, problem, exchange)
-        return Reply(
-            problem.status, encode_problem(problem), PROBLEM_TYPE, headers=headers_of(error)
-        )
+        told = self.voice.tell(error, exchange.operation)
+        exchange.code = told.code
+        if told.reply.status >= 500:
+            self._log(error, told, exchange)
+        return told.reply
 
-    def _tell(self, error: Exception, problem: Problem, exchange: Exchange) -> None:
+    def _log(self, error: Exception, told: Told, exchange: Exchange) -> None:
         """Log what whoever runs the server has to know; who asked is in the request's own line."""
         log, request_id = self._door.log, exchange.request_id
-        if not isinstance(error, ArcoError | Refusal):
+        if not told.expected:
             kind = type(error).__name__
             log.error("unexpected", request_id=request_id, error=kind, places=places(error))
             return
@@ -186,7 +184,7 @@ class Dispatcher(BaseRoute):
         say(
             "failed",
             request_id=request_id,
-            code=problem.code,
+            code=told.code,
             detail=": ".join(filter(None, said)),
             places=places(denied or error),
         )
@@ -200,4 +198,6 @@ def _headers(scope: Scope) -> dict[bytes, bytes]:
         twice = [name.decode() for name in _ONCE if names.count(name) > 1]
         if twice:
             raise Invalid(f"the header {twice[0]} is there twice")
+        for name in _LISTS & headers.keys():
+            headers[name] = b", ".join(value for each, value in pairs if each == name)
     return headers

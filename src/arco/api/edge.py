@@ -5,6 +5,7 @@ Plain ASGI, because it is paid for by every request.
 """
 
 import re
+from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,10 +13,10 @@ from arco.api.exchange import EXCHANGE, Exchange
 from arco.api.limits import Limits
 from arco.api.log import Log
 from arco.api.metrics import InFlight, Metrics
-from arco.api.problem import CONTENT_TYPE, Refusal, encode_problem, headers_of, problem_of
+from arco.api.problem import Refusal
 from arco.api.reply import send_reply
-from arco.api.route import Reply
 from arco.api.tracing import Tracing, within
+from arco.api.voice import NATIVE, Voice
 from arco.core.runtime import Runtime
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -25,8 +26,12 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOKED_AT = frozenset({b"x-request-id", b"traceparent", b"host", b"origin", b"sec-fetch-site"})
 
 
+def _native(_scope: Scope) -> Voice:
+    return NATIVE
+
+
 class Edge:
-    """Another application, guarded and watched."""
+    """Another application, guarded and watched; `voice` says how to refuse what is sent to it."""
 
     def __init__(
         self,
@@ -38,8 +43,10 @@ class Edge:
         metrics: Metrics,
         tracing: Tracing,
         hosts: frozenset[str] | None = None,
+        voice: Callable[[Scope], Voice] = _native,
     ) -> None:
         self._app = app
+        self._voice = voice
         self._runtime = runtime
         self._limits = limits
         self._log = log
@@ -73,8 +80,9 @@ class Edge:
                 with within(span):
                     await self._app(scope, receive, answer)
             else:
-                exchange.code = refusal.code
-                await send_reply(_reply(refusal), scope, answer)
+                refused = self._voice(scope).tell(refusal, exchange.operation)
+                exchange.code = refused.code
+                await send_reply(refused.reply, scope, answer)
         finally:
             self._in_flight.count -= 1
             self._tracing.end(span, exchange, scope["method"])
@@ -150,8 +158,3 @@ def _host_name(host: bytes) -> str:
     if text.startswith("["):
         return text.partition("]")[0] + "]"
     return text.partition(":")[0]
-
-
-def _reply(refusal: Refusal) -> Reply:
-    problem = problem_of(refusal)
-    return Reply(refusal.status, encode_problem(problem), CONTENT_TYPE, headers=headers_of(refusal))

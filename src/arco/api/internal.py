@@ -21,6 +21,7 @@ from arco.api.log import Log
 from arco.api.metrics import Metrics
 from arco.api.query_params import Query
 from arco.api.route import Answered, AnyRoute, Call, Reply, Route, Sent, sent
+from arco.api.router import Router
 from arco.api.routes import health_routes
 from arco.api.tracing import Tracing
 from arco.catalog.port import Committed, CompactorPort, SyncCompact
@@ -97,7 +98,7 @@ def make_internal_app(services: InternalServices) -> ASGIApp:
     )
     routes = (*internal_routes(Internal(services.compactor)), *health_routes(health))
     return Edge(
-        Dispatcher(routes, door).handle,
+        Dispatcher(Router(routes), door).handle,
         runtime=services.runtime,
         limits=services.limits,
         log=services.log,

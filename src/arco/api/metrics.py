@@ -51,6 +51,12 @@ class Metrics:
             ("what",),
             registry=self.registry,
         )
+        self._reports = Counter(
+            "arco_iceberg_metrics_reports",
+            "Reports of scans and commits that engines have sent.",
+            ("report",),
+            registry=self.registry,
+        )
         # Labels are looked up under a lock and by text; each pair is looked up once.
         self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._asked: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
@@ -74,6 +80,10 @@ class Metrics:
     def background_failed(self, what: str) -> None:
         """Something that nobody waits for has failed."""
         self._background.labels(what).inc()
+
+    def reported(self, report: str) -> None:
+        """An engine has reported a scan or a commit."""
+        self._reports.labels(report).inc()
 
     def request(self, verb: str, key: str, outcome: str, ms: float) -> None:  # noqa: ARG002
         """One request to the store ended; its key is nobody's business."""

@@ -222,7 +222,7 @@ def problem_of(error: BaseException) -> Problem:
         type=_type(code),
         title=kind.title,
         status=kind.status,
-        detail=kind.detail or _told(error, kind),
+        detail=kind.detail or presentable(error) or kind.title.lower(),
         code=code,
         next_step=_advice(error) or kind.next_step or UNSET,
     )
@@ -261,7 +261,7 @@ def _type(code: str) -> str:
     return f"urn:arco:problem:{code}"
 
 
-def _told(error: BaseException, kind: Kind) -> str:
+def presentable(error: BaseException) -> str:
     """The error's own words, if they are about the request and nothing else."""
     words = str(error)
-    return kind.title.lower() if not words or _STORED.search(words) else words
+    return "" if _STORED.search(words) else words

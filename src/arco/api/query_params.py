@@ -8,7 +8,16 @@ import re
 from collections.abc import Callable
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -43,6 +52,10 @@ _BOOLEANS = {"true": True, "false": False}
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """No parameters."""
+
+
+class OpenQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """No parameters that are known; for protocols whose clients may be newer than we are."""
 
 
 class AtQuery(Query, frozen=True, kw_only=True):
@@ -100,7 +113,7 @@ class DiffQuery(Query, frozen=True, kw_only=True, rename={"from_": "from"}):
 def read_query(raw: bytes, kind: type[Q]) -> Q:
     """`raw` as a `kind`, or `Invalid`."""
     if not raw:
-        return _empty(kind)
+        return cast("Q", _empty(kind))
     fields = _fields(kind)
     values: dict[str, object] = {}
     for pair in raw.split(b"&"):
@@ -108,6 +121,8 @@ def read_query(raw: bytes, kind: type[Q]) -> Q:
             continue
         name, _, text = (_unescape(part) for part in pair.partition(b"="))
         if name not in fields:
+            if not kind.__struct_config__.forbid_unknown_fields:
+                continue
             raise Invalid(f"unknown parameter {name[:80]!r}{_known(fields)}")
         if name in values:
             raise Invalid(f"the parameter {name!r} is there twice")
@@ -115,7 +130,8 @@ def read_query(raw: bytes, kind: type[Q]) -> Q:
     return _convert(values, kind)
 
 
-def _empty(kind: type[Q]) -> Q:
+@cache  # they are frozen, and most requests have none
+def _empty(kind: type[Query]) -> Query:
     return _convert({}, kind)
 
 

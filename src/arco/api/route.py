@@ -16,10 +16,16 @@ B = TypeVar("B")
 
 JSON = "application/json"
 
+_BODILESS = frozenset({204, 304})
+
+# By what a path calls them, the innermost first. A view is a table to the catalog.
 _TARGETS = {
     "table": Target.TABLE,
+    "view": Target.TABLE,
     "schema": Target.SCHEMA,
+    "namespace": Target.SCHEMA,
     "catalog": Target.CATALOG,
+    "prefix": Target.CATALOG,
     "id": Target.OBJECT,
 }
 
@@ -40,7 +46,7 @@ class Reply:
         """The headers as they are sent; written once, since a reply may be kept and sent again."""
         headers = [(b"x-content-type-options", b"nosniff")]
         headers += [(name.lower().encode(), text.encode()) for name, text in self.headers.items()]
-        if self.status != 204:
+        if self.status not in _BODILESS:
             headers.append((b"content-type", self.content_type.encode()))
             headers.append((b"content-length", b"%d" % len(self.body)))
         return headers
@@ -127,6 +133,7 @@ class Route(Generic[Q, B]):
     matched: bool = False  # takes If-Match
     pure: bool = False  # follows from a manifest and the URL alone, so its replies can be kept
     body_bytes: int | None = None  # where the usual limit does not fit
+    inflates: bool = False  # takes a body that was compressed
 
     @property
     def target(self) -> Target:

@@ -23,14 +23,22 @@ class _Node:
 
     @property
     def allowed(self) -> str:
-        methods = set(self.routes) | ({"HEAD"} if "GET" in self.routes else set())
-        return ", ".join(sorted(methods))
+        return ", ".join(sorted(self.routes))
 
 
 class Router:
-    """All routes of a table, found by walking one segment after the other."""
+    """All routes of a table, found by walking one segment after the other.
 
-    def __init__(self, routes: tuple[AnyRoute, ...]) -> None:
+    `heads` says that whatever can be got can be asked for without its body, too. `plus_is_blank` is for
+    clients that escape names like the fields of a form.
+    """
+
+    def __init__(
+        self, routes: tuple[AnyRoute, ...], *, heads: bool = True, plus_is_blank: bool = False
+    ) -> None:
+        self.routes = routes
+        self._heads = heads
+        self._plus_is_blank = plus_is_blank
         self._root = _Node()
         self._seen: dict[tuple[str, bytes], tuple[AnyRoute, dict[str, str]]] = {}
         for route in routes:
@@ -67,7 +75,7 @@ class Router:
             node = below
         if not node.routes:
             raise _no_route()
-        found = node.routes.get("GET" if method == "HEAD" else method)
+        found = node.routes.get(method)
         if found is None:
             raise Refusal(
                 405,
@@ -76,6 +84,8 @@ class Router:
                 headers={"Allow": node.allowed},
             )
         route, names = found
+        if self._plus_is_blank:
+            values = [value.replace(b"+", b"%20") for value in values]
         return route, {name: _unescape(value) for name, value in zip(names, values, strict=True)}
 
     def _add(self, route: AnyRoute) -> None:
@@ -90,6 +100,8 @@ class Router:
         if route.method in node.routes:
             raise Invalid(f"two routes for {route.method} {route.path}")
         node.routes[route.method] = (route, tuple(names))
+        if self._heads and route.method == "GET":
+            node.routes["HEAD"] = (route, tuple(names))
 
 
 def path_of(scope: Scope) -> bytes:

@@ -13,7 +13,8 @@ from arco.catalog.commit import Committer
 from arco.catalog.reader import SnapshotReader
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.ledger.idempotency import Idempotency
+from arco.iceberg.service import Iceberg
+from arco.ledger.idempotency import DEFAULT_LIFE_MS, Idempotency
 
 OTHER_DOMAINS = ("executions", "lineage", "search")  # besides the catalog
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -37,7 +38,8 @@ class Services:
 
     `domains` are the readers of `OTHER_DOMAINS`, by name. `hosts` are the names by which the server may be
     called, `LOOPBACK` where no identity is asked for; None for any. `location_root` stands before the
-    location of a managed table, which is stored relative to its workspace.
+    location of a managed table, which is stored relative to its workspace. Without `iceberg` that protocol
+    is not served. `key_life_ms` is how long `idempotency` keeps a key; clients are told.
     """
 
     runtime: Runtime
@@ -54,3 +56,5 @@ class Services:
     domains: Mapping[str, SnapshotReader] = field(default_factory=dict)
     hosts: frozenset[str] | None = None
     location_root: str = ""
+    iceberg: Iceberg | None = None
+    key_life_ms: int = DEFAULT_LIFE_MS

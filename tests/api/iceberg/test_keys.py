@@ -1,0 +1,169 @@
+"""Idempotency keys, the body of a request, and who is said to have sent it."""
+
+import gzip
+import json
+from uuid import uuid1, uuid4
+
+import pytest
+
+from arco.api.iceberg.desk import engine_of, key_of
+from arco.core.hashing import sha256_hex
+from tests.api.iceberg.warehouse import SCHEMA, Warehouse, refusal
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        str(uuid1()),
+        str(uuid4()),
+        "017F22E2-79B0-7CC3-98C4-DC0C0C07398F",
+        "0" * 8 + "-0000" * 3 + "-" + "0" * 12,
+    ],
+)
+def test_a_key_is_a_uuid_of_any_version_in_one_spelling(key: str) -> None:
+    assert key_of(key) == key.lower()
+
+
+@pytest.mark.parametrize("key", ["", "x", uuid4().hex, f"{{{uuid4()}}}", f"{uuid4()}x", "ü" * 36])
+def test_what_is_no_uuid_is_400_and_does_nothing(warehouse: Warehouse, key: str) -> None:
+    answer = warehouse.http.post(
+        warehouse.url("namespaces"),
+        json={"namespace": ["keyed"]},
+        headers={b"Idempotency-Key": key.encode()},
+    )
+    assert refusal(answer) == (400, "BadRequestException")
+    assert warehouse.http.head(warehouse.url("namespaces", "keyed")).status_code == 404
+
+
+def test_a_request_that_is_repeated_with_its_key_is_carried_out_once(warehouse: Warehouse) -> None:
+    url, body = warehouse.url("namespaces", "db", "tables"), {"name": "once", "schema": SCHEMA}
+    key = str(uuid4())
+    answers = [
+        warehouse.http.post(url, json=body, headers={"Idempotency-Key": each})
+        for each in (key, key.upper(), key)
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert len({answer.json()["metadata"]["table-uuid"] for answer in answers}) == 1
+    without = warehouse.http.post(url, json=body)
+    assert refusal(without) == (409, "AlreadyExistsException")
+
+
+def test_a_refusal_is_repeated_too(warehouse: Warehouse) -> None:
+    key = {"Idempotency-Key": str(uuid4())}
+    url, body = warehouse.url("namespaces", "db", "tables"), {"name": "twice", "schema": SCHEMA}
+    warehouse.make_table("twice")
+    assert warehouse.http.post(url, json=body, headers=key).status_code == 409
+    assert warehouse.http.delete(warehouse.table("twice")).status_code == 204
+    assert warehouse.http.post(url, json=body, headers=key).status_code == 409
+
+
+def test_a_key_that_comes_back_with_another_request_is_422(warehouse: Warehouse) -> None:
+    key = {"Idempotency-Key": str(uuid4())}
+    first = warehouse.http.post(
+        warehouse.url("namespaces"), json={"namespace": ["one"]}, headers=key
+    )
+    assert first.status_code == 200
+    for method, url, body in (
+        ("POST", warehouse.url("namespaces"), {"namespace": ["two"]}),
+        ("POST", warehouse.url("namespaces", "db", "tables"), {"name": "t", "schema": SCHEMA}),
+        ("DELETE", warehouse.url("namespaces", "one"), None),
+    ):
+        answer = warehouse.http.request(method, url, json=body, headers=key)
+        assert refusal(answer) == (422, "UnprocessableEntityException")
+    assert warehouse.http.head(warehouse.url("namespaces", "one")).status_code == 204
+
+
+def test_a_view_may_be_made_under_a_key_as_well(warehouse: Warehouse) -> None:
+    made = warehouse.make_view("plain").json()["metadata"]
+    body = {
+        "name": "keyed",
+        "schema": made["schemas"][0],
+        "view-version": made["versions"][0],
+        "properties": {},
+    }
+    url, key = warehouse.url("namespaces", "db", "views"), {"Idempotency-Key": str(uuid4())}
+    answers = [warehouse.http.post(url, json=body, headers=key) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("header", "engine"),
+    [
+        (None, None),
+        (b"", None),
+        (b"  ", None),
+        (b"Spark/4.1 (x)", "Spark/4.1 (x)"),
+        (b"a\tb", "ab"),
+        (b"x" * 500, "x" * 200),
+    ],
+)
+def test_the_engine_is_what_a_client_calls_itself_in_bounds(
+    header: bytes | None, engine: str | None
+) -> None:
+    assert engine_of(header) == engine
+
+
+def test_a_body_may_come_compressed(warehouse: Warehouse) -> None:
+    body = {"namespace": ["packed"], "properties": {"long": "x" * 3_000}}
+    url, headers = warehouse.url("namespaces"), {**JSON, "Content-Encoding": "gzip"}
+    packed = gzip.compress(json.dumps(body).encode())
+    assert warehouse.http.post(url, content=packed, headers=headers).status_code == 200
+    assert warehouse.http.get(warehouse.url("namespaces", "packed")).json() == body
+
+
+def test_a_large_body_may_come_compressed(warehouse: Warehouse) -> None:
+    warehouse.make_table("orders")
+    words = {f"k{number}": sha256_hex(b"%d" % number) for number in range(3_000)}
+    update = {"action": "set-properties", "updates": words}
+    packed = gzip.compress(json.dumps({"requirements": [], "updates": [update]}).encode())
+    assert len(packed) > 64 * 1024
+    headers = {**JSON, "Content-Encoding": "gzip"}
+    answer = warehouse.http.post(warehouse.table("orders"), content=packed, headers=headers)
+    assert answer.status_code == 200, answer.text[:300]
+    assert answer.json()["metadata"]["properties"].items() >= words.items()
+
+
+def test_a_body_that_inflates_beyond_the_limit_is_413(warehouse: Warehouse) -> None:
+    bomb = gzip.compress(b" " * (65 * 1024 * 1024))
+    headers = {**JSON, "Content-Encoding": "gzip"}
+    answer = warehouse.http.post(warehouse.url("namespaces"), content=bomb, headers=headers)
+    assert refusal(answer) == (413, "ContentTooLargeException")
+
+
+@pytest.mark.parametrize(
+    "cut", [lambda packed: packed[:-4], lambda packed: packed + b"x", lambda _: b"x"]
+)
+def test_a_body_that_is_not_one_gzip_stream_is_400(warehouse: Warehouse, cut: object) -> None:
+    packed = gzip.compress(b'{"namespace":["broken"]}')
+    headers = {**JSON, "Content-Encoding": "gzip"}
+    content = cut(packed)  # type: ignore[operator]
+    answer = warehouse.http.post(warehouse.url("namespaces"), content=content, headers=headers)
+    assert refusal(answer) == (400, "BadRequestException")
+
+
+@pytest.mark.parametrize("encoding", ["br", "gzip, gzip", "zstd"])
+def test_another_compression_is_415(warehouse: Warehouse, encoding: str) -> None:
+    headers = {**JSON, "Content-Encoding": encoding}
+    answer = warehouse.http.post(warehouse.url("namespaces"), content=b"x", headers=headers)
+    assert refusal(answer) == (415, "UnsupportedMediaTypeException")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"namespace":"db"}', b"[" * 100_000, b"\xff"])
+def test_a_body_of_another_shape_is_400(warehouse: Warehouse, body: bytes) -> None:
+    for url in (
+        warehouse.url("namespaces"),
+        warehouse.url("namespaces", "db", "tables"),
+        warehouse.url("transactions", "commit"),
+        warehouse.url("tables", "rename"),
+    ):
+        answer = warehouse.http.post(url, content=body, headers=JSON)
+        assert refusal(answer) == (400, "BadRequestException")
+        assert len(answer.content) < 1_000
+
+
+def test_a_body_larger_than_the_native_limit_is_read(warehouse: Warehouse) -> None:
+    body = json.dumps({"namespace": ["wide"], "unknown": "x" * (2 * 1024 * 1024)}).encode()
+    answer = warehouse.http.post(warehouse.url("namespaces"), content=body, headers=JSON)
+    assert answer.status_code == 200

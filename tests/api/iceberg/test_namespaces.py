@@ -1,0 +1,79 @@
+"""Namespaces over HTTP."""
+
+from tests.api.iceberg.warehouse import Warehouse, refusal
+
+
+def test_a_namespace_is_made_loaded_changed_and_dropped(warehouse: Warehouse) -> None:
+    http, url = warehouse.http, warehouse.url("namespaces", "sales")
+    body = {"namespace": ["sales"], "properties": {"team": "a", "owner": "b"}}
+    made = http.post(warehouse.url("namespaces"), json=body)
+    assert (made.status_code, made.json()) == (200, body)
+    assert http.get(url).json() == body
+    assert (http.head(url).status_code, http.head(url).content) == (204, b"")
+    wish = {"removals": ["team", "nothing"], "updates": {"owner": "c", "new": "d"}}
+    changed = http.post(url + "/properties", json=wish)
+    assert changed.status_code == 200
+    told = changed.json()
+    assert sorted(told["updated"]) == ["new", "owner"]
+    assert (told["removed"], told["missing"]) == (["team"], ["nothing"])
+    assert http.get(url).json()["properties"] == {"owner": "c", "new": "d"}
+    assert http.delete(url).status_code == 204
+    assert http.head(url).status_code == 404
+    assert refusal(http.get(url)) == (404, "NoSuchNamespaceException")
+    assert refusal(http.delete(url)) == (404, "NoSuchNamespaceException")
+
+
+def test_a_namespace_that_is_there_is_409(warehouse: Warehouse) -> None:
+    answer = warehouse.http.post(warehouse.url("namespaces"), json={"namespace": ["db"]})
+    assert refusal(answer) == (409, "AlreadyExistsException")
+    assert "Namespace already exists" in answer.json()["error"]["message"]
+
+
+def test_one_that_holds_something_is_not_dropped(warehouse: Warehouse) -> None:
+    warehouse.make_table("orders")
+    answer = warehouse.http.delete(warehouse.url("namespaces", "db"))
+    assert refusal(answer) == (409, "NamespaceNotEmptyException")
+    assert "is not empty" in answer.json()["error"]["message"]
+
+
+def test_the_same_key_to_set_and_to_remove_is_422(warehouse: Warehouse) -> None:
+    url = warehouse.url("namespaces", "db", "properties")
+    answer = warehouse.http.post(url, json={"removals": ["a"], "updates": {"a": "b"}})
+    assert refusal(answer) == (422, "UnprocessableEntityException")
+
+
+def test_namespaces_are_listed_level_by_level(warehouse: Warehouse) -> None:
+    warehouse.make_namespace("raw", "europe", "north")
+    url = warehouse.url("namespaces")
+    for parent, inside in (
+        ("", [["db"], ["raw"]]),
+        ("raw", [["raw", "europe"]]),
+        ("raw\x1feurope", [["raw", "europe", "north"]]),
+        ("raw\x1feurope\x1fnorth", []),
+    ):
+        answer = warehouse.http.get(url, params={"parent": parent})
+        assert answer.json() == {"namespaces": inside, "next-page-token": None}
+
+
+def test_a_parent_that_was_escaped_twice_is_found_unless_one_is_called_like_that(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.make_namespace("a b", "c+d", "inside")
+    url = warehouse.url("namespaces")
+    for parent in ("a%20b\x1fc%2Bd", "a%20b%1Fc%2Bd"):
+        listed = warehouse.http.get(url, params={"parent": parent}).json()
+        assert listed["namespaces"] == [["a b", "c+d", "inside"]]
+    warehouse.make_namespace("a%20b", "another")
+    listed = warehouse.http.get(url, params={"parent": "a%20b"}).json()
+    assert listed["namespaces"] == [["a%20b", "another"]]
+    for parent in ("a%20b\x1fnothing", "%", "%zz"):
+        answer = warehouse.http.get(url, params={"parent": parent})
+        assert refusal(answer) == (404, "NoSuchNamespaceException")
+
+
+def test_there_are_no_functions(warehouse: Warehouse) -> None:
+    url = warehouse.url("namespaces", "db", "functions")
+    assert warehouse.http.get(url).json() == {"identifiers": [], "next-page-token": None}
+    assert refusal(warehouse.http.get(f"{url}/add_one")) == (404, "NoSuchFunctionException")
+    elsewhere = warehouse.url("namespaces", "nowhere", "functions", "add_one")
+    assert refusal(warehouse.http.get(elsewhere)) == (404, "NoSuchNamespaceException")

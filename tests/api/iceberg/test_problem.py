@@ -1,0 +1,186 @@
+"""Errors in Iceberg's shape: every class of ours has its type, and none is a 4xx that may have happened."""
+
+import json
+from typing import Any
+
+import pytest
+
+from arco.access.operation import ICEBERG, Operation
+from arco.api.iceberg.problem import COMMITS, ICEBERG_VOICE, KINDS
+from arco.api.problem import Refusal
+from arco.core import errors
+from arco.core.errors import ArcoError
+from arco.iceberg.refusal import Refused, no_such_table
+
+READ = Operation.ICEBERG_LOAD_TABLE
+COMMIT = Operation.ICEBERG_UPDATE_TABLE
+CREATE = Operation.ICEBERG_CREATE_TABLE
+
+INTERNAL = (500, "InternalServerError")
+TOLD = {
+    "Invalid": (400, "BadRequestException"),
+    "KeyReused": (422, "UnprocessableEntityException"),
+    "KeyExpired": (422, "UnprocessableEntityException"),
+    "Unauthenticated": (401, "NotAuthorizedException"),
+    "Denied": (403, "ForbiddenException"),
+    "NotFound": (404, "NotFoundException"),
+    "AlreadyExists": (409, "AlreadyExistsException"),
+    "Conflict": (409, "CommitFailedException"),
+    "NotEmpty": (409, "NamespaceNotEmptyException"),
+    "PreconditionFailed": (409, "CommitFailedException"),
+    "Fenced": (503, "SlowDownException"),
+    "TakenOver": (503, "SlowDownException"),
+    "Unavailable": (503, "SlowDownException"),
+    "InProgress": (503, "SlowDownException"),
+    "Unknown": (500, "CommitStateUnknownException"),
+    "Corrupt": INTERNAL,
+    "Unsupported": INTERNAL,
+}
+ALL = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, ArcoError) and kind is not ArcoError
+]
+
+
+def told(error: BaseException, operation: str = READ) -> dict[str, Any]:
+    reply = ICEBERG_VOICE.tell(error, operation).reply
+    document = json.loads(reply.body)
+    assert list(document) == ["error"]
+    assert sorted(document["error"]) == ["code", "message", "type"]
+    assert document["error"]["code"] == reply.status
+    assert document["error"]["message"]
+    assert reply.content_type == "application/json"
+    error_model: dict[str, Any] = document["error"]
+    return error_model
+
+
+def headers(error: BaseException) -> dict[str, str]:
+    return ICEBERG_VOICE.tell(error, READ).reply.headers
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_error_has_its_status_and_its_type(kind: type[ArcoError]) -> None:
+    said = told(kind("a reason"))
+    assert (said["code"], said["type"]) == TOLD[kind.__name__]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_new_subclass_is_told_like_its_parent(kind: type[ArcoError]) -> None:
+    newer = type("Newer", (kind,), {"code": "newer"})
+    said = told(newer("a reason"))
+    assert (said["code"], said["type"]) == TOLD[kind.__name__]
+
+
+def test_a_subclass_stands_above_its_parent_in_the_table() -> None:
+    for place, kind in enumerate(KINDS):
+        for later in KINDS[place + 1 :]:
+            assert not issubclass(later.error, kind.error), f"{later.error} is never reached"
+
+
+@pytest.mark.parametrize("operation", sorted(COMMITS))
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.Unknown("it is not known"),
+        errors.Corrupt("stored bytes contradict each other"),
+        errors.Unsupported("no"),
+        RuntimeError("a slip"),
+        KeyError("x"),
+    ],
+)
+def test_a_commit_of_which_nobody_knows_the_outcome_says_so(
+    operation: str, error: Exception
+) -> None:
+    said = told(error, operation)
+    assert (said["code"], said["type"]) == (500, "CommitStateUnknownException")
+
+
+def test_what_commits_is_what_changes_tables_or_views_that_are_there() -> None:
+    assert {
+        "iceberg_update_table",
+        "iceberg_commit_transaction",
+        "iceberg_replace_view",
+    } == COMMITS
+    assert COMMITS <= ICEBERG
+
+
+@pytest.mark.parametrize("operation", [READ, CREATE, "none"])
+def test_a_slip_elsewhere_is_an_internal_error(operation: str) -> None:
+    said = told(ValueError("/srv/lake/secret"), operation)
+    assert (said["code"], said["type"]) == INTERNAL
+    assert "secret" not in said["message"]
+    assert not ICEBERG_VOICE.tell(ValueError("x"), operation).expected
+
+
+def test_a_refusal_in_icebergs_words_is_told_word_for_word() -> None:
+    said = told(no_such_table(("db", "raw"), "orders"))
+    assert said == {
+        "message": "Table does not exist: db.raw.orders",
+        "type": "NoSuchTableException",
+        "code": 404,
+    }
+    assert ICEBERG_VOICE.tell(Refused(409, "X", "y"), COMMIT).expected
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "BadRequestException"),
+        (403, "ForbiddenException"),
+        (404, "NotFoundException"),
+        (405, "MethodNotAllowedException"),
+        (408, "RequestTimeoutException"),
+        (413, "ContentTooLargeException"),
+        (414, "UriTooLongException"),
+        (415, "UnsupportedMediaTypeException"),
+        (503, "SlowDownException"),
+    ],
+)
+def test_a_refusal_of_http_keeps_its_status_and_headers(status: int, kind: str) -> None:
+    refusal = Refusal(status, "some_code", "some words", headers={"Connection": "close"})
+    said = told(refusal)
+    assert (said["code"], said["type"], said["message"]) == (status, kind, "some words")
+    assert headers(refusal)["Connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("error", "wait"),
+    [
+        (errors.Unavailable("x"), "1"),
+        (errors.Unavailable("x", retry_after_ms=300), "1"),
+        (errors.InProgress("x", retry_after_ms=1_400), "2"),
+        (errors.InProgress("x", retry_after_ms=64_000), "2"),
+        (errors.Fenced("x"), "1"),
+        (Refused(503, "SlowDownException", "x"), "1"),
+        (Refusal(503, "too_busy", "x", headers={"Retry-After": "1"}), "1"),
+    ],
+)
+def test_whatever_can_be_retried_says_when_and_that_is_soon(error: Exception, wait: str) -> None:
+    assert headers(error)["Retry-After"] == wait
+
+
+def test_nothing_else_says_when_to_retry() -> None:
+    for error in (errors.Unknown("x"), errors.Conflict("x"), errors.NotFound("x"), ValueError()):
+        assert "Retry-After" not in headers(error)
+    assert "Bearer" in headers(errors.Unauthenticated("x"))["WWW-Authenticate"]
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "manifests/catalog/00000000000000000017.json is missing",
+        "lost /srv/lake/tenant=a/workspace=b/commits/catalog/1.json",
+        "there is no object at tenant=default/workspace=default/x",
+    ],
+)
+def test_no_error_shows_a_path_of_the_store(kind: type[ArcoError], words: str) -> None:
+    for operation in (READ, COMMIT):
+        message = told(kind(words), operation)["message"]
+        for secret in ("tenant=", "manifests/", "commits/", "/srv"):
+            assert secret not in message
+
+
+def test_what_is_about_the_request_keeps_its_words() -> None:
+    assert told(errors.Invalid("unknown update 'x'"))["message"] == "unknown update 'x'"
