@@ -62,13 +62,16 @@ class Served:
 
 
 @contextmanager
-def serving(root: Path, *flags: str, **variables: str) -> Iterator[Served]:
-    """`arco up` on a directory, until the block ends."""
+def serving(
+    root: Path, *flags: str, store: str | None = None, **variables: str
+) -> Iterator[Served]:
+    """`arco up` on a directory, or on a store by its URL, until the block ends."""
+    place = ("--root", str(root)) if store is None else ("--store", store)
     log = (root.parent / f"{root.name}.log").open("wb")
     with (
         log,
         subprocess.Popen(
-            [command.ARCO, "up", "--root", root, "--port", "0", "--no-fsync", *flags],
+            [command.ARCO, "up", *place, "--port", "0", "--no-fsync", *flags],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
 from arco.cli.retention import Retention
 from arco.cli.serve import Listening
@@ -26,6 +27,7 @@ def api(
     place: Place | None = None,
     listening: Listening | None = None,
     retention: Retention | None = None,
+    locations: AllowedLocations | None = None,
     compactor: Annotated[
         str, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")
     ] = "http://127.0.0.1:8182",
@@ -40,6 +42,8 @@ def api(
         How it is reached.
     retention
         How long the past is kept.
+    locations
+        Where tables may lie outside the store.
     compactor
         The compactor of this workspace; ARCO_COMPACTOR_URL works too.
     """
@@ -50,7 +54,12 @@ def api(
     listening = listening or Listening()
     check_listening(listening)
     kept = (retention or Retention()).span()
-    run(_serve(place or Place(), listening, kept, compactor, system_runtime()))
+    locations = locations or AllowedLocations()
+    locations.urls()  # refused before anything is opened
+    work = _serve(
+        place or Place(), listening, kept, compactor, system_runtime(), locations=locations
+    )
+    run(work)
 
 
 def service_token() -> str:
@@ -83,12 +92,15 @@ async def _serve(
     retention: "timedelta",
     compactor_url: str,
     runtime: "Runtime",
+    *,
+    locations: AllowedLocations,
 ) -> None:
     from arco.api.app import make_app
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
     from arco.catalog.decision import Rules
     from arco.cli.serve import log_to_stderr, make_services, serve, watched_backend
+    from arco.cli.tables import ICEBERG, open_tables, reconciling
     from arco.cli.workspace import open_workspace
     from arco.storage.open import open_store
     from arco.storage.roles import Role
@@ -97,10 +109,17 @@ async def _serve(
     backend = watched_backend(place, runtime, metrics)
     store = await open_store(backend, runtime, role=Role.API, scope=place.scope())
     compactor = RemoteCompactor(compactor_url, service_token())
-    rules = Rules(retention=retention, own_roots=place.own_roots())
+    rules = Rules(retention=retention, own_roots=place.own_roots(), ruled=frozenset({ICEBERG}))
     workspace = open_workspace(store, compactor, rules)
+    iceberg = open_tables(place, locations, workspace, metrics=metrics)
     services = make_services(
-        place, workspace, auth=listening.auth, runtime=runtime, log=log, metrics=metrics
+        place,
+        workspace,
+        auth=listening.auth,
+        runtime=runtime,
+        log=log,
+        metrics=metrics,
+        iceberg=iceberg,
     )
     beginning = runtime.tasks.spawn(_begin(workspace, log, runtime))
 
@@ -108,9 +127,11 @@ async def _serve(
         return _READY.format(url=url, store=place.describe(), compactor=compactor_url)
 
     try:
-        await serve(make_app(services), listening, log, ready)
+        async with reconciling(iceberg, runtime.tasks):
+            await serve(make_app(services), listening, log, ready)
     finally:
         beginning.cancel()
         await services.engine.close()
+        await iceberg.close()
         await workspace.close()
         await compactor.close()

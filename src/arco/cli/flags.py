@@ -199,6 +199,10 @@ class Server:
         finally:
             remote.close()
 
+    def has_token(self) -> bool:
+        """Whether a token is shown to it."""
+        return self._token() is not None
+
     def _token(self) -> str | None:
         text = os.environ.get(TOKEN, "")
         if self.token_file is not None:

@@ -1,9 +1,11 @@
 """`arco gc`: garbage collection, with the janitor's role."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
 from arco.cli.retention import Retention
 from arco.cli.settings import Flag
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from arco.catalog.port import CompactorPort
     from arco.compactor.gc import Collection
     from arco.core.runtime import Runtime
+    from arco.iceberg.collection import TableCollection
     from arco.storage.backend import Backend
 
 _KINDS = ("manifests", "commits", "files", "keys", "segments", "slots", "leases")
@@ -21,6 +24,7 @@ def gc(
     *,
     place: Place | None = None,
     retention: Retention | None = None,
+    locations: AllowedLocations | None = None,
     dry_run: Flag = False,
     compactor: Annotated[str | None, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")] = None,
     json: Flag = False,
@@ -33,6 +37,8 @@ def gc(
         Where the metadata are.
     retention
         How long the past is kept.
+    locations
+        Where tables lie outside the store; of those in other places nothing is deleted.
     dry_run
         Delete nothing, and say what would go.
     compactor
@@ -47,24 +53,34 @@ def gc(
     place, retention = place or Place(), retention or Retention()
     retention.span()  # refused before anything is opened
     place.check_there()
-    collection = run(_collect(place, retention, compactor, dry_run=dry_run, quiet=json))
+    locations = locations or AllowedLocations()
+    locations.urls()
+    work = _collect(place, retention, locations, compactor, dry_run=dry_run, quiet=json)
+    collection, tables = run(work)
     if json:
-        print_document(collection)
+        print_document({**asdict(collection), "tables": asdict(tables)})
     else:
         _tell(collection)
+        _tell_of_tables(tables)
 
 
 async def _collect(
     place: Place,
     retention: Retention,
+    locations: AllowedLocations,
     compactor_url: str | None,
     *,
     dry_run: bool,
     quiet: bool,
-) -> "Collection":
+) -> "tuple[Collection, TableCollection]":
+    from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
+    from arco.catalog.decision import Rules
     from arco.cli.api import service_token
     from arco.cli.progress import progress_bar
+    from arco.cli.tables import open_tables
+    from arco.cli.workspace import open_workspace
+    from arco.compactor.compactor import Compactor
     from arco.compactor.gc import collect_garbage
     from arco.core.runtime import system_runtime
     from arco.storage.open import open_store
@@ -79,9 +95,14 @@ async def _collect(
     else:
         compactor = RemoteCompactor(compactor_url, service_token())
     with progress_bar("collecting", quiet=quiet) as progress:
-        return await collect_garbage(
+        collection = await collect_garbage(
             store, compactor, retention_ms=retention.ms(), dry_run=dry_run, progress=progress
         )
+    # Nothing is changed through this workspace: tables are read with the janitor's own handle.
+    workspace = open_workspace(store, compactor or Compactor(store), Rules())
+    iceberg = open_tables(place, locations, workspace, metrics=Metrics(), janitor=store)
+    janitor = iceberg.janitor(store, retention_ms=retention.ms())
+    return collection, await janitor.collect(dry_run=dry_run)
 
 
 async def _own_compactor(
@@ -99,6 +120,16 @@ async def _own_compactor(
     except Denied:
         return None
     return Compactor(store, retention=retention.span())
+
+
+def _tell_of_tables(tables: "TableCollection") -> None:
+    verb = "Would delete" if tables.dry_run else "Deleted"
+    print(
+        f"Iceberg tables: {verb.lower()} {tables.metadata} spent metadata files, {tables.purged} files of "
+        f"purged tables, {tables.receipts} receipts, {tables.numbers} old pointers."
+    )
+    if tables.failed:
+        print(f"{tables.problems} tables could not be looked at: {', '.join(tables.failed[:5])}")
 
 
 def _tell(collection: "Collection") -> None:

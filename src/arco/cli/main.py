@@ -19,6 +19,7 @@ Examples:
   arco up                                      run everything on this machine, on ./.arco
   arco table list sales                        what a running Arco knows
   arco sql "SELECT * FROM system.tables"       ask the files themselves
+  arco connect spark                           what to paste into an engine
   arco doctor                                  check this machine and ./.arco
   arco doctor --store s3://bucket/prefix       check a bucket
   arco iam render --cloud aws --bucket lake    print the policies of every role
@@ -113,6 +114,11 @@ app.command("arco.cli.catalog:app", name="catalog", help="Catalogs of a running 
 app.command("arco.cli.schema:app", name="schema", help="Schemas of a running Arco.")
 app.command("arco.cli.table:app", name="table", help="Tables of a running Arco.")
 app.command("arco.cli.column:app", name="column", help="Columns of a table: add, change, drop.")
+app.command(
+    "arco.cli.connect:app",
+    name="connect",
+    help="Print what to paste into an engine: Spark, PyIceberg or DuckDB.",
+)
 app.command("arco.cli.sql:app", name="sql", help="SQL over the files of a store, without a server.")
 app.command("arco.cli.token:app", name="token", help="Tokens for callers of the API.")
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from arco.api.services import Services
     from arco.cli.workspace import Workspace
     from arco.core.runtime import Runtime
+    from arco.iceberg.service import Iceberg
     from arco.storage.backend import Backend
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -90,6 +91,7 @@ def make_services(
     runtime: "Runtime",
     log: "Log",
     metrics: "Metrics",
+    iceberg: "Iceberg | None" = None,
 ) -> "Services":
     """All that the API is made of."""
     from arco.api.services import LOOPBACK as LOOPBACK_HOSTS
@@ -110,6 +112,7 @@ def make_services(
         metrics=metrics,
         domains={name: SnapshotReader(store, name) for name in OTHER_DOMAINS},
         location_root=place.location_root(),
+        iceberg=iceberg,
         hosts=LOOPBACK_HOSTS if auth is Auth.NONE else None,
     )
 

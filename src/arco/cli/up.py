@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
 from arco.cli.retention import Retention
 from arco.cli.serve import Listening
@@ -16,6 +17,7 @@ def up(
     place: Place | None = None,
     listening: Listening | None = None,
     retention: Retention | None = None,
+    locations: AllowedLocations | None = None,
     sample: Flag = False,
 ) -> None:
     """Run everything on this machine: the API, the compactor and garbage collection.
@@ -28,6 +30,8 @@ def up(
         How it is reached.
     retention
         How long the past is kept.
+    locations
+        Where tables may lie outside the store.
     sample
         Put a small sample catalog in, for a first look around.
     """
@@ -38,11 +42,22 @@ def up(
     listening, retention = listening or Listening(), retention or Retention()
     check_listening(listening)
     retention.span()  # refused before anything is opened
-    run(_serve(place or Place(), listening, retention, system_runtime(), sample=sample))
+    locations = locations or AllowedLocations()
+    locations.urls()
+    work = _serve(
+        place or Place(), listening, retention, system_runtime(), locations=locations, sample=sample
+    )
+    run(work)
 
 
 async def _serve(
-    place: Place, listening: Listening, retention: Retention, runtime: "Runtime", *, sample: bool
+    place: Place,
+    listening: Listening,
+    retention: Retention,
+    runtime: "Runtime",
+    *,
+    locations: AllowedLocations,
+    sample: bool,
 ) -> None:
     from arco.api.app import make_app
     from arco.api.metrics import Metrics
@@ -51,6 +66,7 @@ async def _serve(
     from arco.cli.cleaning import cleaning
     from arco.cli.sample import fill
     from arco.cli.serve import log_to_stderr, make_services, serve, watched_backend
+    from arco.cli.tables import ICEBERG, open_tables, reconciling
     from arco.cli.trouble import patience, teller
     from arco.cli.workspace import open_workspace
     from arco.compactor.compactor import Compactor
@@ -66,19 +82,38 @@ async def _serve(
             for role in (Role.API, Role.COMPACTOR, Role.JANITOR)
         }
         compactor = Compactor(stores[Role.COMPACTOR], retention=retention.span(), tell=tell)
-        rules = Rules(retention=retention.span(), own_roots=place.own_roots())
+        rules = Rules(
+            retention=retention.span(), own_roots=place.own_roots(), ruled=frozenset({ICEBERG})
+        )
         workspace = open_workspace(stores[Role.API], compactor, rules)
+        iceberg = open_tables(
+            place, locations, workspace, metrics=metrics, janitor=stores[Role.JANITOR]
+        )
         await workspace.begin(wait.met)
         if sample:
             await fill(workspace.committer)
     services = make_services(
-        place, workspace, auth=listening.auth, runtime=runtime, log=log, metrics=metrics
+        place,
+        workspace,
+        auth=listening.auth,
+        runtime=runtime,
+        log=log,
+        metrics=metrics,
+        iceberg=iceberg,
     )
-    janitor = Janitor(stores[Role.JANITOR], compactor, retention_ms=retention.ms(), tell=tell)
+    tables = iceberg.janitor(stores[Role.JANITOR], retention_ms=retention.ms())
+    janitor = Janitor(
+        stores[Role.JANITOR],
+        compactor,
+        retention_ms=retention.ms(),
+        tell=tell,
+        others=(tables.collect,),
+    )
     try:
-        async with cleaning(janitor, runtime.tasks):
+        async with cleaning(janitor, runtime.tasks), reconciling(iceberg, runtime.tasks):
             await serve(make_app(services), listening, log, first_steps(place, listening))
     finally:
         await services.engine.close()
+        await iceberg.close()
         await workspace.close()
         await compactor.close()

@@ -1,0 +1,46 @@
+"""PyIceberg, connected by the lines that a user pastes, and the tables that its suites write."""
+
+from importlib.metadata import version
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+
+from arco.cli.snippets import Engine
+from tests.interop.rest import Rest
+
+ROWS = pa.schema([("id", pa.int64()), ("word", pa.string())])
+
+
+def name() -> str:
+    return f"PyIceberg {version('pyiceberg')}"
+
+
+def connect(rest: Rest) -> Catalog:
+    """What the snippet calls `catalog`."""
+    names: dict[str, Any] = {}
+    exec(rest.snippet(Engine.PYICEBERG), names)
+    found = names["catalog"]
+    assert isinstance(found, Catalog)
+    return found
+
+
+def rows(*pairs: tuple[int, str]) -> pa.Table:
+    """Rows of the table that most tests use."""
+    return pa.Table.from_pylist([{"id": key, "word": word} for key, word in pairs], schema=ROWS)
+
+
+def numbered(*ids: int) -> pa.Table:
+    return rows(*((each, f"w{each}") for each in ids))
+
+
+def content(table: Table, **scan: Any) -> list[dict[str, Any]]:
+    """All rows, by id."""
+    found = table.scan(**scan).to_arrow().to_pylist()
+    return sorted(found, key=lambda row: (row["id"] is None, row["id"]))
+
+
+def ids(table: Table, **scan: Any) -> list[int]:
+    """The ids of all rows, in order, each as often as it is there."""
+    return [row["id"] for row in content(table, **scan)]

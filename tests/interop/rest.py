@@ -1,0 +1,50 @@
+"""A running Iceberg REST catalog, and what its engines are told of it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from arco.cli.snippets import Door, Engine, snippet
+from tests.cli.command import arco
+from tests.cli.serving import Served, serving
+
+URI = "ICEBERG_URI"
+WAREHOUSE = "ICEBERG_WAREHOUSE"
+
+
+@dataclass(frozen=True)
+class Rest:
+    """A catalog at `uri`. Tables may lie in the directory `outside`; `served` is our own server."""
+
+    uri: str
+    warehouse: str
+    outside: Path
+    served: Served | None = None
+
+    def snippet(self, engine: Engine) -> str:
+        """The lines that connect an engine; for our own server those that `arco connect` prints."""
+        if self.served is not None:
+            return self.served.done("connect", engine, "--warehouse", self.warehouse)
+        door = Door("http://elsewhere", self.warehouse)
+        return snippet(engine, door).replace(door.uri, self.uri)
+
+
+def given(outside: Path) -> Rest | None:
+    """The server that the environment names, if it names one."""
+    uri = os.environ.get(URI)
+    if uri is None:
+        return None
+    return Rest(uri, os.environ.get(WAREHOUSE, "default"), outside)
+
+
+@contextmanager
+def our_catalog(root: Path, outside: Path, *flags: str) -> Iterator[Rest]:
+    """`arco up` on a directory, with one declared place for tables that lie elsewhere."""
+    allowed = ("--allow-location", f"{outside.as_uri()}/")
+    with serving(root, "--log-level", "warning", *allowed, *flags) as served:
+        yield Rest(f"{served.url}/iceberg", "default", outside, served)
+    # Whatever engines have done to it, all that is published is as it was published.
+    run = arco("verify", "--all", "--root", root)
+    assert run.returncode == 0, run.stdout + run.stderr

@@ -1,0 +1,108 @@
+"""The REST Compatibility Kit of Apache Iceberg: its own client, its own assertions."""
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.figures import Figure
+from tests.interop.java import jars, java
+from tests.interop.rest import Rest, given, our_catalog
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(1_200)]
+
+VERSION = "1.11.0"
+CLASSES = ("RESTCompatibilityKitCatalogTests", "RESTCompatibilityKitViewCatalogTests")
+# The kit has no switch for ten of its tests: it never runs them against a server over the network.
+PASSED, SKIPPED = 147, 10
+
+_SWITCHES = {
+    "rck.local": "false",
+    "rck.requires-namespace-create": "true",
+    "rck.supports-serverside-retry": "true",
+    "rck.overrides-requested-location": "false",
+    "rck.supports-names-with-dot": "true",
+}
+# Nine tests ask for these very places, whatever the temporary directory is.
+_CONSTANT_PLACES = (Path("/tmp/ns"), Path("/tmp/newdb"))
+
+
+def client() -> str:
+    return f"RCK {VERSION}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test of the kit: its name, how it ended, and why."""
+
+    name: str
+    end: str
+    message: str = ""
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Rest]:
+    """A catalog with nothing in it, which takes tables where the kit wants to put them."""
+    other = given(tmp_path)
+    if other is not None:
+        yield other
+        return
+    strange = [place for place in _CONSTANT_PLACES if not place.exists()]
+    flags = [
+        flag for place in _CONSTANT_PLACES for flag in ("--allow-location", f"{place.as_uri()}/")
+    ]
+    with our_catalog(tmp_path / "store", tmp_path / "java", *flags) as ours:
+        yield ours
+    for place in strange:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def test_the_whole_kit_passes(empty: Rest, tmp_path: Path, figure: Figure) -> None:
+    cases = _run(empty, tmp_path)
+    ends = Counter(case.end for case in cases)
+    told = f"passed {ends['passed']} failed {ends['failed']} skipped {ends['skipped']}"
+    print(f"{client()}: {told}")
+    figure(f"{client()}: {told}")
+
+    failed = [f"{case.name}: {case.message}" for case in cases if case.end == "failed"]
+    assert failed == [], "\n".join((told, *failed))
+    assert (ends["passed"], ends["skipped"]) == (PASSED, SKIPPED)
+
+
+def _run(rest: Rest, tmp_path: Path) -> list[Case]:
+    """Run both classes, and read the report that JUnit writes."""
+    scratch, reports = rest.outside, tmp_path / "reports"
+    scratch.mkdir(exist_ok=True)
+    settings = {**_SWITCHES, "uri": rest.uri, "warehouse": rest.warehouse}
+    settings |= {"java.io.tmpdir": str(scratch), "org.slf4j.simpleLogger.defaultLogLevel": "error"}
+    command = [java(), "-Xmx1g", *(f"-D{key}={value}" for key, value in settings.items())]
+    command += ["-cp", f"{jars('rck')}/*", "org.junit.platform.console.ConsoleLauncher", "execute"]
+    command += ["--config", "rck.local=false", "--disable-banner", "--disable-ansi-colors"]
+    command += ["--exclude-engine", "junit-vintage", "--exclude-engine", "junit-platform-suite"]
+    command += ["--details", "none", "--reports-dir", str(reports)]
+    command += [f"--select-class=org.apache.iceberg.rest.{name}" for name in CLASSES]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    report = reports / "TEST-junit-jupiter.xml"
+    assert report.exists(), run.stdout + run.stderr
+    return [_case(found) for found in ET.parse(report).getroot().iter("testcase")]
+
+
+def _case(found: ET.Element) -> Case:
+    name = f"{found.get('classname', '').rpartition('.')[2]}.{found.get('name')}"
+    for tag, end in (("failure", "failed"), ("error", "failed"), ("skipped", "skipped")):
+        why = found.find(tag)
+        if why is not None:
+            return Case(name, end, _short(why.get("message") or why.text or ""))
+    return Case(name, "passed")
+
+
+def _short(message: str) -> str:
+    """What went wrong, without the stack."""
+    words = " ".join(message.split())
+    return re.split(r" at (?:java|org|com)\.", words)[0][:600]

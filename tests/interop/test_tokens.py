@@ -1,0 +1,73 @@
+"""Engines that have to show a token, with the lines that `arco connect` prints for them."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import UnauthorizedError
+
+from arco.cli.snippets import Engine
+from tests.cli.command import arco
+from tests.cli.serving import Served, serving
+from tests.interop import duckdb_client, pyiceberg_client
+from tests.interop.rest import URI
+
+pytestmark = pytest.mark.interop
+
+
+def client() -> str:
+    return f"{pyiceberg_client.name()}, {duckdb_client.name()}"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    if URI in os.environ:
+        pytest.skip(f"{URI} names a server with tokens of its own")
+    with serving(tmp_path / "store", "--auth", "local") as up:
+        yield up
+
+
+@pytest.fixture
+def token(served: Served) -> str:
+    return arco("token", "mint", "user:ana", "--root", served.root).stdout.strip()
+
+
+def _snippet(served: Served, engine: Engine, token: str) -> str:
+    run = served.arco("connect", engine, ARCO_TOKEN=token)
+    assert run.returncode == 0, run.stderr
+    assert token not in run.stdout
+    return run.stdout
+
+
+def test_pyiceberg_shows_its_token(
+    served: Served, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCO_TOKEN", token)
+    names: dict[str, object] = {}
+    exec(_snippet(served, Engine.PYICEBERG, token), names)
+
+    with pytest.raises(UnauthorizedError):
+        load_catalog("nobody", type="rest", uri=f"{served.url}/iceberg", warehouse="default")
+
+
+def test_duckdb_shows_its_token(served: Served, token: str, tmp_path: Path) -> None:
+    connection = duckdb.connect(config={"extension_directory": str(tmp_path)})
+    duckdb_client.install(connection)
+    # The shell of DuckDB has this function; its library has not.
+    connection.execute(
+        f"CREATE MACRO getenv(name) AS CASE name WHEN 'ARCO_TOKEN' THEN '{token}' END"
+    )
+    connection.execute(_snippet(served, Engine.DUCKDB, token))
+    connection.execute("CREATE SCHEMA arco.sales")
+
+    assert ("arco", "sales") in connection.execute(
+        "SELECT catalog_name, schema_name FROM information_schema.schemata"
+    ).fetchall()
+    with pytest.raises(duckdb.Error, match="401"):
+        connection.execute(
+            f"ATTACH 'default' AS other (TYPE iceberg, ENDPOINT '{served.url}/iceberg', "
+            "AUTHORIZATION_TYPE 'none')"
+        )
