@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import os
-import re
 import signal
 import subprocess
 import sys
@@ -21,11 +19,10 @@ from bench.catalog_ddl import LARGE
 from bench.figure import Figure, percentile
 from bench.fill import CATALOG, Shape, filled, schema_name, table_name
 from bench.http_client import Connection, get
+from bench.process import Server, arco_up, first_line, running
 
 MILLION = Shape(tables=1_000_000, schemas=1_000, columns=0)
 
-_ARCO = str(Path(sys.executable).parent / "arco")
-_PATIENCE_S = 60.0
 _ROUNDS = 5
 _SECONDS = 2.0
 _CONNECTIONS = 16
@@ -46,7 +43,7 @@ async def run(runtime: Runtime, scratch: Path) -> list[Figure]:
 
 def _lists(root: Path) -> list[Figure]:
     pages = [f"{_tables(number)}?page_size=100" for number in range(MILLION.schemas)]
-    with _arco_up(root) as server:
+    with arco_up(root) as server:
         first_ms = _times(server.port, pages)
         again_ms = _times(server.port, [pages[1]] * 1_000)
     p50 = percentile(first_ms, 0.5)
@@ -68,7 +65,7 @@ def _cached_reads(root: Path, scratch: Path) -> list[Figure]:
     path = f"{_tables(7)}/{table_name(7)}"
     canned = scratch / "canned.json"
     ours, bare = [], []
-    with _arco_up(root) as server:
+    with arco_up(root) as server:
         canned.write_bytes(msgspec.json.encode(_canned(server.port, path)))
         with _bare(canned) as bare_server:
             for _ in range(_ROUNDS):
@@ -112,21 +109,8 @@ def _starts(root: Path, scratch: Path) -> Figure:
 
 def _start_s(root: Path) -> float:
     began = time.perf_counter()
-    with _arco_up(root):
+    with arco_up(root):
         return time.perf_counter() - began
-
-
-@dataclass(frozen=True)
-class _Server:
-    """A server process that listens."""
-
-    pid: int
-    port: int
-
-    def cpu_s(self) -> float:
-        """The processor time that it has used so far, all threads together."""
-        stat = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -138,41 +122,10 @@ class _Load:
 
 
 @contextlib.contextmanager
-def _arco_up(root: Path) -> Iterator[_Server]:
-    """`arco up` on a directory; it must stop cleanly."""
-    command = [_ARCO, "up", "--root", str(root), "--port", "0"]
-    with _running(command) as (pid, ready):
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", ready)
-        if found is None:
-            raise AssertionError(f"arco up has said: {ready!r}")
-        yield _Server(pid, int(found[1]))
-
-
-@contextlib.contextmanager
-def _bare(canned: Path) -> Iterator[_Server]:
+def _bare(canned: Path) -> Iterator[Server]:
     command = [sys.executable, "-m", "bench.bare_server", str(canned)]
-    with _running(command, ends=(-signal.SIGTERM, 0)) as (pid, ready):
-        yield _Server(pid, int(ready))
-
-
-@contextlib.contextmanager
-def _running(command: list[str], ends: tuple[int, ...] = (0,)) -> Iterator[tuple[int, str]]:
-    """A process and its first line; it is ended by SIGTERM, and must end with one of these codes."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    with process:
-        try:
-            yield process.pid, process.stdout.readline() if process.stdout is not None else ""
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                code = process.wait(_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-    if code not in ends:
-        raise AssertionError(f"{command[0]} has ended with {code}")
+    with running(command, ends=(-signal.SIGTERM, 0)) as process:
+        yield Server(process.pid, int(first_line(process)))
 
 
 def _canned(port: int, path: str) -> Canned:
@@ -185,7 +138,7 @@ def _canned(port: int, path: str) -> Canned:
     return Canned(path=_TEMPLATE, headers=headers, body=body)
 
 
-def _load(server: _Server, path: str) -> _Load:
+def _load(server: Server, path: str) -> _Load:
     before_s = server.cpu_s()
     told = _client(server.port, "rate", str(_SECONDS), str(_CONNECTIONS), path)
     answered, rate = msgspec.json.decode(told, type=tuple[int, float])

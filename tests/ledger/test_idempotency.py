@@ -17,7 +17,7 @@ from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.evidence import look
 from arco.ledger.expiry import collect_keys
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.key import key_chain
+from arco.ledger.key import key_chain, read_key
 from arco.storage.backend import Backend
 from arco.storage.chain import Chain
 from arco.storage.observed import ObservedBackend
@@ -137,6 +137,34 @@ def test_the_work_of_a_crashed_holder_is_found_or_taken_over(*, landed: bool) ->
         result = await keys.once(PATH, "body", Create(chain, "y"))
         assert bytes(result.body) == b'{"table":"x"}', "the ids of the first claim stand"
         assert await made(chain) == ["x"]
+
+    simulate(story)
+
+
+class Anew(Create):
+    """Work that begins anew, under another id, when it is taken over."""
+
+    def renew(self, claim: Claim) -> dict[str, str]:
+        return {"table": self.made, "before": claim.ids["table"]}
+
+
+def test_work_that_must_not_go_on_under_the_old_ids_is_taken_over_with_new_ones() -> None:
+    async def story(calm: Calm) -> None:
+        chain, claims = target(calm), key_chain(calm.store(), PATH)
+        for made_by in ("x", "y"):
+            crash = Anew(chain, made_by, dies_before_create=True)
+            with pytest.raises(KeyboardInterrupt):
+                await Idempotency(calm.store()).once(PATH, "body", crash)
+            await calm.clock.sleep(60 * SECOND_MS)
+        result = await Idempotency(calm.store()).once(PATH, "body", Anew(chain, "z"))
+        assert bytes(result.body) == b'{"table":"z","before":"y"}'
+        assert await made(chain) == ["z"]
+        written = [entry.body(Claim) for entry in (await read_key(claims))[:3]]
+        assert [claim.ids["table"] for claim in written] == ["x", "y", "z"]
+        first = written[0]
+        for claim in written:
+            assert (claim.request_id, claim.base) == (first.request_id, first.base)
+            assert (claim.request_sha256, claim.life_ms) == (first.request_sha256, first.life_ms)
 
     simulate(story)
 

@@ -6,8 +6,8 @@ tried: late requests, lost answers, crashes, sleepers. A sound model proves that
 within its bounds; a model with one rule weakened proves that the rule is needed, and gives the
 shortest story of why.
 
-`explorer` walks any model. `chain` (P1, P2, P5 to P7), `claims` (P10 to P13) and `streams` (P15,
-P16) are the models, each over its `_store`; `rules` names what can be weakened, `catalogue` what
-is explored. `python -m tests.models` prints a table, and `python -m tests.models chain.floor` the
-counterexample to a chain without floors.
+`explorer` walks any model. `chain` (P1, P2, P5 to P7), `claims` (P10 to P13), `streams` (P15,
+P16), `transactions` (P33) and `names` (P31) are the models, each over its `_store`; `rules` names
+what can be weakened, `catalogue` what is explored. `python -m tests.models` prints a table, and
+`python -m tests.models chain.floor` the counterexample to a chain without floors.
 """

@@ -12,14 +12,23 @@ from typing import TypeVar
 from tests.models.chain import ChainModel
 from tests.models.claims import ClaimModel
 from tests.models.explorer import Exploration, explore
-from tests.models.rules import ChainRules, ClaimRules, StreamRules
+from tests.models.names import NameModel
+from tests.models.rules import ChainRules, ClaimRules, NameRules, StreamRules, TransactionRules
 from tests.models.streams import StreamModel
+from tests.models.transactions import HANDLERS, WRITERS, TransactionModel
 
 Run = Callable[[], Exploration]
-Rules = TypeVar("Rules", ChainRules, ClaimRules, StreamRules)
+Rules = TypeVar("Rules", ChainRules, ClaimRules, StreamRules, TransactionRules, NameRules)
 
 # Two appends by each of two writers: they need a successor's successor to be collected.
 LONG_CHAINS = ("head_dated_by_its_miss", "own_head_dated_by_its_send")
+
+# What only a second handler of a keyed request can break.
+TAKEOVERS = (
+    "new_id_for_each_takeover",
+    "every_pass_disowned",
+    "claim_checked_each_pass",
+)
 
 
 def sound() -> dict[str, Run]:
@@ -27,6 +36,9 @@ def sound() -> dict[str, Run]:
         "chain, 2 writers": partial(explore, ChainModel()),
         "claims, 3 handlers": partial(explore, ClaimModel(handlers=3, foreign=3, most_claims=4)),
         "streams": partial(explore, StreamModel()),
+        "transactions, 3 writers": partial(explore, TransactionModel()),
+        "transactions, takeover": partial(explore, TransactionModel(roles=HANDLERS)),
+        "names": partial(explore, NameModel()),
     }
 
 
@@ -39,6 +51,12 @@ def weakened() -> dict[str, Run]:
         runs[f"claims.{rule}"] = partial(explore, ClaimModel(claims))
     for rule, streams in _each_rule_off(StreamRules()):
         runs[f"streams.{rule}"] = partial(explore, StreamModel(streams))
+    for rule, transactions in _each_rule_off(TransactionRules()):
+        roles = HANDLERS if rule in TAKEOVERS else WRITERS
+        model = TransactionModel(transactions, roles)
+        runs[f"transactions.{rule}"] = partial(explore, model)
+    for rule, names in _each_rule_off(NameRules()):
+        runs[f"names.{rule}"] = partial(explore, NameModel(names))
     return runs
 
 

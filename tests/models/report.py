@@ -7,18 +7,18 @@ from tests.models.explorer import Exploration
 
 
 def report() -> Iterator[str]:
-    yield f"{'model':<36}{'states':>9}{'transitions':>13}{'depth':>7}  violation"
+    yield f"{'model':<40}{'states':>9}{'transitions':>13}{'depth':>7}  violation"
     for name, run in sound().items():
         yield line(name, run())
     yield ""
-    yield f"{'without':<36}{'states':>9}{'transitions':>13}{'steps':>7}  violation"
+    yield f"{'without':<40}{'states':>9}{'transitions':>13}{'steps':>7}  violation"
     for name, run in weakened().items():
         yield line(name, run())
 
 
 def line(name: str, found: Exploration) -> str:
     verdict = found.violation or "none"
-    return f"{name:<36}{found.states:>9}{found.transitions:>13}{found.depth:>7}  {verdict}"
+    return f"{name:<40}{found.states:>9}{found.transitions:>13}{found.depth:>7}  {verdict}"
 
 
 def counterexample(name: str) -> Iterator[str]:

@@ -40,3 +40,24 @@ class StreamRules:
     seal_kept: bool = True  # P16
     old_seal_distrusted: bool = True  # P7, where a late look found a seal
     watermark_with_rows: bool = True  # law 3
+
+
+@dataclass(frozen=True)
+class TransactionRules:
+    undecided_head_respected: bool = True  # P33: nobody appends on it
+    outcome_put_if_absent: bool = True  # P33: who comes second has lost
+    reader_never_falls_back: bool = True  # P33: not even where the outcome cannot be read
+    new_id_for_each_takeover: bool = True  # P33
+    previous_is_effective: bool = True  # P33: not what the head holds, committed or not
+    every_pass_disowned: bool = True  # P33: a taker aborts the pass that may still commit
+    claim_checked_each_pass: bool = True  # P11
+    all_tables_before_outcome: bool = True  # P33
+
+
+@dataclass(frozen=True)
+class NameRules:
+    undrop_pointer_first: bool = True  # P31
+    release_only_if_born_before: bool = True  # P31
+    born_only_rises: bool = True  # P31: whichever of two restores reaches Tier 1 last
+    tombstone_first: bool = True  # P31
+    tombstone_ends_chain: bool = True  # P31: a commit that lost to it is not applied on it

@@ -29,6 +29,19 @@ PREVENTED = {
     "streams.seal_kept": "an acknowledged event is never folded",
     "streams.old_seal_distrusted": "an event was folded twice",
     "streams.watermark_with_rows": "an event was folded twice",
+    "transactions.undecided_head_respected": "half a transaction is seen",
+    "transactions.outcome_put_if_absent": "an acknowledged commit is lost",
+    "transactions.reader_never_falls_back": "a reader no longer sees what it was shown",
+    "transactions.new_id_for_each_takeover": "no retry can ever succeed",
+    "transactions.previous_is_effective": "half a transaction is seen",
+    "transactions.every_pass_disowned": "a commit was applied twice",
+    "transactions.claim_checked_each_pass": "a commit was applied twice",
+    "transactions.all_tables_before_outcome": "half a transaction is seen",
+    "names.undrop_pointer_first": "a name leads nowhere for ever",
+    "names.release_only_if_born_before": "an acknowledged table is gone",
+    "names.born_only_rises": "an acknowledged table is gone",
+    "names.tombstone_first": "an acknowledged table is gone",
+    "names.tombstone_ends_chain": "a dropped table lives on",
 }
 
 

@@ -86,6 +86,7 @@ class Changes:
         return CreateTable(
             schema=self._schema(),
             name=self._random.choice(_TABLES),
+            location=self._random.choice((None, None, "s3://lake/a", "s3a://lake/a/b")),
             format=self._random.choice(tuple(TableFormat)),
             columns=tuple(ColumnSpec(name=name, data_type="bigint") for name in names),
             owner=self._random.choice((None, "ada")),

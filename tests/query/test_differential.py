@@ -37,6 +37,8 @@ CREATE VIEW arco.schema_versions AS SELECT {schema_versions} FROM all_schema_ver
     WHERE table_id IN (SELECT table_id FROM arco.tables);
 CREATE VIEW arco.objects AS SELECT {objects} FROM all_objects
     WHERE id IN (FROM live) OR id IN (SELECT table_id FROM arco.tables);
+CREATE VIEW arco.places AS SELECT {places} FROM all_places
+    WHERE dropped_at IS NULL AND table_id IN (SELECT table_id FROM arco.tables);
 """
 
 QUESTIONS = [
@@ -46,6 +48,7 @@ QUESTIONS = [
     "SELECT * FROM system.columns ORDER BY column_id",
     "SELECT * FROM system.schema_versions ORDER BY table_id, version",
     "SELECT * FROM system.objects ORDER BY id",
+    "SELECT * FROM system.places ORDER BY location, table_id",
     (
         "SELECT format, count(*) AS n, min(created_at) AS first FROM system.tables GROUP BY format "
         "ORDER BY format"
@@ -77,7 +80,10 @@ async def _duck(root: Path, snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
     duck.execute("SET timezone = 'UTC'")
     for table in TIER1.values():
         found = [next(root.rglob(ref.path)) for ref in await snapshot.files_of(table)]
-        duck.execute(_fold(table, [str(file) for file in found]))
+        if found:
+            duck.execute(_fold(table, [str(file) for file in found]))
+        else:
+            duck.register(f"all_{table.name}", table.schema.empty_table())
     names = {name: ", ".join(f'"{c}"' for c in table.visible) for name, table in TIER1.items()}
     duck.execute(LIVE.format(**names))
     return duck

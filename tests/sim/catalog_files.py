@@ -23,6 +23,7 @@ KEYS = {
     "columns": ("table_id", "column_id"),
     "schema_versions": ("table_id", "version"),
     "objects": ("id",),
+    "places": ("location", "table_id"),
 }
 
 Key = tuple[str, tuple[Any, ...]]

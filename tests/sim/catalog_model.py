@@ -134,6 +134,8 @@ class Model:
                 return self._change_columns(request)
             case ddl.Undrop():
                 return self._undrop(request)
+            case _:
+                raise NotImplementedError(f"the model knows no {type(request).__name__}")
 
     def _create_catalog(self, request: ddl.CreateCatalog) -> Row:
         self._refuse_taken(self._catalog_named(named(request.name)))

@@ -6,7 +6,7 @@ CHAIN_MUTANTS = (
     Mutant(
         name="no own-write look",
         rule="law 8",
-        target="arco.storage.store:Store.create",
+        target="arco.storage.requests:Requests.create",
         old="except AlreadyExists:\n            pass",
         new='except AlreadyExists:\n            raise Conflict("taken")',
     ),
@@ -20,7 +20,7 @@ CHAIN_MUTANTS = (
     Mutant(
         name="giving up means no",
         rule="P2",
-        target="arco.storage.store:Store.create",
+        target="arco.storage.requests:Requests.create",
         old='raise Unknown(f"could not find out whether {key} was created")',
         new='raise Unavailable(f"could not create {key}")',
     ),

@@ -7,6 +7,7 @@ from .catalog_scenario import CatalogScenario
 from .chain_mutants import CHAIN_MUTANTS
 from .chain_scenario import ChainScenario
 from .claim_scenario import ClaimScenario
+from .iceberg_scenario import IcebergScenario
 from .ledger_mutants import LEDGER_MUTANTS
 from .mutants import Mutant
 from .scenario import Scenario
@@ -19,10 +20,15 @@ SCENARIOS: dict[str, Story] = {
     ClaimScenario.name: ClaimScenario,
     StreamScenario.name: StreamScenario,
     CatalogScenario.name: CatalogScenario,
+    IcebergScenario.name: IcebergScenario,
 }
 
 # A run of these takes so much longer that a survey of all stories gives them only every n-th seed.
-EVERY_NTH: dict[str, int] = {StreamScenario.name: 2, CatalogScenario.name: 5}
+EVERY_NTH: dict[str, int] = {
+    StreamScenario.name: 2,
+    CatalogScenario.name: 5,
+    IcebergScenario.name: 10,
+}
 
 MUTANTS: dict[str, tuple[Mutant, Story]] = {
     **{mutant.name: (mutant, ChainScenario) for mutant in CHAIN_MUTANTS},

@@ -6,7 +6,7 @@ from types import FunctionType
 import pytest
 
 from arco.storage import chain
-from arco.storage.store import Store
+from arco.storage.requests import Requests
 
 from .mutants import Mutant, first_catch
 from .registry import MUTANTS
@@ -45,16 +45,16 @@ def test_a_mutant_reaches_every_module_that_imported_the_function_and_is_undone(
 
 
 def test_a_mutant_is_undone_after_an_error() -> None:
-    mutant = Mutant("m", "P2", "arco.storage.store:Store.create", "attempt += 1", "attempt += 2")
-    before = Store.create.__code__
+    mutant = Mutant("m", "P2", "arco.storage.requests:Requests.create", "attempt += 1", "attempt += 2")
+    before = Requests.create.__code__
     with pytest.raises(ZeroDivisionError), mutant.applied():
         raise ZeroDivisionError
-    assert Store.create.__code__ is before
+    assert Requests.create.__code__ is before
 
 
 @pytest.mark.parametrize(("old", "times"), [("never there", 0), ("await", 3)])
 def test_a_mutant_whose_text_is_not_there_once_is_refused(old: str, times: int) -> None:
-    mutant = Mutant("m", "P2", "arco.storage.store:Store.create", old, "")
+    mutant = Mutant("m", "P2", "arco.storage.requests:Requests.create", old, "")
     with pytest.raises(ValueError, match=f"found {times} times"), mutant.applied():
         pass
 

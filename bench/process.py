@@ -1,0 +1,71 @@
+"""Servers as processes of their own: `arco up` on a directory, or any other that says when it is ready."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PATIENCE_S = 60.0
+
+_ARCO = str(Path(sys.executable).parent / "arco")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server process that listens."""
+
+    pid: int
+    port: int
+
+    def cpu_s(self) -> float:
+        """The processor time that it has used so far: all threads, and the programs that it has run."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, stat[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def arco_up(root: Path, *flags: str) -> Iterator[Server]:
+    """`arco up` on a directory; it must stop cleanly."""
+    command = [_ARCO, "up", "--root", str(root), "--port", "0", *flags]
+    with running(command) as process:
+        ready = first_line(process)
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", ready)
+        if found is None:
+            raise AssertionError(f"arco up has said: {ready!r}")
+        yield Server(process.pid, int(found[1]))
+
+
+@contextlib.contextmanager
+def running(
+    command: list[str], *, ends: tuple[int, ...] = (0,), settings: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[str]"]:
+    """A process; it is ended by SIGTERM, and must end with one of these codes."""
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **(settings or {})},
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                code = process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+    if code not in ends:
+        raise AssertionError(f"{command[0]} has ended with {code}")
+
+
+def first_line(process: "subprocess.Popen[str]") -> str:
+    """What a process says first."""
+    return process.stdout.readline() if process.stdout is not None else ""

@@ -1,0 +1,263 @@
+"""One simulated API process of the Iceberg catalog, from the inbox to the answer.
+
+Everything behind the inbox is the real code; only HTTP is left out. What a user is told is written down at
+the moment at which the server tells it, whether or not anybody listens any more.
+"""
+
+from dataclasses import dataclass
+
+from arco.catalog.change import change, ensure_default
+from arco.catalog.commit import Committer
+from arco.catalog.ddl import CreateSchema
+from arco.catalog.decision import Rules
+from arco.catalog.lease import Lease
+from arco.catalog.model import TableFormat
+from arco.catalog.port import CompactorPort
+from arco.catalog.reader import SnapshotReader
+from arco.core.errors import (
+    AlreadyExists,
+    ArcoError,
+    Corrupt,
+    Invalid,
+    KeyExpired,
+    Unavailable,
+    Unknown,
+)
+from arco.core.scope import Scope
+from arco.core.tasks import Event
+from arco.fold.tier1 import DOMAIN
+from arco.iceberg.desk import Caller
+from arco.iceberg.files import TableFiles
+from arco.iceberg.keyed import run
+from arco.iceberg.loaded import Loaded
+from arco.iceberg.location import Locations
+from arco.iceberg.refusal import Refused
+from arco.iceberg.service import open_iceberg
+from arco.iceberg.undrop import UndropWork
+from arco.iceberg.wire import CommitTransactionRequest, RegisterTableRequest, RenameRequest
+from arco.ledger.idempotency import Idempotency
+from arco.ledger.writer import Writer
+from arco.storage.store import Store
+
+from .catalog_api import UNDROP_FOR
+from .iceberg_deeds import (
+    CATALOG,
+    NAMESPACE,
+    Append,
+    Both,
+    Create,
+    Deed,
+    Drop,
+    List,
+    Load,
+    Mark,
+    Register,
+    Rename,
+    Undrop,
+    identifier,
+    read_facts,
+)
+from .iceberg_notes import IcebergNotes, Reply, Told, Wish
+from .objects import SimObjects
+from .process import Life
+from .world import HOUR_MS, SECOND_MS
+
+ROOT_URL = f"s3://sim/{Scope().prefix}"
+
+_STREAM_LIFE_MS = round(2 * HOUR_MS)
+_READS = (Load, List)
+
+
+@dataclass
+class Call:
+    """A wish on its way to a server."""
+
+    wish: Wish
+    replied: Event
+    sent: int  # position of the log
+    sent_ms: float
+
+
+@dataclass
+class Inbox:
+    """Where a living server takes calls."""
+
+    calls: list[Call]
+    rung: Event
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What an answer holds."""
+
+    told: Told
+    code: str = ""
+    detail: str = ""
+    location: str | None = None
+    names: tuple[str, ...] = ()
+
+
+class IcebergApi:
+    """What one life of an API process holds."""
+
+    def __init__(
+        self,
+        life: Life,
+        store: Store,
+        port: CompactorPort,
+        notes: IcebergNotes,
+        objects: SimObjects,
+        *,
+        key_life_ms: int,
+    ) -> None:
+        self._life = life
+        self._notes = notes
+        self._objects = objects
+        self.committer = Committer(
+            SnapshotReader(store),
+            Writer(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
+            port,
+            Lease(store, DOMAIN, holder=life.name),
+            Rules(retention=UNDROP_FOR, ruled=frozenset({TableFormat.ICEBERG})),
+        )
+        self.iceberg = open_iceberg(
+            self.committer,
+            Idempotency(store, life_ms=key_life_ms),
+            TableFiles(store, ROOT_URL, {}),
+            Locations(ROOT_URL, ()),
+        )
+
+    async def begin(self) -> None:
+        """Make the catalog and its one namespace, for as long as that takes."""
+        while True:
+            try:
+                await ensure_default(self.committer)
+                request = CreateSchema(catalog=CATALOG, name=NAMESPACE[0])
+                await change(self.committer, request, "client:arco")
+            except AlreadyExists:
+                return
+            except (Unavailable, Unknown):
+                await self._life.runtime.clock.sleep(10 * SECOND_MS)
+            else:
+                return
+
+    async def serve(self, inbox: Inbox) -> None:
+        """Answer calls for ever, many at once."""
+        while True:
+            await inbox.rung.wait()
+            inbox.rung.clear()
+            calls, inbox.calls = inbox.calls, []
+            for call in calls:
+                self._life.runtime.tasks.spawn(self.answer(call))
+
+    async def answer(self, call: Call) -> None:
+        """Carry a wish out and write down what its user is told."""
+        shown = await self._carry_out(call)
+        world = self._life.world
+        call.wish.replies.append(
+            Reply(
+                told=shown.told,
+                sent=call.sent,
+                answered=len(self._objects.log),
+                sent_ms=call.sent_ms,
+                answered_ms=world.now_ms,
+                code=shown.code,
+                detail=shown.detail,
+                location=shown.location,
+                names=shown.names,
+            )
+        )
+        world.tally[shown.told.value] += 1
+        kind = type(call.wish.deed).__name__.lower()
+        world.tally[f"{kind} {shown.told.value}"] += 1
+        detail = f"{shown.told.value} {shown.code} {shown.detail} {shown.location or ''}"
+        world.note(self._life.name, f"tells {call.wish.name} {detail}")
+        call.replied.set()
+
+    async def _carry_out(self, call: Call) -> _Shown:
+        wish, clock = call.wish, self._life.runtime.clock
+        caller = Caller(
+            actor=wish.actor,
+            engine=None,
+            key=wish.name if wish.keyed and not isinstance(wish.deed, _READS) else None,
+            operation=type(wish.deed).__name__,
+            arrived_ms=clock.elapsed_ms() - (self._life.world.now_ms - call.sent_ms),
+        )
+        try:
+            return await self._do(wish.deed, caller)
+        except Refused as refusal:
+            code = f"{refusal.status} {refusal.kind}"
+            return _Shown(Told.REFUSED, code, refusal.message)
+        except KeyExpired as expired:
+            return _Shown(Told.EXPIRED, detail=str(expired))
+        except Invalid as problem:
+            return _Shown(Told.REFUSED, "400 BadRequestException", str(problem))
+        except ArcoError as problem:
+            return self._trouble(wish, problem)
+
+    async def _do(self, deed: Deed, caller: Caller) -> _Shown:
+        iceberg = self.iceberg
+        tables = iceberg.tables
+        match deed:
+            case Mark() | Append():
+                return self._show(
+                    deed.name,
+                    await tables.commit(CATALOG, NAMESPACE, deed.name, deed.request(), caller),
+                )
+            case Create(staged=None):
+                made = await tables.create(CATALOG, NAMESPACE, deed.request(), caller)
+                return self._show(deed.name, made)
+            case Create():
+                made = await tables.commit(CATALOG, NAMESPACE, deed.name, deed.commit(), caller)
+                return self._show(deed.name, made)
+            case Register():
+                request = RegisterTableRequest(name=deed.name, metadata_location=deed.location)
+                made = await tables.register(CATALOG, NAMESPACE, request, caller)
+                return self._show(deed.name, made)
+            case Load():
+                return self._show(deed.name, await tables.load(CATALOG, NAMESPACE, deed.name))
+            case List():
+                names = await tables.page(CATALOG, NAMESPACE, after=None, limit=None)
+                return _Shown(Told.DONE, names=tuple(names))
+            case _:
+                await self._do_silently(deed, caller)
+                return _Shown(Told.DONE)
+
+    async def _do_silently(self, deed: Both | Drop | Undrop | Rename, caller: Caller) -> None:
+        iceberg = self.iceberg
+        match deed:
+            case Both():
+                changes = tuple(
+                    part.commit() if isinstance(part, Create) else part.request()
+                    for part in deed.parts
+                )
+                request = CommitTransactionRequest(table_changes=changes)
+                await iceberg.transactions.commit(CATALOG, request, caller)
+            case Drop():
+                await iceberg.tables.drop(CATALOG, NAMESPACE, deed.name, caller, purge=False)
+            case Undrop():
+                work = UndropWork(iceberg.desk, deed.table_id, None, caller)
+                await run(iceberg.desk, caller, work, [deed.table_id])
+            case Rename():
+                source, target = identifier(deed.source), identifier(deed.target)
+                moved = RenameRequest(source=source, destination=target)
+                await iceberg.tables.rename(CATALOG, moved, caller)
+
+    def _show(self, name: str, loaded: Loaded) -> _Shown:
+        if loaded.location is None:
+            self._notes.complaints.append(f"{name} was shown without a place")
+            return _Shown(Told.UNKNOWN)
+        self._notes.heard(name, read_facts(loaded.raw), loaded.location)
+        return _Shown(Told.DONE, location=loaded.location)
+
+    def _trouble(self, wish: Wish, problem: ArcoError) -> _Shown:
+        """What is no verdict; only three errors may leave a server as that."""
+        for told, kind in (
+            (Told.UNAVAILABLE, Unavailable),
+            (Told.UNKNOWN, Unknown),
+            (Told.CORRUPT, Corrupt),
+        ):
+            if isinstance(problem, kind):
+                return _Shown(told, detail=str(problem))
+        self._notes.complaints.append(f"{wish.name} was told {problem!r}, which is no verdict")
+        return _Shown(Told.UNKNOWN, detail=repr(problem))

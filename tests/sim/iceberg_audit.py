@@ -1,0 +1,225 @@
+"""The auditor of the Iceberg catalog: chains and transactions by their rules, answers by what was to be seen.
+
+Every version is what one request makes of the version before it, so nothing is lost and nothing is there
+that nobody asked for. What was acknowledged has taken effect once, between its call and its answer; what was
+refused never has, and was rightly refused at some moment between; what is unknown has at most once.
+"""
+
+from collections import Counter
+
+from .iceberg_deeds import Append, Both, Deed, Drop, Mark, Rename, Undrop
+from .iceberg_history import IcebergHistory, Version
+from .iceberg_notes import IcebergNotes, Wish
+from .iceberg_told import Landed, check_replies
+from .objects import SimObjects
+
+
+class IcebergAudit:
+    """One run's judgement."""
+
+    def __init__(self, objects: SimObjects, notes: IcebergNotes) -> None:
+        self._notes = notes
+        self._history = IcebergHistory(objects)
+        self._wrong = self._history.wrong
+        self._wishes = {wish.actor: wish for wish in notes.wishes}
+        self.tally: Counter[str] = Counter()
+
+    def violations(self) -> list[str]:
+        """Everything that is wrong, in a stable order."""
+        self._wrong += self._notes.complaints
+        if not self._notes.finished:
+            self._say("not everything was over in the calm at the end")
+        for chain in self._history.chains.values():
+            for version in chain:
+                self._check_version(chain, version)
+        self._check_transactions()
+        self._check_files()
+        for wish in self._notes.wishes:
+            landed = self._landed(wish)
+            self.tally["took effect"] += bool(landed)
+            self._wrong += check_replies(wish, landed, self._history)
+        return self._wrong
+
+    # chains
+
+    def _check_version(self, chain: list[Version], version: Version) -> None:
+        """A version follows from the one before it by what its author asked for."""
+        before = chain[version.number - 1] if version.number else None
+        was = None if before is None else self._history.effect(before, version.position)
+        self.tally["versions"] += 1
+        if before is not None and self._is_undecided(before, version.position):
+            self._say(f"{_name(version)} was made on an undecided head")
+        pointer = version.pointer
+        if pointer.operation == "undrop":
+            self._check_undrop(version, before)
+            return
+        if before is not None and before.is_tombstone:
+            self._say(f"{_name(version)} was made on a tombstone")
+            return
+        if version.is_tombstone:
+            if pointer.operation != "bury" and pointer.metadata_location != was:
+                self._say(f"{_name(version)} ends {pointer.metadata_location}, and it was at {was}")
+            return
+        if pointer.previous_location != was:
+            said = pointer.previous_location
+            self._say(f"{_name(version)} says that {said} was in effect before, and it was {was}")
+        self._check_change(version, was)
+
+    def _check_undrop(self, version: Version, before: Version | None) -> None:
+        """It goes on with what was dropped; or, after an undrop that got no name, with what is there."""
+        was = None
+        if before is not None and before.is_tombstone:
+            was = before.pointer.metadata_location
+        elif before is not None:
+            was = self._history.effect(before, version.position)
+        if was != version.pointer.metadata_location:
+            self._say(f"{_name(version)} brings back something else than was dropped")
+
+    def _check_change(self, version: Version, was: str | None) -> None:
+        pointer = version.pointer
+        wish = self._wishes.get(pointer.actor)
+        after = self._history.facts(pointer.metadata_location)
+        if wish is None:
+            self._say(f"nobody wished for {_name(version)}")
+            return
+        if after is None:
+            if self._counts_from(version) is not None:
+                self._say(f"{_name(version)} names {pointer.metadata_location}, which never was")
+            return
+        if was is None:
+            if version.number:
+                self._say(f"{_name(version)} was made on no table")
+            return
+        before = self._history.facts(was)
+        parts = _parts(wish.deed)
+        if before is None or not any(
+            isinstance(part, Mark | Append) and part.fits(before, after) for part in parts
+        ):
+            self._say(f"{_name(version)} is not what {wish.name} makes of {before}: {after}")
+
+    def _is_undecided(self, version: Version, length: int) -> bool:
+        transaction = version.pointer.transaction
+        if transaction is None or version.is_tombstone:
+            return False
+        decision = self._history.decisions.get(transaction)
+        return decision is None or decision.position >= length
+
+    # transactions
+
+    def _check_transactions(self) -> None:
+        """A committed transaction had all its pointers before it was committed, and each once."""
+        members: dict[str, list[Version]] = {}
+        for chain in self._history.chains.values():
+            for version in chain:
+                if version.pointer.transaction is not None and not version.is_tombstone:
+                    members.setdefault(version.pointer.transaction, []).append(version)
+        for transaction, decision in self._history.decisions.items():
+            self.tally["transactions committed" if decision.committed else "aborted"] += 1
+            if decision.committed:
+                self._check_members(transaction, decision.position, members.get(transaction, []))
+
+    def _check_members(self, transaction: str, decided: int, versions: list[Version]) -> None:
+        if not versions:
+            self._say(f"transaction {transaction} was committed with nothing in it")
+            return
+        wish = self._wishes.get(versions[0].pointer.actor)
+        wanted = len(_parts(wish.deed)) if wish is not None else 0
+        tables = {version.table_id for version in versions}
+        if len(tables) != wanted or len(versions) != wanted:
+            self._say(f"transaction {transaction} has changed {len(tables)} of {wanted} tables")
+        if any(version.position > decided for version in versions):
+            self._say(f"transaction {transaction} was committed before all of it was there")
+        if any(version.pointer.request_id != versions[0].pointer.request_id for version in versions):
+            self._say(f"transaction {transaction} is of two requests")
+
+    # files
+
+    def _check_files(self) -> None:
+        """What a version names was there before it counted, and stays."""
+        history = self._history
+        for chain in history.chains.values():
+            for version in chain:
+                location = version.pointer.metadata_location
+                counts = self._counts_from(version)
+                if counts is None:
+                    continue  # a table that nobody has ever seen
+                if location in history.deleted:
+                    self._say(f"{location} was deleted, which {_name(version)} names")
+                if location not in history.made or history.made[location] > counts:
+                    self._say(f"{_name(version)} counted before {location} was there")
+
+    def _counts_from(self, version: Version) -> int | None:
+        """From where in the log anybody can see a version; a first one only by its name."""
+        if version.number:
+            return version.position
+        if version.pointer.transaction is None:
+            return self._first_named(version.table_id)
+        decision = self._history.decisions.get(version.pointer.transaction)
+        return decision.position if decision is not None and decision.committed else None
+
+    def _first_named(self, table_id: str) -> int | None:
+        for names in self._history.names:
+            if table_id in names.ids.values():
+                return names.position
+        return None
+
+    # what people asked for
+
+    def _landed(self, wish: Wish) -> list[Landed]:
+        """How often a wish has taken effect, and where."""
+        match wish.deed:
+            case Both():
+                return self._committed(wish)
+            case Rename() | Undrop():
+                deeds = [each for each in self._history.deeds if each.actor == wish.actor]
+                return [Landed(each.table_id, each.position) for each in deeds]
+            case Drop():
+                return [
+                    Landed(each.table_id, each.position)
+                    for each in self._versions(wish)
+                    if each.is_tombstone
+                ]
+            case Mark() | Append():
+                return [Landed(each.table_id, each.position) for each in self._versions(wish)]
+            case _:
+                return self._born(wish)
+
+    def _committed(self, wish: Wish) -> list[Landed]:
+        transactions = {
+            each.pointer.transaction: each.table_id
+            for each in self._versions(wish)
+            if each.pointer.transaction is not None
+        }
+        decisions = self._history.decisions
+        return [
+            Landed(table_id, decisions[each].position)
+            for each, table_id in transactions.items()
+            if each in decisions and decisions[each].committed
+        ]
+
+    def _born(self, wish: Wish) -> list[Landed]:
+        """A table that was made counts from its name on."""
+        deeds = [each for each in self._history.deeds if each.actor == wish.actor]
+        return [Landed(each.table_id, each.position) for each in deeds]
+
+    def _versions(self, wish: Wish) -> list[Version]:
+        return [
+            version
+            for chain in self._history.chains.values()
+            for version in chain
+            if version.pointer.actor == wish.actor
+        ]
+
+    def _say(self, what: str) -> None:
+        self._wrong.append(what)
+
+
+def _parts(deed: Deed) -> tuple[Deed, ...]:
+    return deed.parts if isinstance(deed, Both) else (deed,)
+
+
+def _name(version: Version) -> str:
+    author = version.pointer.actor
+    return f"number {version.number} of {version.table_id} ({version.pointer.operation} by {author})"
+
+

@@ -1,0 +1,186 @@
+"""What the log of the store says about Iceberg tables: chains, transactions, names and metadata files.
+
+From these follows what was to be seen at each position of the log: a name leads to a table if the catalog's
+newest manifest says so and the table's chain has an effective version then.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+import msgspec
+
+from arco.core.scope import Scope
+from arco.iceberg.pointer import POINTERS, Pointer
+from arco.iceberg.transaction import TRANSACTIONS, Outcome
+from arco.storage.link import Entry, read_entry
+
+from .catalog_files import State, lay
+from .catalog_history import CatalogHistory
+from .iceberg_api import ROOT_URL
+from .iceberg_deeds import Facts, read_facts
+from .objects import Mutation, SimObjects
+
+
+@dataclass(frozen=True)
+class Version:
+    """One number of a table's chain."""
+
+    table_id: str
+    number: int
+    entry: Entry
+    pointer: Pointer
+    position: int
+
+    @property
+    def is_tombstone(self) -> bool:
+        return bool(self.entry.link.tombstone)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The outcome of a transaction."""
+
+    committed: bool
+    position: int
+
+
+@dataclass(frozen=True)
+class Deed:
+    """A change of names that somebody has asked the catalog for, and got."""
+
+    actor: str
+    table_id: str
+    position: int
+
+
+@dataclass
+class Names:
+    """What the catalog says at one manifest: the ids of live names, and where each was born."""
+
+    position: int
+    ids: dict[str, str] = field(default_factory=dict)
+
+
+class IcebergHistory:
+    """Follows the log once, and says what was wrong on the way."""
+
+    def __init__(self, objects: SimObjects) -> None:
+        self.chains: dict[str, list[Version]] = {}
+        self.decisions: dict[str, Decision] = {}
+        self.deeds: list[Deed] = []
+        self.names: list[Names] = [Names(-1)]
+        self.files: dict[str, bytes] = {}  # every metadata file that ever was, by location
+        self.made: dict[str, int] = {}  # where in the log it was made
+        self.deleted: dict[str, int] = {}
+        self._facts: dict[str, Facts] = {}
+        catalog = CatalogHistory(objects)
+        self.wrong: list[str] = catalog.wrong
+        for position, mutation in enumerate(objects.log):
+            self._follow(position, mutation)
+        self._name(catalog)
+        self._changes = self._all_changes()
+        self._visible: list[dict[str, tuple[str, str]]] = [
+            self._see(position + 1) for position in self._changes
+        ]
+
+    def facts(self, location: str) -> Facts | None:
+        """What a metadata file says; None if it never was."""
+        if location not in self._facts:
+            raw = self.files.get(location)
+            if raw is None:
+                return None
+            self._facts[location] = read_facts(raw)
+        return self._facts[location]
+
+    def seen(self, sent: int, answered: int) -> list[dict[str, tuple[str, str]]]:
+        """All that was to be seen between two positions: id and metadata location of each name."""
+        first = bisect_right(self._changes, sent - 1) - 1
+        last = bisect_right(self._changes, answered - 1) - 1
+        before = [{}] if first < 0 else [self._visible[first]]
+        return before + self._visible[first + 1 : last + 1]
+
+    def effective(self, table_id: str, length: int) -> str | None:
+        """The metadata in effect when the log had this length; None if there was no table."""
+        versions = [each for each in self.chains.get(table_id, ()) if each.position < length]
+        return None if not versions else self.effect(versions[-1], length)
+
+    def effect(self, version: Version, length: int) -> str | None:
+        """What is in effect if this is the end of its chain."""
+        pointer = version.pointer
+        if version.is_tombstone:
+            return None
+        if pointer.transaction is None:
+            return pointer.metadata_location
+        decision = self.decisions.get(pointer.transaction)
+        if decision is not None and decision.position < length and decision.committed:
+            return pointer.metadata_location
+        return pointer.previous_location
+
+    def named(self, length: int) -> dict[str, str]:
+        """The ids of names, as the catalog has them when the log has this length."""
+        found = bisect_right(self.names, length - 1, key=lambda names: names.position)
+        return self.names[found - 1].ids
+
+    def _follow(self, position: int, mutation: Mutation) -> None:
+        path = mutation.key.removeprefix(Scope().prefix)
+        parts = path.split("/")
+        if path.startswith("warehouse/"):
+            self._follow_file(position, mutation, ROOT_URL + path)
+        elif mutation.verb != "create":
+            if mutation.verb == "delete" and path.startswith((POINTERS, TRANSACTIONS)):
+                self.wrong.append(f"{path} was deleted")
+        elif path.startswith(f"{POINTERS}/") and parts[-1].partition(".")[0].isdigit():
+            self._follow_pointer(position, mutation, parts[2], int(parts[-1].partition(".")[0]))
+        elif path.startswith(f"{TRANSACTIONS}/") and parts[-1] == "outcome.json":
+            outcome = msgspec.json.decode(mutation.body, type=Outcome)
+            self.decisions[parts[2]] = Decision(outcome.committed, position)
+
+    def _follow_file(self, position: int, mutation: Mutation, location: str) -> None:
+        if mutation.verb == "delete":
+            self.deleted[location] = position
+        else:
+            self.files[location] = mutation.body
+            self.made[location] = position
+
+    def _follow_pointer(self, position: int, mutation: Mutation, table: str, number: int) -> None:
+        entry = read_entry(mutation.body, number, table)
+        chain = self.chains.setdefault(table, [])
+        if number != len(chain):
+            self.wrong.append(f"number {number} of {table} was made, and {len(chain)} was due")
+        elif chain and entry.link.parent_sha256 != chain[-1].entry.sha256():
+            self.wrong.append(f"number {number} of {table} does not follow its parent")
+        chain.append(Version(table, number, entry, entry.body(Pointer), position))
+
+    def _name(self, catalog: CatalogHistory) -> None:
+        state: State = {}
+        orders: dict[tuple[str, tuple[object, ...]], tuple[int, int]] = {}
+        known: set[str] = set()
+        for version in catalog.versions:
+            for table, ref in catalog.files(version.manifest):
+                if table == "tables" and ref.path not in known:
+                    known.add(ref.path)
+                    lay(state, orders, table, catalog.bodies[ref.path])
+            names = Names(version.position)
+            for (table, _), row in state.items():
+                if table != "tables" or row.get("dropped_at") or row.get("_moved"):
+                    continue
+                if row["name"] in names.ids:
+                    self.wrong.append(f"manifest {version.number} has two tables {row['name']}")
+                names.ids[row["name"]] = row["table_id"]
+            self.names.append(names)
+            for deed in version.commit.deeds:
+                self.deeds.append(Deed(deed.actor, deed.object_id, version.position))
+
+    def _all_changes(self) -> list[int]:
+        positions = {names.position for names in self.names if names.position >= 0}
+        positions |= {each.position for chain in self.chains.values() for each in chain}
+        positions |= {decision.position for decision in self.decisions.values()}
+        return sorted(positions)
+
+    def _see(self, length: int) -> dict[str, tuple[str, str]]:
+        found = {}
+        for name, table_id in self.named(length).items():
+            location = self.effective(table_id, length)
+            if location is not None:
+                found[name] = (table_id, location)
+        return found

@@ -1,0 +1,221 @@
+"""What users of the Iceberg catalog were told, against what became of their requests."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from arco.storage.chain import SHORTEST_RETENTION_MS
+
+from .iceberg_deeds import (
+    Append,
+    Both,
+    Create,
+    Deed,
+    Drop,
+    List,
+    Load,
+    Mark,
+    Register,
+    Rename,
+    Undrop,
+)
+from .iceberg_history import IcebergHistory
+from .iceberg_notes import Reply, Told, Wish
+from .process import FURTHEST_CLOCK_MS
+from .world import HOUR_MS
+
+KEY_LIFE_MS = 5 * HOUR_MS
+
+_NO_TABLE = "404 NoSuchTableException"
+_EXISTS = "409 AlreadyExistsException"
+_FAILED = "409 CommitFailedException"
+
+Sight = dict[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A wish that has taken effect, on which table and where in the log."""
+
+    table_id: str
+    position: int
+
+
+def check_replies(wish: Wish, landed: list[Landed], history: IcebergHistory) -> list[str]:
+    """What is wrong with what one user was told."""
+    found = []
+    if len(landed) > 1:
+        found.append(f"{wish.name} took effect {len(landed)} times")
+    told = {
+        reply.told for reply in wish.replies if reply.told in (Told.DONE, Told.REFUSED)
+    }
+    if wish.keyed and len(told) > 1 and not isinstance(wish.deed, Load | List):
+        found.append(f"{wish.name} was answered differently under one key")
+    found += _late(wish, landed)
+    for reply in wish.replies:
+        wrong = _check_reply(wish, reply, landed, history)
+        if wrong is not None:
+            found.append(f"{wish.name} {wish.deed}: {wrong}")
+    return found
+
+
+def _late(wish: Wish, landed: list[Landed]) -> list[str]:
+    """Nothing takes effect after it was answered; a drop's and a create's name may be tidied later."""
+    answered = [reply.answered for reply in wish.replies if reply.told is Told.DONE]
+    if answered and landed and landed[0].position >= min(answered):
+        return [f"{wish.name} took effect after it was acknowledged"]
+    return []
+
+
+def _check_reply(
+    wish: Wish, reply: Reply, landed: list[Landed], history: IcebergHistory
+) -> str | None:
+    sent = wish.sent if wish.keyed else reply.sent
+    sights = history.seen(sent, reply.answered)
+    lasted_ms = reply.answered_ms - reply.sent_ms
+    match reply.told:
+        case Told.DONE:
+            return _check_done(wish.deed, reply, landed, sights, sent, history)
+        case Told.REFUSED if landed:
+            return f"refused with {reply.code}, and it took effect"
+        case Told.REFUSED:
+            if not _is_right(wish.deed, reply, sights, history):
+                return f"refused with {reply.code} ({reply.detail}): at no time rightly"
+        case Told.UNAVAILABLE if landed and not wish.keyed:
+            return f"told that it was not done ({reply.detail}), and it took effect"
+        case Told.EXPIRED:
+            age_ms = reply.answered_ms - wish.sent_ms
+            if age_ms < KEY_LIFE_MS - 2 * FURTHEST_CLOCK_MS:
+                return f"told after {age_ms:.0f} ms that its key is old"
+        case Told.CORRUPT if lasted_ms < SHORTEST_RETENTION_MS:
+            return f"met {reply.detail}"
+    return None
+
+
+def _check_done(
+    deed: Deed,
+    reply: Reply,
+    landed: list[Landed],
+    sights: list[Sight],
+    sent: int,
+    history: IcebergHistory,
+) -> str | None:
+    match deed:
+        case Load():
+            if not any(_location(sight, deed.name) == reply.location for sight in sights):
+                return f"shown {reply.location}, which was in effect at no time"
+            return None
+        case List():
+            return _check_list(reply, sights)
+        case Mark() if not landed:
+            # There may have been nothing to do.
+            if any(_is_there(history, sight, deed) for sight in sights):
+                return None
+            return "acknowledged, and nothing has happened"
+        case Undrop() if not landed:
+            return "acknowledged, and the name was not given back"
+        case _ if not landed:
+            return "acknowledged, and nothing has happened"
+    if landed[0].position < sent:
+        return "took effect before it was sent"
+    if isinstance(deed, Rename) and history.named(landed[0].position + 1).get(deed.target):
+        name: str | None = deed.source  # it may have been dropped before its new name was there
+    else:
+        name = _name(deed)
+    if name is None or any(sight.get(name, ("", ""))[0] == landed[0].table_id for sight in sights):
+        return None
+    return f"changed {landed[0].table_id}, which was never {name} meanwhile"
+
+
+def _check_list(reply: Reply, sights: list[Sight]) -> str | None:
+    """Each name was there at some time, and each that was there all the time is listed."""
+    for name in reply.names:
+        if not any(name in sight for sight in sights):
+            return f"shown {name}, which was never there"
+    always = set(sights[0]).intersection(*sights)
+    missing = sorted(always - set(reply.names))
+    return f"not shown {missing}" if missing else None
+
+
+def _is_right(
+    deed: Deed, reply: Reply, sights: list[Sight], history: IcebergHistory
+) -> bool:
+    """Whether a refusal was right at some moment between call and answer."""
+    match deed:
+        case Register():
+            return True  # its own rules have tests of their own
+        case Undrop():
+            return _is_right_undrop(deed, reply, sights, history)
+        case Both():
+            return any(_is_right_part(part, reply.code, sights, history) for part in deed.parts)
+        case Mark() | Append() | Create() | Drop() | Load():
+            return _is_right_part(deed, reply.code, sights, history)
+        case Rename():
+            if reply.code == _NO_TABLE:
+                return any(deed.source not in sight for sight in sights)
+            return reply.code == _EXISTS and any(deed.target in sight for sight in sights)
+    return False
+
+
+def _is_right_part(
+    deed: Deed, code: str, sights: Iterable[Sight], history: IcebergHistory
+) -> bool:
+    match deed:
+        case Create():
+            wanted = _EXISTS if deed.staged is None else _FAILED
+            return code == wanted and any(deed.name in sight for sight in sights)
+        case Append() if code == _FAILED:
+            return any(_is_stale(history, sight, deed) for sight in sights)
+        case Mark() | Append() | Drop() | Load():
+            return code == _NO_TABLE and any(deed.name not in sight for sight in sights)
+    return False
+
+
+def _is_right_undrop(
+    deed: Undrop, reply: Reply, sights: list[Sight], history: IcebergHistory
+) -> bool:
+    """Refused if it is there, if its name is another's, or if it never was."""
+    if deed.table_id not in history.chains:
+        return True
+    if any(deed.table_id == table_id for sight in sights for table_id, _ in sight.values()):
+        return True
+    if any(_is_twin(deed.table_id, sight, history) for sight in sights):
+        return True
+    had = {
+        name
+        for names in history.names
+        for name, table_id in names.ids.items()
+        if table_id == deed.table_id
+    }
+    return not had or any(name in sight for name in had for sight in sights) or "long" in reply.detail
+
+
+def _is_twin(table_id: str, sight: Sight, history: IcebergHistory) -> bool:
+    """Whether its metadata were registered as another table."""
+    mine = history.facts(history.chains[table_id][0].pointer.metadata_location)
+    others = [history.facts(location) for other, location in sight.values() if other != table_id]
+    return mine is not None and any(each is not None and each.uuid == mine.uuid for each in others)
+
+
+def _is_stale(history: IcebergHistory, sight: Sight, deed: Append) -> bool:
+    location = _location(sight, deed.name)
+    facts = None if location is None else history.facts(location)
+    return facts is not None and deed.is_refused(facts)
+
+
+def _is_there(history: IcebergHistory, sight: Sight, deed: Mark) -> bool:
+    location = _location(sight, deed.name)
+    facts = None if location is None else history.facts(location)
+    return facts is not None and deed.is_there(facts)
+
+
+def _location(sight: Sight, name: str) -> str | None:
+    return sight[name][1] if name in sight else None
+
+
+def _name(deed: Deed) -> str | None:
+    match deed:
+        case Mark() | Append() | Drop() | Create():
+            return deed.name
+        case Rename():
+            return deed.target
+    return None

@@ -1,0 +1,110 @@
+"""Whims: requests of every kind, on so few tables that they meet each other all the time."""
+
+import random
+from collections.abc import Callable
+from uuid import UUID
+
+from .iceberg_deeds import (
+    Append,
+    Both,
+    Change,
+    Create,
+    Deed,
+    Drop,
+    List,
+    Load,
+    Mark,
+    Register,
+    Rename,
+    Undrop,
+)
+from .iceberg_notes import IcebergNotes
+
+NAMES = ("t1", "t1", "t2", "t2", "t3")
+
+
+class Whims:
+    """What one user comes to want."""
+
+    def __init__(self, rng: random.Random, notes: IcebergNotes) -> None:
+        self._rng = rng
+        self._notes = notes
+        self._kinds: list[tuple[Callable[[str], Deed], int]] = [
+            (self._create, 6),
+            (self._mark, 7),
+            (self._paint, 3),
+            (self._append, 8),
+            (self._both, 9),
+            (self._drop, 4),
+            (self._undrop, 4),
+            (self._rename, 3),
+            (self._register, 1),
+            (self._load, 8),
+            (self._list, 2),
+        ]
+
+    def next(self, wish: str) -> Deed:
+        """One more request."""
+        if not self._notes.ids and self._rng.random() < 0.7:
+            return self._create(wish)
+        kinds, weights = zip(*self._kinds, strict=True)
+        draw: Callable[[str], Deed] = self._rng.choices(kinds, weights)[0]
+        return draw(wish)
+
+    def _name(self) -> str:
+        return self._rng.choice(NAMES)
+
+    def _create(self, wish: str) -> Create:
+        staged = None
+        if self._rng.random() < 0.4:
+            staged = str(UUID(int=self._rng.getrandbits(128), version=4))
+        return Create(self._name(), staged)
+
+    def _mark(self, wish: str) -> Mark:
+        return Mark(self._name(), f"m.{wish}")
+
+    def _paint(self, _: str) -> Mark:
+        """A property that many set: often there is nothing to do."""
+        return Mark(self._name(), "color", self._rng.choice(("red", "blue")))
+
+    def _append(self, wish: str) -> Deed:
+        name = self._name()
+        seen = self._notes.seen.get(name)
+        if seen is None:
+            return self._mark(wish)
+        return Append(name, seen, self._rng.getrandbits(62))
+
+    def _both(self, wish: str) -> Deed:
+        names = self._rng.sample(sorted(set(NAMES)), self._rng.choice((2, 2, 2, 3)))
+        return Both(tuple(self._part(name, wish) for name in names))
+
+    def _part(self, name: str, wish: str) -> Change:
+        draw = self._rng.random()
+        if draw < 0.2:
+            return Create(name, str(UUID(int=self._rng.getrandbits(128), version=4)))
+        seen = self._notes.seen.get(name)
+        if draw < 0.5 and seen is not None:
+            return Append(name, seen, self._rng.getrandbits(62))
+        return Mark(name, f"m.{wish}")
+
+    def _drop(self, _: str) -> Drop:
+        return Drop(self._name())
+
+    def _undrop(self, wish: str) -> Deed:
+        if not self._notes.ids:
+            return self._create(wish)
+        return Undrop(self._rng.choice(self._notes.ids[-6:]))
+
+    def _rename(self, _: str) -> Rename:
+        return Rename(self._name(), self._name())
+
+    def _register(self, wish: str) -> Deed:
+        if not self._notes.locations:
+            return self._create(wish)
+        return Register(self._name(), self._rng.choice(self._notes.locations[-8:]))
+
+    def _load(self, _: str) -> Load:
+        return Load(self._name())
+
+    def _list(self, _: str) -> List:
+        return List()
