@@ -74,6 +74,7 @@ class CommitWork:
 
     async def _in_turn(self, table_id: str, claim: Claim, hold: Hold) -> Answer:
         desk, chain = self._desk, self._desk.pointers.chain(table_id)
+        self._refuse_overtime()
         look, losses = await self._first_look(chain, claim), 0
         while look.mine is None:
             began_ms = desk.runtime.clock.elapsed_ms()
@@ -140,14 +141,15 @@ class CommitWork:
 
     async def _stand_back(self, losses: int, began_ms: float) -> None:
         """After a lost race: spread out on the store's own scale, or give up with nothing done."""
+        self._refuse_overtime()
         clock = self._desk.runtime.clock
-        now = clock.elapsed_ms()
-        if now > self._until_ms:
-            raise Unavailable(
-                "too many others are changing this table; retry", retry_after_ms=1_000
-            )
         spread = min(losses, _WIDEST_SPREAD) * self._desk.runtime.rng.random()
-        await clock.sleep((now - began_ms) * spread)
+        await clock.sleep((clock.elapsed_ms() - began_ms) * spread)
+
+    def _refuse_overtime(self) -> None:
+        if self._desk.runtime.clock.elapsed_ms() > self._until_ms:
+            reason = "too many others are changing this table; retry"
+            raise Unavailable(reason, retry_after_ms=1_000)
 
 
 def _landed(table_id: str, mine: Entry) -> Answer:
