@@ -68,6 +68,15 @@ def test_the_next_id_is_above_the_highest_even_if_schemas_were_removed() -> None
     assert ids(apply(made, add_schema(WIDER)), "schemas", "schema-id") == [2, 3]
 
 
+def test_the_next_id_is_above_the_highest_in_whatever_order_schemas_stand() -> None:
+    base: Metadata = {
+        **table(),
+        "schemas": [{**ORDERS, "schema-id": 7}, {**NARROWER, "schema-id": 2}],
+        "current-schema-id": 2,
+    }
+    assert ids(apply(base, add_schema(WIDER)), "schemas", "schema-id") == [7, 2, 8]
+
+
 def test_a_schema_that_is_there_already_stands_for_the_added_one() -> None:
     made = apply(table(), add_schema(WIDER), use_schema(-1))
     back = apply(made, add_schema({**ORDERS, "schema-id": 9}), use_schema(-1))
@@ -150,6 +159,12 @@ def test_partition_fields_without_ids_are_numbered_after_the_last() -> None:
         ),
     ]  # fmt: skip
     assert made["last-partition-id"] == 1001
+
+
+def test_the_last_partition_id_never_shrinks() -> None:
+    base = apply(table(), add_spec(partition(2, "d", "day", **{"field-id": 1007})))
+    made = apply(base, add_spec(partition(3, "c", **{"field-id": 1002})))
+    assert made["last-partition-id"] == 1007
 
 
 def test_a_wrong_spec_is_refused() -> None:

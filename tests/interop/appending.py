@@ -1,12 +1,11 @@
 """A writer with PyIceberg: appends a row at a time and prints how each of them ended.
 
-    python -m tests.interop.appending URI WAREHOUSE TABLE FIRST COUNT
+    python -m tests.interop.appending URI WAREHOUSE TABLE FIRST ROWS
 
 A conflict is a definite no, after which the row is sent again. An answer that never came, or that says so
 itself, leaves the outcome open: that row is not sent again.
 """
 
-import json
 import random
 import sys
 import time
@@ -17,17 +16,15 @@ from pyiceberg.table import Table
 from requests.exceptions import RequestException
 
 from tests.interop.pyiceberg_client import numbered
+from tests.interop.writers import write
 
 _CONFLICTS = 300
 _PATIENCE_S = 90.0  # for a server that is being started again
 
 
-def main(uri: str, warehouse: str, name: str, first: int, count: int) -> None:
-    told: dict[str, list[int]] = {"done": [], "unknown": []}
+def main(uri: str, warehouse: str, name: str, first: int, rows: int) -> None:
     catalog = load_catalog("arco", type="rest", uri=uri, warehouse=warehouse)
-    for each in range(first, first + count):
-        told[_append(catalog, name, each)].append(each)
-    print(json.dumps(told))
+    write(first, rows, lambda each: _append(catalog, name, each))
 
 
 def _append(catalog: Catalog, name: str, each: int) -> str:

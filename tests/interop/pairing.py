@@ -1,11 +1,10 @@
 """A writer with DuckDB: puts each id into two tables by one transaction, and prints how each of them ended.
 
-    python -m tests.interop.pairing URI WAREHOUSE NAMESPACE FIRST COUNT
+    python -m tests.interop.pairing URI WAREHOUSE NAMESPACE FIRST ROWS
 
 A conflict is a definite no, after which the pair is sent again. Any other failure leaves the outcome open.
 """
 
-import json
 import random
 import sys
 import time
@@ -16,18 +15,16 @@ import duckdb
 
 from tests.interop.duckdb_client import connect
 from tests.interop.rest import Rest
+from tests.interop.writers import write
 
 _CONFLICTS = 300
 _PATIENCE_S = 90.0
 
 
-def main(uri: str, warehouse: str, namespace: str, first: int, count: int) -> None:
-    told: dict[str, list[int]] = {"done": [], "unknown": []}
+def main(uri: str, warehouse: str, namespace: str, first: int, rows: int) -> None:
     rest = Rest(uri, warehouse, Path())
     with TemporaryDirectory() as extensions:
-        for each in range(first, first + count):
-            told[_put(rest, Path(extensions), namespace, each)].append(each)
-    print(json.dumps(told))
+        write(first, rows, lambda each: _put(rest, Path(extensions), namespace, each))
 
 
 def _put(rest: Rest, extensions: Path, namespace: str, each: int) -> str:

@@ -11,6 +11,7 @@ from arco.cli.snippets import Engine
 from tests.interop.rest import Rest
 
 ROWS = pa.schema([("id", pa.int64()), ("word", pa.string())])
+IDS = pa.schema([("id", pa.int64())])
 
 
 def name() -> str:

@@ -5,7 +5,7 @@ from pyiceberg.catalog import Catalog
 
 from tests.figures import Figure
 from tests.interop import duckdb_client, pyiceberg_client
-from tests.interop.pyiceberg_client import ids, numbered
+from tests.interop.pyiceberg_client import IDS, ids
 from tests.interop.rest import Rest
 from tests.interop.writers import Writers
 
@@ -22,9 +22,8 @@ def client() -> str:
 def test_what_one_table_shows_the_other_shows_too(
     rest: Rest, catalog: Catalog, namespace: str, figure: Figure
 ) -> None:
-    schema = numbered().select(["id"]).schema
     for name in ("a", "b"):
-        catalog.create_table((namespace, name), schema)
+        catalog.create_table((namespace, name), IDS)
     writers = Writers("tests.interop.pairing", rest, namespace, count=WRITERS, rows=PAIRS_EACH)
     looks, halves = 0, []
     while writers.are_busy():

@@ -28,7 +28,7 @@ def test_every_acknowledged_row_is_there_once(
     writers = Writers(
         "tests.interop.appending", rest, f"{namespace}.t", count=PYICEBERG_WRITERS, rows=ROWS_EACH
     )
-    theirs = range(100_000, 100_000 + ROWS_EACH)
+    theirs = range(1, 1 + ROWS_EACH)
     for each in theirs:
         spark.run(f"INSERT INTO arco.{namespace}.t VALUES ({each}, 'spark')")
     said = writers.said()

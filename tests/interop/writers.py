@@ -1,10 +1,11 @@
 """Several writers at once, each a process of its own, and what they were told."""
 
 import json
+import select
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.interop.rest import Rest
@@ -27,13 +28,21 @@ class Said:
 
 
 class Writers:
-    """So many processes of one module; the ids of each begin with a thousand of their own."""
+    """So many processes of one module; the ids of each begin with a hundred thousand of their own.
 
-    def __init__(self, module: str, rest: Rest, target: str, *, count: int, rows: int) -> None:
+    They write so many rows each, or, with none said, until they are stopped.
+    """
+
+    def __init__(
+        self, module: str, rest: Rest, target: str, *, count: int, rows: int | None = None
+    ) -> None:
         command = [sys.executable, "-m", module, rest.uri, rest.warehouse, target]
         self._processes = [
             subprocess.Popen(
-                [*command, str(1_000 * writer), str(rows)], stdout=subprocess.PIPE, text=True
+                [*command, str(100_000 * writer), str(rows or 0)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
             )
             for writer in range(1, count + 1)
         ]
@@ -42,9 +51,13 @@ class Writers:
         """Whether any of them still writes."""
         return any(process.poll() is None for process in self._processes)
 
-    def said(self) -> Said:
+    def said(self, *, stop: bool = False) -> Said:
         """What they were told, once all are done."""
         told = []
+        for process in self._processes:
+            if stop and process.stdin is not None:
+                process.stdin.close()
+                process.stdin = None
         for process in self._processes:
             output, _ = process.communicate()
             assert process.returncode == 0, "a writer has failed; what it said is above"
@@ -53,3 +66,23 @@ class Writers:
             frozenset(each for one in told for each in one["done"]),
             frozenset(each for one in told for each in one["unknown"]),
         )
+
+
+def write(first: int, rows: int, put: Callable[[int], str]) -> None:
+    """The life of one writer: put row after row, and print which were `done` and which `unknown`."""
+    told: dict[str, list[int]] = {"done": [], "unknown": []}
+    for each in _numbers(first, rows):
+        told[put(each)].append(each)
+    print(json.dumps(told))
+
+
+def _numbers(first: int, rows: int) -> Iterator[int]:
+    each = first
+    while not _is_closed() if rows == 0 else each < first + rows:
+        yield each
+        each += 1
+
+
+def _is_closed() -> bool:
+    """Whether whoever started us has closed our stdin: nothing is ever written to it."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])

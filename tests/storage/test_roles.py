@@ -21,6 +21,7 @@ CREATORS: dict[str, tuple[str, ...]] = {
     f"locks/catalog/{NUMBER}": ("api",),
     "_catalog/idempotency/ab/abcd/0000.json": ("api",),
     f"_catalog/iceberg_pointers/t1/{NUMBER}": ("api",),
+    f"_catalog/iceberg_doubts/names/{NUMBER}": ("api",),
     "_catalog/transactions/tx1/intent.json": ("api",),
     "_catalog/transactions/tx1/outcome.json": ("api",),
     f"_catalog/parquet_pointers/t1/{NUMBER}": ("flow",),
@@ -40,6 +41,7 @@ CREATORS: dict[str, tuple[str, ...]] = {
     f"locks/catalog/floor/{NUMBER}": ("janitor",),
     f"sequence/executions/floor/{NUMBER}": ("janitor",),
     f"_catalog/iceberg_pointers/t1/floor/{NUMBER}": ("janitor",),
+    f"_catalog/iceberg_doubts/names/floor/{NUMBER}": ("janitor",),
     f"_catalog/parquet_pointers/t1/floor/{NUMBER}": ("janitor",),
     f"_catalog/delta_coordinator/t1/floor/{NUMBER}": ("janitor",),
     "_probe/put-if-absent.json": ("api", "compactor", "flow", "janitor"),
@@ -56,6 +58,7 @@ HINTERS: dict[str, tuple[str, ...]] = {
     "locks/catalog/head.json": ("api",),
     f"locks/catalog/{7:020d}.renewal.json": ("api",),
     "_catalog/iceberg_pointers/t1/head.json": ("api",),
+    "_catalog/iceberg_doubts/names/head.json": ("api",),
     "_catalog/delta_coordinator/t1/head.json": ("api",),
     "_catalog/parquet_pointers/t1/head.json": ("flow",),
     "manifests/catalog/head.json": ("compactor",),
@@ -80,14 +83,14 @@ CREATORS["leases/floor/attempt1.json"] = CREATORS["sequence/floor/head.json"] = 
 CREATORS["_probe/clock.json"] = CREATORS["_probe/put-if-absent.json"]
 
 PUBLISHED = ("manifests/", "commits/", "snapshots/", "state/")
-LISTED_BY_COMPACTOR = ("ledger/", "sequence/")
+LISTED = {"compactor": ("ledger/", "sequence/"), "api": ("_catalog/idempotency/",)}
 
 
 def expected(role: str, verb: str, key: str) -> bool:
     if verb == "get":
         return role != "reader" or key.startswith(PUBLISHED)
     if verb == "list":
-        return role == "janitor" or (role == "compactor" and key.startswith(LISTED_BY_COMPACTOR))
+        return role == "janitor" or key.startswith(LISTED.get(role, ("nothing",)))
     if verb == "delete":
         return role == "janitor" and "/floor/" not in key  # what was collected stays so
     if verb == "sign":

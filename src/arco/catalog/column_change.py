@@ -103,8 +103,8 @@ def _attached(
         nullable=column.nullable,
         comment=column.comment,
         default_value=column.default_value,
-        pii_type=None if old is None else old.pii_type,
-        sensitivity=None if old is None else old.sensitivity,
+        pii_type=column.pii_type if old is None else old.pii_type,
+        sensitivity=column.sensitivity if old is None else old.sensitivity,
     )
     values = spec_values(spec) | {"position": position}
     if old is None:

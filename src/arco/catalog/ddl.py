@@ -183,7 +183,10 @@ class Undrop(Request, frozen=True, kw_only=True):
 class AttachedColumn(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A column as a format that rules its own tables counts it."""
+    """A column as a format that rules its own tables counts it.
+
+    The last two are the catalog's own, and count only for a column that it does not know yet.
+    """
 
     field_id: int
     name: str
@@ -191,6 +194,8 @@ class AttachedColumn(
     nullable: bool = True
     comment: str | None = None
     default_value: str | None = None
+    pii_type: str | None = None
+    sensitivity: Sensitivity | None = None
 
 
 class AttachTable(Description, frozen=True, kw_only=True):

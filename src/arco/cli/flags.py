@@ -26,7 +26,7 @@ TOKEN = "ARCO_TOKEN"  # noqa: S105 - the name of the variable
 _MOST_TOKEN_BYTES = 64 * 1024
 
 
-def _lines(_kind: Any, text: str) -> list[str]:
+def _lines(_kind: Any, text: str, **_how: Any) -> list[str]:
     """The values of a flag that may be repeated, out of its variable: one in each line."""
     return text.splitlines()
 

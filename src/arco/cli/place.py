@@ -101,9 +101,21 @@ class Place:
         return tuple(f"{each}://{address.place}/{address.prefix}" for each in schemes)
 
     def location_root(self) -> str:
-        """What stands before the location of a managed table to make it a URL for engines."""
-        roots = self.own_roots()
-        return (roots[0] if roots else "memory://") + self.scope().prefix
+        """What stands before the location of a managed table to make it a URL for engines.
+
+        They take a location as it is written, so nothing in it is escaped.
+        """
+        address = self.address()
+        if address.scheme == "file":
+            root = f"file://{os.path.normpath(address.place)}/"
+        elif address.scheme == "az" and "account" in address.options:
+            host = f"{address.place}@{address.options['account']}.dfs.core.windows.net"
+            root = f"abfss://{host}/{address.prefix}"
+        elif address.scheme == "memory":
+            root = "memory://"
+        else:
+            root = f"{address.scheme}://{address.place}/{address.prefix}"
+        return root + self.scope().prefix
 
     def signing_key(self, rng: "Rng") -> bytes:
         """The key of this installation, made on first use where it lies on the local disk."""

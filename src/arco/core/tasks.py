@@ -5,9 +5,12 @@ drive it. This module and `clock` alone import asyncio.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
+
+from arco.core.eager import Begun
 
 T = TypeVar("T")
 Result_co = TypeVar("Result_co", covariant=True)
@@ -92,15 +95,17 @@ class AsyncioTasks:
         return _AsyncioTask(work)
 
     async def gather(self, *work: Coroutine[Any, Any, T]) -> list[T]:
-        results = await asyncio.gather(*work, return_exceptions=True)
-        return [_result(each) for each in results]
+        return [_result(each) for each in await _outcomes(work)]
 
     def event(self) -> Event:
         return _AsyncioEvent()
 
     async def deadline(self, ms: float, work: Coroutine[Any, Any, T]) -> T:
+        begun = Begun(work)
+        if begun.is_done:
+            return begun.result
         async with asyncio.timeout(ms / 1000):
-            return await work
+            return await begun.rest()
 
     async def turn(self) -> None:
         await asyncio.sleep(0)
@@ -124,6 +129,40 @@ class _AsyncioEvent:
 
     async def wait(self) -> None:
         await self._event.wait()
+
+
+async def _outcomes(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
+    """Results and errors in order. Tasks are made only once something really has to wait."""
+    outcomes: list[T | BaseException] = []
+    for number, each in enumerate(work):
+        try:
+            begun = Begun(each)
+        except (Exception, asyncio.CancelledError) as problem:
+            outcomes.append(problem)
+            continue
+        if begun.is_done:
+            outcomes.append(begun.result)
+            continue
+        others = asyncio.gather(*work[number + 1 :], return_exceptions=True)
+        outcomes.append(await _last(begun, others))
+        return outcomes + await others
+    return outcomes
+
+
+async def _last(begun: Begun[T], others: "asyncio.Future[Any]") -> T | BaseException:
+    """The outcome of what is carried on in this very task; if that is cancelled, so are the others."""
+    try:
+        return await begun.rest()
+    except Exception as problem:
+        return problem
+    except asyncio.CancelledError as problem:
+        task = asyncio.current_task()
+        if task is None or not task.cancelling():
+            return problem  # of its own accord
+        others.cancel()
+        with suppress(asyncio.CancelledError):
+            await others
+        raise
 
 
 def _result(outcome: T | BaseException) -> T:

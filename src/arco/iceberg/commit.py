@@ -8,7 +8,7 @@ Round trips one after the other, in a warm process: name and head, metadata, poi
 claim and a second look at the head come in between: 5.
 """
 
-from arco.core.errors import Conflict, Invalid, Unavailable
+from arco.core.errors import Conflict, Invalid, NotFound, Unavailable
 from arco.iceberg.attempt import Attempt, attempt, reserve, write_attempt
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.engine import Engine
@@ -84,7 +84,7 @@ class CommitWork:
             base = await desk.load(standing.location)
             try:
                 made = self._decide(base, standing, claim)
-            except (Invalid, Conflict) as verdict:
+            except (Invalid, Conflict, NotFound) as verdict:
                 return refused(verdict)
             if made is None:
                 told = Told(table_id=table_id, metadata_location=standing.location)

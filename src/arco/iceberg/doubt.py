@@ -14,7 +14,7 @@ from arco.core.errors import Conflict
 from arco.storage.chain import Chain, Head
 from arco.storage.store import Store
 
-DOUBTS = "_catalog/iceberg_doubts"
+DOUBTS = "_catalog/iceberg_doubts/names"
 
 # Younger doubts may belong to somebody who has written them down and not begun yet.
 _SETTLED_MS = 15 * 60_000

@@ -78,7 +78,7 @@ RULES: tuple[Rule, ...] = (
             "locks/*/head.json",
             "locks/*/*.renewal.json",
             "_catalog/iceberg_pointers/*/head.json",
-            "_catalog/iceberg_doubts/head.json",
+            "_catalog/iceberg_doubts/*/head.json",
             "_catalog/delta_coordinator/*/head.json",
         ),
     ),

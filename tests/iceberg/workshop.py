@@ -1,0 +1,379 @@
+"""An Iceberg catalog on a store of its own: several API processes, each with a line to the store that can fail.
+
+Everything is the real thing but the store's answers. A process dies at a request by never coming back from
+it; whatever it was about to do does not happen.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from arco.catalog.decision import Rules
+from arco.catalog.model import TableFormat
+from arco.core.errors import Unavailable
+from arco.core.json import Json
+from arco.fold.tier1 import DOMAIN
+from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.files import TableFiles
+from arco.iceberg.keyed import Told, run
+from arco.iceberg.loaded import Loaded
+from arco.iceberg.location import Locations
+from arco.iceberg.pointer import Pointer, pointer_of
+from arco.iceberg.refusal import Refused
+from arco.iceberg.service import Iceberg, open_iceberg
+from arco.iceberg.undrop import UndropWork
+from arco.iceberg.wire import (
+    CommitTableRequest,
+    CommitTransactionRequest,
+    CreateNamespaceRequest,
+    CreateTableRequest,
+    Identifier,
+    RegisterTableRequest,
+    RenameRequest,
+)
+from arco.storage.backend import Backend
+from arco.storage.link import Entry
+from arco.storage.outside import Outside
+from arco.storage.requests import Requests
+from arco.storage.roles import Role
+from tests.catalog.workshop import ANN, IMPATIENT, SCOPE, Office, WallClock, started
+from tests.catalog.workshop import Workshop as CatalogWorkshop
+from tests.catalog.workshop import open_workshop as open_catalog
+from tests.iceberg.sample_metadata import ORDERS, update
+from tests.storage.interposed import Interposed
+from tests.stores import open_bench
+
+T = TypeVar("T")
+
+CATALOG = "default"
+NS = ("s",)
+ROOT_URL = f"s3://bucket/{SCOPE.prefix}"
+ELSEWHERE = "s3://elsewhere/tables/"
+
+POINTERS = "iceberg_pointers/"
+OUTCOME = "/outcome.json"
+KEYS = "_catalog/idempotency/"
+MANIFESTS = f"manifests/{DOMAIN}/"
+
+Step = Callable[[], Awaitable[object]]
+
+
+@dataclass
+class _Rule:
+    """What happens to requests of one kind, before or after the store has seen them."""
+
+    verb: str
+    part: str
+    is_after: bool
+    step: Step
+    times: int
+
+    def fits(self, verb: str, key: str, *, is_after: bool) -> bool:
+        same = verb.startswith(self.verb) and self.part in key and is_after is self.is_after
+        return same and self.times > 0
+
+
+class Line:
+    """The way of one process to the store."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = Interposed(backend, before=self._before, after=self._after)
+        self.seen: list[tuple[str, str]] = []
+        self.is_dead = False
+        self.died = asyncio.Event()
+        self._rules: list[_Rule] = []
+
+    def before(self, verb: str, part: str, step: Step, *, times: int = 1) -> None:
+        """Something happens first, when the next such request is on its way."""
+        self._rules.append(_Rule(verb, part, is_after=False, step=step, times=times))
+
+    def after(self, verb: str, part: str, step: Step, *, times: int = 1) -> None:
+        """Something happens before the answer comes back."""
+        self._rules.append(_Rule(verb, part, is_after=True, step=step, times=times))
+
+    def fail(self, verb: str, part: str, problem: Exception, *, times: int = 1_000_000) -> None:
+        """Such requests do not reach the store."""
+
+        async def step() -> None:
+            raise problem
+
+        self.before(verb, part, step, times=times)
+
+    def hide(self, part: str, verb: str = "create") -> None:
+        """The next such request is carried out, but its answer, and every look at that, is lost."""
+
+        async def step() -> None:
+            self.fail("", part, Unavailable("the line to the store is cut"))
+            raise Unavailable("the answer was lost")
+
+        self.after(verb, part, step)
+
+    def die(self, verb: str, part: str, *, after: bool = False) -> None:
+        """The process dies before such a request reaches the store, or before it hears the answer."""
+
+        async def step() -> None:
+            self.is_dead = True
+            self.died.set()
+            await asyncio.Event().wait()
+
+        (self.after if after else self.before)(verb, part, step)
+
+    def mend(self) -> None:
+        """From now on everything works."""
+        self._rules.clear()
+
+    def asked(self, verb: str, part: str) -> int:
+        """How often the store was asked for this."""
+        return sum(each.startswith(verb) and part in key for each, key in self.seen)
+
+    async def _before(self, verb: str, key: str) -> None:
+        if self.is_dead:
+            await asyncio.Event().wait()
+        self.seen.append((verb, key))
+        await self._go(verb, key, is_after=False)
+
+    async def _after(self, verb: str, key: str) -> None:
+        await self._go(verb, key, is_after=True)
+
+    async def _go(self, verb: str, key: str, *, is_after: bool) -> None:
+        for rule in list(self._rules):
+            if rule.fits(verb, key, is_after=is_after):
+                rule.times -= 1
+                await rule.step()
+
+
+@dataclass
+class Api:
+    """One API process."""
+
+    line: Line
+    office: Office
+    iceberg: Iceberg
+    clock: WallClock
+
+    @property
+    def desk(self) -> Desk:
+        return self.iceberg.desk
+
+    def caller(self, operation: str, key: str | None = None) -> Caller:
+        arrived_ms = self.clock.elapsed_ms()
+        return Caller(ANN, "test/1", None if key is None else key_of(key), operation, arrived_ms)
+
+    async def create(
+        self, name: str, *, key: str | None = None, ns: Sequence[str] = NS, **more: Any
+    ) -> Loaded:
+        request = CreateTableRequest(name=name, **{"schema": ORDERS, **more})
+        caller = self.caller("createTable", key)
+        return await self.iceberg.tables.create(CATALOG, tuple(ns), request, caller)
+
+    async def load(self, name: str, ns: Sequence[str] = NS) -> Loaded:
+        return await self.iceberg.tables.load(CATALOG, tuple(ns), name)
+
+    async def exists(self, name: str) -> bool:
+        try:
+            await self.iceberg.tables.exists(CATALOG, NS, name)
+        except Refused as missing:
+            assert missing.kind == "NoSuchTableException"
+            return False
+        return True
+
+    async def names(self, ns: Sequence[str] = NS) -> list[str]:
+        return await self.iceberg.tables.page(CATALOG, tuple(ns), after=None, limit=None)
+
+    async def commit(
+        self,
+        name: str,
+        *updates: dict[str, Json],
+        require: Sequence[dict[str, Json]] = (),
+        key: str | None = None,
+    ) -> Loaded:
+        request = CommitTableRequest(requirements=tuple(require), updates=updates)
+        caller = self.caller("updateTable", key)
+        return await self.iceberg.tables.commit(CATALOG, NS, name, request, caller)
+
+    async def mark(self, name: str, *marks: str, key: str | None = None) -> Loaded:
+        """A commit that nothing but a missing table can refuse."""
+        return await self.commit(name, marking(*marks), key=key)
+
+    async def drop(self, name: str, *, key: str | None = None, purge: bool = False) -> None:
+        caller = self.caller("dropTable", key)
+        await self.iceberg.tables.drop(CATALOG, NS, name, caller, purge=purge)
+
+    async def undrop(self, table_id: str, name: str | None = None, key: str | None = None) -> Told:
+        caller = self.caller("undrop", key)
+        work = UndropWork(self.desk, table_id, name, caller)
+        return await run(self.desk, caller, work, [table_id, name])
+
+    async def rename(
+        self, source: str, target: str, *, key: str | None = None, to: Sequence[str] = NS
+    ) -> None:
+        request = RenameRequest(
+            source=Identifier(namespace=NS, name=source),
+            destination=Identifier(namespace=tuple(to), name=target),
+        )
+        await self.iceberg.tables.rename(CATALOG, request, self.caller("renameTable", key))
+
+    async def register(
+        self, name: str, location: str, *, key: str | None = None, overwrite: bool | None = None
+    ) -> Loaded:
+        request = RegisterTableRequest(name=name, metadata_location=location, overwrite=overwrite)
+        caller = self.caller("registerTable", key)
+        return await self.iceberg.tables.register(CATALOG, NS, request, caller)
+
+    async def transact(self, *changes: CommitTableRequest, key: str | None = None) -> None:
+        request = CommitTransactionRequest(table_changes=changes)
+        caller = self.caller("commitTransaction", key)
+        await self.iceberg.transactions.commit(CATALOG, request, caller)
+
+    async def make_namespace(
+        self, *levels: str, key: str | None = None, properties: dict[str, str] | None = None
+    ) -> dict[str, str]:
+        request = CreateNamespaceRequest(namespace=levels, properties=properties or {})
+        caller = self.caller("createNamespace", key)
+        return await self.iceberg.namespaces.create(CATALOG, request, caller)
+
+    async def drop_namespace(self, *levels: str, key: str | None = None) -> None:
+        await self.iceberg.namespaces.drop(CATALOG, levels, self.caller("dropNamespace", key))
+
+    async def settle(self) -> None:
+        """Wait for what goes on beside the answers."""
+        for task in list(self.desk.aftermath._running):
+            await task.wait()
+        await self.office.idempotency.close()
+
+
+@dataclass
+class Workshop:
+    """A catalog, and everybody who works on it."""
+
+    inner: CatalogWorkshop
+    outside: Backend
+    a: Api
+    b: Api
+    apis: list[Api] = field(default_factory=list)
+
+    def api(self, backend: Backend | None = None) -> Api:
+        """One more API process."""
+        api = _api(self.inner, self.outside, backend)
+        self.apis.append(api)
+        return api
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time go by."""
+        self.inner.clock.pass_by(timedelta(seconds=seconds))
+
+    async def chain(self, table_id: str) -> list[Entry]:
+        """All numbers of a table's chain, read by somebody who remembers nothing."""
+        chain = self.api().desk.pointers.chain(table_id)
+        head = await chain.head()
+        return await chain.history(0, head.number)
+
+    async def pointers(self, table_id: str) -> list[Pointer]:
+        return [pointer_of(entry) for entry in await self.chain(table_id)]
+
+    async def files(self, part: str = "") -> list[str]:
+        """The metadata files in our warehouse."""
+        return [key for key in await self.inner.keys("warehouse/") if part in key]
+
+
+def open_workshop(url: str = "memory://") -> Workshop:
+    """A workshop on an empty store."""
+    inner = open_catalog(url=url, rules=Rules(ruled=frozenset({TableFormat.ICEBERG})))
+    outside = open_bench("memory://", inner.runtime).backend
+    return Workshop(inner, outside, _api(inner, outside), _api(inner, outside))
+
+
+async def begun() -> Workshop:
+    """A workshop with the namespace `s`."""
+    workshop = open_workshop()
+    await started(workshop.inner)
+    return workshop
+
+
+async def with_table(*names: str) -> tuple[Workshop, list[str]]:
+    """A workshop with tables, and their ids."""
+    workshop = await begun()
+    made = [await workshop.a.create(name) for name in names or ("t",)]
+    return workshop, [id_of(each) for each in made]
+
+
+async def dies(api: Api, work: Coroutine[Any, Any, object]) -> None:
+    """Have a process work until it dies, as was arranged."""
+    task = asyncio.ensure_future(work)
+    death = asyncio.ensure_future(api.line.died.wait())
+    await asyncio.wait({task, death}, return_when=asyncio.FIRST_COMPLETED, timeout=10)
+    if not api.line.is_dead:
+        death.cancel()
+        raise AssertionError(f"it lives: {task!r}")
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def refusal(work: Awaitable[object]) -> Refused:
+    """What a request is refused with."""
+    try:
+        await work
+    except Refused as refused:
+        return refused
+    raise AssertionError("it was not refused")
+
+
+def id_of(loaded: Loaded) -> str:
+    """The id of a table that was made here, and not registered."""
+    return str(loaded.metadata["table-uuid"])
+
+
+def marks_of(loaded: Loaded) -> set[str]:
+    """The marks that were made on a table."""
+    properties = loaded.metadata["properties"]
+    assert isinstance(properties, dict)
+    return {key for key, value in properties.items() if value == "made"}
+
+
+def marking(*marks: str) -> dict[str, Json]:
+    return update("set-properties", updates=dict.fromkeys(marks, "made"))
+
+
+def on(name: str, *updates: dict[str, Json], require: Sequence[dict[str, Json]] = ()) -> CommitTableRequest:
+    """What a transaction asks of one table."""
+    identifier = Identifier(namespace=NS, name=name)
+    return CommitTableRequest(requirements=tuple(require), updates=updates, identifier=identifier)
+
+
+def making(name: str, uuid: str | None = None) -> CommitTableRequest:
+    """The commit that ends a staged create."""
+    assign = [] if uuid is None else [update("assign-uuid", uuid=uuid)]
+    return on(
+        name,
+        *assign,
+        update("upgrade-format-version", format_version=2),
+        update("add-schema", schema={**ORDERS, "schema-id": 0}, last_column_id=3),
+        update("set-current-schema", schema_id=-1),
+        update("add-spec", spec={"spec-id": 0, "fields": []}),
+        update("set-default-spec", spec_id=-1),
+        update("add-sort-order", sort_order={"order-id": 0, "fields": []}),
+        update("set-default-sort-order", sort_order_id=-1),
+        require=[{"type": "assert-create"}],
+    )
+
+
+def key_of(name: str) -> str:
+    """A key as clients send them, by a short name."""
+    return str(UUID(int=int.from_bytes(name.encode()[:16], "big")))
+
+
+def pointer_key(table_id: str, number: int) -> str:
+    return f"{POINTERS}{table_id}/{number:020d}.json"
+
+
+def _api(inner: CatalogWorkshop, outside: Backend, backend: Backend | None = None) -> Api:
+    line = Line(backend or inner.backend)
+    office = inner.office(backend=line.backend)
+    beyond = Outside(Requests(outside, inner.runtime, retry=IMPATIENT), role=Role.API)
+    files = TableFiles(office.store, ROOT_URL, {ELSEWHERE: beyond})
+    locations = Locations(ROOT_URL, (ELSEWHERE,))
+    iceberg = open_iceberg(office.committer, office.idempotency, files, locations)
+    return Api(line, office, iceberg, inner.clock)
