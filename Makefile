@@ -14,6 +14,7 @@ JOBS ?= 2
 BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv-docs/.ready
+INTEROP_READY := .venv-interop/.ready
 AZURITE_READY := tests/azurite/node_modules/.ready
 
 .PHONY: help setup azurite run demo test check sim fuzz bench interop docs lock clean
@@ -51,9 +52,10 @@ fuzz: setup ## Send REQUESTS=20000 generated requests to the API (schemathesis);
 bench: $(READY) ## Print the speed table, each line beside a baseline of the same run
 	$(BIN)/python -m bench
 
-interop: setup ## Tests against programs of others that need building or much time; KILLS=400
+interop: setup $(INTEROP_READY) ## Spark, PyIceberg, DuckDB, RCK; tests that need building or much time; KILLS=400
 	@tools/build_minio
-	KILLS=$(KILLS) $(BIN)/pytest -m interop tests
+	@tools/fetch_jars
+	KILLS=$(KILLS) .venv-interop/bin/pytest -m interop tests
 
 docs: $(DOCS_READY) ## Build the documentation into site/
 	.venv-docs/bin/mkdocs build --strict
@@ -62,7 +64,7 @@ lock: ## Lock the dependencies anew, with hashes (needs uv)
 	@tools/lock
 
 clean: ## Remove environments, caches and built files; never data (./.arco stays)
-	rm -rf .venv .venv-docs site build dist tests/azurite/node_modules
+	rm -rf .venv .venv-docs .venv-interop site build dist tests/azurite/node_modules
 	rm -rf .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -75,6 +77,12 @@ $(READY): requirements/dev.txt requirements/runtime.txt pyproject.toml tools/mak
 
 $(DOCS_READY): requirements/docs.txt tools/make_venv
 	@tools/make_venv .venv-docs requirements/docs.txt
+	@touch $@
+
+# The engines of others, in an environment of their own: all of `.venv`, and much more.
+$(INTEROP_READY): requirements/interop.txt pyproject.toml tools/make_venv
+	@tools/make_venv .venv-interop requirements/interop.txt
+	@.venv-interop/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Without node the tests that need Azurite are skipped, and say so; everything else goes on.

@@ -1,7 +1,8 @@
 """Requests with a key: whatever happens to who holds it, they take effect once and are answered the same."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,14 +15,15 @@ from arco.core.errors import (
     Unknown,
 )
 from arco.core.json import Json
+from tests.iceberg.sample_metadata import add, point
 from tests.iceberg.workshop import (
-    KEYS,
     MANIFESTS,
     OUTCOME,
     POINTERS,
     Api,
     Workshop,
     dies,
+    dies_at_the_compactor,
     id_of,
     making,
     marking,
@@ -34,7 +36,7 @@ from tests.iceberg.workshop import (
 
 K = "k"
 
-Deed = Callable[[Api], Awaitable[object]]
+Deed = Callable[[Api], Coroutine[Any, Any, object]]
 
 DEEDS: dict[str, Deed] = {
     "create": lambda api: api.create("new", key=K),
@@ -106,7 +108,7 @@ async def test_a_request_whose_holder_died_at_the_last_moment_before_is_carried_
     shop, deed = await _shop(), DEEDS[name]
     before = await _state(shop)
     if POINTS[name] == MANIFESTS:
-        await _die_at_the_compactor(shop, deed(shop.b), arrives=False)
+        await dies_at_the_compactor(shop, shop.b, deed(shop.b), arrives=False)
     else:
         shop.b.line.die("create", POINTS[name])
         await dies(shop.b, deed(shop.b))
@@ -132,7 +134,7 @@ async def test_a_request_whose_holder_died_at_the_first_moment_after_is_answered
     shop, deed = await _shop(), DEEDS[name]
     before = await _state(shop)
     if POINTS[name] == MANIFESTS:
-        await _die_at_the_compactor(shop, deed(shop.b), arrives=True)
+        await dies_at_the_compactor(shop, shop.b, deed(shop.b), arrives=True)
     else:
         shop.b.line.die("create", POINTS[name], after=True)
         await dies(shop.b, deed(shop.b))
@@ -155,27 +157,6 @@ async def test_the_same_key_with_another_request_is_refused(name: str) -> None:
     with pytest.raises(KeyReused):
         await shop.b.mark("u", "quite another", key=K)
     assert await _state(shop) == state
-
-
-async def _die_at_the_compactor(
-    shop: Workshop, work: Awaitable[object], *, arrives: bool
-) -> None:
-    """The caller is gone when the catalog's change is on its way, or when it was made."""
-    gone = asyncio.Event()
-
-    async def handle(post: object, call: object) -> object:
-        if arrives:
-            await shop.inner.compactor.sync_compact(call)  # type: ignore[arg-type]
-        shop.b.line.is_dead = True
-        gone.set()
-        await asyncio.Event().wait()
-        raise AssertionError("nobody comes back from there")
-
-    shop.inner.post.next(handle)  # type: ignore[arg-type]
-    task = asyncio.ensure_future(work)
-    await asyncio.wait_for(gone.wait(), 10)
-    task.cancel()
-    await asyncio.wait({task})
 
 
 async def test_a_retry_does_not_meet_the_file_of_its_first_attempt() -> None:
@@ -244,25 +225,8 @@ async def test_a_commit_that_landed_is_no_refusal_though_its_requirement_fails_b
 
 def _snapshot(shop: Workshop, table_id: str, number: int) -> list[dict[str, Json]]:
     place = shop.a.desk.locations.managed(table_id)
-    return [
-        {
-            "action": "add-snapshot",
-            "snapshot": {
-                "snapshot-id": number,
-                "sequence-number": number,
-                "timestamp-ms": 1_800_000_000_000,
-                "manifest-list": f"{place}/metadata/snap-{number}.avro",
-                "summary": {"operation": "append"},
-                "schema-id": 0,
-            },
-        },
-        {
-            "action": "set-snapshot-ref",
-            "ref-name": "main",
-            "type": "branch",
-            "snapshot-id": number,
-        },
-    ]
+    manifests = {"manifest-list": f"{place}/metadata/snap-{number}.avro"}
+    return [add(number, **manifests), point(number)]
 
 
 async def test_an_old_holder_that_sees_the_commit_of_its_taker_does_not_refuse_it() -> None:
@@ -328,7 +292,6 @@ async def test_a_success_that_changes_nothing_is_answered_once_it_is_written_dow
     """Nothing else shows it: a retry might otherwise apply it on top of what came later."""
     shop, [table_id] = await with_table("t")
     await shop.a.mark("t", "x")
-    shop.a.line.fail("create", f"{KEYS}", Unavailable("cut"), times=0)
     await shop.a.mark("t", "x", key=K)
     await shop.b.commit("t", {"action": "remove-properties", "removals": ["x"]})
     await shop.b.mark("t", "x", key=K)
@@ -338,7 +301,7 @@ async def test_a_success_that_changes_nothing_is_answered_once_it_is_written_dow
 
 async def test_the_success_of_a_create_stays_one_when_the_table_is_gone() -> None:
     shop, _ = await with_table("t")
-    await _die_at_the_compactor(shop, shop.b.create("new", key=K), arrives=True)
+    await dies_at_the_compactor(shop, shop.b, shop.b.create("new", key=K), arrives=True)
     made = await shop.a.load("new")
     await shop.a.drop("new")
     again = await shop.api().create("new", key=K)
@@ -348,7 +311,7 @@ async def test_the_success_of_a_create_stays_one_when_the_table_is_gone() -> Non
 
 async def test_the_success_of_a_create_stays_one_when_the_table_was_renamed() -> None:
     shop, _ = await with_table("t")
-    await _die_at_the_compactor(shop, shop.b.create("new", key=K), arrives=True)
+    await dies_at_the_compactor(shop, shop.b, shop.b.create("new", key=K), arrives=True)
     await shop.a.rename("new", "other")
     again = await shop.api().create("new", key=K)
     assert id_of(again) == id_of(await shop.a.load("other"))
@@ -369,8 +332,8 @@ async def test_a_key_fixes_its_table_whoever_has_the_name_later() -> None:
 
 
 async def test_another_caller_has_keys_of_its_own() -> None:
-    shop, [table_id] = await with_table("t")
+    shop, _ = await with_table("t")
     await shop.a.mark("t", "x", key=K)
-    await shop.a.drop("t", key="other")
-    await shop.a.create("t", key="third")
-    assert marks_of(await shop.a.load("t")) == set()
+    theirs = replace(shop.b.caller("dropTable", K), actor="user:bob")
+    await shop.b.iceberg.tables.drop("default", ("s",), "t", theirs, purge=False)
+    assert await shop.a.names() == []

@@ -50,6 +50,11 @@ def test_what_is_no_metadata_file_is_refused(raw: bytes) -> None:
         parse_metadata(raw)
 
 
+def test_a_file_that_is_cut_short_is_refused_even_if_its_text_is_whole() -> None:
+    with pytest.raises(Invalid, match="cut short"):
+        parse_metadata(gzip.compress(encode_metadata(table()))[:-4])
+
+
 def test_the_facts_of_a_table() -> None:
     assert facts(append(table(3, properties={"a": "1"}))) == Facts(
         table_uuid=UUID,

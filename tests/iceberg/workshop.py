@@ -6,13 +6,14 @@ it; whatever it was about to do does not happen.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
 from arco.catalog.decision import Rules
 from arco.catalog.model import TableFormat
+from arco.catalog.port import Committed, SyncCompact
 from arco.core.errors import Unavailable
 from arco.core.json import Json
 from arco.fold.tier1 import DOMAIN
@@ -39,8 +40,9 @@ from arco.storage.link import Entry
 from arco.storage.outside import Outside
 from arco.storage.requests import Requests
 from arco.storage.roles import Role
-from tests.catalog.workshop import ANN, IMPATIENT, SCOPE, Office, WallClock, started
+from tests.catalog.workshop import ANN, IMPATIENT, SCOPE, Office, Post, WallClock, started
 from tests.catalog.workshop import Workshop as CatalogWorkshop
+from tests.catalog.workshop import arrives as arrives_there
 from tests.catalog.workshop import open_workshop as open_catalog
 from tests.iceberg.sample_metadata import ORDERS, update
 from tests.storage.interposed import Interposed
@@ -50,7 +52,6 @@ T = TypeVar("T")
 
 CATALOG = "default"
 NS = ("s",)
-ROOT_URL = f"s3://bucket/{SCOPE.prefix}"
 ELSEWHERE = "s3://elsewhere/tables/"
 
 POINTERS = "iceberg_pointers/"
@@ -245,21 +246,25 @@ class Api:
         await self.office.idempotency.close()
 
 
-@dataclass
 class Workshop:
     """A catalog, and everybody who works on it."""
 
-    inner: CatalogWorkshop
-    outside: Backend
-    a: Api
-    b: Api
-    apis: list[Api] = field(default_factory=list)
+    def __init__(self, inner: CatalogWorkshop, outside: Backend, root_url: str) -> None:
+        self.inner = inner
+        self.root_url = root_url
+        self._outside = outside
+        self.a = self.api()
+        self.b = self.api()
 
-    def api(self, backend: Backend | None = None) -> Api:
+    def api(self) -> Api:
         """One more API process."""
-        api = _api(self.inner, self.outside, backend)
-        self.apis.append(api)
-        return api
+        line, runtime = Line(self.inner.backend), self.inner.runtime
+        office = self.inner.office(backend=line.backend)
+        beyond = Outside(Requests(self._outside, runtime, retry=IMPATIENT), role=Role.API)
+        files = TableFiles(office.store, self.root_url, {ELSEWHERE: beyond})
+        locations = Locations(self.root_url, (ELSEWHERE,))
+        iceberg = open_iceberg(office.committer, office.idempotency, files, locations)
+        return Api(line, office, iceberg, self.inner.clock)
 
     def pass_by(self, seconds: float) -> None:
         """Let time go by."""
@@ -279,11 +284,11 @@ class Workshop:
         return [key for key in await self.inner.keys("warehouse/") if part in key]
 
 
-def open_workshop(url: str = "memory://") -> Workshop:
-    """A workshop on an empty store."""
+def open_workshop(url: str = "memory://", store_url: str = "s3://bucket/") -> Workshop:
+    """A workshop on an empty store, whose URL is what tables are told."""
     inner = open_catalog(url=url, rules=Rules(ruled=frozenset({TableFormat.ICEBERG})))
     outside = open_bench("memory://", inner.runtime).backend
-    return Workshop(inner, outside, _api(inner, outside), _api(inner, outside))
+    return Workshop(inner, outside, f"{store_url}{SCOPE.prefix}")
 
 
 async def begun() -> Workshop:
@@ -310,6 +315,23 @@ async def dies(api: Api, work: Coroutine[Any, Any, object]) -> None:
         raise AssertionError(f"it lives: {task!r}")
     task.cancel()
     await asyncio.wait({task})
+
+
+async def dies_at_the_compactor(
+    shop: Workshop, api: Api, work: Coroutine[Any, Any, object], *, arrives: bool, nth: int = 1
+) -> None:
+    """A process is gone when its nth change of the catalog is on its way, or just after it was made."""
+
+    async def handle(post: Post, call: SyncCompact) -> Committed:
+        if arrives:
+            await post.inner.sync_compact(call)
+        api.line.is_dead = True
+        api.line.died.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody comes back from there")
+
+    shop.inner.post.next(*[arrives_there] * (nth - 1), handle)
+    await dies(api, work)
 
 
 async def refusal(work: Awaitable[object]) -> Refused:
@@ -367,13 +389,3 @@ def key_of(name: str) -> str:
 
 def pointer_key(table_id: str, number: int) -> str:
     return f"{POINTERS}{table_id}/{number:020d}.json"
-
-
-def _api(inner: CatalogWorkshop, outside: Backend, backend: Backend | None = None) -> Api:
-    line = Line(backend or inner.backend)
-    office = inner.office(backend=line.backend)
-    beyond = Outside(Requests(outside, inner.runtime, retry=IMPATIENT), role=Role.API)
-    files = TableFiles(office.store, ROOT_URL, {ELSEWHERE: beyond})
-    locations = Locations(ROOT_URL, (ELSEWHERE,))
-    iceberg = open_iceberg(office.committer, office.idempotency, files, locations)
-    return Api(line, office, iceberg, inner.clock)

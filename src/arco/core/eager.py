@@ -41,6 +41,8 @@ def _rest(work: Coroutine[Any, Any, T], waits: object) -> Generator[Any, Any, T]
             waits = work.throw(problem)
         except StopIteration as done:
             result: T = done.value
-            return result
-        return (yield from _rest(work, waits))
-    return (yield from work)  # type: ignore[misc]
+        else:
+            result = yield from _rest(work, waits)
+    else:
+        result = yield from work
+    return result

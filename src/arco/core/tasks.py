@@ -144,8 +144,8 @@ async def _outcomes(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseExce
             outcomes.append(begun.result)
             continue
         others = asyncio.gather(*work[number + 1 :], return_exceptions=True)
-        outcomes.append(await _last(begun, others))
-        return outcomes + await others
+        last: T | BaseException = await _last(begun, others)
+        return [*outcomes, last, *await others]
     return outcomes
 
 

@@ -1,6 +1,6 @@
 """The desk: what every operation on Iceberg tables works with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from arco.catalog.commit import Committer
 from arco.catalog.reader import SnapshotReader
@@ -14,7 +14,8 @@ from arco.iceberg.loaded import Loaded, Shelf
 from arco.iceberg.location import Locations
 from arco.iceberg.metadata import Metadata, unpacked
 from arco.iceberg.pointer import Pointers
-from arco.iceberg.refusal import Refused
+from arco.iceberg.refusal import Unreadable
+from arco.iceberg.rows import Rows
 from arco.iceberg.standing import Standings
 from arco.ledger.idempotency import Idempotency
 from arco.storage.store import Store
@@ -48,6 +49,7 @@ class Desk:
     lanes: Lanes
     shelf: Shelf
     aftermath: Aftermath
+    rows: Rows = field(default_factory=Rows)
     config: bytes = b"{}"
 
     @property
@@ -63,7 +65,7 @@ class Desk:
             except NotFound as missing:
                 raise missing_file(location) from missing
             except Denied as closed:
-                raise Refused(403, "ForbiddenException", f"{location}: {closed}") from closed
+                raise Unreadable(403, "ForbiddenException", f"{location}: {closed}") from closed
             found = Loaded(location, raw, config=self.config)
             self.shelf.put(found)
         return found
@@ -75,6 +77,6 @@ class Desk:
         return loaded
 
 
-def missing_file(location: str) -> Refused:
+def missing_file(location: str) -> Unreadable:
     """The catalog names a metadata file that is not there."""
-    return Refused(404, "NotFoundException", f"Failed to open input stream for file: {location}")
+    return Unreadable(404, "NotFoundException", f"Failed to open input stream for file: {location}")

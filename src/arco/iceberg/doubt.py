@@ -7,6 +7,7 @@ all ids that are still in doubt, so its head is all that a reader needs: one req
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -18,7 +19,6 @@ DOUBTS = "_catalog/iceberg_doubts/names"
 
 # Younger doubts may belong to somebody who has written them down and not begun yet.
 _SETTLED_MS = 15 * 60_000
-_FRESH_MS = 5 * 60_000
 
 # Does the catalog still have this name, and is it not known to be alive? Asked of older doubts whenever a
 # new one is written down. The flag says whether the doubt is old enough to be settled by a living table.
@@ -31,6 +31,14 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
     open: dict[str, int]
 
 
+@dataclass(frozen=True)
+class Doubtful:
+    """What is in doubt as of a number of the chain; -1 before there was a doubt."""
+
+    number: int = -1
+    open: frozenset[str] = frozenset()
+
+
 class Doubts:
     """The doubts of one workspace."""
 
@@ -40,16 +48,22 @@ class Doubts:
 
     async def open(self) -> frozenset[str]:
         """The ids that are in doubt now."""
-        return frozenset(_ids(await self.chain.head()))
+        return (await self.look()).open
+
+    async def look(self) -> Doubtful:
+        """The ids that are in doubt now, and the number that says so."""
+        head = await self.chain.head()
+        return Doubtful(head.number, frozenset(_ids(head)))
 
     async def add(self, table_ids: Iterable[str], still_open: StillOpen) -> None:
-        """Write ids down, before anything is done that makes their names doubtful."""
+        """Write ids down, before anything is done that makes their names doubtful.
+
+        Also if they are there: somebody may be leaving them out just now.
+        """
         wanted = tuple(table_ids)
         while True:
             head, now = await self.chain.head(), self._clock.now_ms()
             known = _ids(head)
-            if all(now - known.get(each, 0) < _FRESH_MS for each in wanted):
-                return
             kept = {
                 each: since
                 for each, since in known.items()

@@ -86,7 +86,7 @@ class DropWork:
                 continue
             ended = Standing(head, None, None)
             try:
-                await release(desk, table_id, ended)
+                await release(desk, table_id, ended, self._caller.actor)
             except ArcoError:  # it is dropped: whoever meets the name finishes this
                 desk.aftermath.unfinished[table_id] = None
             if head.entry is not None:
@@ -100,10 +100,13 @@ class DropWork:
 
     def _tombstone(self, standing: Standing, claim: Claim) -> Pointer:
         """The last number: it names the last metadata, for an undrop."""
-        location = str(standing.location)
-        last = standing.pointer or Pointer(
-            request_id="", operation="", actor="", metadata_location=location
-        )
+        location, last = str(standing.location), standing.pointer
+        if last is None or last.metadata_location != location:
+            # The head belongs to a transaction that was aborted, and says nothing about the table.
+            uuid = None if last is None else last.table_uuid
+            last = Pointer(
+                request_id="", operation="", actor="", metadata_location=location, table_uuid=uuid
+            )
         return msgspec.structs.replace(
             last,
             request_id=claim.request_id,
@@ -134,12 +137,12 @@ async def _purge(desk: Desk, table_id: str, metadata_location: str) -> None:
 
 
 async def is_doubtful(desk: Desk, table_id: str, *, is_old: bool) -> bool:
-    """Whether the catalog still has a name for a table that may be gone (see `doubt`)."""
+    """Whether the catalog has, or is about to get, a name for a table that may be gone (see `doubt`)."""
     try:
-        found = await (await desk.reader.head()).find(table_id)
+        found = await (await desk.reader.head()).find(table_id, dropped=True)
     except NotFound:
-        return False  # released, or never named
-    if not isinstance(found.row, TableRow):
+        return not is_old  # perhaps it gets its name just now
+    if not isinstance(found.row, TableRow) or found.row.dropped_at is not None:
         return False
     if not is_old:
         return True

@@ -7,6 +7,7 @@ that is taken as it stands; see `territory`.
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from arco.core.errors import Denied, Invalid, NotFound
@@ -17,6 +18,7 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 
 _FOLDERS = ("metadata", "data")
+_SPOTS = 4_096  # whose places are remembered
 
 
 class TableFiles:
@@ -38,6 +40,7 @@ class TableFiles:
         self._janitor = janitor
         self._outside = dict(outside)
         self._territory = Territory(root_url, outside)
+        self._spot = lru_cache(_SPOTS)(self._territory.find)
         if unspelled := self._outside.keys() - set(self._territory.declared):
             raise Invalid(f"not the one spelling of a place: {', '.join(sorted(unspelled))}")
 
@@ -116,6 +119,6 @@ class TableFiles:
 
     def _find(self, location: str) -> Spot:
         try:
-            return self._territory.find(location)
+            return self._spot(location)
         except Invalid as refused:
             raise Denied(str(refused)) from refused

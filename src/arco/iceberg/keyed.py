@@ -72,7 +72,7 @@ async def run(desk: Desk, caller: Caller, work: Work, request: object) -> Told:
             base=terms.base,
             life_ms=0,
         )
-        return _told(await work.perform(claim, _Free()))
+        return told_of(await work.perform(claim, _Free()))
     path = key_path(
         desk.store.scope,
         principal=caller.actor,
@@ -87,7 +87,7 @@ async def run(desk: Desk, caller: Caller, work: Work, request: object) -> Told:
         _Marked(work),
         arrived_ms=caller.arrived_ms,
     )
-    return _told(answer)
+    return told_of(answer)
 
 
 def succeeded(told: Told, *, has_landed: bool = True) -> Answer:
@@ -118,7 +118,8 @@ def in_own_words(problem: ArcoError) -> Refused:
     raise problem
 
 
-def _told(answer: Answer) -> Told:
+def told_of(answer: Answer) -> Told:
+    """What an answer tells; a refusal is raised."""
     if answer.succeeded:
         return json.decode(bytes(answer.body), Told)
     refusal = json.decode(bytes(answer.body), _Refusal)

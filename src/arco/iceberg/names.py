@@ -17,7 +17,7 @@ from arco.catalog.ddl import ReleaseTable, SchemaName, TableName
 from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.name import check_name
 from arco.catalog.snapshot import Snapshot
-from arco.core.errors import ArcoError, Corrupt, Invalid, NotFound, Unavailable
+from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable
 from arco.iceberg.desk import Desk
 from arco.iceberg.refusal import Refused, no_such_namespace, no_such_table, no_such_view
 from arco.iceberg.standing import Standing
@@ -118,7 +118,7 @@ async def occupant(desk: Desk, name: Name) -> TableRow | None:
     return None
 
 
-async def release(desk: Desk, table_id: str, standing: Standing) -> None:
+async def release(desk: Desk, table_id: str, standing: Standing, actor: str = SYSTEM) -> None:
     """Release the name of a table whose chain has ended, or never had an effective version (P31).
 
     Nothing is lost if it fails now: whoever meets the name next does the same.
@@ -126,7 +126,7 @@ async def release(desk: Desk, table_id: str, standing: Standing) -> None:
     tombstone = standing.tombstone
     if tombstone is None:
         tombstone = await _bury(desk, table_id, standing)
-    await change(desk.committer, ReleaseTable(table_id=table_id, tombstone=tombstone), SYSTEM)
+    await change(desk.committer, ReleaseTable(table_id=table_id, tombstone=tombstone), actor)
 
 
 async def _bury(desk: Desk, table_id: str, standing: Standing) -> int:
@@ -137,7 +137,13 @@ async def _bury(desk: Desk, table_id: str, standing: Standing) -> int:
     body = msgspec.structs.replace(
         standing.pointer, operation="bury", actor=SYSTEM, transaction=None
     )
-    head = await desk.pointers.chain(table_id).append(standing.head, body, tombstone=True)
+    try:
+        head = await desk.pointers.chain(table_id).append(standing.head, body, tombstone=True)
+    except Conflict as passed:
+        tombstone = (await desk.standings.of(table_id)).tombstone
+        if tombstone is None:
+            raise Unavailable("this table is being changed; retry") from passed
+        return tombstone  # somebody else has buried it
     return head.number
 
 
@@ -149,23 +155,16 @@ def is_ours(row: TableRow, kind: ObjectKind) -> bool:
 async def _newest(desk: Desk, name: Name) -> tuple[TableRow | None, Standing | None]:
     """The row of a name in the newest snapshot, and where its table stands, if that was guessed."""
     known = desk.reader.remembered()
-    guess = None if known is None else await _row(known, name)
+    guess = None if known is None else await desk.rows.find(known, name.table)
     if guess is None or guess.format is not TableFormat.ICEBERG:
-        return await _row(await desk.reader.head(), name), None
+        return await desk.rows.find(await desk.reader.head(), name.table), None
     newest, standing = await desk.runtime.tasks.gather(
         cast("Coroutine[Any, Any, Snapshot | Standing]", desk.reader.head()),
         cast("Coroutine[Any, Any, Snapshot | Standing]", desk.standings.of(guess.table_id)),
     )
     row: TableRow | None = guess
     if cast("Snapshot", newest) is not known:
-        row = await _row(cast("Snapshot", newest), name)
+        row = await desk.rows.find(cast("Snapshot", newest), name.table)
     if row is None or row.table_id != guess.table_id:
         return row, None
     return row, cast("Standing", standing)
-
-
-async def _row(snapshot: Snapshot, name: Name) -> TableRow | None:
-    try:
-        return (await snapshot.table(name.table)).row
-    except NotFound:
-        return None

@@ -4,15 +4,17 @@ A schema's comment is the property `comment` here. Missing parents are made on t
 expect; each is a change of its own, and one that is there already is fine.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from msgspec import UNSET
 
 from arco.catalog.change import change
-from arco.catalog.ddl import CreateSchema, Ddl, DropSchema, SchemaName, UpdateSchema
+from arco.catalog.ddl import CreateSchema, DropSchema, SchemaName, UpdateSchema
 from arco.catalog.model import SchemaRow
 from arco.catalog.name import MOST_LEVELS, RESERVED, check_name
 from arco.catalog.snapshot import Snapshot
+from arco.core import json
 from arco.core.errors import AlreadyExists, ArcoError, Invalid, NotEmpty, NotFound
 from arco.core.ids import new_object_id
 from arco.iceberg.desk import Caller, Desk
@@ -25,6 +27,8 @@ from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 
 COMMENT = "comment"
+
+Mend = tuple[type[ArcoError], Callable[[], Awaitable[None]]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,6 @@ class Namespaces:
         for level in levels:
             check_name(level, "namespace")
         check_reserved([*request.properties])
-        await self._make_parents(catalog, levels, caller)
         properties = dict(request.properties)
         ddl = CreateSchema(
             catalog=catalog,
@@ -73,7 +76,12 @@ class Namespaces:
             comment=properties.pop(COMMENT, None),
             properties=properties,
         )
-        await run(self._desk, caller, _SchemaWork(self._desk, ddl, caller, levels), request)
+
+        async def make_parents() -> None:
+            await self._make_parents(catalog, levels, caller)
+
+        work = _SchemaWork(self._desk, ddl, caller, levels, mend=(NotFound, make_parents))
+        await run(self._desk, caller, work, [catalog, request])
         return dict(request.properties)
 
     async def load(self, catalog: str, namespace: tuple[str, ...]) -> dict[str, str]:
@@ -84,11 +92,13 @@ class Namespaces:
     async def drop(self, catalog: str, namespace: tuple[str, ...], caller: Caller) -> None:
         """Drop a namespace that holds nothing."""
         levels = check_namespace(namespace)
-        await self._release_dead(catalog, levels)
         ddl = DropSchema(target=SchemaName(catalog, levels))
-        await run(
-            self._desk, caller, _SchemaWork(self._desk, ddl, caller, levels), [catalog, levels]
-        )
+
+        async def release_dead() -> None:
+            await self.release_dead(catalog, levels)
+
+        work = _SchemaWork(self._desk, ddl, caller, levels, mend=(NotEmpty, release_dead))
+        await run(self._desk, caller, work, [catalog, levels])
 
     async def update(
         self,
@@ -107,17 +117,10 @@ class Namespaces:
                 f"Invalid namespace update, cannot also set and remove properties: {sorted(both)}",
             )
         check_reserved([*request.updates, *request.removals])
-        row = await _schema(await self._desk.reader.head(), catalog, levels)
-        there = _properties(row)
-        told = {
-            "updated": tuple(request.updates),
-            "removed": tuple(key for key in dict.fromkeys(request.removals) if key in there),
-            "missing": tuple(key for key in dict.fromkeys(request.removals) if key not in there),
-        }
         ddl = _amendment(SchemaName(catalog, levels), request)
-        work = _SchemaWork(self._desk, ddl, caller, levels, told)
+        work = _PropertiesWork(self._desk, ddl, caller, levels, request)
         answer = await run(self._desk, caller, work, [catalog, levels, request])
-        return PropertiesUpdated(**(answer.properties or told))
+        return PropertiesUpdated(**(answer.properties or {}))
 
     async def _make_parents(self, catalog: str, levels: tuple[str, ...], caller: Caller) -> None:
         snapshot = await self._desk.reader.head()
@@ -133,7 +136,7 @@ class Namespaces:
                 except AlreadyExists:
                     continue
 
-    async def _release_dead(self, catalog: str, levels: tuple[str, ...]) -> None:
+    async def release_dead(self, catalog: str, levels: tuple[str, ...]) -> None:
         """Release names that only seem to be there, so that they keep no namespace alive (P31)."""
         desk = self._desk
         doubtful = await desk.doubts.open()
@@ -153,21 +156,25 @@ class Namespaces:
 
 
 class _SchemaWork:
-    """A change of one namespace as work that takes effect once."""
+    """A change of one namespace as work that takes effect once.
+
+    `mend` says which refusal can be mended, and how: then it is tried once more.
+    """
 
     def __init__(
         self,
         desk: Desk,
-        ddl: Ddl,
+        ddl: CreateSchema | UpdateSchema | DropSchema,
         caller: Caller,
         levels: tuple[str, ...],
-        told: dict[str, tuple[str, ...]] | None = None,
+        *,
+        mend: Mend | None = None,
     ) -> None:
         self._desk = desk
         self._ddl = ddl
         self._caller = caller
         self._levels = levels
-        self._told = Told(properties=told)
+        self._mend = mend
 
     async def terms(self) -> Terms:
         ids = {"object": str(new_object_id(self._desk.runtime))}
@@ -178,14 +185,60 @@ class _SchemaWork:
 
     async def find(self, claim: Claim) -> Answer | None:
         done = await named_under(self._desk, claim)
-        return None if done is None else succeeded(self._told)
+        return None if done is None else succeeded(self.told(claim))
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         try:
-            await name_under(self._desk, claim, hold, self._ddl, self._caller.actor)
+            await self._change(claim, hold)
         except Verdict as verdict:
             return refused(_words(self._levels, verdict.problem))
-        return succeeded(self._told)
+        return succeeded(self.told(claim))
+
+    def told(self, claim: Claim) -> Told:
+        """What the success is remembered by."""
+        del claim
+        return Told()
+
+    async def _change(self, claim: Claim, hold: Hold) -> None:
+        try:
+            await name_under(self._desk, claim, hold, self._ddl, self._caller.actor)
+        except Verdict as verdict:
+            if self._mend is None or not isinstance(verdict.problem, self._mend[0]):
+                raise
+            await self._mend[1]()
+            await name_under(self._desk, claim, hold, self._ddl, self._caller.actor)
+
+
+class _PropertiesWork(_SchemaWork):
+    """A change of properties. What was there before it is fixed by the claim, since it is gone after it."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        ddl: UpdateSchema,
+        caller: Caller,
+        levels: tuple[str, ...],
+        request: UpdatePropertiesRequest,
+    ) -> None:
+        super().__init__(desk, ddl, caller, levels)
+        self._request = request
+        self._target = ddl.target
+
+    async def terms(self) -> Terms:
+        terms = await super().terms()
+        try:
+            found = await (await self._desk.reader.head()).schema(self._target)
+            there = set(_properties(found.row))
+        except NotFound:
+            there = set()
+        gone = [key for key in dict.fromkeys(self._request.removals) if key in there]
+        return Terms(ids=terms.ids | {"removed": json.encode(gone).decode()}, base=terms.base)
+
+    def told(self, claim: Claim) -> Told:
+        removed = tuple(json.decode(claim.ids["removed"].encode(), list))
+        missing = (key for key in dict.fromkeys(self._request.removals) if key not in removed)
+        updated = tuple(self._request.updates)
+        return Told(properties={"updated": updated, "removed": removed, "missing": tuple(missing)})
 
 
 def check_reserved(keys: list[str]) -> None:

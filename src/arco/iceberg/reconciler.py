@@ -83,6 +83,7 @@ class Reconciler:
         if full:
             snapshot = await self._desk.reader.head()
             ids = [row.table_id async for row in every_table(snapshot)]
+            ids += [row.table_id async for row in every_table(snapshot, dropped=True)]
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
             await self._desk.runtime.tasks.gather(*(self._table(each, done) for each in some))
@@ -107,6 +108,7 @@ class Reconciler:
         if not standing.is_live and standing.pointer is not None:
             await release(desk, table_id, standing)
             done.released += 1
+            await self._tell(table_id, await desk.standings.of(table_id), done)
 
     async def _table(self, table_id: str, done: Reconciled) -> None:
         """Whatever is left to do for one table; trouble with it is left to the next round."""
@@ -151,7 +153,10 @@ class Reconciler:
             return
         desk = self._desk
         snapshot = await desk.reader.head()
-        row = (await snapshot.find(table_id)).row
+        try:
+            row = (await snapshot.find(table_id)).row
+        except NotFound:
+            return  # it was dropped, and has nothing to show
         projected = getattr(row, "projected", None)
         if projected is not None and projected >= standing.number:
             return

@@ -13,6 +13,10 @@ class Refused(Exception):
         self.message = message
 
 
+class Unreadable(Refused):
+    """A metadata file that cannot be read now. It says nothing about a request, and is never kept."""
+
+
 def dotted(namespace: Sequence[str], name: str | None = None) -> str:
     """A name as Iceberg's messages have it."""
     return ".".join((*namespace, name) if name is not None else namespace)

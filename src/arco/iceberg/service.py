@@ -16,6 +16,7 @@ from arco.iceberg.lanes import Lanes
 from arco.iceberg.loaded import Shelf
 from arco.iceberg.location import Locations
 from arco.iceberg.namespaces import Namespaces
+from arco.iceberg.native import NativeTables
 from arco.iceberg.pointer import Pointers
 from arco.iceberg.reconciler import Reconciler
 from arco.iceberg.refusal import no_such_warehouse
@@ -41,6 +42,7 @@ class Iceberg:
         self.namespaces = Namespaces(desk)
         self.tables = Tables(desk)
         self.views = Views(desk)
+        self.native = NativeTables(desk)
         self.transactions = Commits(desk, records)
         self.reconciler = Reconciler(desk, records)
 

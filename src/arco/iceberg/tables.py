@@ -19,10 +19,11 @@ from arco.iceberg.engine import TABLES
 from arco.iceberg.keyed import Told, run
 from arco.iceberg.loaded import Loaded
 from arco.iceberg.metadata import Metadata, encode_metadata
-from arco.iceberg.names import Name, check_namespace, is_ours, look_up, occupant, resolve
+from arco.iceberg.names import Name, check_namespace, is_ours, occupant, resolve
 from arco.iceberg.new_table import new_table
 from arco.iceberg.overwrite import OverwriteWork
-from arco.iceberg.refusal import Refused, no_such_namespace
+from arco.iceberg.refusal import Refused, exists, no_such_namespace
+from arco.iceberg.register import RegisterWork
 from arco.iceberg.rename import RenameWork
 from arco.iceberg.requirement import is_create
 from arco.iceberg.update import apply_updates
@@ -117,13 +118,23 @@ class Tables:
         desk = self._desk
         name = Name(catalog, check_namespace(namespace), check_name(request.name, "table"))
         stored = await load_registered(desk, request.metadata_location, "table-uuid")
-        work: CreateWork | OverwriteWork
-        if request.overwrite and await look_up(desk, name, KIND) is not None:
-            work = OverwriteWork(desk, name, caller, stored)
-        else:
-            work = CreateWork(desk, registered_birth(desk, name, KIND, caller, stored))
+        create = CreateWork(desk, registered_birth(desk, name, KIND, caller, stored))
+        work: CreateWork | RegisterWork = create
+        if request.overwrite:
+            await self._refuse_other_uuid(name, stored)
+            work = RegisterWork(create, OverwriteWork(desk, name, caller, stored))
         told = await run(desk, caller, work, [name, request])
         return await answer(desk, told)
+
+    async def _refuse_other_uuid(self, name: Name, stored: Loaded) -> None:
+        """A refusal if another table than the one of this name goes by the uuid (P30)."""
+        uuid = str(stored.metadata["table-uuid"])
+        holder = await (await self._desk.reader.head()).table_by_uuid(uuid)
+        if holder is None:
+            return
+        taken = await occupant(self._desk, name)
+        if taken is None or taken.table_id != holder.row.table_id:
+            raise exists(f"Table with UUID {uuid} is registered under another name")
 
     async def rename(self, catalog: str, request: RenameRequest, caller: Caller) -> None:
         """Give a table another name."""

@@ -32,7 +32,7 @@ from arco.iceberg.loaded import Loaded
 from arco.iceberg.names import Name, absent, look_up, occupant
 from arco.iceberg.naming import Verdict, base_number, name_under
 from arco.iceberg.pointer import Pointer
-from arco.iceberg.refusal import Refused
+from arco.iceberg.refusal import Refused, Unreadable
 from arco.iceberg.standing import Standing
 from arco.iceberg.transaction import Participant, Transactions
 from arco.iceberg.wire import CommitTableRequest
@@ -40,6 +40,8 @@ from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 from arco.storage.chain import Head
 from arco.storage.link import Entry
+
+_MOST_DEAD_NAMES = 3  # after so many attempts it is not the names that are taken, but a uuid
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,8 @@ class TransactWork:
         try:
             parts = await self._decide(ids, claim, transaction)
             births = [await self._expect(each) for each in self._births]
+        except Unreadable:
+            raise  # the store is in trouble, and not the request
         except (Refused, Invalid, Conflict) as verdict:
             return refused(verdict)
         try:
@@ -148,7 +152,7 @@ class TransactWork:
             return None
         except Verdict as verdict:
             await self._abort(transaction)
-            return await self._name_refusal(verdict.problem)
+            return await self._name_refusal(verdict.problem, number)
         except TakenOver:
             await self._abort(transaction)
             raise
@@ -301,7 +305,7 @@ class TransactWork:
         except (Unavailable, Unknown):
             return
 
-    async def _name_refusal(self, problem: ArcoError) -> Answer | None:
+    async def _name_refusal(self, problem: ArcoError, number: int) -> Answer | None:
         """Why the names could not be had; None if they were dead ones and are free now."""
         for change in self._births:
             if change.birth is None:
@@ -309,7 +313,7 @@ class TransactWork:
             taken = await occupant(self._desk, change.name)
             if taken is not None:
                 return refused(birth_refusal(change.birth, problem, taken))
-        if isinstance(problem, AlreadyExists):
+        if isinstance(problem, AlreadyExists) and number < _MOST_DEAD_NAMES:
             return None
         birth = next(each.birth for each in self._births if each.birth is not None)
         return refused(birth_refusal(birth, problem, None))

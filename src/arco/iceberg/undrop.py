@@ -46,7 +46,13 @@ class UndropWork:
         async with self._desk.lanes.enter(self._table_id):
             standing = await self._revived(claim, hold)
         if standing is None:
-            return refused(Refused(404, "NoSuchTableException", "its files were purged"))
+            return refused(
+                Refused(
+                    404,
+                    "NoSuchTableException",
+                    "it cannot come back: it was purged, or never there",
+                )
+            )
         request = RestoreTable(table_id=self._table_id, born=standing.number, name=self._name)
         try:
             await name_under(self._desk, claim, hold, request, self._caller.actor)
@@ -67,7 +73,10 @@ class UndropWork:
             if standing.is_live and last.request_id == claim.request_id:
                 return standing
             if not standing.is_live:
-                await release(desk, self._table_id, standing)
+                try:
+                    await release(desk, self._table_id, standing)
+                except NotFound:
+                    return None  # it never had a name
             elif await self._is_named():
                 return standing  # it was not dropped, and the catalog will say so
             await hold.check()

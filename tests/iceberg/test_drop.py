@@ -1,0 +1,239 @@
+"""Dropping: the tombstone decides, and a name without a table is nobody's (P31)."""
+
+import asyncio
+
+import pytest
+
+from arco.core.errors import Unavailable, Unknown
+from tests.catalog.workshop import is_down, names_in
+from tests.iceberg.workshop import (
+    Workshop,
+    begun,
+    dies,
+    dies_at_the_compactor,
+    id_of,
+    marks_of,
+    pointer_key,
+    refusal,
+    with_table,
+)
+
+
+async def _half_dropped() -> tuple[Workshop, str]:
+    """A table with a tombstone, whose name the catalog still has."""
+    shop, [table_id] = await with_table("t")
+    await dies_at_the_compactor(shop, shop.a, shop.a.drop("t"), arrives=False)
+    assert (await shop.chain(table_id))[-1].link.tombstone
+    assert await names_in(await shop.inner.cold().head()) == ["t"]
+    return shop, table_id
+
+
+async def test_a_dropped_table_is_gone_for_everybody() -> None:
+    shop, [table_id] = await with_table("t")
+    await shop.b.load("t")
+    await shop.a.drop("t")
+    assert not await shop.b.exists("t")
+    assert await shop.b.names() == []
+    for work in (shop.b.load("t"), shop.b.mark("t", "x"), shop.b.drop("t")):
+        gone = await refusal(work)
+        assert (gone.status, gone.kind) == (404, "NoSuchTableException")
+        assert gone.message == "Table does not exist: s.t"
+    assert await names_in(await shop.inner.head()) == []
+
+
+async def test_the_tombstone_names_the_last_metadata_and_who_has_dropped() -> None:
+    shop, [table_id] = await with_table("t")
+    made = await shop.a.mark("t", "x")
+    await shop.b.drop("t", purge=True)
+    last = (await shop.pointers(table_id))[-1]
+    assert (last.operation, last.purge, last.actor) == ("drop", True, "user:ann")
+    assert last.metadata_location == last.previous_location == made.location
+
+
+async def test_files_of_a_dropped_table_stay() -> None:
+    shop, _ = await with_table("t")
+    files = await shop.files()
+    await shop.a.drop("t")
+    assert await shop.files() == files
+
+
+async def test_a_commit_that_comes_before_the_tombstone_is_dropped_with_the_table() -> None:
+    shop, [table_id] = await with_table("t")
+    shop.a.line.before("create", pointer_key(table_id, 1), lambda: shop.b.mark("t", "x"))
+    await shop.a.drop("t")
+    *_, commit, tombstone = await shop.pointers(table_id)
+    assert (commit.operation, tombstone.operation) == ("commit", "drop")
+    assert tombstone.metadata_location == commit.metadata_location
+
+
+async def test_a_commit_that_comes_after_the_tombstone_is_refused() -> None:
+    shop, [table_id] = await with_table("t")
+    shop.a.line.before("create", pointer_key(table_id, 1), lambda: shop.b.drop("t"))
+    gone = await refusal(shop.a.mark("t", "x"))
+    assert (gone.status, gone.kind) == (404, "NoSuchTableException")
+    assert [each.operation for each in await shop.pointers(table_id)] == ["create", "drop"]
+
+
+async def test_drops_and_commits_at_once_leave_no_commit_after_the_tombstone() -> None:
+    shop, [table_id] = await with_table("t")
+    works = [shop.a.mark("t", "x"), shop.b.mark("t", "y"), shop.b.drop("t"), shop.a.mark("t", "z")]
+    told = await asyncio.gather(*works, return_exceptions=True)
+    operations = [each.operation for each in await shop.pointers(table_id)]
+    landed = sum(not isinstance(each, BaseException) for each in told)
+    assert operations == ["create", *["commit"] * (landed - 1), "drop"]
+
+
+async def test_of_two_drops_one_is_told_that_the_table_is_gone() -> None:
+    shop, [table_id] = await with_table("t")
+    shop.a.line.before("create", pointer_key(table_id, 1), lambda: shop.b.drop("t"))
+    gone = await refusal(shop.a.drop("t"))
+    assert gone.kind == "NoSuchTableException"
+    assert len(await shop.chain(table_id)) == 2
+
+
+async def test_a_drop_that_nobody_can_see_is_unknown_and_no_refusal() -> None:
+    shop, [table_id] = await with_table("t")
+    shop.a.line.hide(pointer_key(table_id, 1))
+    with pytest.raises(Unknown):
+        await shop.a.drop("t")
+    assert not await shop.b.exists("t")
+
+
+async def test_a_drop_is_a_success_even_if_the_name_cannot_be_released_now() -> None:
+    shop, _ = await with_table("t")
+    shop.inner.post.always = is_down
+    await shop.a.drop("t")
+    assert await shop.b.names() == []
+    assert not await shop.b.exists("t")
+    with pytest.raises(Unavailable):  # whether the name is free cannot be found out
+        await shop.b.create("t")
+    shop.inner.post.always = None
+    await shop.b.create("t")
+
+
+async def test_after_a_crash_between_tombstone_and_release_nobody_sees_the_table() -> None:
+    shop, _ = await _half_dropped()
+    assert await shop.b.names() == []
+    assert not await shop.b.exists("t")
+    for work in (
+        shop.b.load("t"),
+        shop.b.mark("t", "x"),
+        shop.b.rename("t", "u"),
+        shop.b.drop("t"),
+    ):
+        gone = await refusal(work)
+        assert (gone.status, gone.kind) == (404, "NoSuchTableException")
+        assert gone.message == "Table does not exist: s.t"
+
+
+async def test_a_view_list_does_not_show_a_dead_name_either() -> None:
+    shop, _ = await _half_dropped()
+    assert await shop.b.iceberg.views.page("default", ("s",), after=None, limit=None) == []
+
+
+@pytest.mark.parametrize("meets", ["load", "exists", "commit", "drop", "rename"])
+async def test_whoever_meets_a_dead_name_releases_it(meets: str) -> None:
+    shop, _ = await _half_dropped()
+    if meets == "exists":
+        assert not await shop.b.exists("t")
+    else:
+        works = {
+            "load": shop.b.load("t"),
+            "commit": shop.b.mark("t", "x"),
+            "drop": shop.b.drop("t"),
+            "rename": shop.b.rename("t", "u"),
+        }
+        await refusal(works.pop(meets))
+        for unused in works.values():
+            unused.close()
+    await shop.b.settle()
+    assert await names_in(await shop.inner.cold().head()) == []
+
+
+async def test_a_dead_name_can_be_had_at_once() -> None:
+    shop, old = await _half_dropped()
+    made = await shop.b.create("t")
+    assert id_of(made) != old
+    assert await shop.b.names() == ["t"]
+
+
+async def test_a_dead_name_can_be_staged_and_renamed_to() -> None:
+    shop, _ = await _half_dropped()
+    await shop.b.create("t", stage_create=True)
+    shop, _ = await _half_dropped()
+    other = id_of(await shop.b.create("other"))
+    await shop.b.rename("other", "t")
+    assert id_of(await shop.b.load("t")) == other
+
+
+async def test_a_late_release_does_not_take_the_name_of_the_next_table() -> None:
+    """It names its table and its tombstone, and another table has the name by then."""
+    shop, old = await _half_dropped()
+    made = await shop.b.create("t")
+    standing = await shop.b.desk.standings.of(old)
+    from arco.iceberg.names import release
+
+    await release(shop.b.desk, old, standing)
+    assert id_of(await shop.api().load("t")) == id_of(made)
+
+
+async def test_a_namespace_that_holds_a_dead_name_can_be_dropped() -> None:
+    shop = await begun()
+    await shop.a.make_namespace("n")
+    await shop.a.create("t", ns=("n",))
+    caller = shop.a.caller("dropTable")
+    drop = shop.a.iceberg.tables.drop("default", ("n",), "t", caller, purge=False)
+    await dies_at_the_compactor(shop, shop.a, drop, arrives=False)
+    await shop.b.drop_namespace("n")
+    assert "n" not in await shop.b.iceberg.namespaces.page("default", (), after=None, limit=None)
+
+
+async def test_a_list_in_pages_leaves_dead_names_out_and_skips_none() -> None:
+    shop, _ = await with_table("a", "b", "c", "d", "e")
+    shop.inner.post.always = is_down
+    for name in ("a", "c", "d"):
+        await shop.a.drop(name)
+    tables = shop.b.iceberg.tables
+    assert await tables.page("default", ("s",), after=None, limit=1) == ["b"]
+    assert await tables.page("default", ("s",), after="b", limit=1) == ["e"]
+    assert await tables.page("default", ("s",), after="e", limit=1) == []
+    assert await tables.page("default", ("s",), after=None, limit=10) == ["b", "e"]
+    assert await shop.b.names() == ["b", "e"]
+
+
+async def test_a_drop_writes_down_first_that_the_name_may_be_dead() -> None:
+    shop, [table_id] = await with_table("t")
+    shop.a.line.die("create", pointer_key(table_id, 1))
+    await dies(shop.a, shop.a.drop("t"))
+    assert table_id in await shop.b.desk.doubts.open()
+    assert await shop.b.names() == ["t"], "nothing was dropped"
+
+
+async def test_a_drop_whose_doubt_cannot_be_written_down_does_not_begin() -> None:
+    shop, [table_id] = await with_table("t")
+    shop.a.line.fail("create", "iceberg_doubts/", Unavailable("cut"))
+    with pytest.raises((Unavailable, Unknown)):
+        await shop.a.drop("t")
+    assert len(await shop.chain(table_id)) == 1
+
+
+async def test_unregistering_tells_the_last_metadata_and_no_commit_follows() -> None:
+    shop, [table_id] = await with_table("t")
+    made = await shop.a.mark("t", "x")
+    caller = shop.b.caller("unregisterTable")
+    told = await shop.b.iceberg.tables.unregister("default", ("s",), "t", caller)
+    assert (told.location, told.raw) == (made.location, made.raw)
+    assert (await refusal(shop.a.mark("t", "y"))).kind == "NoSuchTableException"
+    assert (await shop.pointers(table_id))[-1].operation == "unregister"
+
+
+async def test_an_unregistered_table_can_be_registered_again() -> None:
+    shop, [table_id] = await with_table("t")
+    made = await shop.a.mark("t", "x")
+    caller = shop.b.caller("unregisterTable")
+    await shop.b.iceberg.tables.unregister("default", ("s",), "t", caller)
+    again = await shop.a.register("back", str(made.location))
+    assert marks_of(again) == {"x"}
+    assert id_of(again) == table_id, "the uuid is the table's own"
+    assert marks_of(await shop.b.mark("back", "y")) == {"x", "y"}
+    assert len(await shop.chain(table_id)) == 3, "its chain is a new one"
