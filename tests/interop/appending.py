@@ -9,27 +9,31 @@ itself, leaves the outcome open: that row is not sent again.
 import random
 import sys
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, RESTError
-from pyiceberg.table import Table
 from requests.exceptions import RequestException
 
 from tests.interop.pyiceberg_client import numbered
 from tests.interop.writers import write
+
+T = TypeVar("T")
 
 _CONFLICTS = 300
 _PATIENCE_S = 90.0  # for a server that is being started again
 
 
 def main(uri: str, warehouse: str, name: str, first: int, rows: int) -> None:
-    catalog = load_catalog("arco", type="rest", uri=uri, warehouse=warehouse)
+    settings = {"type": "rest", "uri": uri, "warehouse": warehouse}
+    catalog = _patiently(lambda: load_catalog("arco", **settings))
     write(first, rows, lambda each: _append(catalog, name, each))
 
 
 def _append(catalog: Catalog, name: str, each: int) -> str:
     for _ in range(_CONFLICTS):
-        table = _load(catalog, name)
+        table = _patiently(lambda: catalog.load_table(name))
         try:
             table.append(numbered(each))
         except CommitFailedException:
@@ -41,11 +45,12 @@ def _append(catalog: Catalog, name: str, each: int) -> str:
     raise SystemExit(f"row {each} met {_CONFLICTS} conflicts in a row")
 
 
-def _load(catalog: Catalog, name: str) -> Table:
+def _patiently(ask: Callable[[], T]) -> T:
+    """What a server says that may just be starting again."""
     until_s = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            return catalog.load_table(name)
+            return ask()
         except (RequestException, RESTError):
             if time.monotonic() > until_s:
                 raise

@@ -6,8 +6,10 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import RESTError
@@ -22,70 +24,101 @@ from tests.processes.deployment import Deployment, all_in_one, apart
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(URI in os.environ, reason=f"{URI} names a server that is not ours to kill"),
 ]
 
 Maker = Callable[[tuple[str, ...], Path], Deployment]
 
-MOST_WAIT_S = 60
+WRITERS = 4
+PATIENCE_S = 60.0
 
 
 def client() -> str:
     return f"{pyiceberg_client.name()}, {duckdb_client.name()}"
 
 
+@dataclass(frozen=True)
+class Arena:
+    """A deployment on a directory, its doors, and the catalog as seen through the first of them."""
+
+    deployment: Deployment
+    store: Path
+    doors: list[Rest]
+    catalog: Catalog
+
+    async def under_fire(self, writers: Writers, kills: int) -> Said:
+        """What the writers were told while one server after another was killed and started again."""
+        dice = random.Random(7)
+        for each in range(kills):
+            await asyncio.sleep(dice.uniform(0.2, 2.0))
+            assert writers.are_busy()
+            victim = dice.choice(self.deployment.servers)
+            if each % 2:
+                await asyncio.to_thread(self.await_commit)
+            victim.kill()
+            await victim.start()
+        return await asyncio.to_thread(writers.said, stop=True)
+
+    def await_commit(self, within_s: float = 5.0) -> None:
+        """Until a pointer appears: before anybody can be told of it, which is when a kill is worst."""
+        pointers = self.store / "tenant=default/workspace=default/_catalog/iceberg_pointers"
+        before, until_s = _count(pointers), time.monotonic() + within_s
+        while _count(pointers) == before and time.monotonic() < until_s:
+            pass
+
+
 # Alone, nobody can take over from one that was killed before its lease has ended: that takes longer.
-@pytest.mark.parametrize(("make", "kills"), [(all_in_one, 3), (apart, 12)])
+@pytest.mark.parametrize(("make", "kills"), [(all_in_one, 4), (apart, 16)])
 async def test_no_row_is_lost_or_doubled(
     tmp_path: Path, namespace: str, figure: Figure, make: Maker, kills: int
 ) -> None:
-    async with _deployed(make, tmp_path) as (deployment, rest):
-        catalog = await asyncio.to_thread(_prepare, rest, namespace, "t")
-        writers = Writers("tests.interop.appending", rest, f"{namespace}.t", count=3)
-        await _kill(deployment, writers, kills)
-        said = writers.said(stop=True)
-        found = ids(catalog.load_table((namespace, "t")))
+    async with _arena(make, tmp_path, namespace, t=ROWS) as arena:
+        target = f"{namespace}.t"
+        writers = Writers("tests.interop.appending", arena.doors, target, count=WRITERS)
+        await asyncio.to_thread(_await_rows, arena.catalog, target)
+        said = await arena.under_fire(writers, kills)
+        found = ids(arena.catalog.load_table(target))
 
     assert said.wrong(found) == []
-    _verify(tmp_path)
-    figure(_told(pyiceberg_client.name(), deployment, kills, said))
+    _verify(arena)
+    figure(_told(pyiceberg_client.name(), arena, kills, said))
 
 
 async def test_no_transaction_is_lost_doubled_or_halved(
     tmp_path: Path, namespace: str, figure: Figure
 ) -> None:
-    async with _deployed(apart, tmp_path) as (deployment, rest):
-        catalog = await asyncio.to_thread(_prepare, rest, namespace, "a", "b")
-        writers = Writers("tests.interop.pairing", rest, namespace, count=2)
-        await _kill(deployment, writers, 12)
-        said = writers.said(stop=True)
-        a, b = (ids(catalog.load_table((namespace, name))) for name in ("a", "b"))
+    kills = 12
+    async with _arena(apart, tmp_path, namespace, a=IDS, b=IDS) as arena:
+        writers = Writers("tests.interop.pairing", arena.doors, namespace, count=WRITERS)
+        await asyncio.to_thread(_await_rows, arena.catalog, f"{namespace}.a")
+        said = await arena.under_fire(writers, kills)
+        a, b = (ids(arena.catalog.load_table((namespace, name))) for name in ("a", "b"))
 
     assert a == b
     assert said.wrong(a) == []
-    _verify(tmp_path)
-    figure(_told(duckdb_client.name(), deployment, 12, said))
+    _verify(arena)
+    figure(_told(duckdb_client.name(), arena, kills, said))
 
 
 @asynccontextmanager
-async def _deployed(make: Maker, tmp_path: Path) -> AsyncIterator[tuple[Deployment, Rest]]:
-    deployment = make(("--root", str(tmp_path / "store")), tmp_path)
+async def _arena(
+    make: Maker, tmp_path: Path, namespace: str, **tables: pa.Schema
+) -> AsyncIterator[Arena]:
+    store = tmp_path / "store"
+    deployment = make(("--root", str(store)), tmp_path)
     async with deployment.up():
-        yield deployment, Rest(f"{deployment.doors[0].url}/iceberg", "default", tmp_path)
+        doors = [Rest(f"{door.url}/iceberg", "default", tmp_path) for door in deployment.doors]
+        catalog = await asyncio.to_thread(_first_look, doors[0])
+        catalog.create_namespace(namespace)
+        for name, schema in tables.items():
+            catalog.create_table((namespace, name), schema)
+        yield Arena(deployment, store, doors, catalog)
 
 
-def _prepare(rest: Rest, namespace: str, *tables: str) -> Catalog:
-    catalog = _first(rest)
-    catalog.create_namespace(namespace)
-    for name in tables:
-        catalog.create_table((namespace, name), ROWS if name == "t" else IDS)
-    return catalog
-
-
-def _first(rest: Rest) -> Catalog:
-    """The catalog, once there is one: apart from the compactor, an API is ready a little before."""
-    until_s = time.monotonic() + MOST_WAIT_S
+def _first_look(rest: Rest) -> Catalog:
+    """The catalog, once there is one: apart from its compactor, an API is ready a little before."""
+    until_s = time.monotonic() + PATIENCE_S
     while True:
         try:
             return connect(rest)
@@ -95,25 +128,25 @@ def _first(rest: Rest) -> Catalog:
             time.sleep(0.1)
 
 
-async def _kill(deployment: Deployment, writers: Writers, kills: int) -> None:
-    """Kill one server after another while all write, and start it again."""
-    dice = random.Random(7)
-    for _ in range(kills):
-        await asyncio.sleep(dice.uniform(0.5, 2.5))
-        assert writers.are_busy()
-        victim = dice.choice(deployment.servers)
-        victim.kill()
-        await victim.start()
-    await asyncio.sleep(2)  # and once more in peace
+def _await_rows(catalog: Catalog, name: str) -> None:
+    """Until every writer is at work: they take longer to start than the servers do."""
+    until_s = time.monotonic() + PATIENCE_S
+    while len({each // 100_000 for each in ids(catalog.load_table(name))}) < WRITERS:
+        assert time.monotonic() < until_s, "the writers did not begin"
+        time.sleep(0.1)
 
 
-def _verify(tmp_path: Path) -> None:
-    run = command.arco("verify", "--root", tmp_path / "store")
+def _count(pointers: Path) -> int:
+    return sum(len(os.listdir(folder)) for folder in os.scandir(pointers))  # noqa: PTH208 - to be quick
+
+
+def _verify(arena: Arena) -> None:
+    run = command.arco("verify", "--root", arena.store)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def _told(name: str, deployment: Deployment, kills: int, said: Said) -> str:
+def _told(name: str, arena: Arena, kills: int, said: Said) -> str:
     return (
-        f"{name} while {deployment.name} was killed {kills} times: {len(said.done)} commits acknowledged, "
-        f"0 lost, 0 doubled ({len(said.unknown)} unknown)"
+        f"{name} while {arena.deployment.name} was killed {kills} times: {len(said.done)} commits "
+        f"acknowledged, 0 lost, 0 doubled ({len(said.unknown)} unknown)"
     )

@@ -237,7 +237,7 @@ def test_no_row_of_eight_processes_is_lost_or_doubled(
     rest: Rest, table: Table, namespace: str
 ) -> None:
     writers = Writers(
-        "tests.interop.appending", rest, f"{namespace}.t", count=WRITERS, rows=ROWS_EACH
+        "tests.interop.appending", [rest], f"{namespace}.t", count=WRITERS, rows=ROWS_EACH
     )
     said = writers.said()
     found = ids(table.refresh())

@@ -24,7 +24,7 @@ def test_what_one_table_shows_the_other_shows_too(
 ) -> None:
     for name in ("a", "b"):
         catalog.create_table((namespace, name), IDS)
-    writers = Writers("tests.interop.pairing", rest, namespace, count=WRITERS, rows=PAIRS_EACH)
+    writers = Writers("tests.interop.pairing", [rest], namespace, count=WRITERS, rows=PAIRS_EACH)
     looks, halves = 0, []
     while writers.are_busy():
         # Nothing is ever deleted, so what is looked at later has all that the other had before.

@@ -26,7 +26,7 @@ def test_every_acknowledged_row_is_there_once(
     with table.transaction() as transaction:
         transaction.set_properties({"commit.retry.num-retries": "100"})
     writers = Writers(
-        "tests.interop.appending", rest, f"{namespace}.t", count=PYICEBERG_WRITERS, rows=ROWS_EACH
+        "tests.interop.appending", [rest], f"{namespace}.t", count=PYICEBERG_WRITERS, rows=ROWS_EACH
     )
     theirs = range(1, 1 + ROWS_EACH)
     for each in theirs:

@@ -28,23 +28,17 @@ class Said:
 
 
 class Writers:
-    """So many processes of one module; the ids of each begin with a hundred thousand of their own.
+    """So many processes of one module, each at a door of its own and with ids of its own.
 
     They write so many rows each, or, with none said, until they are stopped.
     """
 
     def __init__(
-        self, module: str, rest: Rest, target: str, *, count: int, rows: int | None = None
+        self, module: str, doors: Sequence[Rest], target: str, *, count: int, rows: int = 0
     ) -> None:
-        command = [sys.executable, "-m", module, rest.uri, rest.warehouse, target]
         self._processes = [
-            subprocess.Popen(
-                [*command, str(100_000 * writer), str(rows or 0)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for writer in range(1, count + 1)
+            _start(module, doors[each % len(doors)], target, 100_000 * (each + 1), rows)
+            for each in range(count)
         ]
 
     def are_busy(self) -> bool:
@@ -66,6 +60,20 @@ class Writers:
             frozenset(each for one in told for each in one["done"]),
             frozenset(each for one in told for each in one["unknown"]),
         )
+
+
+def _start(module: str, door: Rest, target: str, first: int, rows: int) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        module,
+        door.uri,
+        door.warehouse,
+        target,
+        str(first),
+        str(rows),
+    ]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def write(first: int, rows: int, put: Callable[[int], str]) -> None:

@@ -109,6 +109,7 @@ class IcebergApi:
         objects: SimObjects,
         *,
         key_life_ms: int,
+        janitor: Store | None = None,
     ) -> None:
         self._life = life
         self._notes = notes
@@ -123,7 +124,7 @@ class IcebergApi:
         self.iceberg = open_iceberg(
             self.committer,
             Idempotency(store, life_ms=key_life_ms),
-            TableFiles(store, ROOT_URL, {}),
+            TableFiles(store, ROOT_URL, {}, janitor=janitor),
             Locations(ROOT_URL, ()),
         )
 
@@ -234,7 +235,9 @@ class IcebergApi:
                 request = CommitTransactionRequest(table_changes=changes)
                 await iceberg.transactions.commit(CATALOG, request, caller)
             case Drop():
-                await iceberg.tables.drop(CATALOG, NAMESPACE, deed.name, caller, purge=False)
+                await iceberg.tables.drop(
+                    CATALOG, NAMESPACE, deed.name, caller, purge=deed.purge
+                )
             case Undrop():
                 work = UndropWork(iceberg.desk, deed.table_id, None, caller)
                 await run(iceberg.desk, caller, work, [deed.table_id])

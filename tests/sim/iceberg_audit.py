@@ -34,6 +34,8 @@ class IcebergAudit:
                 self._check_version(chain, version)
         self._check_transactions()
         self._check_files()
+        if self._notes.finished:
+            self._check_aftermath()
         for wish in self._notes.wishes:
             landed = self._landed(wish)
             self.tally["took effect"] += bool(landed)
@@ -143,10 +145,25 @@ class IcebergAudit:
                 counts = self._counts_from(version)
                 if counts is None:
                     continue  # a table that nobody has ever seen
-                if location in history.deleted:
+                if self._was_lost(chain, version):
                     self._say(f"{location} was deleted, which {_name(version)} names")
                 if location not in history.made or history.made[location] > counts:
                     self._say(f"{_name(version)} counted before {location} was there")
+
+    def _was_lost(self, chain: list[Version], version: Version) -> bool:
+        """Whether a file that counted was deleted, though its table was not dropped for good."""
+        position = self._history.deleted.get(version.pointer.metadata_location)
+        if position is None or self._is_aborted(version):
+            return False
+        last = [each for each in chain if each.position < position][-1]
+        return not (last.is_tombstone and last.pointer.purge)
+
+    def _is_aborted(self, version: Version) -> bool:
+        transaction = version.pointer.transaction
+        if transaction is None or version.is_tombstone:
+            return False
+        decision = self._history.decisions.get(transaction)
+        return decision is not None and not decision.committed
 
     def _counts_from(self, version: Version) -> int | None:
         """From where in the log anybody can see a version; a first one only by its name."""
@@ -162,6 +179,27 @@ class IcebergAudit:
             if table_id in names.ids.values():
                 return names.position
         return None
+
+    # what follows
+
+    def _check_aftermath(self) -> None:
+        """In the end every version that counted is told of, and no name leads to a dead chain."""
+        history, end = self._history, 10**9
+        for chain in history.chains.values():
+            for version in chain:
+                key = f"{version.table_id}:{version.number}".encode()
+                if self._is_aborted(version):
+                    if key in history.told:
+                        self._say(f"{_name(version)} was told of, and never counted")
+                elif key not in history.told and self._is_recalled(version):
+                    self._say(f"{_name(version)} was never told of")
+        for name, table_id in history.named(end).items():
+            if history.effective(table_id, end) is None:
+                self._say(f"{name} still leads to {table_id}, which is gone")
+
+    def _is_recalled(self, version: Version) -> bool:
+        """Whether the reconciler finds it: its table has, or had, a name."""
+        return self._first_named(version.table_id) is not None
 
     # what people asked for
 

@@ -160,9 +160,10 @@ class Both:
 
 @dataclass(frozen=True)
 class Drop:
-    """Drop a table."""
+    """Drop a table; with `purge`, for good."""
 
     name: str
+    purge: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ From these follows what was to be seen at each position of the log: a name leads
 newest manifest says so and the table's chain has an effective version then.
 """
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
@@ -12,6 +13,8 @@ import msgspec
 from arco.core.scope import Scope
 from arco.iceberg.pointer import POINTERS, Pointer
 from arco.iceberg.transaction import TRANSACTIONS, Outcome
+from arco.storage.chain import SHORTEST_RETENTION_MS
+from arco.storage.floor import FloorBody
 from arco.storage.link import Entry, read_entry
 
 from .catalog_files import State, lay
@@ -19,6 +22,8 @@ from .catalog_history import CatalogHistory
 from .iceberg_api import ROOT_URL
 from .iceberg_deeds import Facts, read_facts
 from .objects import Mutation, SimObjects
+
+_KEY = re.compile(rb'"idempotency_key":"([0-9a-f-]{36}:\d+)"')
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class Version:
     entry: Entry
     pointer: Pointer
     position: int
+    at_ms: float
 
     @property
     def is_tombstone(self) -> bool:
@@ -72,6 +78,9 @@ class IcebergHistory:
         self.files: dict[str, bytes] = {}  # every metadata file that ever was, by location
         self.made: dict[str, int] = {}  # where in the log it was made
         self.deleted: dict[str, int] = {}
+        self.receipts: set[str] = set()  # names of those that say that a commit was told of
+        self.told: set[bytes] = set()  # what events of the ledger tell of
+        self._floors: dict[str, int] = {}
         self._facts: dict[str, Facts] = {}
         catalog = CatalogHistory(objects)
         self.wrong: list[str] = catalog.wrong
@@ -126,14 +135,34 @@ class IcebergHistory:
         parts = path.split("/")
         if path.startswith("warehouse/"):
             self._follow_file(position, mutation, ROOT_URL + path)
-        elif mutation.verb != "create":
-            if mutation.verb == "delete" and path.startswith((POINTERS, TRANSACTIONS)):
-                self.wrong.append(f"{path} was deleted")
         elif path.startswith(f"{POINTERS}/") and parts[-1].partition(".")[0].isdigit():
-            self._follow_pointer(position, mutation, parts[2], int(parts[-1].partition(".")[0]))
+            self._follow_chain(position, mutation, parts)
+        elif mutation.verb != "create":
+            if mutation.verb == "delete" and path.startswith(TRANSACTIONS):
+                self.wrong.append(f"{path} was deleted")
+        elif path.startswith("events/"):
+            self.receipts.add(parts[-1].partition(".")[0])
+        elif path.startswith("ledger/executions/"):
+            self.told |= set(_KEY.findall(mutation.body))
         elif path.startswith(f"{TRANSACTIONS}/") and parts[-1] == "outcome.json":
             outcome = msgspec.json.decode(mutation.body, type=Outcome)
             self.decisions[parts[2]] = Decision(outcome.committed, position)
+
+    def _follow_chain(self, position: int, mutation: Mutation, parts: list[str]) -> None:
+        table, number = parts[2], int(parts[-1].partition(".")[0])
+        if parts[3] == "floor":
+            if mutation.verb == "create":
+                floor = read_entry(mutation.body, number, table).body(FloorBody).floor
+                self._floors[table] = max(floor, self._floors.get(table, 0))
+        elif mutation.verb == "create":
+            self._follow_pointer(position, mutation, table, number)
+        elif number >= self._floors.get(table, 0):
+            self.wrong.append(f"number {number} of {table} was deleted above its floor")
+        else:
+            following = self.chains[table][number + 1]
+            age_ms = mutation.at_ms - following.at_ms
+            if age_ms < SHORTEST_RETENTION_MS:
+                self.wrong.append(f"number {number} of {table} went when it was old for {age_ms:.0f} ms")
 
     def _follow_file(self, position: int, mutation: Mutation, location: str) -> None:
         if mutation.verb == "delete":
@@ -145,11 +174,14 @@ class IcebergHistory:
     def _follow_pointer(self, position: int, mutation: Mutation, table: str, number: int) -> None:
         entry = read_entry(mutation.body, number, table)
         chain = self.chains.setdefault(table, [])
+        if number < self._floors.get(table, 0):
+            return  # a sleeper has made anew what was collected, and is told so (P7)
         if number != len(chain):
             self.wrong.append(f"number {number} of {table} was made, and {len(chain)} was due")
         elif chain and entry.link.parent_sha256 != chain[-1].entry.sha256():
             self.wrong.append(f"number {number} of {table} does not follow its parent")
-        chain.append(Version(table, number, entry, entry.body(Pointer), position))
+        made = Version(table, number, entry, entry.body(Pointer), position, mutation.at_ms)
+        chain.append(made)
 
     def _name(self, catalog: CatalogHistory) -> None:
         state: State = {}

@@ -178,6 +178,8 @@ def _is_right_undrop(
         return True
     if any(deed.table_id == table_id for sight in sights for table_id, _ in sight.values()):
         return True
+    if any(version.pointer.purge for version in history.chains[deed.table_id]):
+        return True
     if any(_is_twin(deed.table_id, sight, history) for sight in sights):
         return True
     had = {

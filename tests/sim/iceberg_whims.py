@@ -88,7 +88,7 @@ class Whims:
         return Mark(name, f"m.{wish}")
 
     def _drop(self, _: str) -> Drop:
-        return Drop(self._name())
+        return Drop(self._name(), purge=self._rng.random() < 0.2)
 
     def _undrop(self, wish: str) -> Deed:
         if not self._notes.ids:

@@ -24,7 +24,8 @@ from arco.core.errors import Unavailable
 
 def make_app(services: Services) -> ASGIApp:
     """The native API, and the protocols beside it that there is a service for."""
-    reads = Reads(services.reader, services.runtime.tasks)
+    doubts = None if services.iceberg is None else services.iceberg.desk.doubts
+    reads = Reads(services.reader, services.runtime.tasks, doubts)
     door = Door(
         runtime=services.runtime,
         scope=services.scope,

@@ -8,22 +8,26 @@ from urllib.parse import quote
 import msgspec
 
 from arco.api.etag import object_tag, snapshot_tag
+from arco.api.iceberg.desk import engine_of
 from arco.api.problem import CONTENT_TYPE, encode_problem, headers_of, problem_of
 from arco.api.reads import Reads
 from arco.api.route import JSON, Call, Reply
 from arco.api.services import Services
 from arco.api.wire import Document
-from arco.catalog.change import change, change_once
-from arco.catalog.ddl import Ddl
+from arco.catalog.change import OBJECT, change, change_work
 from arco.catalog.done import Done
 from arco.catalog.lookup import FoundObject
 from arco.catalog.model import CatalogRow, Found, SchemaRow, TableRow
 from arco.catalog.name import join_levels
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
-from arco.core.errors import ArcoError, Corrupt
+from arco.core.errors import ArcoError, Corrupt, NotFound, Unsupported
 from arco.core.hashing import sha256_hex
+from arco.core.ids import new_object_id
+from arco.iceberg.desk import Caller
+from arco.iceberg.native import NativeRequest, NativeTables, plain_request
 from arco.ledger.claim import Answer, key_path
+from arco.ledger.idempotency import Work
 
 R = TypeVar("R", CatalogRow, SchemaRow, TableRow)
 
@@ -63,26 +67,65 @@ class Desk:
         self.services = services
         self.reads = reads
 
-    async def carry_out(self, call: Call[Any, Any], ddl: Ddl, rendered: Rendered) -> Reply:
-        """Change the catalog, at most once if the request has a key."""
-        services, actor = self.services, call.principal.name
-        key = call.header(b"idempotency-key")
-        if key is None:
-            return _reply(rendered.done(await change(services.committer, ddl, actor)))
+    @property
+    def native(self) -> NativeTables | None:
+        """Who changes Iceberg tables and views, where these are served."""
+        return None if self.services.iceberg is None else self.services.iceberg.native
+
+    def ruler(self) -> NativeTables:
+        """Who changes Iceberg tables and views, or `Unsupported`."""
+        if self.native is None:
+            raise Unsupported("there are no views where Iceberg is not served")
+        return self.native
+
+    async def carry_out(
+        self, call: Call[Any, Any], request: NativeRequest, rendered: Rendered
+    ) -> Reply:
+        """Change the catalog, at most once if the request has a key.
+
+        What Iceberg rules goes to its room, all else to the catalog itself. Both answer alike, under the
+        same keys.
+        """
+        services, caller, native = self.services, _caller(call), self.native
+        if caller.key is None:
+            done = None if native is None else await native.carry_out(request, caller)
+            if done is None:
+                done = await change(services.committer, plain_request(request), caller.actor)
+            return _reply(rendered.done(done))
         path = key_path(
-            services.scope, principal=actor, api="v1", operation=call.operation.value, key=key
+            services.scope,
+            principal=caller.actor,
+            api="v1",
+            operation=caller.operation,
+            key=caller.key,
         )
-        answer = await change_once(
-            services.committer,
-            services.idempotency,
-            ddl,
-            actor,
-            path=path,
-            request_sha256=_fingerprint(ddl),
-            renderer=rendered,
+        answer = await services.idempotency.once(
+            path,
+            _fingerprint(request),
+            self._work(request, caller, rendered),
             arrived_ms=call.arrived_ms,
         )
         return _reply(answer)
+
+    def _work(self, request: NativeRequest, caller: Caller, rendered: Rendered) -> Work:
+        services, native = self.services, self.native
+        ids: dict[str, str] = {OBJECT: new_object_id(services.runtime)}
+        plain = change_work(
+            services.committer, lambda _: plain_request(request), caller.actor, rendered, ids
+        )
+        return plain if native is None else native.work(request, caller, plain, rendered)
+
+    async def refuse_dead(self, call: Call[Any, Any], row: TableRow) -> None:
+        """`NotFound` for a table whose name is dead (P31)."""
+        if await self.is_dead(call, row):
+            raise NotFound(f"there is no table {row.name!r} in this schema")
+
+    async def is_dead(self, call: Call[Any, Any], row: TableRow) -> bool:
+        """Whether a table is not there although the newest snapshot has it; the past stays as it was."""
+        if call.query.as_of is not None or row.table_id not in call.doubtful:
+            return False
+        call.asked = True
+        return await self.ruler().is_dead(row.table_id)
 
 
 def found_in(done: Done, kind: type[R]) -> Found[R]:
@@ -103,9 +146,10 @@ def one(document: Document, found: FoundObject, *, revalidates: bool = True) -> 
     )
 
 
-def many(document: Document, snapshot: Snapshot) -> Reply:
-    """The reply with what was read from one manifest."""
-    return Reply(200, json.encode(document), headers={"ETag": snapshot_tag(snapshot)})
+def many(document: Document, snapshot: Snapshot, *, tagged: bool = True) -> Reply:
+    """The reply with what was read from one manifest; if it follows from more, it has no tag."""
+    headers = {"ETag": snapshot_tag(snapshot)} if tagged else {}
+    return Reply(200, json.encode(document), headers=headers)
 
 
 def url(*parts: str) -> str:
@@ -118,9 +162,20 @@ def schema_url(catalog: str, path: tuple[str, ...]) -> str:
     return url("catalogs", catalog, "schemas", join_levels(path))
 
 
-def _fingerprint(ddl: Ddl) -> str:
+def _caller(call: Call[Any, Any]) -> Caller:
+    return Caller(
+        actor=call.principal.name,
+        engine=engine_of(call.headers.get(b"user-agent")),
+        key=call.header(b"idempotency-key"),
+        operation=call.operation.value,
+        arrived_ms=call.arrived_ms,
+        update_source="native",
+    )
+
+
+def _fingerprint(request: NativeRequest) -> str:
     """What tells one request from another: all that is asked for, whatever order it was written in."""
-    return sha256_hex(msgspec.json.encode([type(ddl).__name__, ddl], order="sorted"))
+    return sha256_hex(msgspec.json.encode([type(request).__name__, request], order="sorted"))
 
 
 def _reply(answer: Answer) -> Reply:

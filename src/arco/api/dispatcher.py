@@ -135,13 +135,19 @@ class Dispatcher:
         """The reply of a pure route: the same manifest and the same URL have the same reply."""
         if self._reads is None:
             raise Invalid(f"{route.path} is pure, but there is nothing to read from")
-        call.head = await self._reads.head()
-        key = (call.head.sha256, call.path, call.query_string)
+        if route.tables:
+            call.head, doubts = await self._reads.head_with_doubts()
+            call.doubtful, state = doubts.open, f"{call.head.sha256}-{doubts.number}"
+        else:
+            call.head = await self._reads.head()
+            state = call.head.sha256
+        key = (state, call.path, call.query_string)
         reply = self._kept.get(key)
         if reply is None:
             call.query = read_query(call.query_string, route.query)
             reply = await route.handler(call)
-            self._kept.keep(key, reply)
+            if not call.asked:
+                self._kept.keep(key, reply)
         return reply
 
     async def _read(self, route: AnyRoute, call: Call[Any, Any], receive: Receive) -> Reply:

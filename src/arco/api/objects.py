@@ -37,6 +37,8 @@ class Objects:
         above = await _above(snapshot, found.row)
         columns: list[ColumnRow] = []
         if isinstance(found.row, TableRow):
+            if not call.query.dropped:
+                await self._desk.refuse_dead(call, found.row)
             columns = await columns_of(snapshot, found.row.table_id)
         revalidates = above.newest <= found.commit
         return one(self._thing(found, above, columns), found, revalidates=revalidates)

@@ -6,6 +6,8 @@ look serves many, and alone each has its own.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar, cast
 
 from arco.api.paging import Token, unpack
 from arco.api.route import Reply
@@ -13,31 +15,77 @@ from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import NotFound
 from arco.core.tasks import Task, Tasks
+from arco.iceberg.doubt import Doubtful, Doubts
 
-Key = tuple[str, bytes, bytes]  # a manifest's hash, a path, a query
+T = TypeVar("T")
+
+Key = tuple[str, bytes, bytes]  # a manifest's hash and what is in doubt, a path, a query
 
 _LARGEST_SHARE = 256  # no reply takes more than this part of the room
 _OVERHEAD_BYTES = 1_000  # of the objects around it
+_NO_DOUBTS = Doubtful()
 
 
-class Reads:
-    """Snapshots for requests."""
+class Looks(Generic[T]):
+    """One look at something for many who ask."""
 
-    def __init__(self, reader: SnapshotReader, tasks: Tasks) -> None:
-        self._reader = reader
+    def __init__(self, look: Callable[[], Coroutine[Any, Any, T]], tasks: Tasks) -> None:
+        self._look_once = look
         self._tasks = tasks
         self._is_looking = False
         self._looked = tasks.event()
-        self._next: Task[Snapshot] | None = None
+        self._next: Task[T] | None = None
 
-    async def head(self) -> Snapshot:
-        """The newest snapshot, by a look that begins after this call."""
+    async def take(self) -> T:
+        """What a look finds that begins after this call."""
         if self._next is not None:
             return await self._next.wait()
         if not self._is_looking:
             return await self._look()
         self._next = self._tasks.spawn(self._look_again())
         return await self._next.wait()
+
+    async def _look(self) -> T:
+        self._is_looking = True
+        self._looked.clear()
+        try:
+            return await self._look_once()
+        finally:
+            self._is_looking = False
+            self._looked.set()
+
+    async def _look_again(self) -> T:
+        """The look for those who came too late for the one under way; nobody else can begin one."""
+        await self._looked.wait()
+        self._next = None
+        return await self._look()
+
+
+class Reads:
+    """Snapshots for requests, and which names in them are in doubt."""
+
+    def __init__(
+        self, reader: SnapshotReader, tasks: Tasks, doubts: Doubts | None = None
+    ) -> None:
+        self._reader = reader
+        self._tasks = tasks
+        # Late bound: a test may have put something else in the reader's place.
+        self._heads = Looks(lambda: reader.head(), tasks)  # noqa: PLW0108
+        self._doubts = None if doubts is None else Looks(doubts.look, tasks)
+
+    async def head(self) -> Snapshot:
+        """The newest snapshot, by a look that begins after this call."""
+        return await self._heads.take()
+
+    async def head_with_doubts(self) -> tuple[Snapshot, Doubtful]:
+        """The newest snapshot, and beside it the tables whose names may be dead (P31)."""
+        if self._doubts is None:
+            return await self.head(), _NO_DOUBTS
+        both: list[Snapshot | Doubtful] = await self._tasks.gather(
+            cast("Coroutine[Any, Any, Snapshot | Doubtful]", self._heads.take()),
+            cast("Coroutine[Any, Any, Snapshot | Doubtful]", self._doubts.take()),
+        )
+        return cast("Snapshot", both[0]), cast("Doubtful", both[1])
 
     async def at(self, as_of: str | None, head: Snapshot | None = None) -> Snapshot:
         """The snapshot at a point; `head` if the newest is wanted and already known."""
@@ -59,26 +107,13 @@ class Reads:
         except NotFound:
             return await self.at(as_of, head), token
 
-    async def _look(self) -> Snapshot:
-        self._is_looking = True
-        self._looked.clear()
-        try:
-            return await self._reader.head()
-        finally:
-            self._is_looking = False
-            self._looked.set()
-
-    async def _look_again(self) -> Snapshot:
-        """The look for those who came too late for the one under way; nobody else can begin one."""
-        await self._looked.wait()
-        self._next = None
-        return await self._look()
-
 
 class ReplyCache:
     """Replies by the manifest and the URL that they follow from, the oldest forgotten first.
 
-    What follows from a manifest is the same for everybody who may ask: who may is decided before.
+    What follows from a manifest is the same for everybody who may ask: who may is decided before. A reply
+    that tells of tables also follows from what is in doubt; if it had to be asked whether one of them is
+    there, it follows from more than can be known beforehand, and is not kept.
     """
 
     def __init__(self, room_bytes: int) -> None:

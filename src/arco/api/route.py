@@ -57,7 +57,7 @@ class Call(Generic[Q, B]):
 
     __slots__ = (
         *("operation", "principal", "names", "path", "query_string", "headers", "arrived_ms"),
-        *("query", "body", "head"),
+        *("query", "body", "head", "doubtful", "asked"),
     )
 
     query: Q
@@ -82,6 +82,8 @@ class Call(Generic[Q, B]):
         self.headers = headers
         self.arrived_ms = arrived_ms
         self.head: Snapshot | None = None  # the newest, where it has been looked up already
+        self.doubtful: frozenset[str] = frozenset()  # ids of tables whose names may be dead
+        self.asked = False  # whether one of those was asked about: the reply holds for this moment
 
     def header(self, name: bytes) -> str | None:
         """The value of a header; its name in lower case."""
@@ -132,6 +134,7 @@ class Route(Generic[Q, B]):
     keyed: bool = False  # takes an Idempotency-Key
     matched: bool = False  # takes If-Match
     pure: bool = False  # follows from a manifest and the URL alone, so its replies can be kept
+    tables: bool = False  # tells of tables, whose names may be dead although the manifest has them
     body_bytes: int | None = None  # where the usual limit does not fit
     inflates: bool = False  # takes a body that was compressed
 

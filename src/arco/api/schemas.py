@@ -95,6 +95,8 @@ class Schemas:
 
     async def drop(self, call: Call[DropQuery, None]) -> Reply:
         """Drop a schema."""
+        if self._desk.native is not None and not call.query.force:
+            await self._desk.native.release_dead(name_of(call))
         ddl = DropSchema(
             target=name_of(call),
             expected=expected_version(call.header(b"if-match")),

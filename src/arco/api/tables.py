@@ -80,6 +80,7 @@ class Tables:
             return place(each.row.name, each.row.table_id, dropped=query.dropped)
 
         rows, last = cut(found, query.page_size, key)
+        rows = [each for each in rows if not await self._desk.is_dead(call, each.row)]
         columns: Sequence[Sequence[ColumnRow] | None] = [None] * len(rows)
         if query.include == "columns":
             columns = await self._columns(snapshot, rows)
@@ -93,7 +94,7 @@ class Tables:
             ),
             next_page_token=None if last is None else Token(snapshot.number, last).pack(),
         )
-        return many(page, snapshot)
+        return many(page, snapshot, tagged=not call.asked)
 
     async def _columns(
         self, snapshot: Snapshot, rows: list[Found[TableRow]]
@@ -120,6 +121,7 @@ class Tables:
         name = name_of(call)
         snapshot = await self._desk.reads.at(call.query.as_of, call.head)
         found = await snapshot.table(name)
+        await self._desk.refuse_dead(call, found.row)
         columns = await columns_of(snapshot, found.row.table_id)
         root = self._desk.services.location_root
         thing = table_thing(found, name.catalog, name.schema, columns, root=root)
@@ -154,6 +156,7 @@ class Tables:
         query = call.query
         snapshot, token = await self._desk.reads.pinned(query.page_token, query.as_of, call.head)
         table = await snapshot.table(name_of(call))
+        await self._desk.refuse_dead(call, table.row)
         newest = table.row.schema_version
         top = newest if token is None else min(newest, unpack_number(token) - 1)
         items = await self._versions(snapshot, table.row.table_id, top, query.page_size)

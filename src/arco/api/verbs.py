@@ -84,6 +84,7 @@ def got(
     got: Any,
     *,
     pure: bool = True,
+    tables: bool = False,
 ) -> AnyRoute:
     """A route that reads one thing."""
     return Route(
@@ -96,6 +97,7 @@ def got(
         (Answered(200, "As it is, or was.", got), Answered(304, "You have it already.")),
         problems=(404,),
         pure=pure,
+        tables=tables,
     )
 
 

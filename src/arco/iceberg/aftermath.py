@@ -23,6 +23,7 @@ from arco.storage.store import Store
 SYSTEM = "client:arco"
 
 _MOST_UNFINISHED = 10_000
+_PATIENCE_MS = 5_000  # of a stop
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,17 @@ class Aftermath:
         await change(self._committer, request, SYSTEM)
 
     async def close(self) -> None:
-        """Wait for what is under way, and seal the stream."""
+        """Wait a little for what is under way, and seal the stream; the reconciler finishes the rest."""
+        try:
+            await self._tasks.deadline(_PATIENCE_MS, self._wait())
+        except TimeoutError:
+            for task in self._running:
+                task.cancel()
+        await self._writer.close()
+
+    async def _wait(self) -> None:
         for task in list(self._running):
             await task.wait()
-        await self._writer.close()
 
     async def _remove(self, locations: Sequence[str]) -> None:
         """Remove metadata files that the table itself has given up, if this process may."""

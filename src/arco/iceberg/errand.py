@@ -46,10 +46,10 @@ class Errand:
 class MatchedWork:
     """A work that is refused if the object is not the version that an If-Match names.
 
-    The version is compared once, with the newest snapshot before the claim, and the claim keeps what came of
-    it: whoever takes over must not meet the request's own effect and take it for a stranger's. So it does
-    not see what others change between that look and the commit, nor commits of engines that leave the
-    table's row as it is, such as new rows: the ETag is the version of that row.
+    The version is compared once, with the newest snapshot before the claim, and the claim keeps what came
+    of it: whoever takes over must not meet the request's own effect and take it for a stranger's. So it
+    does not see what others change between that look and the commit, nor commits of engines that leave the
+    table's row as it is, such as those of data: the ETag is the version of that row.
     """
 
     def __init__(self, desk: Desk, work: Work, expected: int | str | None) -> None:

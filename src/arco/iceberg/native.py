@@ -7,7 +7,6 @@ out in this order: first Iceberg's part, which decides, then the catalog's.
 
 from collections.abc import Awaitable, Callable
 
-import msgspec
 from msgspec import UNSET
 
 from arco.catalog.change import Renderer, change
@@ -34,6 +33,7 @@ from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.drop import DropWork
 from arco.iceberg.errand import Errand, KeyedErrand, MatchedWork, core_error, finished
 from arco.iceberg.keyed import Told, run
+from arco.iceberg.metadata import Metadata
 from arco.iceberg.names import Name, occupant, release, resolve
 from arco.iceberg.namespaces import Namespaces
 from arco.iceberg.native_birth import check_columns, table_birth, view_birth
@@ -46,7 +46,6 @@ from arco.iceberg.native_commit import (
     show_columns,
     shown,
 )
-from arco.iceberg.metadata import Metadata
 from arco.iceberg.refusal import Refused
 from arco.iceberg.rename import RenameWork
 from arco.iceberg.schema_change import ColumnRequest
@@ -197,6 +196,10 @@ class NativeTables:
 
     def _errand(self, request: NativeRequest, kind: ObjectKind, caller: Caller) -> Errand:
         """How the room carries a request out on a table or a view."""
+        errand = self._unmatched(request, kind, caller)
+        return Errand(MatchedWork(self._desk, errand.work, request.expected), errand.finish)
+
+    def _unmatched(self, request: NativeRequest, kind: ObjectKind, caller: Caller) -> Errand:
         desk = self._desk
         if isinstance(request, CreateTable):
             return Errand(CreateWork(desk, table_birth(desk, request, caller)), self._shown)
@@ -207,8 +210,7 @@ class NativeTables:
         if isinstance(request, UpdateTable):
             return self._update(request, kind, caller)
         if isinstance(request, DropTable):
-            work: Work = DropWork(desk, _name(request.target), kind, caller)
-            return Errand(MatchedWork(desk, work, request.expected), self._shown)
+            return Errand(DropWork(desk, _name(request.target), kind, caller), self._shown)
         if isinstance(request, AddColumns | UpdateColumn | DropColumn):
             return self._columns(request, kind, caller)
         raise Invalid("this is no request about a table or a view")
@@ -229,7 +231,7 @@ class NativeTables:
         else:
             check_name(target.table, "table")
             work = RenameWork(desk, _name(source), _name(target), kind, caller)
-        return Errand(MatchedWork(desk, work, request.expected), finish)
+        return Errand(work, finish)
 
     def _described(
         self, request: UpdateTable, target: TableName, caller: Caller, marks: Marks | None = None
@@ -260,7 +262,7 @@ class NativeTables:
         async def finish(told: Told) -> Done:
             return await show_columns(desk, _id(told), target, marks_of(request), caller.actor)
 
-        return Errand(MatchedWork(desk, work, request.expected), finish)
+        return Errand(work, finish)
 
     async def _shown(self, told: Told) -> Done:
         return await shown(self._desk, _id(told))

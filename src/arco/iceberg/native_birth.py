@@ -5,7 +5,7 @@ in the columns are the catalog's alone, and are there with the name, in one comm
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -44,7 +44,7 @@ _WITH_DEFAULTS = "3"  # the first version of the format in which columns have de
 class NativeBirth(Birth):
     """A birth with what the catalog's own API says of it."""
 
-    said: Description = Description()
+    said: Description = field(default_factory=Description)
     columns: tuple[ColumnSpec, ...] = ()
 
     def attach(self, desk: Desk, table_id: str, pointer: Pointer) -> AttachTable:

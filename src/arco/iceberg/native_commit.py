@@ -5,8 +5,7 @@ race is made up for like that of any other commit. Columns are shown in the cata
 that who has changed them finds them changed.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET
@@ -168,7 +167,7 @@ def marks_of(wish: ColumnRequest) -> Marks:
     asked = {"pii_type": wish.pii_type, "sensitivity": wish.sensitivity}
     told = {name: value for name, value in asked.items() if value is not UNSET}
     name = wish.column if wish.name is UNSET else wish.name
-    return {name: cast("dict[str, str | Sensitivity | None]", told)}
+    return {name: told}
 
 
 def marks_in(columns: Sequence[ColumnSpec]) -> Marks:
@@ -202,12 +201,7 @@ async def show_columns(
     if not late:
         return done
     requests = [UpdateColumn(target=target, column=name, **marks[name]) for name in late]  # type: ignore[arg-type]  # by their names
-    await desk.runtime.tasks.gather(
-        *(
-            cast("Coroutine[Any, Any, Done]", change(desk.committer, each, actor))
-            for each in requests
-        )
-    )
+    await desk.runtime.tasks.gather(*(change(desk.committer, each, actor) for each in requests))
     return await shown(desk, table_id)
 
 
