@@ -11,8 +11,12 @@ from typing import Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from arco.api.cork import Corked
+from arco.api.exchange import ARRIVED
 from arco.api.limits import Limits
 from arco.api.problem import CONTENT_TYPE, Refusal, encode_problem, problem_of
+from arco.core.clock import SystemClock
+
+_CLOCK = SystemClock()  # what comes from outside comes in the machine's own time
 
 
 class _Timer(Protocol):
@@ -62,6 +66,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._in_headers, self._header_bytes = True, 0
 
     def on_headers_complete(self) -> None:
+        self.scope[ARRIVED] = _CLOCK.elapsed_ms()  # type: ignore[typeddict-unknown-key]
         self._in_headers = False
         self._disarm()
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

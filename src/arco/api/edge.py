@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from arco.api.exchange import EXCHANGE, Exchange
+from arco.api.exchange import ARRIVED, EXCHANGE, Exchange
 from arco.api.limits import Limits
 from arco.api.log import Log
 from arco.api.metrics import InFlight, Metrics
@@ -62,7 +62,8 @@ class Edge:
             return
         told = _look(scope)
         exchange = Exchange(
-            self._request_id(told.get(b"x-request-id")), self._runtime.clock.elapsed_ms()
+            self._request_id(told.get(b"x-request-id")),
+            scope.get(ARRIVED) or self._runtime.clock.elapsed_ms(),
         )
         scope[EXCHANGE] = exchange
 

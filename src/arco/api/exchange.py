@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 EXCHANGE = "arco.exchange"
+ARRIVED = "arco.arrived_ms"  # when the server had a request's headers; it may have waited since
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ request had come: of many that wait to be answered, the first looks, and the oth
 
 from weakref import ref
 
-from arco.catalog.model import ObjectKind
 from arco.iceberg.loaded import Loaded
 from arco.iceberg.names import Name
 
@@ -17,15 +16,15 @@ class Recent:
     """The last look at each name."""
 
     def __init__(self) -> None:
-        self._looks: dict[tuple[Name, ObjectKind], tuple[float, ref[Loaded]]] = {}
+        self._looks: dict[Name, tuple[float, ref[Loaded]]] = {}
 
-    def since(self, since_ms: float, name: Name, kind: ObjectKind) -> Loaded | None:
+    def since(self, since_ms: float, name: Name) -> Loaded | None:
         """What a look has found that began at this moment or later."""
-        began_ms, found = self._looks.get((name, kind), (0.0, None))
+        began_ms, found = self._looks.get(name, (0.0, None))
         return None if found is None or began_ms < since_ms else found()
 
-    def note(self, began_ms: float, name: Name, kind: ObjectKind, found: Loaded) -> None:
+    def note(self, began_ms: float, name: Name, found: Loaded) -> None:
         """A look that began then has found this."""
         if len(self._looks) >= _MOST:
             self._looks.clear()
-        self._looks[name, kind] = began_ms, ref(found)
+        self._looks[name] = began_ms, ref(found)

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from arco.catalog.commit import Committer
 from arco.catalog.model import CatalogRow
+from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound
 from arco.iceberg.aftermath import Aftermath
@@ -45,6 +46,8 @@ class Iceberg:
         self.native = NativeTables(desk)
         self.transactions = Commits(desk, records)
         self.reconciler = Reconciler(desk, records)
+        self._named_in: Snapshot | None = None
+        self._names: dict[str, str] = {}  # of catalogs by their ids, as that snapshot has them
 
     async def warehouse(self, name: str | None) -> CatalogRow:
         """The catalog that a client calls its warehouse."""
@@ -57,6 +60,8 @@ class Iceberg:
     async def catalog(self, prefix: str) -> str:
         """The name of the catalog that a path begins with: its id, or the name itself."""
         snapshot = self.desk.reader.remembered() or await self.desk.reader.head()
+        if snapshot is self._named_in and prefix in self._names:
+            return self._names[prefix]
         if not _is_uuid(prefix):
             return (await self.warehouse(prefix)).name
         found = await snapshot.catalog_by_id(prefix)
@@ -64,6 +69,9 @@ class Iceberg:
             found = await (await self.desk.reader.head()).catalog_by_id(prefix)
         if found is None or found.row.dropped_at is not None:
             raise no_such_warehouse(prefix)
+        if snapshot is not self._named_in:
+            self._named_in, self._names = snapshot, {}
+        self._names[prefix] = found.row.name
         return found.row.name
 
     def janitor(self, store: Store, *, retention_ms: int) -> TableJanitor:

@@ -22,6 +22,7 @@ from arco.iceberg.metadata import Metadata, encode_metadata
 from arco.iceberg.names import Name, check_namespace, is_ours, occupant, resolve
 from arco.iceberg.new_table import new_table
 from arco.iceberg.overwrite import OverwriteWork
+from arco.iceberg.recent import Recent
 from arco.iceberg.refusal import Refused, exists, no_such_namespace
 from arco.iceberg.register import RegisterWork
 from arco.iceberg.rename import RenameWork
@@ -42,6 +43,7 @@ class Tables:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._recent = Recent()
 
     async def page(
         self, catalog: str, namespace: tuple[str, ...], *, after: str | None, limit: int | None
@@ -64,9 +66,17 @@ class Tables:
         work = CreateWork(self._desk, birth)
         return await answer(self._desk, await run(self._desk, caller, work, [name, request]))
 
-    async def load(self, catalog: str, namespace: tuple[str, ...], name: str) -> Loaded:
-        """A table's metadata."""
-        return await load(self._desk, Name(catalog, tuple(namespace), name), KIND)
+    async def load(
+        self, catalog: str, namespace: tuple[str, ...], name: str, *, since_ms: float | None = None
+    ) -> Loaded:
+        """A table's metadata, by a look that began at `since_ms` or later; without it, by one of its own."""
+        whole = Name(catalog, tuple(namespace), name)
+        began_ms = self._desk.runtime.clock.elapsed_ms()
+        found = None if since_ms is None else self._recent.since(since_ms, whole)
+        if found is None:
+            found = await load(self._desk, whole, KIND)
+            self._recent.note(began_ms, whole, found)
+        return found
 
     async def exists(self, catalog: str, namespace: tuple[str, ...], name: str) -> None:
         """Nothing, if there is such a table."""

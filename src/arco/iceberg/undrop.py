@@ -9,17 +9,19 @@ gone, or going.
 import msgspec
 
 from arco.catalog.ddl import RestoreTable
-from arco.core.errors import Conflict, NotFound
+from arco.core.errors import AlreadyExists, Conflict, NotFound
 from arco.core.ids import new_object_id
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.keyed import Told, in_own_words, refused, succeeded
-from arco.iceberg.names import release
+from arco.iceberg.names import Name, occupant, release
 from arco.iceberg.naming import Verdict, base_number, name_under, named_under
 from arco.iceberg.pointer import Pointer
 from arco.iceberg.refusal import Refused
 from arco.iceberg.standing import Standing
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
+
+_MOST_TRIES = 3
 
 
 class UndropWork:
@@ -54,10 +56,16 @@ class UndropWork:
                 )
             )
         request = RestoreTable(table_id=self._table_id, born=standing.number, name=self._name)
-        try:
-            await name_under(self._desk, claim, hold, request, self._caller.actor)
-        except Verdict as verdict:
-            return refused(in_own_words(verdict.problem))
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                await name_under(self._desk, claim, hold, request, self._caller.actor)
+                break
+            except Verdict as verdict:
+                was_dead = isinstance(verdict.problem, AlreadyExists) and not await self._is_taken()
+                if not was_dead or tries == _MOST_TRIES:
+                    return refused(in_own_words(verdict.problem))
         if standing.head.entry is not None:
             self._desk.aftermath.follow(self._table_id, standing.head.entry)
         return succeeded(Told(table_id=self._table_id, metadata_location=standing.location))
@@ -84,6 +92,14 @@ class UndropWork:
                 await chain.append(standing.head, self._pointer(last, standing, claim))
             except Conflict:
                 continue
+
+    async def _is_taken(self) -> bool:
+        """Whether somebody has the name; a dead one is released by asking."""
+        snapshot = await self._desk.reader.head()
+        row = (await snapshot.find(self._table_id, dropped=True)).row
+        catalog, *levels, name = await snapshot.levels(row)
+        wanted = Name(catalog, tuple(levels), self._name or name)
+        return await occupant(self._desk, wanted) is not None
 
     async def _is_named(self) -> bool:
         try:

@@ -49,7 +49,7 @@ class Tables:
         known, form = call.header(b"if-none-match"), call.query.snapshots
         if known is not None and known.strip() == "*":
             raise Invalid("If-None-Match: * says nothing about a table's metadata; send ETags")
-        loaded = await self._service.load(*await self._name(call))
+        loaded = await self._service.load(*await self._name(call), since_ms=call.arrived_ms)
         if known is not None and is_unchanged(known, loaded.etag(form)):
             headers = {"ETag": loaded.etag(form), "Vary": VARY}
             return Reply(304, headers=headers, revalidates=False)
