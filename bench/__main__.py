@@ -6,7 +6,17 @@ from pathlib import Path
 
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.tasks import run
-from bench import append, catalog_ddl, catalog_reads, hot_chain, lookups, serving
+from bench import (
+    append,
+    catalog_ddl,
+    catalog_reads,
+    hot_chain,
+    iceberg_commits,
+    iceberg_costs,
+    iceberg_loads,
+    lookups,
+    serving,
+)
 from bench.figure import Figure, print_table
 
 SCRATCH = Path(__file__).parent.parent / ".cache" / "bench"
@@ -21,6 +31,9 @@ async def measure(wanted: list[str], runtime: Runtime) -> list[Figure]:
         "catalog_ddl": lambda: catalog_ddl.run(runtime, SCRATCH),
         "catalog_reads": lambda: catalog_reads.run(runtime, SCRATCH),
         "serving": lambda: serving.run(runtime, SCRATCH),
+        "iceberg_costs": lambda: iceberg_costs.run(runtime, SCRATCH),
+        "iceberg_loads": lambda: iceberg_loads.run(runtime, SCRATCH),
+        "iceberg_commits": lambda: iceberg_commits.run(runtime, SCRATCH),
     }
     unknown = sorted(set(wanted) - set(benchmarks))
     if unknown:

@@ -1,7 +1,7 @@
 """A load on an HTTP server from processes of their own, so that the server is what is measured.
 
-`python -m bench.load` reads a plan from stdin, carries out its part of it and prints what came of it. `load`
-runs as many of these as there are processors, and adds up.
+`python -m bench.load` reads a plan from stdin, carries it out and prints what came of it. `load` runs as
+many of these as there are processors, each with a share of the connections, and adds up.
 """
 
 import json
@@ -59,7 +59,9 @@ class Outcome(msgspec.Struct, kw_only=True):
     statuses: dict[int, int] = {}
     ms: list[float] = []
     said: str = ""  # by the first answer that was not 200
-    last: dict[str, dict[int, int]] = {}  # for each path and writer, the last count that was confirmed
+    last: dict[
+        str, dict[int, int]
+    ] = {}  # for each path and writer, the last count that was confirmed
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,16 @@ def new_table(name: str) -> dict[str, Any]:
     }
 
 
+def with_snapshots(count: int) -> dict[str, Any]:
+    """Metadata of a table with so many snapshots, as far as their size goes."""
+    rng, place, parent = random.Random(7), "s3://bucket/warehouse/table", None
+    snapshots = []
+    for number in range(1, count + 1):
+        snapshots.append(_snapshot(rng, place, number, number, parent))
+        parent = snapshots[-1]["snapshot-id"]
+    return {**new_table("table"), "format-version": 2, "location": place, "snapshots": snapshots}
+
+
 def commit_of(table: Table) -> str:
     """A commit of one property, for `bench.load`."""
     return json.dumps(

@@ -23,7 +23,9 @@ from arco.api.services import LOOPBACK, OTHER_DOMAINS, Engine, Services
 from arco.api.tracing import Tracing
 from arco.catalog.change import ensure_default
 from arco.catalog.commit import Committer
+from arco.catalog.decision import Rules
 from arco.catalog.lease import Lease
+from arco.catalog.model import TableFormat
 from arco.catalog.port import CompactorPort
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
@@ -137,7 +139,8 @@ async def _open(
     compactor = options.compactor(Store(backend, runtime, scope=scope, role=Role.COMPACTOR))
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test")
-    committer = Committer(reader, Writer(store, DOMAIN), compactor, lease)
+    rules = Rules(own_roots=(f"file://{root}/",), ruled=frozenset({TableFormat.ICEBERG}))
+    committer = Committer(reader, Writer(store, DOMAIN), compactor, lease, rules=rules)
     await ensure_default(committer)
     idempotency = Idempotency(store)
     root_url = f"file://{root}/{scope.prefix}"

@@ -118,6 +118,27 @@ def test_a_repeated_read_costs_one_look_at_the_head_and_nothing_else(tmp_path: P
     assert all("/manifests/catalog/" in key for key in read)
 
 
+def test_a_repeated_read_of_a_table_also_asks_what_is_in_doubt(tmp_path: Path) -> None:
+    stores: list[Recording] = []
+
+    def wrap(inner: Backend) -> Backend:
+        stores.append(Recording(inner))
+        return stores[0]
+
+    with served(tmp_path / "store", Options(wrap=wrap)) as api, api.client() as http:
+        http.post("/api/v1/catalogs/default/schemas", json={"name": "s"})
+        tables = "/api/v1/catalogs/default/schemas/s/tables"
+        http.post(tables, json={"name": "t", "format": "ICEBERG"})
+        http.get(f"{tables}/t")
+        stores[0].keys.clear()
+        for _ in range(10):
+            assert http.get(f"{tables}/t").status_code == 200
+        read = [key for key in stores[0].keys if "/locks/" not in key]
+    assert len(read) == 20
+    assert sum("/manifests/catalog/" in key for key in read) == 10
+    assert sum("/iceberg_doubts/" in key for key in read) == 10
+
+
 def test_what_was_changed_is_seen_by_the_next_read(http: httpx2.Client, table: str) -> None:
     for number in range(20):
         http.patch(table, json={"comment": str(number)})

@@ -9,6 +9,7 @@ from arco.core import json
 from arco.core.errors import AlreadyExists, Denied, Unavailable, Unknown
 from arco.core.json import Json
 from arco.iceberg.commit import LONGEST_MS
+from tests.catalog.workshop import until
 from tests.iceberg.sample_metadata import ORDERS, column, snapshot, update
 from tests.iceberg.workshop import (
     ELSEWHERE,
@@ -19,7 +20,6 @@ from tests.iceberg.workshop import (
     refusal,
     with_table,
 )
-from tests.catalog.workshop import until
 
 
 async def test_a_commit_makes_the_next_number_and_names_its_file() -> None:
@@ -44,7 +44,7 @@ async def test_a_metadata_file_is_named_by_its_number_and_by_nothing_that_comes_
 
 
 async def test_metadata_are_stored_compressed_if_the_table_asks_for_it() -> None:
-    shop, [table_id] = await with_table("t")
+    shop, _ = await with_table("t")
     wish = {"write.metadata.compression-codec": "gzip"}
     made = await shop.a.commit("t", update("set-properties", updates=wish))
     assert str(made.location).endswith(".gz.metadata.json")
@@ -103,8 +103,10 @@ async def test_a_lost_race_is_a_conflict_only_if_a_requirement_fails_then() -> N
     assert len(await shop.chain(table_id)) == 2
 
 
-async def test_a_snapshot_with_a_stale_sequence_number_is_a_conflict_and_not_a_bad_request() -> None:
-    shop, [table_id] = await with_table("t")
+async def test_a_snapshot_with_a_stale_sequence_number_is_a_conflict_and_not_a_bad_request() -> (
+    None
+):
+    shop, _ = await with_table("t")
     place = str((await shop.a.load("t")).metadata["location"])
     lists = {"manifest-list": f"{place}/metadata/snap.avro"}
     first = update("add-snapshot", snapshot=snapshot(1, **lists))
@@ -175,7 +177,7 @@ async def test_a_metadata_file_that_cannot_be_stored_is_trouble_and_no_verdict(
 
 
 async def test_an_unreadable_head_is_trouble_and_not_a_missing_table() -> None:
-    shop, [table_id] = await with_table("t")
+    shop, _ = await with_table("t")
     shop.b.line.fail("get", POINTERS, Unavailable("cut"))
     with pytest.raises(Unavailable):
         await shop.b.load("t")
@@ -184,7 +186,7 @@ async def test_an_unreadable_head_is_trouble_and_not_a_missing_table() -> None:
 
 
 async def test_who_loses_races_for_too_long_is_told_that_nothing_has_happened() -> None:
-    shop, [table_id] = await with_table("t")
+    shop, _ = await with_table("t")
     count = 0
 
     async def another() -> None:
@@ -202,7 +204,7 @@ async def test_who_loses_races_for_too_long_is_told_that_nothing_has_happened() 
 
 
 async def test_a_missing_metadata_file_is_named_to_who_asks() -> None:
-    shop, [table_id] = await with_table("t")
+    shop, _ = await with_table("t")
     [key] = await shop.files()
     await shop.inner.backend.delete(shop.inner.store(shop.a.office.store.role).scope.prefix + key)
     lost = await refusal(shop.b.load("t"))
@@ -261,7 +263,7 @@ async def test_what_a_table_must_not_do_is_a_bad_request_and_changes_nothing(
 
 
 async def test_a_location_that_is_already_the_tables_own_may_be_set() -> None:
-    shop, [table_id] = await with_table("t")
+    shop, _ = await with_table("t")
     place = str((await shop.a.load("t")).metadata["location"])
     await shop.a.commit("t", update("set-location", location=f"{place}/"))
     assert (await shop.a.load("t")).metadata["location"] == place
@@ -297,7 +299,7 @@ async def test_a_commit_by_another_client_is_seen_by_the_next_load() -> None:
 
 
 async def test_writers_of_one_process_take_turns_and_write_no_file_for_nothing() -> None:
-    shop, [table_id] = await with_table("t")
+    shop, _ = await with_table("t")
     await asyncio.gather(*(shop.a.mark("t", f"m{n}") for n in range(8)))
     assert len(await shop.files()) == 9
     await until(lambda: not shop.a.desk.lanes._waiting)

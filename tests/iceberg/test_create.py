@@ -7,7 +7,7 @@ import pytest
 
 from arco.core.errors import Invalid, Unavailable, Unknown
 from arco.core.json import Json
-from tests.catalog.workshop import is_down, is_lost
+from tests.catalog.workshop import is_down, is_lost, started
 from tests.iceberg.sample_metadata import update
 from tests.iceberg.workshop import (
     ELSEWHERE,
@@ -27,7 +27,6 @@ from tests.iceberg.workshop import (
     refusal,
     with_table,
 )
-from tests.catalog.workshop import started
 
 
 async def _stage(api: Api, name: str) -> dict[str, Json]:
@@ -237,13 +236,14 @@ async def test_a_place_that_a_table_must_not_have_is_a_bad_request(
     shop = await begun()
     keys = await shop.inner.keys()
     location = place.replace("{root}", shop.root_url)
+    request = making("t")
+    moved = (*request.updates, update("set-location", location=location))
     with pytest.raises(Invalid):
-        if staged:
-            request = making("t")
-            moved = update("set-location", location=location)
-            await shop.a.commit("t", *request.updates, moved, require=request.requirements)
-        else:
-            await shop.a.create("t", location=location)
+        await (
+            shop.a.commit("t", *moved, require=request.requirements)
+            if staged
+            else shop.a.create("t", location=location)
+        )
     assert await shop.inner.keys() == keys
 
 

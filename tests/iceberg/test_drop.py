@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from arco.core.errors import Unavailable, Unknown
+from arco.iceberg.names import release
 from tests.catalog.workshop import is_down, names_in
 from tests.iceberg.workshop import (
     Workshop,
@@ -29,7 +30,7 @@ async def _half_dropped() -> tuple[Workshop, str]:
 
 
 async def test_a_dropped_table_is_gone_for_everybody() -> None:
-    shop, [table_id] = await with_table("t")
+    shop, _ = await with_table("t")
     await shop.b.load("t")
     await shop.a.drop("t")
     assert not await shop.b.exists("t")
@@ -171,8 +172,6 @@ async def test_a_late_release_does_not_take_the_name_of_the_next_table() -> None
     shop, old = await _half_dropped()
     made = await shop.b.create("t")
     standing = await shop.b.desk.standings.of(old)
-    from arco.iceberg.names import release
-
     await release(shop.b.desk, old, standing)
     assert id_of(await shop.api().load("t")) == id_of(made)
 

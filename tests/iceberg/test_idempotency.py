@@ -1,4 +1,4 @@
-"""Requests with a key: whatever happens to who holds it, they take effect once and are answered the same."""
+"""Requests with a key: whoever holds it and crashes, they take effect once and are answered the same."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -279,7 +279,7 @@ async def test_while_a_request_is_under_way_a_second_one_is_told_to_wait() -> No
 async def test_trouble_with_the_store_is_never_kept_as_an_answer(
     part: str, problem: Exception
 ) -> None:
-    shop, [table_id] = await with_table("t")
+    shop, _ = await with_table("t")
     shop.a.line.fail("create", part, problem)
     with pytest.raises((Unavailable, Unknown, Denied)):
         await shop.a.mark("t", "x", key=K)

@@ -1,6 +1,7 @@
 """Commits to several tables: all of it is seen, or nothing, whoever crashes when (P33)."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -48,10 +49,10 @@ async def _left_undecided(*, named: bool = False) -> tuple[Workshop, list[str]]:
     return shop, ids
 
 
-async def _impatient(shop: Workshop, api: Api, work: asyncio.Future[object]) -> None:
+async def _impatient(shop: Workshop, api: Api, work: asyncio.Future[Any]) -> None:
     """Let the grace go by as soon as somebody waits."""
     before = api.line.asked("get", OUTCOME)
-    await until(lambda: api.line.asked("get", OUTCOME) > before + 1)
+    await until(lambda: api.line.asked("get", OUTCOME) > before + 4)
     assert not work.done(), "it waits"
     shop.pass_by(GRACE_MS / 1_000 + 0.1)
 
@@ -436,3 +437,37 @@ async def test_the_columns_that_a_transaction_changes_are_shown() -> None:
     await shop.a.settle()
     columns = await (await shop.b.desk.reader.head()).columns(t)
     assert [each.row.name for each in columns] == ["id"]
+
+
+async def test_a_staged_table_keeps_its_uuid_though_its_transaction_is_begun_anew() -> None:
+    """The first pass has left a chain under that uuid, which is nobody's."""
+    shop, [t] = await with_table("t")
+    staged = await shop.a.create("new", stage_create=True)
+    shop.a.line.before("create", "iceberg_doubts/", lambda: _ended_by(shop, "t"))
+    await shop.a.transact(on("t", marking("x")), making("new", id_of(staged)))
+    made = await shop.b.load("new")
+    assert (id_of(made), made.metadata["location"]) == (
+        id_of(staged),
+        staged.metadata["location"],
+    )
+    assert marks_of(await shop.b.load("t")) == {"x", "y"}
+    assert marks_of(await shop.b.mark("new", "z")) == {"z"}
+    assert len(await shop.chain(t)) == 4
+
+
+async def test_a_staged_table_that_was_named_and_aborted_is_named_again() -> None:
+    shop, _ = await with_table("t")
+    staged = await shop.a.create("new", stage_create=True)
+    shop.a.line.before("create", OUTCOME, lambda: _ended_by(shop, "t"))
+    await shop.a.transact(on("t", marking("x")), making("new", id_of(staged)))
+    assert id_of(await shop.b.load("new")) == id_of(staged)
+    assert marks_of(await shop.b.load("t")) == {"x", "y"}
+    await shop.b.names()
+    assert await shop.api().names() == ["new", "t"]
+
+
+async def _ended_by(shop: Workshop, name: str) -> None:
+    """Another writer is kept waiting for too long."""
+    work = asyncio.ensure_future(shop.b.mark(name, "y"))
+    await _impatient(shop, shop.b, work)
+    await work

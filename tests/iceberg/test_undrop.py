@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from arco.core.errors import Unavailable
+from arco.iceberg.names import release
 from tests.catalog.workshop import is_down
 from tests.iceberg.workshop import (
     dies,
@@ -69,9 +70,7 @@ async def test_of_an_undrop_and_a_create_of_the_same_name_one_is_refused() -> No
     assert (await refusal(shop.b.undrop(table_id))).kind == "AlreadyExistsException"
     assert id_of(await shop.a.load("t")) != table_id
     await shop.a.drop("t")
-    told = await asyncio.gather(
-        shop.a.create("t"), shop.b.undrop(table_id), return_exceptions=True
-    )
+    told = await asyncio.gather(shop.a.create("t"), shop.b.undrop(table_id), return_exceptions=True)
     assert sum(isinstance(each, BaseException) for each in told) == 1, told
     assert await shop.api().names() == ["t"]
 
@@ -106,8 +105,6 @@ async def test_a_table_whose_drop_was_not_finished_is_brought_back_all_the_same(
     ended = await shop.b.desk.standings.of(table_id)
     await shop.b.undrop(table_id)
     assert await shop.b.exists("t")
-    from arco.iceberg.names import release
-
     await release(shop.b.desk, table_id, ended)
     assert await shop.api().exists("t"), "the late release names an earlier tombstone"
     assert await shop.api().names() == ["t"]
@@ -116,7 +113,9 @@ async def test_a_table_whose_drop_was_not_finished_is_brought_back_all_the_same(
 async def test_an_undrop_that_crashed_before_the_name_shows_nothing_and_can_be_repeated() -> None:
     shop, [table_id] = await with_table("t")
     await shop.a.drop("t")
-    await dies_at_the_compactor(shop, shop.a, shop.a.undrop(table_id, key="k"), arrives=False, nth=2)
+    await dies_at_the_compactor(
+        shop, shop.a, shop.a.undrop(table_id, key="k"), arrives=False, nth=2
+    )
     assert not await shop.b.exists("t")
     assert await shop.b.names() == []
     shop.pass_by(2.1)

@@ -1,4 +1,4 @@
-"""An Iceberg catalog on a store of its own: several API processes, each with a line to the store that can fail.
+"""An Iceberg catalog on a store of its own, and API processes whose lines to the store can fail.
 
 Everything is the real thing but the store's answers. A process dies at a request by never coming back from
 it; whatever it was about to do does not happen.
@@ -14,10 +14,13 @@ from uuid import UUID
 from arco.catalog.decision import Rules
 from arco.catalog.model import TableFormat
 from arco.catalog.port import Committed, SyncCompact
+from arco.core import json
 from arco.core.errors import Unavailable
 from arco.core.json import Json
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.event import DOMAIN as EVENTS
+from arco.iceberg.event import IcebergCommitted
 from arco.iceberg.files import TableFiles
 from arco.iceberg.keyed import Told, run
 from arco.iceberg.loaded import Loaded
@@ -35,6 +38,8 @@ from arco.iceberg.wire import (
     RegisterTableRequest,
     RenameRequest,
 )
+from arco.ledger.envelope import Envelope
+from arco.ledger.segment import decode_event, find_segment, parse_segment_key
 from arco.storage.backend import Backend
 from arco.storage.link import Entry
 from arco.storage.outside import Outside
@@ -252,7 +257,7 @@ class Workshop:
     def __init__(self, inner: CatalogWorkshop, outside: Backend, root_url: str) -> None:
         self.inner = inner
         self.root_url = root_url
-        self._outside = outside
+        self.outside = outside
         self.a = self.api()
         self.b = self.api()
 
@@ -260,7 +265,7 @@ class Workshop:
         """One more API process."""
         line, runtime = Line(self.inner.backend), self.inner.runtime
         office = self.inner.office(backend=line.backend)
-        beyond = Outside(Requests(self._outside, runtime, retry=IMPATIENT), role=Role.API)
+        beyond = Outside(Requests(self.outside, runtime, retry=IMPATIENT), role=Role.API)
         files = TableFiles(office.store, self.root_url, {ELSEWHERE: beyond})
         locations = Locations(self.root_url, (ELSEWHERE,))
         iceberg = open_iceberg(office.committer, office.idempotency, files, locations)
@@ -278,6 +283,24 @@ class Workshop:
 
     async def pointers(self, table_id: str) -> list[Pointer]:
         return [pointer_of(entry) for entry in await self.chain(table_id)]
+
+    async def events(self) -> list[Envelope]:
+        """All that was told of commits, in the order of streams."""
+        told = []
+        for key in await self.inner.keys(f"ledger/{EVENTS}/"):
+            parsed = parse_segment_key(key)
+            assert parsed is not None
+            segment = await find_segment(self.inner.store(Role.API), *parsed)
+            assert segment is not None
+            told += [decode_event(line) for line in segment.lines]
+        return told
+
+    async def told(self, table_id: str) -> list[tuple[int, str]]:
+        """The numbers of one table that were told of, and by which operation."""
+        payloads = [
+            json.decode(bytes(each.payload), IcebergCommitted) for each in await self.events()
+        ]
+        return sorted((p.pointer_number, p.operation) for p in payloads if p.table_id == table_id)
 
     async def files(self, part: str = "") -> list[str]:
         """The metadata files in our warehouse."""
@@ -359,7 +382,9 @@ def marking(*marks: str) -> dict[str, Json]:
     return update("set-properties", updates=dict.fromkeys(marks, "made"))
 
 
-def on(name: str, *updates: dict[str, Json], require: Sequence[dict[str, Json]] = ()) -> CommitTableRequest:
+def on(
+    name: str, *updates: dict[str, Json], require: Sequence[dict[str, Json]] = ()
+) -> CommitTableRequest:
     """What a transaction asks of one table."""
     identifier = Identifier(namespace=NS, name=name)
     return CommitTableRequest(requirements=tuple(require), updates=updates, identifier=identifier)

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import BadRequestError, NoSuchTableError
+from pyiceberg.exceptions import BadRequestError, RESTError
 from pyiceberg.table import StaticTable, Table
 from pyiceberg.types import DoubleType
 
@@ -87,7 +87,7 @@ def test_a_table_that_was_dropped_by_command_takes_no_more_commits(
     table.append(numbered(1))
     arco.done("table", "drop", f"{namespace}.t")
 
-    with pytest.raises(NoSuchTableError):
+    with pytest.raises(RESTError, match="NoSuchTableException"):
         table.append(numbered(2))
     assert catalog.list_tables(namespace) == []
 

@@ -19,7 +19,7 @@ from tests.figures import Figure
 from tests.interop import duckdb_client, pyiceberg_client
 from tests.interop.pyiceberg_client import IDS, ROWS, connect, ids
 from tests.interop.rest import URI, Rest
-from tests.interop.writers import Said, Writers
+from tests.interop.writers import Said, Writers, writing
 from tests.processes.deployment import Deployment, all_in_one, apart
 
 pytestmark = [
@@ -58,7 +58,7 @@ class Arena:
                 await asyncio.to_thread(self.await_commit)
             victim.kill()
             await victim.start()
-        return await asyncio.to_thread(writers.said, stop=True)
+        return await asyncio.to_thread(writers.said)
 
     def await_commit(self, within_s: float = 5.0) -> None:
         """Until a pointer appears: before anybody can be told of it, which is when a kill is worst."""
@@ -75,9 +75,9 @@ async def test_no_row_is_lost_or_doubled(
 ) -> None:
     async with _arena(make, tmp_path, namespace, t=ROWS) as arena:
         target = f"{namespace}.t"
-        writers = Writers("tests.interop.appending", arena.doors, target, count=WRITERS)
-        await asyncio.to_thread(_await_rows, arena.catalog, target)
-        said = await arena.under_fire(writers, kills)
+        with writing("tests.interop.appending", arena.doors, target, count=WRITERS) as writers:
+            await asyncio.to_thread(_await_rows, arena.catalog, target)
+            said = await arena.under_fire(writers, kills)
         found = ids(arena.catalog.load_table(target))
 
     assert said.wrong(found) == []
@@ -90,9 +90,9 @@ async def test_no_transaction_is_lost_doubled_or_halved(
 ) -> None:
     kills = 12
     async with _arena(apart, tmp_path, namespace, a=IDS, b=IDS) as arena:
-        writers = Writers("tests.interop.pairing", arena.doors, namespace, count=WRITERS)
-        await asyncio.to_thread(_await_rows, arena.catalog, f"{namespace}.a")
-        said = await arena.under_fire(writers, kills)
+        with writing("tests.interop.pairing", arena.doors, namespace, count=WRITERS) as writers:
+            await asyncio.to_thread(_await_rows, arena.catalog, f"{namespace}.a")
+            said = await arena.under_fire(writers, kills)
         a, b = (ids(arena.catalog.load_table((namespace, name))) for name in ("a", "b"))
 
     assert a == b

@@ -16,7 +16,7 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, StringType
 from tests.interop import pyiceberg_client
 from tests.interop.pyiceberg_client import ROWS, content, ids, numbered, rows
 from tests.interop.rest import Rest
-from tests.interop.writers import Writers
+from tests.interop.writers import writing
 
 pytestmark = pytest.mark.interop
 
@@ -236,10 +236,10 @@ def test_a_stale_change_of_the_schema_is_refused(
 def test_no_row_of_eight_processes_is_lost_or_doubled(
     rest: Rest, table: Table, namespace: str
 ) -> None:
-    writers = Writers(
+    with writing(
         "tests.interop.appending", [rest], f"{namespace}.t", count=WRITERS, rows=ROWS_EACH
-    )
-    said = writers.said()
+    ) as writers:
+        said = writers.said()
     found = ids(table.refresh())
 
     assert said.wrong(found) == []

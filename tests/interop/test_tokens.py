@@ -1,6 +1,7 @@
 """Engines that have to show a token, with the lines that `arco connect` prints for them."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,14 +13,15 @@ from pyiceberg.exceptions import UnauthorizedError
 from arco.cli.snippets import Engine
 from tests.cli.command import arco
 from tests.cli.serving import Served, serving
-from tests.interop import duckdb_client, pyiceberg_client
+from tests.interop import duckdb_client, pyiceberg_client, spark_client
 from tests.interop.rest import URI
+from tests.interop.spark_client import LEAKS, Spark
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, *LEAKS]
 
 
 def client() -> str:
-    return f"{pyiceberg_client.name()}, {duckdb_client.name()}"
+    return ", ".join(each.name() for each in (duckdb_client, pyiceberg_client, spark_client))
 
 
 @pytest.fixture
@@ -71,3 +73,21 @@ def test_duckdb_shows_its_token(served: Served, token: str, tmp_path: Path) -> N
             f"ATTACH 'default' AS other (TYPE iceberg, ENDPOINT '{served.url}/iceberg', "
             "AUTHORIZATION_TYPE 'none')"
         )
+
+
+def test_spark_shows_its_token(
+    served: Served, token: str, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCO_TOKEN", token)
+    lines = _snippet(served, Engine.SPARK, token)
+    # Of a session that runs already, only the settings of a catalog that is new to it can be set.
+    settings = re.findall(r'\.config\("spark\.sql\.catalog\.arco([^"]*)", (.*)\)', lines)
+    for name, value in settings:
+        spark.session.conf.set(f"spark.sql.catalog.guarded{name}", eval(value))
+        if name != ".token":
+            spark.session.conf.set(f"spark.sql.catalog.unknown{name}", eval(value))
+    spark.run("CREATE NAMESPACE guarded.sales")
+
+    assert spark.ask("SHOW NAMESPACES IN guarded") == [("sales",)]
+    with pytest.raises(Exception, match="NotAuthorizedException"):
+        spark.ask("SHOW NAMESPACES IN unknown")

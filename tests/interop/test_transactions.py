@@ -7,7 +7,7 @@ from tests.figures import Figure
 from tests.interop import duckdb_client, pyiceberg_client
 from tests.interop.pyiceberg_client import IDS, ids
 from tests.interop.rest import Rest
-from tests.interop.writers import Writers
+from tests.interop.writers import writing
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -24,16 +24,18 @@ def test_what_one_table_shows_the_other_shows_too(
 ) -> None:
     for name in ("a", "b"):
         catalog.create_table((namespace, name), IDS)
-    writers = Writers("tests.interop.pairing", [rest], namespace, count=WRITERS, rows=PAIRS_EACH)
     looks, halves = 0, []
-    while writers.are_busy():
-        # Nothing is ever deleted, so what is looked at later has all that the other had before.
-        first, second = ("a", "b") if looks % 2 else ("b", "a")
-        before = ids(catalog.load_table((namespace, first)))
-        after = ids(catalog.load_table((namespace, second)))
-        halves += [f"{each} is in {first} alone" for each in set(before) - set(after)]
-        looks += 1
-    said = writers.said()
+    with writing(
+        "tests.interop.pairing", [rest], namespace, count=WRITERS, rows=PAIRS_EACH
+    ) as writers:
+        while writers.are_busy():
+            # Nothing is ever deleted, so what is looked at later has all that the other had before.
+            first, second = ("a", "b") if looks % 2 else ("b", "a")
+            before = ids(catalog.load_table((namespace, first)))
+            after = ids(catalog.load_table((namespace, second)))
+            halves += [f"{each} is in {first} alone" for each in set(before) - set(after)]
+            looks += 1
+        said = writers.said()
 
     assert halves == []
     a, b = (ids(catalog.load_table((namespace, name))) for name in ("a", "b"))

@@ -7,7 +7,7 @@ from tests.interop import pyiceberg_client, spark_client
 from tests.interop.pyiceberg_client import ids
 from tests.interop.rest import Rest
 from tests.interop.spark_client import LEAKS, Spark
-from tests.interop.writers import Said, Writers
+from tests.interop.writers import Said, writing
 
 pytestmark = [pytest.mark.interop, *LEAKS]
 
@@ -25,13 +25,13 @@ def test_every_acknowledged_row_is_there_once(
     # As many attempts as it takes: what is counted here is rows, not patience.
     with table.transaction() as transaction:
         transaction.set_properties({"commit.retry.num-retries": "100"})
-    writers = Writers(
-        "tests.interop.appending", [rest], f"{namespace}.t", count=PYICEBERG_WRITERS, rows=ROWS_EACH
-    )
     theirs = range(1, 1 + ROWS_EACH)
-    for each in theirs:
-        spark.run(f"INSERT INTO arco.{namespace}.t VALUES ({each}, 'spark')")
-    said = writers.said()
+    with writing(
+        "tests.interop.appending", [rest], f"{namespace}.t", count=PYICEBERG_WRITERS, rows=ROWS_EACH
+    ) as writers:
+        for each in theirs:
+            spark.run(f"INSERT INTO arco.{namespace}.t VALUES ({each}, 'spark')")
+        said = writers.said()
     found = ids(table.refresh())
 
     both = Said(said.done.union(theirs), said.unknown)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from tests.interop.rest import Rest
@@ -28,38 +29,46 @@ class Said:
 
 
 class Writers:
-    """So many processes of one module, each at a door of its own and with ids of its own.
+    """So many processes of one module, each at a door of its own and with ids of its own."""
 
-    They write so many rows each, or, with none said, until they are stopped.
-    """
-
-    def __init__(
-        self, module: str, doors: Sequence[Rest], target: str, *, count: int, rows: int = 0
-    ) -> None:
-        self._processes = [
-            _start(module, doors[each % len(doors)], target, 100_000 * (each + 1), rows)
-            for each in range(count)
-        ]
+    def __init__(self, processes: Sequence[subprocess.Popen[str]]) -> None:
+        self._processes = processes
 
     def are_busy(self) -> bool:
-        """Whether any of them still writes."""
-        return any(process.poll() is None for process in self._processes)
+        """Whether all of them still write."""
+        return all(process.poll() is None for process in self._processes)
 
-    def said(self, *, stop: bool = False) -> Said:
-        """What they were told, once all are done."""
-        told = []
+    def said(self) -> Said:
+        """What they were told, once all are done; those that would go on for ever are stopped."""
         for process in self._processes:
-            if stop and process.stdin is not None:
-                process.stdin.close()
-                process.stdin = None
-        for process in self._processes:
-            output, _ = process.communicate()
-            assert process.returncode == 0, "a writer has failed; what it said is above"
-            told.append(json.loads(output))
+            assert process.stdin is not None
+            process.stdin.close()
+            process.stdin = None
+        told = [self._read(process) for process in self._processes]
         return Said(
             frozenset(each for one in told for each in one["done"]),
             frozenset(each for one in told for each in one["unknown"]),
         )
+
+    def _read(self, process: subprocess.Popen[str]) -> dict[str, list[int]]:
+        output, _ = process.communicate()
+        assert process.returncode == 0, "a writer has failed; what it said is above"
+        told: dict[str, list[int]] = json.loads(output)
+        return told
+
+
+@contextmanager
+def writing(
+    module: str, doors: Sequence[Rest], target: str, *, count: int, rows: int = 0
+) -> Iterator[Writers]:
+    """Writers of so many rows each or, with none said, until they are asked; none outlives the block."""
+    with ExitStack() as stack:
+        processes = []
+        for each in range(count):
+            process = _start(module, doors[each % len(doors)], target, 100_000 * (each + 1), rows)
+            processes.append(stack.enter_context(process))
+            stack.callback(process.kill)
+        yield Writers(processes)
 
 
 def _start(module: str, door: Rest, target: str, first: int, rows: int) -> subprocess.Popen[str]:

@@ -235,9 +235,7 @@ class IcebergApi:
                 request = CommitTransactionRequest(table_changes=changes)
                 await iceberg.transactions.commit(CATALOG, request, caller)
             case Drop():
-                await iceberg.tables.drop(
-                    CATALOG, NAMESPACE, deed.name, caller, purge=deed.purge
-                )
+                await iceberg.tables.drop(CATALOG, NAMESPACE, deed.name, caller, purge=deed.purge)
             case Undrop():
                 work = UndropWork(iceberg.desk, deed.table_id, None, caller)
                 await run(iceberg.desk, caller, work, [deed.table_id])

@@ -1,11 +1,12 @@
-"""The auditor of the Iceberg catalog: chains and transactions by their rules, answers by what was to be seen.
+"""The auditor of the Iceberg catalog: chains and transactions by their rules, answers by what was seen.
 
 Every version is what one request makes of the version before it, so nothing is lost and nothing is there
-that nobody asked for. What was acknowledged has taken effect once, between its call and its answer; what was
-refused never has, and was rightly refused at some moment between; what is unknown has at most once.
+that nobody asked for. What was acknowledged has taken effect once, between its call and its answer. What
+was refused never has, and was rightly refused at some moment between. What is unknown has at most once.
 """
 
 from collections import Counter
+from itertools import pairwise
 
 from .iceberg_deeds import Append, Both, Deed, Drop, Mark, Rename, Undrop
 from .iceberg_history import IcebergHistory, Version
@@ -33,6 +34,7 @@ class IcebergAudit:
             for version in chain:
                 self._check_version(chain, version)
         self._check_transactions()
+        self._check_names()
         self._check_files()
         if self._notes.finished:
             self._check_aftermath()
@@ -131,8 +133,25 @@ class IcebergAudit:
             self._say(f"transaction {transaction} has changed {len(tables)} of {wanted} tables")
         if any(version.position > decided for version in versions):
             self._say(f"transaction {transaction} was committed before all of it was there")
-        if any(version.pointer.request_id != versions[0].pointer.request_id for version in versions):
+        if any(
+            version.pointer.request_id != versions[0].pointer.request_id for version in versions
+        ):
             self._say(f"transaction {transaction} is of two requests")
+
+    # names
+
+    def _check_names(self) -> None:
+        """A name goes only after the table that was born under it has ended."""
+        for before, after in pairwise(self._history.names):
+            for table_id in before.born.keys() - after.born.keys():
+                chain = self._history.chains.get(table_id, [])
+                if not any(
+                    each.is_tombstone
+                    and each.number > before.born[table_id]
+                    and each.position < after.position
+                    for each in chain
+                ):
+                    self._say(f"the name of {table_id} was released, and it had not ended")
 
     # files
 
@@ -166,7 +185,9 @@ class IcebergAudit:
         return decision is not None and not decision.committed
 
     def _counts_from(self, version: Version) -> int | None:
-        """From where in the log anybody can see a version; a first one only by its name."""
+        """From where in the log a version can be seen; a first one only by its name."""
+        if version.pointer.operation == "bury":
+            return None  # it ends what never was
         if version.number:
             return version.position
         if version.pointer.transaction is None:
@@ -258,6 +279,6 @@ def _parts(deed: Deed) -> tuple[Deed, ...]:
 
 def _name(version: Version) -> str:
     author = version.pointer.actor
-    return f"number {version.number} of {version.table_id} ({version.pointer.operation} by {author})"
-
-
+    return (
+        f"number {version.number} of {version.table_id} ({version.pointer.operation} by {author})"
+    )

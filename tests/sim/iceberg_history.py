@@ -65,6 +65,7 @@ class Names:
 
     position: int
     ids: dict[str, str] = field(default_factory=dict)
+    born: dict[str, int] = field(default_factory=dict)  # by id
 
 
 class IcebergHistory:
@@ -162,7 +163,9 @@ class IcebergHistory:
             following = self.chains[table][number + 1]
             age_ms = mutation.at_ms - following.at_ms
             if age_ms < SHORTEST_RETENTION_MS:
-                self.wrong.append(f"number {number} of {table} went when it was old for {age_ms:.0f} ms")
+                self.wrong.append(
+                    f"number {number} of {table} went when it was old for {age_ms:.0f} ms"
+                )
 
     def _follow_file(self, position: int, mutation: Mutation, location: str) -> None:
         if mutation.verb == "delete":
@@ -199,6 +202,7 @@ class IcebergHistory:
                 if row["name"] in names.ids:
                     self.wrong.append(f"manifest {version.number} has two tables {row['name']}")
                 names.ids[row["name"]] = row["table_id"]
+                names.born[row["table_id"]] = row["born"]
             self.names.append(names)
             for deed in version.commit.deeds:
                 self.deeds.append(Deed(deed.actor, deed.object_id, version.position))

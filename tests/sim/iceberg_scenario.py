@@ -79,7 +79,7 @@ class IcebergScenario:
             "an API process crashes": lambda: self._crash(apis),
             "an API process crashes again": lambda: self._crash(apis),
         }
-        storm = Storm(every_ms=4 * MINUTE_MS, longest_sleep_ms=HOUR_MS)
+        storm = Storm(every_ms=6 * MINUTE_MS, longest_sleep_ms=20 * MINUTE_MS)
         everybody = [*apis, *others]
         chaos = Chaos(
             world, self._objects, everybody, until_ms=_CHAOS_MS, storm=storm, pranks=pranks
@@ -200,7 +200,9 @@ class IcebergScenario:
             for _ in range(_ROUNDS):
                 await life.runtime.clock.sleep(self._pause_ms(rng))
                 several = rng.randint(1, _AT_ONCE)
-                wanted = [self._wish(f"u{number}w{len(book) + n}", whims, rng) for n in range(several)]
+                wanted = [
+                    self._wish(f"u{number}w{len(book) + n}", whims, rng) for n in range(several)
+                ]
                 book += wanted
                 await life.runtime.tasks.gather(*(self._pursue(life, wish, rng) for wish in wanted))
             for wish in book:  # a queue delivers again what it had kept for a while
@@ -275,6 +277,7 @@ class IcebergScenario:
         rng = life.world.stream("last whims")
         await life.runtime.clock.sleep(20 * SECOND_MS)
         for name in sorted(set(NAMES)):
+            deeds: tuple[Load | Mark | Create, ...]
             deeds = (Load(name), Mark(name, f"m.last.{name}"), Create(name), Load(name))
             for number, deed in enumerate(deeds):
                 if not await self._works(life, f"last{number}{name}", deed, rng):

@@ -45,9 +45,7 @@ def check_replies(wish: Wish, landed: list[Landed], history: IcebergHistory) -> 
     found = []
     if len(landed) > 1:
         found.append(f"{wish.name} took effect {len(landed)} times")
-    told = {
-        reply.told for reply in wish.replies if reply.told in (Told.DONE, Told.REFUSED)
-    }
+    told = {reply.told for reply in wish.replies if reply.told in (Told.DONE, Told.REFUSED)}
     if wish.keyed and len(told) > 1 and not isinstance(wish.deed, Load | List):
         found.append(f"{wish.name} was answered differently under one key")
     found += _late(wish, landed)
@@ -106,24 +104,25 @@ def _check_done(
             return None
         case List():
             return _check_list(reply, sights)
-        case Mark() if not landed:
-            # There may have been nothing to do.
-            if any(_is_there(history, sight, deed) for sight in sights):
-                return None
-            return "acknowledged, and nothing has happened"
-        case Undrop() if not landed:
-            return "acknowledged, and the name was not given back"
-        case _ if not landed:
-            return "acknowledged, and nothing has happened"
-    if landed[0].position < sent:
+        case _ if landed:
+            return _check_landed(deed, landed[0], sights, sent, history)
+        case Mark() if any(_is_there(history, sight, deed) for sight in sights):
+            return None  # there was nothing to do
+    return "acknowledged, and nothing has happened"
+
+
+def _check_landed(
+    deed: Deed, landed: Landed, sights: list[Sight], sent: int, history: IcebergHistory
+) -> str | None:
+    """Whether the table that was changed had the name that was asked for."""
+    if landed.position < sent:
         return "took effect before it was sent"
-    if isinstance(deed, Rename) and history.named(landed[0].position + 1).get(deed.target):
-        name: str | None = deed.source  # it may have been dropped before its new name was there
-    else:
-        name = _name(deed)
-    if name is None or any(sight.get(name, ("", ""))[0] == landed[0].table_id for sight in sights):
+    name = _name(deed)
+    if isinstance(deed, Rename) and history.named(landed.position + 1).get(deed.target):
+        name = deed.source  # it may have been dropped before its new name was there
+    if name is None or any(sight.get(name, ("", ""))[0] == landed.table_id for sight in sights):
         return None
-    return f"changed {landed[0].table_id}, which was never {name} meanwhile"
+    return f"changed {landed.table_id}, which was never {name} meanwhile"
 
 
 def _check_list(reply: Reply, sights: list[Sight]) -> str | None:
@@ -136,9 +135,7 @@ def _check_list(reply: Reply, sights: list[Sight]) -> str | None:
     return f"not shown {missing}" if missing else None
 
 
-def _is_right(
-    deed: Deed, reply: Reply, sights: list[Sight], history: IcebergHistory
-) -> bool:
+def _is_right(deed: Deed, reply: Reply, sights: list[Sight], history: IcebergHistory) -> bool:
     """Whether a refusal was right at some moment between call and answer."""
     match deed:
         case Register():
@@ -156,9 +153,7 @@ def _is_right(
     return False
 
 
-def _is_right_part(
-    deed: Deed, code: str, sights: Iterable[Sight], history: IcebergHistory
-) -> bool:
+def _is_right_part(deed: Deed, code: str, sights: Iterable[Sight], history: IcebergHistory) -> bool:
     match deed:
         case Create():
             wanted = _EXISTS if deed.staged is None else _FAILED
@@ -188,7 +183,9 @@ def _is_right_undrop(
         for name, table_id in names.ids.items()
         if table_id == deed.table_id
     }
-    return not had or any(name in sight for name in had for sight in sights) or "long" in reply.detail
+    return (
+        not had or any(name in sight for name in had for sight in sights) or "long" in reply.detail
+    )
 
 
 def _is_twin(table_id: str, sight: Sight, history: IcebergHistory) -> bool:

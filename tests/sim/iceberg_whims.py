@@ -20,7 +20,7 @@ from .iceberg_deeds import (
 )
 from .iceberg_notes import IcebergNotes
 
-NAMES = ("t1", "t1", "t2", "t2", "t3")
+NAMES = ("t1", "t1", "t1", "t2", "t2", "t3")
 
 
 class Whims:
@@ -30,14 +30,14 @@ class Whims:
         self._rng = rng
         self._notes = notes
         self._kinds: list[tuple[Callable[[str], Deed], int]] = [
-            (self._create, 6),
-            (self._mark, 7),
+            (self._create, 7),
+            (self._mark, 10),
             (self._paint, 3),
-            (self._append, 8),
-            (self._both, 9),
+            (self._append, 10),
+            (self._both, 10),
             (self._drop, 4),
             (self._undrop, 4),
-            (self._rename, 3),
+            (self._rename, 2),
             (self._register, 1),
             (self._load, 8),
             (self._list, 2),
@@ -75,12 +75,12 @@ class Whims:
         return Append(name, seen, self._rng.getrandbits(62))
 
     def _both(self, wish: str) -> Deed:
-        names = self._rng.sample(sorted(set(NAMES)), self._rng.choice((2, 2, 2, 3)))
+        names = ("t1", "t2") if self._rng.random() < 0.7 else ("t1", "t2", "t3")
         return Both(tuple(self._part(name, wish) for name in names))
 
     def _part(self, name: str, wish: str) -> Change:
         draw = self._rng.random()
-        if draw < 0.2:
+        if draw < 0.15:
             return Create(name, str(UUID(int=self._rng.getrandbits(128), version=4)))
         seen = self._notes.seen.get(name)
         if draw < 0.5 and seen is not None:

@@ -73,6 +73,20 @@ def test_without_node_the_set_up_goes_on_and_says_what_will_be_skipped(
     assert run.stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize("missing", ["mvn", "java"])
+def test_without_maven_or_java_it_says_which_tests_will_be_skipped(
+    path: Path, missing: str
+) -> None:
+    for name in {"mvn", "java"} - {missing}:
+        _put(path, name, "exit 0")
+
+    run = _run("fetch_jars", path=path)
+
+    assert run.returncode == 0
+    assert "Java 17 and Maven" in run.stdout
+    assert run.stdout.count("\n") == 1
+
+
 def test_without_uv_the_lock_says_what_to_install(path: Path) -> None:
     run = _run("lock", path=path)
 

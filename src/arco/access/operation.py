@@ -43,6 +43,11 @@ class Operation(StrEnum):
     GET_TABLE = "get_table"
     UPDATE_TABLE = "update_table"
     DROP_TABLE = "drop_table"
+    LIST_VIEWS = "list_views"
+    CREATE_VIEW = "create_view"
+    GET_VIEW = "get_view"
+    UPDATE_VIEW = "update_view"
+    DROP_VIEW = "drop_view"
     ADD_COLUMN = "add_column"
     UPDATE_COLUMN = "update_column"
     DROP_COLUMN = "drop_column"
@@ -131,6 +136,11 @@ MATRIX: Mapping[Operation, Rule] = MappingProxyType(
         Operation.GET_TABLE: _reads(Target.TABLE),
         Operation.UPDATE_TABLE: _writes(Target.TABLE),
         Operation.DROP_TABLE: _writes(Target.TABLE),
+        Operation.LIST_VIEWS: _reads(Target.SCHEMA),
+        Operation.CREATE_VIEW: _writes(Target.SCHEMA),
+        Operation.GET_VIEW: _reads(Target.TABLE),
+        Operation.UPDATE_VIEW: _writes(Target.TABLE),
+        Operation.DROP_VIEW: _writes(Target.TABLE),
         Operation.ADD_COLUMN: _writes(Target.TABLE),
         Operation.UPDATE_COLUMN: _writes(Target.TABLE),
         Operation.DROP_COLUMN: _writes(Target.TABLE),

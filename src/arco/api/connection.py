@@ -66,7 +66,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._in_headers, self._header_bytes = True, 0
 
     def on_headers_complete(self) -> None:
-        self.scope[ARRIVED] = _CLOCK.elapsed_ms()  # type: ignore[typeddict-unknown-key]
+        self.scope[ARRIVED] = _CLOCK.elapsed_ms()  # type: ignore[literal-required]
         self._in_headers = False
         self._disarm()
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

@@ -25,7 +25,8 @@ from arco.core.errors import ArcoError, Corrupt, NotFound, Unsupported
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_object_id
 from arco.iceberg.desk import Caller
-from arco.iceberg.native import NativeRequest, NativeTables, plain_request
+from arco.iceberg.native import NativeTables, plain_request
+from arco.iceberg.ruling import NativeRequest
 from arco.ledger.claim import Answer, key_path
 from arco.ledger.idempotency import Work
 
@@ -122,7 +123,10 @@ class Desk:
 
     async def is_dead(self, call: Call[Any, Any], row: TableRow) -> bool:
         """Whether a table is not there although the newest snapshot has it; the past stays as it was."""
-        if call.query.as_of is not None or row.table_id not in call.doubtful:
+        if row.dropped_at is not None or row.table_id not in call.doubtful:
+            return False
+        as_of = call.query.as_of
+        if as_of is not None and (call.head is None or as_of != str(call.head.number)):
             return False
         call.asked = True
         return await self.ruler().is_dead(row.table_id)

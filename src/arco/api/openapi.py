@@ -18,11 +18,13 @@ from arco.api.wire import NAME_PATTERN
 Schema = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
+_GROUPS = frozenset({"catalogs", "schemas", "tables", "views", "columns"})
 _ALWAYS = (400, 403, 414, 431, 500, 503)
 _WITH_BODY = (408, 413, 415)
 
 _ABOUT = """\
-Catalogs hold schemas, schemas hold schemas and tables, tables have columns. Every object has a stable id.
+Catalogs hold schemas; schemas hold schemas, tables and views, which have columns. Every object has a
+stable id.
 
 * **Schemas in a URL**: levels joined by the character 0x1F, escaped as `%1F`: `raw%1Feurope`.
 * **Time travel**: `as_of` takes a manifest number, a commit's ULID or a time with its zone.
@@ -36,6 +38,7 @@ _NAMES = {
     "catalog": ("The catalog's name.", "default"),
     "schema": ("The levels of the schema, joined by 0x1F.", "raw\x1feurope"),
     "table": ("The table's name.", "orders"),
+    "view": ("The view's name.", "open_orders"),
     "column": ("The column's name.", "amount"),
     "id": ("The object's id, a UUID.", "0197a2c4-58f0-7cc1-8a53-1f0a3c6f2b11"),
     "number": ("The commit's number.", "17"),
@@ -44,6 +47,7 @@ _NAMES = {
 _SHAPES: dict[str, Schema] = {
     "catalog": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME_PATTERN},
     "table": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME_PATTERN},
+    "view": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME_PATTERN},
     "id": {"type": "string", "format": "uuid"},
     "number": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }
@@ -145,7 +149,7 @@ def _tag(route: AnyRoute) -> str:
     if route.operation in PUBLIC:
         return "service"
     parts = [part for part in route.path.split("/")[3:] if not part.startswith("{")]
-    known = [part for part in parts if part in {"catalogs", "schemas", "tables", "columns"}]
+    known = [part for part in parts if part in _GROUPS]
     return known[-1] if known else parts[0]
 
 

@@ -64,9 +64,7 @@ class Looks(Generic[T]):
 class Reads:
     """Snapshots for requests, and which names in them are in doubt."""
 
-    def __init__(
-        self, reader: SnapshotReader, tasks: Tasks, doubts: Doubts | None = None
-    ) -> None:
+    def __init__(self, reader: SnapshotReader, tasks: Tasks, doubts: Doubts | None = None) -> None:
         self._reader = reader
         self._tasks = tasks
         # Late bound: a test may have put something else in the reader's place.

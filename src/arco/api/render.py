@@ -1,11 +1,20 @@
 """From rows to documents."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
-from arco.api.wire import CatalogThing, ColumnThing, SchemaThing, TableThing
+from arco.api.wire import (
+    CatalogThing,
+    ColumnThing,
+    Representation,
+    SchemaThing,
+    TableThing,
+    ViewThing,
+)
 from arco.catalog.model import (
     CatalogRow,
     ColumnRow,
@@ -76,6 +85,28 @@ def table_thing(
         columns=UNSET if columns is None else tuple(column_thing(each) for each in columns),
         commit=found.commit,
         **_said(row),
+    )
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a view shows: its queries, and where the names in them lie that are not whole."""
+
+    queries: tuple[Representation, ...]
+    catalog: str | None
+    namespace: tuple[str, ...]
+
+
+def view_thing(table: TableThing, definition: Definition | None = None) -> ViewThing:
+    """A view as it is sent, with its definition where that is known."""
+    fields = msgspec.structs.asdict(table)
+    if definition is None:
+        return ViewThing(**fields)
+    return ViewThing(
+        **fields,
+        representations=definition.queries,
+        default_catalog=definition.catalog,
+        default_namespace=definition.namespace,
     )
 
 

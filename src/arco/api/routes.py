@@ -29,6 +29,7 @@ from arco.api.route import Answered, AnyRoute, Route, Sent, sent
 from arco.api.schemas import Schemas
 from arco.api.tables import Tables
 from arco.api.verbs import changed, dropped, got, made, public, says
+from arco.api.views import Views
 from arco.api.wire import (
     AddedColumns,
     AnyThing,
@@ -46,6 +47,7 @@ from arco.api.wire import (
     NewCatalog,
     NewSchema,
     NewTable,
+    NewView,
     Question,
     Result,
     SchemaChanges,
@@ -56,6 +58,9 @@ from arco.api.wire import (
     TablePage,
     TableThing,
     UndropWish,
+    ViewChanges,
+    ViewPage,
+    ViewThing,
 )
 from arco.core import json
 from arco.query.rows import ARROW_STREAM
@@ -67,6 +72,8 @@ SCHEMA = f"{SCHEMAS}/{{schema}}"
 TABLES = f"{SCHEMA}/tables"
 TABLE = f"{TABLES}/{{table}}"
 COLUMNS = f"{TABLE}/columns"
+VIEWS = f"{SCHEMA}/views"
+VIEW = f"{VIEWS}/{{view}}"
 COLUMN = f"{COLUMNS}/{{column}}"
 OBJECT = f"{API}/objects/{{id}}"
 
@@ -84,6 +91,7 @@ def native_routes(desk: Desk, health: HealthChecks, pages: Pages) -> tuple[AnyRo
         *_schemas(Schemas(desk)),
         *_tables(Tables(desk)),
         *_columns(Columns(desk)),
+        *_views(Views(desk)),
         *_objects(Objects(desk)),
         *_commits(Commits(desk)),
         _query(Queries(desk.services)),
@@ -150,8 +158,8 @@ def _tables(on: Tables) -> tuple[AnyRoute, ...]:
             TableThing,
             problems=(404, 409),
         ),
-        got(TABLES, Operation.LIST_TABLES, on.page, TableListQuery, TablePage),
-        got(TABLE, Operation.GET_TABLE, on.get, AtQuery, TableThing),
+        got(TABLES, Operation.LIST_TABLES, on.page, TableListQuery, TablePage, tables=True),
+        got(TABLE, Operation.GET_TABLE, on.get, AtQuery, TableThing, tables=True),
         changed(
             TABLE,
             Operation.UPDATE_TABLE,
@@ -166,6 +174,7 @@ def _tables(on: Tables) -> tuple[AnyRoute, ...]:
             on.schema_history,
             PageQuery,
             SchemaVersionPage,
+            tables=True,
         ),
     )
 
@@ -192,9 +201,41 @@ def _columns(on: Columns) -> tuple[AnyRoute, ...]:
     )
 
 
+def _views(on: Views) -> tuple[AnyRoute, ...]:
+    return (
+        made(
+            VIEWS,
+            Operation.CREATE_VIEW,
+            on.create,
+            sent(
+                NewView,
+                {
+                    "name": "open_orders",
+                    "sql": "SELECT id, email FROM orders WHERE open",
+                    "dialect": "spark",
+                    "columns": _COLUMNS,
+                    **_DESCRIBED,
+                },
+            ),
+            ViewThing,
+            problems=(404, 409, 501),
+        ),
+        got(VIEWS, Operation.LIST_VIEWS, on.page, ListQuery, ViewPage, tables=True),
+        got(VIEW, Operation.GET_VIEW, on.get, AtQuery, ViewThing, pure=False),
+        changed(
+            VIEW,
+            Operation.UPDATE_VIEW,
+            on.update,
+            sent(ViewChanges, {"sql": "SELECT id, email FROM orders", "dialect": "spark"}),
+            ViewThing,
+        ),
+        dropped(VIEW, Operation.DROP_VIEW, on.drop, Query),
+    )
+
+
 def _objects(on: Objects) -> tuple[AnyRoute, ...]:
     return (
-        got(OBJECT, Operation.GET_OBJECT, on.get, ObjectQuery, AnyThing),
+        got(OBJECT, Operation.GET_OBJECT, on.get, ObjectQuery, AnyThing, tables=True),
         got(
             f"{OBJECT}/history",
             Operation.GET_OBJECT_HISTORY,

@@ -46,6 +46,19 @@ Location = Annotated[
         description="Where the files of an external table are.", examples=["s3://lake/sales/orders"]
     ),
 ]
+DEFAULT_DIALECT = "spark"
+Sql = Annotated[
+    str, Meta(min_length=1, max_length=500_000, examples=["SELECT id, email FROM orders"])
+]
+Dialect = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=64,
+        description=f"Whose SQL it is; `{DEFAULT_DIALECT}` if nothing is said.",
+        examples=[DEFAULT_DIALECT, "trino", "duckdb"],
+    ),
+]
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,6 +111,39 @@ class NewTable(Described, frozen=True, kw_only=True):
     columns: tuple[NewColumn, ...] = ()
 
 
+class Representation(Body, frozen=True, kw_only=True):
+    """The query of a view in one dialect of SQL."""
+
+    sql: Sql
+    dialect: Dialect = DEFAULT_DIALECT
+
+
+class NewViewColumn(Body, frozen=True, kw_only=True):
+    """A column that the query of a view results in; nobody reads it off the query."""
+
+    name: ColumnName
+    data_type: DataType
+    nullable: bool = True
+    comment: Comment | None = None
+    pii_type: str | None = None
+    sensitivity: Sensitivity | None = None
+
+
+class NewView(Described, frozen=True, kw_only=True):
+    """A view to be made: with one query, `sql` in a `dialect`, or several, `representations`.
+
+    Names in a query that are not whole lie in `default_catalog` (none: the engine's own) and
+    `default_namespace` (none: the view's schema).
+    """
+
+    columns: Annotated[tuple[NewViewColumn, ...], Meta(min_length=1)]
+    sql: Sql | None = None
+    dialect: Dialect | None = None
+    representations: tuple[Representation, ...] = ()
+    default_catalog: Name | None = None
+    default_namespace: tuple[Name, ...] | None = None
+
+
 class Changes(Body, frozen=True, kw_only=True):
     """What may be changed of any object: what is absent stays, null clears.
 
@@ -124,6 +170,20 @@ class TableChanges(Changes, frozen=True, kw_only=True):
 
     schema: Annotated[tuple[Name, ...], Meta(min_length=1)] | UnsetType = UNSET
     catalog: Name | UnsetType = UNSET
+
+
+class ViewChanges(TableChanges, frozen=True, kw_only=True):
+    """Changes of a view: of its name and place, of what is said of it, or of its query and columns.
+
+    The query and the name are changed in two requests.
+    """
+
+    columns: Annotated[tuple[NewViewColumn, ...], Meta(min_length=1)] | UnsetType = UNSET
+    sql: Sql | UnsetType = UNSET
+    dialect: Dialect | UnsetType = UNSET
+    representations: Annotated[tuple[Representation, ...], Meta(min_length=1)] | UnsetType = UNSET
+    default_catalog: Name | UnsetType | None = UNSET
+    default_namespace: tuple[Name, ...] | UnsetType = UNSET
 
 
 class ColumnChanges(Body, frozen=True, kw_only=True):
@@ -225,6 +285,14 @@ class TableThing(Thing, frozen=True, kw_only=True):
     columns: tuple[ColumnThing, ...] | UnsetType = UNSET
 
 
+class ViewThing(TableThing, frozen=True, kw_only=True):
+    """A view; a list does not tell its queries."""
+
+    representations: tuple[Representation, ...] | UnsetType = UNSET
+    default_catalog: str | UnsetType | None = UNSET
+    default_namespace: tuple[str, ...] | UnsetType = UNSET
+
+
 AnyThing = CatalogThing | SchemaThing | TableThing
 
 
@@ -246,6 +314,13 @@ class TablePage(Document, frozen=True, kw_only=True):
     """Tables and views by name."""
 
     items: tuple[TableThing, ...]
+    next_page_token: str | None
+
+
+class ViewPage(Document, frozen=True, kw_only=True):
+    """Views by name."""
+
+    items: tuple[ViewThing, ...]
     next_page_token: str | None
 
 

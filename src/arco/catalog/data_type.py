@@ -9,6 +9,7 @@ digits: `timestamp_ntz(9)` and `timestamp_ltz(9)`.
 
 import difflib
 from collections.abc import Callable
+from functools import lru_cache
 
 from arco.catalog.data_type_lexer import (
     Token,
@@ -25,6 +26,7 @@ MOST_CHARACTERS = 65_536
 MOST_DEPTH = 64
 _MOST_INT = 2**31 - 1  # Spark counts in 32 bits
 _MOST_PRECISION = 38
+_SHORT = 80  # what is not longer is worth remembering
 
 _PLAIN = dict.fromkeys(("byte", "tinyint"), "tinyint")
 _PLAIN |= dict.fromkeys(("short", "smallint"), "smallint")
@@ -41,6 +43,10 @@ def normalise(text: str) -> str:
     plain = _PLAIN.get(text)
     if plain is not None:
         return plain  # as most are; nothing to parse
+    return _known(text) if len(text) <= _SHORT else _parse(text)
+
+
+def _parse(text: str) -> str:
     _check_length(text)
     parser = _Parser(tokens(text))
     normal = parser.type(1)
@@ -48,6 +54,9 @@ def normalise(text: str) -> str:
         raise parser.next.refuse(f"expected the end of the type, found {parser.next}")
     _check_length(normal)  # it may be longer than the text, and must be readable itself
     return normal
+
+
+_known = lru_cache(1_024)(_parse)  # catalogs have many columns and few types
 
 
 def _check_length(text: str) -> None:

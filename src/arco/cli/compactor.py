@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
 from arco.cli.retention import Retention, pause_ms
 from arco.cli.serve import Auth, Listening, LogLevel
@@ -22,6 +23,7 @@ def compactor(
     host: str = "127.0.0.1",
     port: int = 8182,
     retention: Retention | None = None,
+    locations: AllowedLocations | None = None,
     collect_every: Annotated[float, Parameter(metavar="HOURS")] = 0,
     log_level: LogLevel = LogLevel.INFO,
 ) -> None:
@@ -37,6 +39,8 @@ def compactor(
         The port to listen on; 0 for any that is free.
     retention
         How long the past is kept.
+    locations
+        Where tables may lie outside the store, for collecting what they leave behind.
     collect_every
         Collect garbage here too, so often; 0 for never. The identity of this process then needs the role
         janitor besides its own.
@@ -51,7 +55,12 @@ def compactor(
     retention.span()  # refused before anything is opened
     every_ms = pause_ms(collect_every)
     check_listening(listening)
-    run(_serve(place or Place(), listening, retention, every_ms, system_runtime()))
+    locations = locations or AllowedLocations()
+    locations.urls()
+    work = _serve(
+        place or Place(), listening, retention, every_ms, system_runtime(), locations=locations
+    )
+    run(work)
 
 
 async def _serve(
@@ -60,6 +69,8 @@ async def _serve(
     retention: Retention,
     every_ms: int | None,
     runtime: "Runtime",
+    *,
+    locations: AllowedLocations,
 ) -> None:
     from arco.access.service import ServiceToken
     from arco.api.internal import InternalServices, make_internal_app
@@ -68,6 +79,7 @@ async def _serve(
     from arco.cli.api import service_token
     from arco.cli.cleaning import cleaning
     from arco.cli.serve import log_to_stderr, serve, watched_backend
+    from arco.cli.tables import table_janitor
     from arco.cli.trouble import patience, teller
     from arco.compactor.compactor import Compactor
     from arco.compactor.janitor import Janitor
@@ -85,8 +97,16 @@ async def _serve(
         worker = Compactor(store, retention=retention.span(), tell=tell)
         if every_ms is not None:
             own = await open_store(backend, runtime, role=Role.JANITOR, scope=scope)
+            tables = table_janitor(
+                place, locations, own, metrics=metrics, retention_ms=retention.ms()
+            )
             janitor = Janitor(
-                own, worker, retention_ms=retention.ms(), every_ms=every_ms, tell=tell
+                own,
+                worker,
+                retention_ms=retention.ms(),
+                every_ms=every_ms,
+                tell=tell,
+                others=(tables.collect,),
             )
     manifests = manifests_of(store, DOMAIN)
 

@@ -43,6 +43,10 @@ TableName = Annotated[
     str,
     _argument("The table: schema.table (in the catalog default), or catalog.schema[...].table."),
 ]
+ViewName = Annotated[
+    str,
+    _argument("The view: schema.view (in the catalog default), or catalog.schema[...].view."),
+]
 Parent = Annotated[
     str | None,
     _argument("What to list, as it stands before the last dot of what lies in it.", "PARENT"),

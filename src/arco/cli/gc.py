@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from msgspec import structs
 
 from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
@@ -58,7 +59,7 @@ def gc(
     work = _collect(place, retention, locations, compactor, dry_run=dry_run, quiet=json)
     collection, tables = run(work)
     if json:
-        print_document({**asdict(collection), "tables": asdict(tables)})
+        print_document({**structs.asdict(collection), "tables": asdict(tables)})
     else:
         _tell(collection)
         _tell_of_tables(tables)
@@ -75,12 +76,9 @@ async def _collect(
 ) -> "tuple[Collection, TableCollection]":
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
-    from arco.catalog.decision import Rules
     from arco.cli.api import service_token
     from arco.cli.progress import progress_bar
-    from arco.cli.tables import open_tables
-    from arco.cli.workspace import open_workspace
-    from arco.compactor.compactor import Compactor
+    from arco.cli.tables import table_janitor
     from arco.compactor.gc import collect_garbage
     from arco.core.runtime import system_runtime
     from arco.storage.open import open_store
@@ -98,10 +96,7 @@ async def _collect(
         collection = await collect_garbage(
             store, compactor, retention_ms=retention.ms(), dry_run=dry_run, progress=progress
         )
-    # Nothing is changed through this workspace: tables are read with the janitor's own handle.
-    workspace = open_workspace(store, compactor or Compactor(store), Rules())
-    iceberg = open_tables(place, locations, workspace, metrics=Metrics(), janitor=store)
-    janitor = iceberg.janitor(store, retention_ms=retention.ms())
+    janitor = table_janitor(place, locations, store, metrics=Metrics(), retention_ms=retention.ms())
     return collection, await janitor.collect(dry_run=dry_run)
 
 

@@ -113,6 +113,7 @@ app.command(
 app.command("arco.cli.catalog:app", name="catalog", help="Catalogs of a running Arco.")
 app.command("arco.cli.schema:app", name="schema", help="Schemas of a running Arco.")
 app.command("arco.cli.table:app", name="table", help="Tables of a running Arco.")
+app.command("arco.cli.views:app", name="view", help="Views of a running Arco.")
 app.command("arco.cli.column:app", name="column", help="Columns of a table: add, change, drop.")
 app.command(
     "arco.cli.connect:app",

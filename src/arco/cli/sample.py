@@ -5,6 +5,8 @@ from arco.catalog.commit import Committer
 from arco.catalog.ddl import ColumnSpec, CreateSchema, CreateTable, Ddl, SchemaName
 from arco.catalog.model import Sensitivity, TableFormat
 from arco.core.errors import AlreadyExists
+from arco.iceberg.desk import Caller
+from arco.iceberg.native import NativeTables
 
 _AUTHOR = "user:sample"
 
@@ -60,10 +62,20 @@ _REQUESTS: tuple[Ddl, ...] = (
 )
 
 
-async def fill(committer: Committer) -> None:
+async def fill(committer: Committer, native: NativeTables) -> None:
     """Make the sample's objects; those that are there already stay as they are."""
+    clock = committer.reader.store.runtime.clock
     for request in _REQUESTS:
+        caller = Caller(
+            actor=_AUTHOR,
+            engine="arco up --sample",
+            key=None,
+            operation=type(request).__name__,
+            arrived_ms=clock.elapsed_ms(),
+            update_source="native",
+        )
         try:
-            await change(committer, request, _AUTHOR)
+            if await native.carry_out(request, caller) is None:
+                await change(committer, request, _AUTHOR)
         except AlreadyExists:
             continue

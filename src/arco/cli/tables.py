@@ -17,6 +17,7 @@ from arco.storage.store import Store
 if TYPE_CHECKING:
     from arco.api.metrics import Metrics
     from arco.core.tasks import Tasks
+    from arco.iceberg.collection import TableJanitor
     from arco.storage.backend import Backend
 
 ICEBERG = TableFormat.ICEBERG
@@ -45,6 +46,27 @@ def open_tables(
         Locations(root, locations.urls()),
         config=_client_settings(place),
     )
+
+
+def table_janitor(
+    place: Place,
+    locations: AllowedLocations,
+    store: Store,
+    *,
+    metrics: "Metrics",
+    retention_ms: int,
+) -> "TableJanitor":
+    """Who collects what tables leave behind, for a process that does not serve them.
+
+    It reads tables with the janitor's own handle; nothing is changed through this workspace.
+    """
+    from arco.catalog.decision import Rules
+    from arco.cli.workspace import open_workspace
+    from arco.compactor.compactor import Compactor
+
+    workspace = open_workspace(store, Compactor(store), Rules())
+    iceberg = open_tables(place, locations, workspace, metrics=metrics, janitor=store)
+    return iceberg.janitor(store, retention_ms=retention_ms)
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ catalog `default`, or `catalog.schema.table` with as many levels of schemas as t
 `schema` in `default`, or `catalog.schema` and so on. With `--catalog` every part lies below that catalog.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from arco.catalog.name import check_name, join_levels, parse_dotted, print_dotted
@@ -20,21 +20,23 @@ class Kind(StrEnum):
     CATALOG = "catalog"
     SCHEMA = "schema"
     TABLE = "table"
+    VIEW = "view"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A catalog, a schema of it, or a table of that."""
+    """A catalog, a schema of it, or a table of that, which may be a view."""
 
     catalog: str
     schema: tuple[str, ...] = ()
     table: str | None = None
+    is_view: bool = False
 
     @property
     def kind(self) -> Kind:
-        """Which of the three it is."""
+        """Which of them it is."""
         if self.table is not None:
-            return Kind.TABLE
+            return Kind.VIEW if self.is_view else Kind.TABLE
         return Kind.SCHEMA if self.schema else Kind.CATALOG
 
     @property
@@ -60,7 +62,7 @@ class Target:
         url: tuple[str, ...] = ("catalogs", self.catalog)
         if self.schema:
             url += ("schemas", join_levels(self.schema))
-        return url if self.table is None else (*url, "tables", self.table)
+        return url if self.table is None else (*url, f"{self.kind}s", self.table)
 
     def __str__(self) -> str:
         return print_dotted(self.parts)
@@ -89,6 +91,14 @@ def read_table(text: str, catalog: str | None) -> Target:
         raise Invalid(f"the table {text!r} needs its schema, such as sales.{text}")
     parent = _below(parts[:-1], catalog, has_catalog=len(parts) > 2)
     return Target(parent.catalog, parent.schema, parts[-1])
+
+
+def read_view(text: str, catalog: str | None) -> Target:
+    """The view that `text` names."""
+    parts = parse_dotted(text)
+    if len(parts) < 2:
+        raise Invalid(f"the view {text!r} needs its schema, such as sales.{text}")
+    return replace(read_table(text, catalog), is_view=True)
 
 
 def read_parent_of_schemas(text: str | None, catalog: str | None) -> Target:

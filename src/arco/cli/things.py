@@ -16,8 +16,15 @@ class Column(msgspec.Struct, frozen=True):
     sensitivity: str | None = None
 
 
+class Query(msgspec.Struct, frozen=True):
+    """What a view shows, in one dialect of SQL."""
+
+    sql: str
+    dialect: str
+
+
 class Thing(msgspec.Struct, frozen=True, kw_only=True):
-    """A catalog, a schema or a table."""
+    """A catalog, a schema, a table or a view."""
 
     id: str
     kind: str
@@ -39,6 +46,7 @@ class Thing(msgspec.Struct, frozen=True, kw_only=True):
     location: str | None = None
     schema_version: int | None = None
     columns: tuple[Column, ...] = ()
+    representations: tuple[Query, ...] = ()
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):

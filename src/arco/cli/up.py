@@ -91,7 +91,7 @@ async def _serve(
         )
         await workspace.begin(wait.met)
         if sample:
-            await fill(workspace.committer)
+            await fill(workspace.committer, iceberg.native)
     services = make_services(
         place,
         workspace,

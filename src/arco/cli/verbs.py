@@ -1,4 +1,4 @@
-"""What the verbs do, the same for catalogs, schemas and tables: ask a running Arco, print its answer."""
+"""What the verbs do, the same for all kinds of objects: ask a running Arco, print its answer."""
 
 from collections.abc import Iterator, Sequence
 from shlex import quote
@@ -22,7 +22,9 @@ _HEADINGS = {
     Kind.CATALOG: ("CATALOG", "OWNER", "UPDATED", "COMMENT"),
     Kind.SCHEMA: ("SCHEMA", "OWNER", "UPDATED", "COMMENT"),
     Kind.TABLE: ("TABLE", "FORMAT", "TYPE", "OWNER", "UPDATED", "COMMENT"),
+    Kind.VIEW: ("VIEW", "FORMAT", "TYPE", "OWNER", "UPDATED", "COMMENT"),
 }
+_NAMED_ALIKE = frozenset({Kind.TABLE, Kind.VIEW})
 _WHEN_DROPPED = ("DROPPED", "ID")
 
 
@@ -57,10 +59,10 @@ def print_children(
     as_of: str | None,
     as_json: bool,
 ) -> None:
-    """Print what lies right in `parent`; of a catalog, all its tables."""
+    """Print what lies right in `parent`; of a catalog, all its tables or views."""
     params = {"as_of": as_of, "dropped": "true" if dropped else None}
-    if kind is Kind.TABLE and parent is not None and not parent.schema:
-        pages = _all_tables(remote, parent, params)
+    if kind in _NAMED_ALIKE and parent is not None and not parent.schema:
+        pages = _all_tables(remote, kind, parent, params)
     else:
         pages = children(remote, kind, parent, params)
     if as_json:
@@ -75,7 +77,7 @@ def rename(remote: Remote, target: Target, new: Target, *, as_json: bool) -> Non
     if new == target:
         raise Invalid(f"{target} is called so already")
     wish: dict[str, object] = {"name": new.name} if new.name != target.name else {}
-    if target.kind is Kind.TABLE:
+    if target.kind in _NAMED_ALIKE:
         if new.schema != target.schema or new.catalog != target.catalog:
             wish["schema"] = new.schema
         if new.catalog != target.catalog:
@@ -108,28 +110,30 @@ def children(
     """What of a kind lies right in `parent`; without one, the catalogs."""
     if parent is None:
         return remote.pages("/catalogs", params)
-    if kind is Kind.TABLE:
-        return remote.pages(path(*parent.url, "tables"), params)
+    if kind in _NAMED_ALIKE:
+        return remote.pages(path(*parent.url, f"{kind}s"), params)
     if not parent.schema:
         return remote.pages(path(*parent.url, "schemas"), params)
     catalog, levels = parent.url[:2], parent.url[3]
     return remote.pages(path(*catalog, "schemas"), {**params, "parent": levels})
 
 
-def _all_tables(remote: Remote, catalog: Target, params: dict[str, str | None]) -> Pages:
-    """The tables of every schema, all as of one version, whatever is published meanwhile."""
+def _all_tables(
+    remote: Remote, kind: Kind, catalog: Target, params: dict[str, str | None]
+) -> Pages:
+    """The tables or views of every schema, all as of one version, whatever is published meanwhile."""
     head = remote.get("/manifests/catalog", {"as_of": params["as_of"]})
     params = {**params, "as_of": str(json.decode(head, Manifest).number)}
-    return _walk(remote, catalog, params)
+    return _walk(remote, kind, catalog, params)
 
 
-def _walk(remote: Remote, parent: Target, params: dict[str, str | None]) -> Pages:
+def _walk(remote: Remote, kind: Kind, parent: Target, params: dict[str, str | None]) -> Pages:
     alive = {**params, "dropped": None}
     for page in decoded(children(remote, Kind.SCHEMA, parent, alive), Thing):
         for schema in page:
             below = Target(parent.catalog, schema.schema)
-            yield from children(remote, Kind.TABLE, below, params)
-            yield from _walk(remote, below, params)
+            yield from children(remote, kind, below, params)
+            yield from _walk(remote, kind, below, params)
 
 
 def decoded(pages: Pages, kind: type[T]) -> Iterator[Sequence[T]]:

@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from arco.cli.listing import Cells, print_fields, print_rows
+from arco.cli.listing import Cells, one_line, print_fields, print_rows
 from arco.cli.things import Change, Column, Thing, Version, moment
 from arco.core import json
 
-_BOOKKEEPING = frozenset({"updated_at", "updated_by", "_moved", "schema_version", "last_field_id"})
+_BOOKKEEPING = frozenset(
+    {
+        *("updated_at", "updated_by", "_moved", "schema_version", "last_field_id"),
+        *("born", "projected"),
+    }
+)
 
 
 def row_of(thing: Thing) -> Cells:
@@ -24,6 +29,10 @@ def print_thing(thing: Thing) -> None:
         print()
         headings = ("#", "COLUMN", "TYPE", "NULL", "PII", "SENSITIVITY", "COMMENT")
         print_rows(headings, [[_column(at, each) for at, each in enumerate(thing.columns, 1)]])
+    for query in thing.representations:
+        print(f"\nquery in {one_line(query.dialect)}:")
+        for line in query.sql.splitlines():
+            print(f"  {one_line(line)}")
 
 
 def rows_of_versions(versions: Sequence[Version]) -> list[Cells]:
@@ -62,7 +71,9 @@ def _fields(thing: Thing) -> Iterator[tuple[str, str]]:
 
 
 def _type(thing: Thing) -> str:
-    return (thing.table_type or thing.kind).lower() if thing.kind in {"TABLE", "VIEW"} else ""
+    if thing.kind == "VIEW":
+        return "view"
+    return (thing.table_type or thing.kind).lower() if thing.kind == "TABLE" else ""
 
 
 def _column(at: int, column: Column) -> Cells:

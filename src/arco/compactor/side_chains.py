@@ -1,7 +1,8 @@
-"""The chains beside the manifests: leases, the slots of streams, and idempotency keys.
+"""The chains beside the manifests: leases, slots of streams, idempotency keys, and pointers of tables.
 
-No published state rests on them, but who cannot read them cannot write: so they are looked at, too. They
-may be collected while we look; what lies below a floor that was raised meanwhile is excused.
+No published state rests on them, but who cannot read them cannot write, and pointers are what Iceberg
+tables are: so they are looked at, too. They may be collected while we look; what lies below a floor that
+was raised meanwhile is excused.
 """
 
 from collections.abc import AsyncIterator
@@ -20,6 +21,9 @@ from arco.storage.store import Store
 
 _AT_ONCE = 16
 
+# Folders of chains of other rooms, one below each name.
+_FAMILIES = ("_catalog/iceberg_pointers/", "_catalog/iceberg_doubts/")
+
 
 async def check_side_chains(store: Store, domain: str, checked: Checked) -> None:
     """`Wrong` at the first number of them that is not what it was."""
@@ -30,6 +34,10 @@ async def check_side_chains(store: Store, domain: str, checked: Checked) -> None
     if may(store.role, Verb.LIST, f"{KEYS}_"):
         async for path, numbers in _keys(store):
             await _check_key(key_chain(store, path), numbers, checked)
+    for folder in _FAMILIES:
+        if may(store.role, Verb.LIST, f"{folder}_"):
+            async for path in _below(store, folder):
+                await _check_chain(Chain(store, path), checked)
 
 
 async def _check_chain(chain: Chain, checked: Checked) -> None:
@@ -74,6 +82,16 @@ def _check_parents(chain: Chain, entries: list[Entry]) -> None:
         if follows and child.link.parent_sha256 != parent.sha256():
             fault = "does not have the bytes that the next number names"
             raise Wrong(ProblemKind.LINK, chain.key(parent.number), fault)
+
+
+async def _below(store: Store, folder: str) -> AsyncIterator[str]:
+    """The path of every chain right below a folder."""
+    known = ""
+    async for meta in store.list(folder):
+        path = folder + meta.key.removeprefix(folder).partition("/")[0]
+        if path != known:
+            yield path
+        known = path
 
 
 async def _keys(store: Store) -> AsyncIterator[tuple[str, list[int]]]:

@@ -44,11 +44,15 @@ class Attempt:
     shape: Shape | None = None  # what the catalog should show, if it is not what the base shows
 
     def spent(self, base: Metadata) -> Sequence[str]:
-        """Older metadata files that the table asks to have removed."""
+        """Older metadata files that the table asks to have removed, as far as they lie in its place.
+
+        Whoever registers metadata writes their log, and may name files of others in it.
+        """
         if properties_of(self.metadata).get(_DELETE) != "true":
             return ()
-        kept = logged_files(self.metadata)
-        return sorted(logged_files(base) - kept)
+        gone = logged_files(base) - logged_files(self.metadata)
+        home = f"{str(self.metadata['location']).rstrip('/')}/"
+        return sorted(each for each in gone if each.startswith(home))
 
 
 def attempt(

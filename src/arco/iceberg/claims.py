@@ -47,8 +47,8 @@ async def _named(desk: Desk, claim: Claim, done: Done) -> Told:
 async def _found(desk: Desk, transactions: Transactions, claim: Claim) -> Answer | None:
     """The answer of a claim of ours that has landed; those of other protocols are not ours to word."""
     ids = claim.ids
-    if ids.get("protocol") != PROTOCOL:
-        return None
+    if ids.get("protocol") != PROTOCOL or "removed" in ids:
+        return None  # what was set and removed of properties, a retry can tell
     if "transaction" in ids:
         return succeeded(Told()) if await committed_under(transactions, claim) else None
     if "object" in ids:

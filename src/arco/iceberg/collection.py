@@ -14,6 +14,7 @@ from arco.iceberg.desk import Desk
 from arco.iceberg.doubt import DOUBTS
 from arco.iceberg.pointer import POINTERS
 from arco.iceberg.purge import purge
+from arco.iceberg.refusal import Refused
 from arco.iceberg.spent import spent_files
 from arco.iceberg.transaction import Transactions
 from arco.iceberg.walk import every_table
@@ -78,7 +79,7 @@ class TableJanitor:
     async def _guarded(self, what: str, work: object, done: TableCollection) -> None:
         try:
             await work  # type: ignore[misc]
-        except ArcoError:
+        except (ArcoError, Refused):
             done.problems += 1
             done.failed.append(what)
 
@@ -100,8 +101,9 @@ class TableJanitor:
         last = standing.pointer
         if standing.tombstone is None or last is None or not last.purge:
             return
-        if not done.dry_run:
-            done.purged += await purge(self._desk, table_id, last.metadata_location)
+        done.purged += await purge(
+            self._desk, table_id, last.metadata_location, dry_run=done.dry_run
+        )
 
     async def _receipts(self, done: TableCollection) -> None:
         """Receipts by the day that their folders are named after."""

@@ -49,7 +49,7 @@ class CommitWork:
         self._until_ms = caller.arrived_ms + LONGEST_MS
 
     async def terms(self) -> Terms:
-        self._found = await look_up(self._desk, self._name, self._engine.kind)
+        self._found = await look_up(self._desk, self._name, self._engine.kind, ahead=True)
         if self._found is None:
             # Fixed by the claim, so that nobody who takes over can find another table instead.
             return Terms(ids={"table": ""}, base=-1)

@@ -56,7 +56,7 @@ class Birth:
     caller: Caller
     operation: str
     make: Callable[[str], Newborn]
-    wanted_id: str | None = None  # what was staged has its id already
+    wanted_id: str | None = None  # what was staged, or tried out, has its id already
     is_required: bool = False  # whether a taken name fails a requirement
 
     def attach(self, desk: Desk, table_id: str, pointer: Pointer) -> AttachTable:

@@ -1,11 +1,13 @@
 """The desk: what every operation on Iceberg tables works with."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from arco.catalog.commit import Committer
 from arco.catalog.reader import SnapshotReader
-from arco.core.errors import Denied, NotFound
+from arco.core.errors import ArcoError, Denied, NotFound
 from arco.core.runtime import Runtime
+from arco.core.tasks import Task
 from arco.iceberg.aftermath import Aftermath
 from arco.iceberg.doubt import Doubts
 from arco.iceberg.files import TableFiles
@@ -13,11 +15,12 @@ from arco.iceberg.lanes import Lanes
 from arco.iceberg.loaded import Loaded, Shelf
 from arco.iceberg.location import Locations
 from arco.iceberg.metadata import Metadata, unpacked
-from arco.iceberg.pointer import Pointers
-from arco.iceberg.refusal import Unreadable
+from arco.iceberg.pointer import Pointers, pointer_of
+from arco.iceberg.refusal import Refused, Unreadable
 from arco.iceberg.rows import Rows
 from arco.iceberg.standing import Standings
 from arco.ledger.idempotency import Idempotency
+from arco.storage.link import Entry
 from arco.storage.store import Store
 
 
@@ -51,23 +54,43 @@ class Desk:
     aftermath: Aftermath
     rows: Rows = field(default_factory=Rows)
     config: bytes = b"{}"
+    _reading: dict[str, Task[Loaded]] = field(default_factory=dict)
 
     @property
     def runtime(self) -> Runtime:
         return self.store.runtime
 
     async def load(self, location: str) -> Loaded:
-        """A metadata file: from memory, or one request."""
+        """A metadata file: from memory, or one request, which all who want it meanwhile share."""
         found = self.shelf.get(location)
-        if found is None:
-            try:
-                raw = unpacked(await self.files.read(location))
-            except NotFound as missing:
-                raise missing_file(location) from missing
-            except Denied as closed:
-                raise Unreadable(403, "ForbiddenException", f"{location}: {closed}") from closed
-            found = Loaded(location, raw, config=self.config)
-            self.shelf.put(found)
+        if found is not None:
+            return found
+        reading = self._reading.get(location)
+        if reading is None:
+            reading = self._reading[location] = self.runtime.tasks.spawn(self._read(location))
+        return await reading.wait()
+
+    def foresee(self, entry: Entry) -> None:
+        """Begin to read what a number names, while it is made sure that it is the last."""
+        location = pointer_of(entry).metadata_location
+        if self.shelf.get(location) is None:
+            self.runtime.tasks.spawn(self._try(location))
+
+    async def _try(self, location: str) -> None:
+        with suppress(ArcoError, Refused):  # whoever needs it will meet the same
+            await self.load(location)
+
+    async def _read(self, location: str) -> Loaded:
+        try:
+            raw = unpacked(await self.files.read(location))
+        except NotFound as missing:
+            raise missing_file(location) from missing
+        except Denied as closed:
+            raise Unreadable(403, "ForbiddenException", f"{location}: {closed}") from closed
+        finally:
+            del self._reading[location]
+        found = Loaded(location, raw, config=self.config)
+        self.shelf.put(found)
         return found
 
     def keep(self, location: str, raw: bytes, metadata: Metadata) -> Loaded:

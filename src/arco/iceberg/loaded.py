@@ -43,6 +43,7 @@ class Loaded:
         self._head = b'{"metadata-location":%s,"metadata":' % json.encode(location)
         self._whole = self._around(raw)
         self._raw_bytes = len(raw)
+        self._plain: dict[Form, bytes] = {Form.ALL: self._whole}
         self._gzipped: dict[Form, bytes] = {}
         self._metadata = metadata
         self.kept_bytes = (
@@ -66,9 +67,16 @@ class Loaded:
         """What tells this answer from others: the file's name and the form (P33)."""
         return self._etags[form]
 
+    def ready(self, form: Form, *, packed: bool) -> bytes | None:
+        """The answer to a load, compressed or not, if it was made already."""
+        return (self._gzipped if packed else self._plain).get(form)
+
     def body(self, form: Form) -> bytes:
         """The answer to a load."""
-        return self._whole if form is Form.ALL else self._refs
+        known = self._plain.get(form)
+        if known is None:
+            known = self._plain[form] = self._without_history()
+        return known
 
     def gzipped(self, form: Form) -> bytes:
         """The same, compressed."""
@@ -78,8 +86,7 @@ class Loaded:
             self.kept_bytes += len(known)
         return known
 
-    @cached_property
-    def _refs(self) -> bytes:
+    def _without_history(self) -> bytes:
         """The answer without snapshots that no branch or tag names."""
         whole = self.metadata
         short = refs_only(whole)

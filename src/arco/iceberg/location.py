@@ -173,9 +173,15 @@ class Locations:
             path = _field(update.get(str(action).removeprefix("set-")), "statistics-path")
             self._inside(_text(path, "statistics-path"), table_location)
         elif action == "add-snapshot":
-            path = _field(update.get("snapshot"), "manifest-list")
-            if path is not None:  # the first version of the format may do without
-                self._inside(_text(path, "manifest-list"), table_location)
+            self._check_snapshot(update.get("snapshot"), table_location)
+
+    def _check_snapshot(self, snapshot: Json, table_location: str) -> None:
+        path, inline = _field(snapshot, "manifest-list"), _field(snapshot, "manifests")
+        if path is not None:
+            self._inside(_text(path, "manifest-list"), table_location)
+        if isinstance(inline, list):  # the first version of the format may do without a list
+            for each in inline:
+                self._inside(_text(each, "each of manifests"), table_location)
 
     def _inside(self, location: str, table_location: str) -> Spot:
         spot = self._territory.find(location)

@@ -6,7 +6,7 @@ name once and then acts on the id (P32). A name whose chain has ended is absent,
 and whoever meets one releases it (P31).
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable
 from arco.iceberg.desk import Desk
 from arco.iceberg.refusal import Refused, no_such_namespace, no_such_table, no_such_view
 from arco.iceberg.standing import Standing
+from arco.storage.link import Entry
 
 SYSTEM = "client:arco"
 
@@ -76,21 +77,24 @@ def absent(kind: ObjectKind, name: Name) -> Refused:
     return missing(name.namespace, name.name)
 
 
-async def resolve(desk: Desk, name: Name, kind: ObjectKind) -> Resolved:
+async def resolve(desk: Desk, name: Name, kind: ObjectKind, *, ahead: bool = False) -> Resolved:
     """The table or view of this name, or a refusal."""
-    found = await look_up(desk, name, kind)
+    found = await look_up(desk, name, kind, ahead=ahead)
     if found is None:
         raise absent(kind, name)
     return found
 
 
-async def look_up(desk: Desk, name: Name, kind: ObjectKind) -> Resolved | None:
-    """The table or view of this name, if there is one."""
-    row, standing = await _newest(desk, name)
+async def look_up(
+    desk: Desk, name: Name, kind: ObjectKind, *, ahead: bool = False
+) -> Resolved | None:
+    """The table or view of this name, if there is one; `ahead` begins to read its metadata early."""
+    glimpse = desk.foresee if ahead else None
+    row, standing = await _newest(desk, name, glimpse)
     if row is None or not is_ours(row, kind):
         return None
     if standing is None:
-        standing = await desk.standings.of(row.table_id)
+        standing = await desk.standings.of(row.table_id, glimpse=glimpse)
     if standing.is_live:
         return Resolved(row, standing)
     if standing.undecided is None:
@@ -152,7 +156,9 @@ def is_ours(row: TableRow, kind: ObjectKind) -> bool:
     return row.format is TableFormat.ICEBERG and row.kind is kind
 
 
-async def _newest(desk: Desk, name: Name) -> tuple[TableRow | None, Standing | None]:
+async def _newest(
+    desk: Desk, name: Name, glimpse: Callable[[Entry], None] | None = None
+) -> tuple[TableRow | None, Standing | None]:
     """The row of a name in the newest snapshot, and where its table stands, if that was guessed."""
     known = desk.reader.remembered()
     guess = None if known is None else await desk.rows.find(known, name.table)
@@ -160,7 +166,10 @@ async def _newest(desk: Desk, name: Name) -> tuple[TableRow | None, Standing | N
         return await desk.rows.find(await desk.reader.head(), name.table), None
     newest, standing = await desk.runtime.tasks.gather(
         cast("Coroutine[Any, Any, Snapshot | Standing]", desk.reader.head()),
-        cast("Coroutine[Any, Any, Snapshot | Standing]", desk.standings.of(guess.table_id)),
+        cast(
+            "Coroutine[Any, Any, Snapshot | Standing]",
+            desk.standings.of(guess.table_id, glimpse=glimpse),
+        ),
     )
     row: TableRow | None = guess
     if cast("Snapshot", newest) is not known:

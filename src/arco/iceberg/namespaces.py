@@ -244,7 +244,7 @@ class _PropertiesWork(_SchemaWork):
 def check_reserved(keys: list[str]) -> None:
     """`Invalid` if one of these properties is for Arco alone, however it is spelled."""
     for key in keys:
-        if key.lower().startswith(RESERVED):
+        if key.strip().casefold().startswith(RESERVED):
             raise Invalid(
                 f"the property {key[:80]!r} is reserved: choose a key without {RESERVED!r}"
             )

@@ -5,14 +5,16 @@ owner, tags, comment, properties and what is personal are the catalog's own. A r
 out in this order: first Iceberg's part, which decides, then the catalog's.
 """
 
-from collections.abc import Awaitable, Callable
+from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from arco.catalog.change import Renderer, change
 from arco.catalog.ddl import (
     AddColumns,
     Amendment,
+    ColumnSpec,
     CreateTable,
     Ddl,
     DropColumn,
@@ -23,24 +25,25 @@ from arco.catalog.ddl import (
     UpdateColumn,
     UpdateTable,
 )
+from arco.catalog.decision import amended
 from arco.catalog.done import Done
-from arco.catalog.model import ObjectKind, TableFormat, TableRow
+from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
-from arco.catalog.snapshot import Snapshot
-from arco.core.errors import ArcoError, Invalid, NotFound, Unavailable
+from arco.core.errors import Corrupt, Invalid, NotFound
 from arco.iceberg.create import CreateWork
+from arco.iceberg.describe import DescribeWork
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.drop import DropWork
 from arco.iceberg.errand import Errand, KeyedErrand, MatchedWork, core_error, finished
 from arco.iceberg.keyed import Told, run
 from arco.iceberg.metadata import Metadata
-from arco.iceberg.names import Name, occupant, release, resolve
+from arco.iceberg.names import Name, release, resolve
 from arco.iceberg.namespaces import Namespaces
 from arco.iceberg.native_birth import check_columns, table_birth, view_birth
 from arco.iceberg.native_commit import (
     ColumnCommit,
-    Marks,
     ViewCommit,
+    found_table,
     marks_in,
     marks_of,
     show_columns,
@@ -48,15 +51,19 @@ from arco.iceberg.native_commit import (
 )
 from arco.iceberg.refusal import Refused
 from arco.iceberg.rename import RenameWork
+from arco.iceberg.ruling import NativeRequest, Ruling, destination
 from arco.iceberg.schema_change import ColumnRequest
 from arco.iceberg.undrop import UndropWork
-from arco.iceberg.view_request import CreateView, DropView, UpdateView, ViewRequest
+from arco.iceberg.view_request import CreateView, DropView, UpdateView
 from arco.ledger.idempotency import Work
 
-NativeRequest = Ddl | ViewRequest
-
 _DESCRIBED = ("comment", "properties", "tags", "owner")
-_COLUMN = ("name", "data_type", "nullable", "comment", "default_value", "position")
+
+
+class DefinedView(Done, frozen=True, kw_only=True):
+    """What a request about a view has come to, and the view's metadata by then."""
+
+    metadata: Metadata
 
 
 class NativeTables:
@@ -64,17 +71,18 @@ class NativeTables:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._ruling = Ruling(desk)
 
     async def carry_out(self, request: NativeRequest, caller: Caller) -> Done | None:
         """Carry a request out that has no key; None if it is the catalog's own to carry out."""
-        kind = await self.kind_of(request)
+        kind = await self._ruling.kind_of(request)
         if kind is None:
             return None
         errand = self._errand(request, kind, caller)
         try:
             told = await run(self._desk, caller, errand.work, None)
         except Refused as verdict:
-            if verdict.status == 404 and await self.kind_of(request) is None:
+            if verdict.status == 404 and await self._ruling.kind_of(request) is None:
                 return None  # what we remembered of the name was old
             raise core_error(verdict) from verdict
         return await finished(errand, told)
@@ -83,39 +91,21 @@ class NativeTables:
         """A request as work under its key; `plain` is how the catalog itself would carry it out."""
         return KeyedErrand(
             plain,
-            lambda: self.kind_of(request),
+            lambda: self._ruling.kind_of(request),
             lambda kind: self._errand(request, kind, caller),
             renderer,
         )
 
-    async def kind_of(self, request: NativeRequest) -> ObjectKind | None:
-        """What a request would change, if that is Iceberg's to change; else None.
-
-        It goes by what this process remembers: no request to the store, unless that knows no such name.
-        If it was old, the catalog refuses to decide, and the caller retries. Names that are dead are
-        released on the way, so that the catalog decides as if they were not there (P31).
-        """
-        if isinstance(request, CreateTable):
-            if request.format is TableFormat.ICEBERG:
-                return ObjectKind.TABLE
-            await self._clear(TableName(request.schema.catalog, request.schema.path, request.name))
-            return None
-        if isinstance(request, CreateView):
-            return ObjectKind.VIEW
-        if isinstance(request, Undrop):
-            return await self._kind_of_dropped(request)
-        if isinstance(request, UpdateTable | DropTable | AddColumns | UpdateColumn | DropColumn):
-            return await self._kind_of_named(request)
-        return None
-
     async def view(self, name: TableName) -> Metadata:
         """The metadata of a view, or `NotFound`."""
-        whole = Name(name.catalog, name.schema, name.table)
         try:
-            found = await resolve(self._desk, whole, ObjectKind.VIEW)
-            return (await self._desk.load(found.location)).metadata
+            found = await resolve(self._desk, _name(name), ObjectKind.VIEW)
         except Refused as missing:
             raise NotFound(f"there is no view {name.table!r} in this schema") from missing
+        try:
+            return (await self._desk.load(found.location)).metadata
+        except Refused as missing:
+            raise Corrupt(missing.message) from missing
 
     async def is_dead(self, table_id: str) -> bool:
         """Whether a table that is in doubt is not there, whatever the catalog says (P31)."""
@@ -134,66 +124,6 @@ class NativeTables:
         except (Refused, NotFound):
             return  # there is no such schema: the catalog will say so
 
-    async def _kind_of_named(
-        self, request: UpdateTable | DropTable | ColumnRequest
-    ) -> ObjectKind | None:
-        row = await self._row(request.target)
-        ruled = row is not None and row.format is TableFormat.ICEBERG
-        if isinstance(request, UpdateView | DropView) and not (
-            ruled and row is not None and row.kind is ObjectKind.VIEW
-        ):
-            raise NotFound(f"there is no view {request.target.table!r} in this schema")
-        if row is not None and ruled and _is_icebergs(request):
-            return row.kind
-        if row is not None and ruled:
-            await self._release_if_dead(row)
-        elif isinstance(request, UpdateTable) and _destination(request) != request.target:
-            await self._clear(_destination(request))
-        return None
-
-    async def _kind_of_dropped(self, request: Undrop) -> ObjectKind | None:
-        reader = self._desk.reader
-        snapshot = reader.remembered() or await reader.head()
-        try:
-            row = (await snapshot.find(request.id, dropped=True)).row
-        except NotFound:
-            snapshot = await reader.head()
-            try:
-                row = (await snapshot.find(request.id, dropped=True)).row
-            except NotFound:
-                return None
-        if not isinstance(row, TableRow):
-            return None
-        catalog, *schema, name = await snapshot.levels(row)
-        await self._clear(TableName(catalog, tuple(schema), request.name or name))
-        return row.kind if row.format is TableFormat.ICEBERG else None
-
-    async def _row(self, name: TableName) -> TableRow | None:
-        reader = self._desk.reader
-        known = reader.remembered()
-        row = None if known is None else await _at(known, name)
-        return await _at(await reader.head(), name) if row is None else row
-
-    async def _clear(self, name: TableName) -> None:
-        """Release a name that is about to be given away, if it is a dead one."""
-        known = self._desk.reader.remembered()
-        row = None if known is None else await _at(known, name)
-        if row is not None and row.format is TableFormat.ICEBERG:
-            await occupant(self._desk, Name(name.catalog, name.schema, name.table))
-
-    async def _release_if_dead(self, row: TableRow) -> None:
-        """A table that was dropped is not described either."""
-        desk = self._desk
-        standing = await desk.standings.of(row.table_id)
-        if standing.is_live:
-            return
-        if standing.undecided is not None:
-            raise NotFound(f"there is no table {row.name!r} in this schema")
-        try:
-            await release(desk, row.table_id, standing)
-        except ArcoError as problem:
-            raise Unavailable("a dropped table still has this name; retry") from problem
-
     def _errand(self, request: NativeRequest, kind: ObjectKind, caller: Caller) -> Errand:
         """How the room carries a request out on a table or a view."""
         errand = self._unmatched(request, kind, caller)
@@ -204,7 +134,7 @@ class NativeTables:
         if isinstance(request, CreateTable):
             return Errand(CreateWork(desk, table_birth(desk, request, caller)), self._shown)
         if isinstance(request, CreateView):
-            return Errand(CreateWork(desk, view_birth(desk, request, caller)), self._shown)
+            return Errand(CreateWork(desk, view_birth(desk, request, caller)), self._defined)
         if isinstance(request, Undrop):
             return Errand(UndropWork(desk, request.id, request.name, caller), self._shown)
         if isinstance(request, UpdateTable):
@@ -216,47 +146,58 @@ class NativeTables:
         raise Invalid("this is no request about a table or a view")
 
     def _update(self, request: UpdateTable, kind: ObjectKind, caller: Caller) -> Errand:
-        desk, source, target = self._desk, request.target, _destination(request)
+        desk, source, target = self._desk, request.target, destination(request)
         _check_amendment(request)
-        finish = self._described(request, target, caller)
-        work: Work
-        if isinstance(request, UpdateView) and not request.redefinition.is_empty:
-            if target != source:
-                raise Invalid("rename a view and change its query in two requests")
-            wish = request.redefinition
-            columns = () if wish.columns is UNSET else wish.columns
-            check_columns(columns)
-            work = ViewCommit(desk, _name(source), wish, caller)
-            finish = self._described(request, source, caller, marks_in(columns))
-        else:
-            check_name(target.table, "table")
-            work = RenameWork(desk, _name(source), _name(target), kind, caller)
-        return Errand(work, finish)
-
-    def _described(
-        self, request: UpdateTable, target: TableName, caller: Caller, marks: Marks | None = None
-    ) -> Callable[[Told], Awaitable[Done]]:
-        """The end of a change of a name or of a view: what it shows, and what is said of it."""
-        desk = self._desk
+        if isinstance(request, UpdateView):
+            return self._update_view(request, caller)
+        check_name(target.table, "table")
+        work = RenameWork(desk, _name(source), _name(target), kind, caller)
 
         async def finish(told: Told) -> Done:
-            if marks is not None:
-                done = await show_columns(desk, _id(told), target, marks, caller.actor)
-            said = {name: getattr(request, name) for name in _DESCRIBED}
-            if any(value is not UNSET for value in said.values()):
-                return await change(
-                    desk.committer, UpdateTable(target=target, **said), caller.actor
-                )
-            return done if marks is not None else await shown(desk, _id(told))
+            return await self._describe(request, target, told, caller)
 
-        return finish
+        return Errand(work, finish)
+
+    def _update_view(self, request: UpdateView, caller: Caller) -> Errand:
+        desk, target, wish = self._desk, destination(request), request.redefinition
+        columns = () if wish.columns is UNSET else wish.columns
+        work: Work
+        if not wish.is_empty:
+            if target != request.target:
+                raise Invalid("rename a view and change its query in two requests")
+            check_columns(columns)
+            work = ViewCommit(desk, _name(target), wish, caller)
+        elif target != request.target:
+            work = RenameWork(desk, _name(request.target), _name(target), ObjectKind.VIEW, caller)
+        else:
+            work = DescribeWork(desk, UpdateTable(target=target, **_said(request)), caller)
+
+        async def finish(told: Told) -> Done:
+            if not wish.is_empty:
+                await show_columns(desk, _id(told), target, marks_in(columns), caller.actor)
+            if not isinstance(work, DescribeWork):
+                await self._describe(request, target, told, caller)
+            return await self._defined(told)
+
+        return Errand(work, finish)
+
+    async def _describe(
+        self, request: UpdateTable, target: TableName, told: Told, caller: Caller
+    ) -> Done:
+        """The catalog's part of a request whose first part is done, unless that is done, too."""
+        done = await self._shown(told)
+        described = UpdateTable(target=target, **_said(request))
+        row = found_table(done).row
+        wished = amended(described, row)
+        if all(getattr(row, name) == value for name, value in wished.items()):
+            return done
+        return await change(self._desk.committer, described, caller.actor)
 
     def _columns(self, request: ColumnRequest, kind: ObjectKind, caller: Caller) -> Errand:
         desk, target = self._desk, request.target
         if kind is not ObjectKind.TABLE:
             raise Invalid("the columns of a view are those of its query: redefine the view")
-        if isinstance(request, AddColumns):
-            check_columns(request.columns)
+        check_columns(_specs(request))
         work = ColumnCommit(desk, _name(target), request, caller)
 
         async def finish(told: Told) -> Done:
@@ -266,6 +207,22 @@ class NativeTables:
 
     async def _shown(self, told: Told) -> Done:
         return await shown(self._desk, _id(told))
+
+    async def _defined(self, told: Told) -> Done:
+        """A view with what it shows, as far as it is still there."""
+        desk, done = self._desk, await self._shown(told)
+        standing = await desk.standings.of(_id(told))
+        if standing.location is None:
+            return done
+        metadata = (await desk.load(standing.location)).metadata
+        return DefinedView(
+            number=done.number,
+            commit_ulid=done.commit_ulid,
+            operation=done.operation,
+            object=done.object,
+            columns=done.columns,
+            metadata=metadata,
+        )
 
 
 def plain_request(request: NativeRequest) -> Ddl:
@@ -280,27 +237,6 @@ def plain_request(request: NativeRequest) -> Ddl:
     return request
 
 
-def _is_icebergs(request: UpdateTable | DropTable | ColumnRequest) -> bool:
-    """Whether a request about an Iceberg table changes anything that is not the catalog's own."""
-    if isinstance(request, UpdateView) and not request.redefinition.is_empty:
-        return True
-    if isinstance(request, UpdateTable):
-        return _destination(request) != request.target
-    if isinstance(request, UpdateColumn):
-        return any(getattr(request, name) is not UNSET for name in _COLUMN)
-    return True
-
-
-def _destination(request: UpdateTable) -> TableName:
-    """What a table is called after a request."""
-    old = request.target
-    return TableName(
-        old.catalog if request.catalog is UNSET else request.catalog,
-        old.schema if request.schema is UNSET else request.schema,
-        old.table if request.name is UNSET else request.name,
-    )
-
-
 def _check_amendment(request: Amendment) -> None:
     """`Invalid` if the catalog would refuse its part: by then the first part would be done."""
     if isinstance(request.comment, str):
@@ -313,6 +249,22 @@ def _check_amendment(request: Amendment) -> None:
         check_owner(request.owner)
 
 
+def _specs(request: ColumnRequest) -> tuple[ColumnSpec, ...]:
+    """The columns that a request is about, as far as it says how they shall be."""
+    if isinstance(request, AddColumns):
+        return request.columns
+    if isinstance(request, DropColumn):
+        return ()
+    anything = ColumnSpec(name="c", data_type="int")
+    wished = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
+    asked = {name: value for name, value in wished.items() if value is not UNSET}
+    return (msgspec.structs.replace(anything, **asked),)
+
+
+def _said(request: UpdateTable) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in _DESCRIBED}
+
+
 def _name(name: TableName) -> Name:
     return Name(name.catalog, name.schema, name.table)
 
@@ -321,10 +273,3 @@ def _id(told: Told) -> str:
     if told.table_id is None:
         raise Invalid("an errand has ended without its table")
     return told.table_id
-
-
-async def _at(snapshot: Snapshot, name: TableName) -> TableRow | None:
-    try:
-        return (await snapshot.table(name)).row
-    except NotFound:
-        return None

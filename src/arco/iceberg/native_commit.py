@@ -14,9 +14,8 @@ from arco.catalog.change import change
 from arco.catalog.data_type import normalise
 from arco.catalog.ddl import AddColumns, ColumnSpec, ProjectColumns, TableName, UpdateColumn
 from arco.catalog.done import Done
-from arco.catalog.lookup import FoundObject
-from arco.catalog.model import ColumnRow, Sensitivity, TableRow
-from arco.core.errors import Invalid, NotFound, Unknown
+from arco.catalog.model import ColumnRow, Found, Sensitivity, TableRow
+from arco.core.errors import Corrupt, Invalid, Unknown
 from arco.core.json import Json
 from arco.iceberg import shape
 from arco.iceberg.attempt import Attempt, current_schema
@@ -40,6 +39,7 @@ from arco.ledger.claim import Claim
 from arco.storage.chain import Head
 
 _LAST_ADDED = -1
+_OURS = ("pii_type", "sensitivity")  # what is the catalog's own of a column
 
 
 class _ShownCommit(CommitWork):
@@ -164,16 +164,15 @@ def marks_of(wish: ColumnRequest) -> Marks:
         return marks_in(wish.columns)
     if not isinstance(wish, UpdateColumn):
         return {}
-    asked = {"pii_type": wish.pii_type, "sensitivity": wish.sensitivity}
-    told = {name: value for name, value in asked.items() if value is not UNSET}
     name = wish.column if wish.name is UNSET else wish.name
-    return {name: told}
+    return {name: {each: getattr(wish, each) for each in _OURS if getattr(wish, each) is not UNSET}}
 
 
 def marks_in(columns: Sequence[ColumnSpec]) -> Marks:
-    """What is said of columns when they are made."""
+    """What is said of columns when they are made; what is not said stays as it is."""
     return {
-        each.name: {"pii_type": each.pii_type, "sensitivity": each.sensitivity} for each in columns
+        each.name: {name: getattr(each, name) for name in _OURS if getattr(each, name) is not None}
+        for each in columns
     }
 
 
@@ -182,18 +181,19 @@ async def show_columns(
 ) -> Done:
     """Have the catalog show the columns as they are by now, with what it is to say of them itself.
 
-    Such marks come with the columns, where those are new to the catalog, and else right after them.
+    Such marks come with the columns, where those are new to the catalog, and else right after them. What is
+    shown already is left as it is, so that a repeated request is answered the same.
     """
-    standing = await desk.standings.decided(await desk.standings.of(table_id))
+    done, standing = await shown(desk, table_id), await desk.standings.of(table_id)
+    standing = await desk.standings.decided(standing)
     if standing.location is None:
-        return await shown(desk, table_id)  # dropped since
-    schema = current_schema((await desk.load(standing.location)).metadata)
-    columns = columns_of(schema)
-    specs = [_spec(name, told) for name, told in marks.items()]
-    request = ProjectColumns(
-        table_id=table_id, pointer=standing.number, columns=marked(columns, specs)
-    )
-    done = await change(desk.committer, request, actor)
+        return done  # dropped since
+    projected = found_table(done).row.projected
+    if projected is None or projected < standing.number:
+        schema = current_schema((await desk.load(standing.location)).metadata)
+        columns = marked(columns_of(schema), [_spec(name, told) for name, told in marks.items()])
+        request = ProjectColumns(table_id=table_id, pointer=standing.number, columns=columns)
+        done = await change(desk.committer, request, actor)
     rows = {row.name: row for row in done.columns}
     if not marks.keys() <= rows.keys():
         raise Unknown("the columns were changed, and have changed again since")
@@ -208,9 +208,7 @@ async def show_columns(
 async def shown(desk: Desk, table_id: str) -> Done:
     """A table or view as the newest snapshot has it, there or dropped."""
     snapshot = await desk.reader.head()
-    found: FoundObject = await snapshot.find(table_id, dropped=True)
-    if not isinstance(found.row, TableRow):
-        raise NotFound(f"there is no table {table_id!r}")
+    found = await snapshot.find(table_id, dropped=True)
     listed = await snapshot.columns(table_id)
     return Done(
         number=found.commit,
@@ -219,6 +217,14 @@ async def shown(desk: Desk, table_id: str) -> Done:
         object=found,
         columns=tuple(each.row for each in listed),
     )
+
+
+def found_table(done: Done) -> Found[TableRow]:
+    """The table or view that a change was about."""
+    row = done.object.row
+    if not isinstance(row, TableRow):
+        raise Corrupt("what has a chain of pointers is neither a table nor a view")
+    return Found(row, done.object.commit)
 
 
 def _spec(name: str, told: Mapping[str, str | Sensitivity | None]) -> ColumnSpec:

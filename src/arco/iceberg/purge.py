@@ -11,6 +11,7 @@ from typing import Any
 
 import fastavro
 
+from arco.catalog.place_name import place_name
 from arco.core.errors import Denied, Invalid, NotFound
 from arco.core.json import Json
 from arco.iceberg.attempt import logged_files
@@ -19,13 +20,15 @@ from arco.iceberg.metadata import Metadata, objects_of
 from arco.iceberg.refusal import Refused
 
 
-async def purge(desk: Desk, table_id: str, metadata_location: str) -> int:
+async def purge(desk: Desk, table_id: str, metadata_location: str, *, dry_run: bool = False) -> int:
     """Remove the files of a dropped table; how many were there to be removed."""
     try:
         metadata = (await desk.load(metadata_location)).metadata
     except Refused:
         return 0  # the metadata are gone, so all before them is, too
     home = str(metadata["location"])
+    if await _is_taken(desk, table_id, home):
+        return 0
     if desk.locations.owner(home) == table_id:
         files = _in_folder(desk, home, metadata_location)
     else:
@@ -33,10 +36,21 @@ async def purge(desk: Desk, table_id: str, metadata_location: str) -> int:
     gone = 0
     async for location in files:
         if location.startswith(home.rstrip("/") + "/"):
-            await desk.files.delete(location)
             gone += 1
+            if not dry_run:
+                await desk.files.delete(location)
     desk.shelf.forget(metadata_location)
     return gone
+
+
+async def _is_taken(desk: Desk, table_id: str, home: str) -> bool:
+    """Whether another table lies there by now: metadata that are not gone yet can be registered again."""
+    snapshot, place = await desk.reader.head(), place_name(desk.locations.stored(home))
+    for found in await snapshot.places_around(place):
+        other = found.row.table_id
+        if other != table_id and await snapshot.is_held(other):
+            return True
+    return False
 
 
 async def _in_folder(desk: Desk, home: str, last: str) -> AsyncIterator[str]:
@@ -83,7 +97,7 @@ async def _records(desk: Desk, location: str) -> list[dict[str, Any]]:
         return []
     try:
         return [each for each in fastavro.reader(BytesIO(raw)) if isinstance(each, dict)]
-    except (ValueError, EOFError, StopIteration, KeyError, TypeError) as problem:
+    except Exception as problem:  # whatever the reader stumbles over in bytes that anybody wrote
         raise Invalid(f"{location} is not an Avro file that can be read") from problem
 
 

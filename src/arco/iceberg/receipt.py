@@ -19,7 +19,7 @@ from arco.storage.store import Store
 FORMAT = 1
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """The body of both."""
 
     format: int = FORMAT

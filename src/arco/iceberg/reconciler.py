@@ -20,6 +20,7 @@ from arco.iceberg.desk import Desk
 from arco.iceberg.names import release
 from arco.iceberg.pointer import pointer_of
 from arco.iceberg.receipt import is_told
+from arco.iceberg.refusal import Refused
 from arco.iceberg.standing import Standing
 from arco.iceberg.transaction import Transactions
 from arco.iceberg.walk import every_table
@@ -30,7 +31,8 @@ _FULL_EVERY_MS = 24 * 3_600_000
 _FIRST_MS = 5_000
 _LOOKED_BACK = 1_000  # numbers of one chain, at most
 _AT_ONCE = 16
-_RECENT_MS = 24 * 3_600_000  # what is older was looked at by an earlier full round
+_RECENT_MS = 24 * 3_600_000  # below what is older and was told of, all was, by an earlier full round
+_RECEIPTS_KEPT_MS = 60 * 24 * 3_600_000  # for longer than that no receipt may be there any more
 
 
 @dataclass
@@ -66,7 +68,7 @@ class Reconciler:
                 self.last = await self.round(full=is_full)
                 if is_full:
                     self._full_ms = self._clock.elapsed_ms()
-            except ArcoError:
+            except (ArcoError, Refused):
                 pass  # the store is in trouble, and whoever asks for something is told
             await self._rest(EVERY_MS)
 
@@ -118,23 +120,26 @@ class Reconciler:
             standing = await self._desk.standings.of(table_id)
             await self._tell(table_id, standing, done)
             await self._project(table_id, standing, done)
-        except ArcoError:
+        except (ArcoError, Refused):
             done.problems += 1
             self._desk.aftermath.unfinished[table_id] = None
 
     async def _tell(self, table_id: str, standing: Standing, done: Reconciled) -> None:
-        """Tell of every recent number that has no receipt."""
+        """Tell of every number that has no receipt, down to those that were surely told of."""
         chain, head = self._desk.pointers.chain(table_id), standing.number
         known = self._told_up_to.get(table_id, -1)
         lowest = max(known + 1, await chain.floor(), head - _LOOKED_BACK, 0)
         number = head
         while number >= lowest:
             entry = await chain.find(number)
-            if entry is None or self._is_old(entry):
+            if entry is None or self._age_ms(entry) > _RECEIPTS_KEPT_MS:
                 break
-            if await self._counts(entry) and not await is_told(self._desk.store, entry):
-                await self._desk.aftermath.tell(table_id, entry)
-                done.told += 1
+            if await self._counts(entry):
+                if not await is_told(self._desk.store, entry):
+                    await self._desk.aftermath.tell(table_id, entry)
+                    done.told += 1
+                elif self._age_ms(entry) > _RECENT_MS:
+                    break
             number -= 1
         if standing.undecided is None:
             self._told_up_to[table_id] = head
@@ -144,8 +149,8 @@ class Reconciler:
         transaction = pointer_of(entry).transaction
         return transaction is None or await self._transactions.outcome(transaction) is True
 
-    def _is_old(self, entry: Entry) -> bool:
-        return self._clock.now_ms() - entry.created_ms > _RECENT_MS
+    def _age_ms(self, entry: Entry) -> int:
+        return self._clock.now_ms() - entry.created_ms
 
     async def _project(self, table_id: str, standing: Standing, done: Reconciled) -> None:
         """Show the columns that the table has, if the catalog has read older ones."""

@@ -1,14 +1,18 @@
 """Metadata files that may go: those that were never in effect, and those that their table has given up.
 
 A file's name begins with the number that it was meant for. One that no pointer names may belong to an
-attempt that is still under way, so it goes only once its number is another's (P27) and it is old.
+attempt that is still under way, so it goes only once its number is another's (P27) and it is old. Outside
+of a table's own place several tables may keep their files in one folder, so there each is looked into.
 """
 
 import re
 from collections.abc import AsyncIterator
 
+from arco.core import json
+from arco.core.errors import Invalid, NotFound
 from arco.iceberg.attempt import logged_files, properties_of
 from arco.iceberg.desk import Desk
+from arco.iceberg.metadata import unpacked
 from arco.iceberg.pointer import pointer_of
 from arco.iceberg.standing import Standing
 from arco.iceberg.transaction import Transactions
@@ -27,12 +31,14 @@ async def spent_files(
     metadata = (await desk.load(standing.location)).metadata
     kept = {standing.location, *logged_files(metadata)}
     gives_up = properties_of(metadata).get(_DELETE) == "true"
-    folder = standing.location.rpartition("/")[0]
+    folder, home = standing.location.rpartition("/")[0], str(metadata["location"]).rstrip("/")
     async for meta in desk.files.list_below(folder):
         number = _number(meta.key)
         if number is None or meta.key in kept or meta.modified_ms > before_ms:
             continue
-        if await _is_spent(desk, transactions, table_id, number, meta.key, gives_up=gives_up):
+        if await _is_spent(
+            desk, transactions, table_id, number, meta.key, gives_up=gives_up
+        ) and await _is_of(desk, home, meta.key):
             yield meta
 
 
@@ -54,6 +60,17 @@ async def _is_spent(
     if pointer.transaction is not None:
         return await transactions.outcome(pointer.transaction) is False
     return gives_up
+
+
+async def _is_of(desk: Desk, home: str, location: str) -> bool:
+    """Whether a metadata file is of the table that lies at `home`; no two tables lie at one place."""
+    if location.startswith(f"{home}/"):
+        return True
+    try:
+        found = json.decode(unpacked(await desk.files.read(location)), dict)
+    except (Invalid, NotFound):
+        return False
+    return str(found.get("location")).rstrip("/") == home
 
 
 def _number(location: str) -> int | None:

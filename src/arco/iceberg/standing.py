@@ -5,6 +5,7 @@ is. Readers never wait for a transaction; writers do, and end it when it has tak
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from arco.core.errors import Corrupt
@@ -12,6 +13,7 @@ from arco.core.runtime import Runtime
 from arco.iceberg.pointer import Pointer, Pointers, pointer_of
 from arco.iceberg.transaction import Transactions
 from arco.storage.chain import Head
+from arco.storage.link import Entry
 
 # How long a writer leaves an undecided transaction alone before it aborts it. Longer than any healthy one
 # takes; so long, at worst, a crash in the middle of one keeps other writers of its tables waiting.
@@ -55,9 +57,14 @@ class Standings:
         self._runtime = runtime
         self._first_seen: OrderedDict[str, float] = OrderedDict()
 
-    async def of(self, table_id: str) -> Standing:
-        """Where a table stands now: one round trip when its head is remembered."""
-        return await self.at(await self._pointers.chain(table_id).head())
+    async def of(
+        self, table_id: str, *, glimpse: Callable[[Entry], None] | None = None
+    ) -> Standing:
+        """Where a table stands now: one round trip when its head is remembered, else three.
+
+        `glimpse` is shown what may be the head one round trip earlier, to read ahead and no more.
+        """
+        return await self.at(await self._pointers.chain(table_id).head(glimpse=glimpse))
 
     async def at(self, head: Head) -> Standing:
         """Where a table stands if this is the end of its chain."""

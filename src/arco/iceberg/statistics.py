@@ -17,15 +17,21 @@ def set_statistics(draft: Draft, update: Object) -> None:
     shape.text(found, "statistics-path", what)
     shape.long(found, "file-size-in-bytes", what)
     shape.long(found, "file-footer-size-in-bytes", what)
-    for blob in shape.objects(found, "blob-metadata", what):
-        shape.text(blob, "type", "blob-metadata")
-        shape.long(blob, "snapshot-id", "blob-metadata")
-        shape.long(blob, "sequence-number", "blob-metadata")
-        for field_id in shape.array(blob, "fields", "blob-metadata"):
-            shape.as_int(field_id, "each of fields of blob-metadata")
-        if "properties" in blob:
-            shape.texts(blob, "properties", "blob-metadata")
-    _put(draft, _TABLE, found)
+    blobs = [_read_blob(each) for each in shape.objects(found, "blob-metadata", what)]
+    _put(draft, _TABLE, {**found, "blob-metadata": [*blobs]})
+
+
+def _read_blob(found: Object) -> Object:
+    what = "blob-metadata"
+    blob = shape.without_nulls(found, "properties")
+    shape.text(blob, "type", what)
+    shape.long(blob, "snapshot-id", what)
+    shape.long(blob, "sequence-number", what)
+    for field_id in shape.array(blob, "fields", what):
+        shape.as_int(field_id, f"each of fields of {what}")
+    if "properties" in blob:
+        shape.texts(blob, "properties", what)
+    return blob
 
 
 def set_partition_statistics(draft: Draft, update: Object) -> None:

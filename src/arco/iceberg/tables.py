@@ -1,11 +1,13 @@
 """Tables: all that Iceberg's clients can ask about them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 from uuid import UUID
 
 from arco.catalog.ddl import SchemaName
 from arco.catalog.model import Found, ObjectKind, TableRow
 from arco.catalog.name import check_name
+from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid, NotFound, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
@@ -57,10 +59,9 @@ class Tables:
         """Make a table, or only say what it would be."""
         name = Name(catalog, check_namespace(namespace), check_name(request.name, "table"))
         make = remembered(lambda table_id: self._new(request, table_id))
-        birth = Birth(name, KIND, caller, "create", make)
-        make(
-            str(new_object_id(self._desk.runtime))
-        )  # what is wrong with it is said before anything
+        table_id = str(new_object_id(self._desk.runtime))
+        birth = Birth(name, KIND, caller, "create", make, wanted_id=table_id)
+        make(table_id)  # what is wrong with it is said before anything
         if request.stage_create:
             return await self._stage(birth)
         work = CreateWork(self._desk, birth)
@@ -69,7 +70,7 @@ class Tables:
     async def load(
         self, catalog: str, namespace: tuple[str, ...], name: str, *, since_ms: float | None = None
     ) -> Loaded:
-        """A table's metadata, by a look that began at `since_ms` or later; without it, by one of its own."""
+        """A table's metadata, by a look of its own or by one that began at `since_ms` or later."""
         whole = Name(catalog, tuple(namespace), name)
         began_ms = self._desk.runtime.clock.elapsed_ms()
         found = None if since_ms is None else self._recent.since(since_ms, whole)
@@ -162,7 +163,7 @@ class Tables:
         """What the table would be; nothing is kept but the folders that some engines need."""
         desk = self._desk
         await _free(desk, birth)
-        metadata = birth.make(str(new_object_id(desk.runtime))).metadata
+        metadata = birth.make(birth.wanted_id or str(new_object_id(desk.runtime))).metadata
         await desk.files.make_folders(str(metadata["location"]))
         return Loaded(None, encode_metadata(metadata), config=desk.config, metadata=metadata)
 
@@ -207,7 +208,9 @@ def registered_birth(
 
 async def load_registered(desk: Desk, location: str, uuid: str) -> Loaded:
     """Metadata that somebody else has written, if we may read them where they are."""
-    desk.locations.owner(location)  # `Invalid` where we may not
+    owner = desk.locations.owner(location)  # `Invalid` where we may not
+    if owner is not None and await _is_purged(desk, owner):
+        raise missing_file(location)  # or about to be
     stored = await desk.load(location)
     metadata = stored.metadata
     if not isinstance(metadata.get(uuid), str):
@@ -216,6 +219,13 @@ async def load_registered(desk: Desk, location: str, uuid: str) -> Loaded:
     desk.locations.check_inside(location, home)
     desk.locations.check_metadata(metadata, home)
     return stored
+
+
+async def _is_purged(desk: Desk, table_id: str) -> bool:
+    standing = await desk.standings.of(table_id)
+    return (
+        standing.tombstone is not None and standing.pointer is not None and standing.pointer.purge
+    )
 
 
 def check_new(
@@ -232,8 +242,8 @@ def check_new(
 
 
 async def load(desk: Desk, name: Name, kind: ObjectKind) -> Loaded:
-    """The metadata in effect: one round trip in a warm process."""
-    found = await resolve(desk, name, kind)
+    """The metadata in effect: one round trip in a warm process, three where only the catalog is."""
+    found = await resolve(desk, name, kind, ahead=True)
     known = desk.shelf.get(found.location)
     if known is None:
         return await desk.load(found.location)
@@ -283,8 +293,7 @@ async def names_in(
 ) -> list[str]:
     """The names of one kind in a namespace, in order, without those that are dead (P31)."""
     levels = check_namespace(namespace)
-    doubtful = await desk.doubts.open()
-    snapshot = await desk.reader.head()
+    doubtful, snapshot = await _doubts_and_head(desk)
     try:
         schema = (await snapshot.schema(SchemaName(catalog, levels))).row
     except NotFound as missing:
@@ -301,6 +310,15 @@ async def names_in(
             break
         after = found[-1].row.name
     return names if limit is None else names[:limit]
+
+
+async def _doubts_and_head(desk: Desk) -> tuple[frozenset[str], Snapshot]:
+    """What is in doubt, and the newest snapshot, asked for at once."""
+    doubtful, snapshot = await desk.runtime.tasks.gather(
+        cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", desk.doubts.open()),
+        cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", desk.reader.head()),
+    )
+    return cast("frozenset[str]", doubtful), cast("Snapshot", snapshot)
 
 
 async def _is_dead(desk: Desk, found: Found[TableRow], doubtful: frozenset[str]) -> bool:

@@ -231,5 +231,5 @@ def _free(number: int) -> int:
 
 def _refuse_reserved(keys: Iterable[str]) -> None:
     for key in keys:
-        if key.lower().startswith(RESERVED):
+        if key.strip().casefold().startswith(RESERVED):
             raise Invalid(f"the property {key[:80]!r} is reserved: choose one without {RESERVED!r}")

@@ -50,7 +50,8 @@ def apply_view_updates(base: Metadata | None, updates: Sequence[Json], *, now_ms
 
 
 def _apply(draft: ViewDraft, update: Object) -> None:
-    action = shape.text(update, "action", "an update").lower()
+    # As it is written: whoever checks what an update may do must see the same one as we do.
+    action = shape.text(update, "action", "an update")
     apply = _ACTIONS.get(action)
     if apply is None:
         raise Invalid(f"Cannot apply the update {action[:80]!r} to a view")

@@ -3,9 +3,14 @@
 Fields that we do not know are let through, since clients may be newer than we are.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+from arco.core import json
+from arco.core.errors import Invalid
+
+T = TypeVar("T")
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -97,3 +102,30 @@ class RegisterViewRequest(Wire, frozen=True, kw_only=True):
 
     name: str
     metadata_location: str
+
+
+def read_request(raw: bytes, kind: type[T]) -> T:
+    """What was sent as a `kind`, or `Invalid`.
+
+    A member that is null is one that was left out: some clients write an empty list or map as null. It is
+    looked for only when the request makes no sense otherwise, so that nobody else pays for it.
+    """
+    try:
+        return json.decode(raw, kind)
+    except Invalid:
+        whole = _without_nulls(json.decode(raw, object))
+    try:
+        return msgspec.convert(whole, kind)
+    except msgspec.ValidationError as problem:
+        raise Invalid(json.explain(problem)) from problem
+
+
+def _without_nulls(value: object) -> object:
+    """A request less its nulls, and less those of the requests in it; updates are left as they are."""
+    if not isinstance(value, dict):
+        return value
+    kept = {key: member for key, member in value.items() if member is not None}
+    changes = kept.get("table-changes")
+    if isinstance(changes, list):
+        kept["table-changes"] = [_without_nulls(each) for each in changes]
+    return kept

@@ -45,7 +45,10 @@ async def unfinished_claims(store: Store, *, most: int) -> AsyncIterator[Unfinis
         if not numbers:
             continue
         state: State = numbers[-1].body(State)  # type: ignore[arg-type]  # msgspec decodes unions
-        age_ms = clock.now_ms() - numbers[-1].created_ms
-        if isinstance(state, Outcome) or not LONGEST_REQUEST_MS < age_ms < state.life_ms:
+        now_ms = clock.now_ms()
+        is_held = now_ms - numbers[-1].created_ms <= LONGEST_REQUEST_MS
+        # A life counts from number 0: after it the chain may be collected at any time (P14).
+        is_over = isinstance(state, Claim) and now_ms - numbers[0].created_ms >= state.life_ms
+        if isinstance(state, Outcome) or is_held or is_over:
             continue
         yield UnfinishedKey(chain, Head(numbers[-1], started), state)

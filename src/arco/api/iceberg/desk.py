@@ -8,6 +8,7 @@ from arco.api.services import Services
 from arco.catalog.name import LEVEL, MOST_LEVELS
 from arco.core import json
 from arco.core.errors import Invalid
+from arco.core.tasks import Task
 from arco.iceberg.desk import Caller
 from arco.iceberg.loaded import Form, Loaded
 from arco.iceberg.service import Iceberg
@@ -20,6 +21,8 @@ _LARGE_BYTES = 256 * 1024  # are worked on beside other requests
 
 VARY = "Accept-Encoding"
 
+_Key = tuple[int, Form, bool]  # which metadata, in which form, compressed or not
+
 
 class IcebergDesk:
     """What handlers share."""
@@ -27,6 +30,8 @@ class IcebergDesk:
     def __init__(self, services: Services, iceberg: Iceberg) -> None:
         self.services = services
         self.iceberg = iceberg
+        self._tasks = services.runtime.tasks
+        self._making: dict[_Key, Task[tuple[bytes, bool]]] = {}
 
     async def catalog(self, call: Call[Any, Any]) -> str:
         """The name of the catalog that the path begins with, by its id or its name."""
@@ -45,17 +50,35 @@ class IcebergDesk:
         return Reply(200, body, headers=headers, revalidates=False)
 
     async def _body(self, call: Call[Any, Any], loaded: Loaded, form: Form) -> tuple[bytes, bool]:
+        """What is sent, and whether it is compressed."""
         packs = takes_gzip(call.headers.get(b"accept-encoding"))
+        body = loaded.ready(form, packed=packs)
+        if body is not None:
+            return body, packs
+        if loaded.kept_bytes <= _LARGE_BYTES:
+            return _made(loaded, form, packs=packs)
+        return await self._made_beside(loaded, form, packs=packs)
 
-        def make() -> tuple[bytes, bool]:
-            body = loaded.body(form)
-            if packs and len(body) > _SMALL_BYTES:
-                return loaded.gzipped(form), True
-            return body, False
+    async def _made_beside(self, loaded: Loaded, form: Form, *, packs: bool) -> tuple[bytes, bool]:
+        """What takes a while is made once, however many wait for it, and beside other requests."""
+        key = (id(loaded), form, packs)
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = self._tasks.spawn(self._make(key, loaded))
+        return await making.wait()
 
-        if loaded.kept_bytes > _LARGE_BYTES and (packs or form is not Form.ALL):
-            return await self.services.runtime.tasks.in_thread(make)
-        return make()
+    async def _make(self, key: _Key, loaded: Loaded) -> tuple[bytes, bool]:
+        try:
+            return await self._tasks.in_thread(lambda: _made(loaded, key[1], packs=key[2]))
+        finally:
+            del self._making[key]
+
+
+def _made(loaded: Loaded, form: Form, *, packs: bool) -> tuple[bytes, bool]:
+    body = loaded.body(form)
+    if packs and len(body) > _SMALL_BYTES:
+        return loaded.gzipped(form), True
+    return body, False
 
 
 def answer(document: object) -> Reply:

@@ -31,6 +31,7 @@ from arco.iceberg.wire import (
     RegisterViewRequest,
     RenameRequest,
     UpdatePropertiesRequest,
+    read_request,
 )
 
 CATALOG = f"{ROOT}/v1/{{prefix}}"
@@ -165,7 +166,7 @@ def _functions(on: Functions) -> tuple[AnyRoute, ...]:
 
 def _sent(kind: Any) -> Sent[Any]:
     """A body of one type; the specification has the examples."""
-    return Sent(lambda raw: json.decode(raw, kind), (kind,), None)
+    return Sent(lambda raw: read_request(raw, kind), (kind,), None)
 
 
 def _read(

@@ -1,0 +1,145 @@
+"""Which requests of the catalog's own API are Iceberg's to carry out.
+
+A table that is to be made goes by its format, one that is there by the format of its row. What concerns
+nothing but the catalog's own facts of an Iceberg table is left to the catalog.
+"""
+
+from msgspec import UNSET
+
+from arco.catalog.ddl import (
+    AddColumns,
+    CreateTable,
+    Ddl,
+    DropColumn,
+    DropTable,
+    TableName,
+    Undrop,
+    UpdateColumn,
+    UpdateTable,
+)
+from arco.catalog.model import ObjectKind, TableFormat, TableRow
+from arco.catalog.snapshot import Snapshot
+from arco.core.errors import ArcoError, NotFound, Unavailable
+from arco.iceberg.desk import Desk
+from arco.iceberg.names import Name, occupant, release
+from arco.iceberg.schema_change import ColumnRequest
+from arco.iceberg.view_request import CreateView, DropView, UpdateView, ViewRequest
+
+NativeRequest = Ddl | ViewRequest
+
+_COLUMN = ("name", "data_type", "nullable", "comment", "default_value", "position")
+
+
+class Ruling:
+    """Who carries a request out, by what this process remembers of the catalog."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def kind_of(self, request: NativeRequest) -> ObjectKind | None:
+        """What a request would change, if that is Iceberg's to change; else None.
+
+        It goes by what this process remembers: no request to the store, unless that knows no such name.
+        If it was old, the catalog refuses to decide, and the caller retries. Names that are dead are
+        released on the way, so that the catalog decides as if they were not there (P31).
+        """
+        if isinstance(request, CreateTable):
+            if request.format is TableFormat.ICEBERG:
+                return ObjectKind.TABLE
+            await self._clear(TableName(request.schema.catalog, request.schema.path, request.name))
+            return None
+        if isinstance(request, CreateView):
+            return ObjectKind.VIEW
+        if isinstance(request, Undrop):
+            return await self._kind_of_dropped(request)
+        if isinstance(request, UpdateTable | DropTable | AddColumns | UpdateColumn | DropColumn):
+            return await self._kind_of_named(request)
+        return None
+
+    async def _kind_of_named(
+        self, request: UpdateTable | DropTable | ColumnRequest
+    ) -> ObjectKind | None:
+        row = await self._row(request.target)
+        ruled = row is not None and row.format is TableFormat.ICEBERG
+        if isinstance(request, UpdateView | DropView) and not (
+            ruled and row is not None and row.kind is ObjectKind.VIEW
+        ):
+            raise NotFound(f"there is no view {request.target.table!r} in this schema")
+        if row is not None and ruled and _is_icebergs(request):
+            return row.kind
+        if row is not None and ruled:
+            await self._release_if_dead(row)
+        elif isinstance(request, UpdateTable) and destination(request) != request.target:
+            await self._clear(destination(request))
+        return None
+
+    async def _kind_of_dropped(self, request: Undrop) -> ObjectKind | None:
+        reader = self._desk.reader
+        snapshot = reader.remembered() or await reader.head()
+        try:
+            row = (await snapshot.find(request.id, dropped=True)).row
+        except NotFound:
+            snapshot = await reader.head()
+            try:
+                row = (await snapshot.find(request.id, dropped=True)).row
+            except NotFound:
+                return None
+        if not isinstance(row, TableRow):
+            return None
+        catalog, *schema, name = await snapshot.levels(row)
+        await self._clear(TableName(catalog, tuple(schema), request.name or name))
+        return row.kind if row.format is TableFormat.ICEBERG else None
+
+    async def _row(self, name: TableName) -> TableRow | None:
+        reader = self._desk.reader
+        known = reader.remembered()
+        row = None if known is None else await _at(known, name)
+        return await _at(await reader.head(), name) if row is None else row
+
+    async def _clear(self, name: TableName) -> None:
+        """Release a name that is about to be given away, if it is a dead one."""
+        known = self._desk.reader.remembered()
+        row = None if known is None else await _at(known, name)
+        if row is not None and row.format is TableFormat.ICEBERG:
+            await occupant(self._desk, Name(name.catalog, name.schema, name.table))
+
+    async def _release_if_dead(self, row: TableRow) -> None:
+        """A table that was dropped is not described either."""
+        desk = self._desk
+        standing = await desk.standings.of(row.table_id)
+        if standing.is_live:
+            return
+        if standing.undecided is not None:
+            raise NotFound(f"there is no table {row.name!r} in this schema")
+        try:
+            await release(desk, row.table_id, standing)
+        except ArcoError as problem:
+            raise Unavailable("a dropped table still has this name; retry") from problem
+
+
+def _is_icebergs(request: UpdateTable | DropTable | ColumnRequest) -> bool:
+    """Whether a request about an Iceberg table changes anything that is not the catalog's own."""
+    if isinstance(request, UpdateView):
+        return True
+    if isinstance(request, UpdateTable):
+        return destination(request) != request.target
+    if isinstance(request, UpdateColumn):
+        return any(getattr(request, name) is not UNSET for name in _COLUMN)
+    return True
+
+
+def destination(request: UpdateTable) -> TableName:
+    """What a table is called after a request."""
+    old = request.target
+    return TableName(
+        old.catalog if request.catalog is UNSET else request.catalog,
+        old.schema if request.schema is UNSET else request.schema,
+        old.table if request.name is UNSET else request.name,
+    )
+
+
+async def _at(snapshot: Snapshot, name: TableName) -> TableRow | None:
+    try:
+        return (await snapshot.table(name)).row
+    except NotFound:
+        return None

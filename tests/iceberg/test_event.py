@@ -1,0 +1,111 @@
+"""Events of commits: who changed what, told once however often it is told."""
+
+from datetime import UTC
+
+from arco.core import json
+from arco.iceberg.event import ICEBERG_COMMITTED, IcebergCommitted, committed_event
+from arco.ledger.envelope import Envelope
+from tests.iceberg.sample_metadata import BORN_MS, add, point
+from tests.iceberg.workshop import Workshop, marking, on, with_table
+
+
+def _payload(event: Envelope) -> IcebergCommitted:
+    return json.decode(bytes(event.payload), IcebergCommitted)
+
+
+async def _events(shop: Workshop) -> list[IcebergCommitted]:
+    return sorted(map(_payload, await shop.events()), key=lambda each: each.pointer_number)
+
+
+async def test_every_change_of_a_table_is_told_of() -> None:
+    shop, [table_id] = await with_table("t")
+    await shop.a.mark("t", "x")
+    await shop.b.rename("t", "u")
+    await shop.b.drop("u")
+    await shop.a.undrop(table_id)
+    for api in (shop.a, shop.b):
+        await api.settle()
+    assert await shop.told(table_id) == [(0, "create"), (1, "commit"), (2, "drop"), (3, "undrop")]
+
+
+async def test_an_event_says_who_changed_what_with_which_program() -> None:
+    shop, [table_id] = await with_table("t")
+    before = await shop.a.load("t")
+    made = await shop.a.mark("t", "x")
+    await shop.a.settle()
+    entry = (await shop.chain(table_id))[1]
+    _, told = await _events(shop)
+    assert told == IcebergCommitted(
+        table_id=table_id,
+        pointer_number=1,
+        operation="commit",
+        actor="user:ann",
+        engine="test/1",
+        update_source="iceberg_rest",
+        metadata_location=str(made.location),
+        previous_location=before.location,
+        changed=("set-properties",),
+        committed_at=entry.link.created_at,
+    )
+
+
+async def test_an_event_carries_the_figures_of_the_snapshot() -> None:
+    shop, [table_id] = await with_table("t")
+    place = shop.a.desk.locations.managed(table_id)
+    summary = {
+        "operation": "append",
+        "total-records": "7",
+        "total-files-size": "700",
+        "total-data-files": "2",
+        "added-records": "3",
+        "added-files-size": "not a number",
+    }
+    wish = {"manifest-list": f"{place}/metadata/snap.avro", "summary": summary}
+    when = {"sequence-number": 1, "timestamp-ms": BORN_MS}
+    await shop.a.commit("t", add(2**62, **{**wish, **when}), point(2**62))
+    await shop.a.settle()
+    _, told = await _events(shop)
+    assert told.snapshot_id == str(2**62), "as text: such ids do not fit into a float"
+    assert (told.row_count, told.size_bytes, told.file_count) == (7, 700, 2)
+    assert (told.added_rows, told.added_bytes, told.snapshot_operation) == (3, None, "append")
+
+
+async def test_an_event_has_the_same_id_whoever_tells_it_and_another_for_each_number() -> None:
+    shop, [table_id] = await with_table("t")
+    await shop.a.mark("t", "x")
+    first, second = await shop.chain(table_id)
+    runtime = shop.inner.runtime
+    told = committed_event(runtime, table_id, first)
+    shop.pass_by(100)
+    again = committed_event(runtime, table_id, first)
+    assert (told.event_id, told.idempotency_key) == (again.event_id, again.idempotency_key)
+    assert told.event_id != committed_event(runtime, table_id, second).event_id
+    assert told.event_id != committed_event(runtime, "another", first).event_id
+    assert told.occurred_at == first.link.created_at
+    assert told.received_at != again.received_at
+
+
+async def test_an_event_is_of_a_type_that_is_declared() -> None:
+    shop, [table_id] = await with_table("t")
+    [first] = await shop.chain(table_id)
+    event = committed_event(shop.inner.runtime, table_id, first)
+    declared = (ICEBERG_COMMITTED.name, ICEBERG_COMMITTED.version)
+    assert (event.event_type, event.event_version) == declared
+    assert event.occurred_at.tzinfo is UTC or event.occurred_at.utcoffset() is not None
+    assert event.source.type == "iceberg"
+
+
+async def test_the_tables_of_a_transaction_are_told_of_once_it_is_decided() -> None:
+    shop, ids = await with_table("t", "u")
+    await shop.a.settle()
+
+    async def nothing_is_told() -> None:
+        for table_id in ids:
+            assert await shop.told(table_id) == [(0, "create")]
+
+    shop.a.line.before("create", "/outcome.json", nothing_is_told)
+    await shop.a.transact(on("t", marking("x")), on("u", marking("x")))
+    await shop.a.settle()
+    for table_id in ids:
+        assert await shop.told(table_id) == [(0, "create"), (1, "commit")]
+    assert len({each.transaction for each in await _events(shop)} - {None}) == 1

@@ -1,0 +1,102 @@
+"""What it costs, in round trips to the store one after the other, in a process that knows the catalog."""
+
+from tests.catalog.test_cost import Far
+from tests.iceberg.workshop import Api, Workshop, begun, marks_of
+from tests.storage.interposed import Interposed
+
+
+async def far_away(shop: Workshop, recorder: Far, *, known: str = "known") -> Api:
+    """An API process far from the store, which has loaded one table."""
+    backend = shop.inner.backend
+    shop.inner.backend = Interposed(backend, before=recorder.begin, after=recorder.end)
+    try:
+        api = shop.api()
+    finally:
+        shop.inner.backend = backend
+    await api.load(known)
+    recorder.clear()
+    return api
+
+
+async def with_tables() -> Workshop:
+    """Two tables, left behind by a process that has ended."""
+    shop = await begun()
+    for name in ("known", "other"):
+        await shop.a.create(name)
+        for number in range(3):
+            await shop.a.mark(name, f"before-{number}")
+    await shop.a.settle()
+    await shop.a.iceberg.close()
+    return shop
+
+
+async def test_a_load_takes_one_round_trip_warm() -> None:
+    shop, recorder = await with_tables(), Far()
+    api = await far_away(shop, recorder)
+    await api.load("known")
+    assert recorder.round_trips == 1
+
+
+async def test_a_load_of_a_table_that_was_never_looked_at_takes_three() -> None:
+    shop, recorder = await with_tables(), Far()
+    api = await far_away(shop, recorder)
+    loaded = await api.load("other")
+    assert recorder.round_trips <= 3
+    assert marks_of(loaded) == {"before-0", "before-1", "before-2"}
+
+
+async def test_a_commit_takes_three_round_trips() -> None:
+    shop, recorder = await with_tables(), Far()
+    api = await far_away(shop, recorder)
+    for number in range(3):
+        recorder.clear()
+        await api.mark("known", f"mark-{number}")
+        assert recorder.round_trips == 3
+        await api.settle()
+
+
+async def test_a_commit_with_a_key_takes_five() -> None:
+    shop, recorder = await with_tables(), Far()
+    api = await far_away(shop, recorder)
+    for number in range(3):
+        recorder.clear()
+        await api.mark("known", f"mark-{number}", key=f"key-{number}")
+        assert recorder.round_trips == 5
+        await api.settle()
+
+
+async def test_a_commit_that_was_made_once_is_answered_again_in_four_and_writes_nothing() -> None:
+    shop, recorder = await with_tables(), Far()
+    api = await far_away(shop, recorder)
+    await api.mark("known", "mark", key="key")
+    await api.settle()
+    recorder.clear()
+    before = api.line.asked("create", "")
+    await api.mark("known", "mark", key="key")
+    assert recorder.round_trips <= 4
+    assert api.line.asked("create", "") == before + 1  # the claim that was there already
+
+
+async def test_a_commit_to_a_table_that_was_never_looked_at_takes_five() -> None:
+    shop, recorder = await with_tables(), Far()
+    api = await far_away(shop, recorder)
+    done = await api.mark("other", "mark")
+    assert recorder.round_trips <= 5
+    assert marks_of(done) == {"before-0", "before-1", "before-2", "mark"}
+
+
+async def test_many_who_want_the_same_file_at_once_read_it_once() -> None:
+    shop, recorder = await with_tables(), Far()
+    api = await far_away(shop, recorder)
+    await api.exists("other")
+    recorder.clear()
+    loads = await shop.inner.runtime.tasks.gather(*(api.load("other") for _ in range(5)))
+    assert api.line.asked("get", ".metadata.json") == 2  # of `known`, and of this one
+    assert {id(each) for each in loads} == {id(loads[0])}
+
+
+async def test_whether_a_table_is_there_takes_one() -> None:
+    shop, recorder = await with_tables(), Far()
+    api = await far_away(shop, recorder)
+    assert await api.exists("known")
+    assert recorder.round_trips == 1

@@ -1,0 +1,290 @@
+"""Exhaustive crash points of Iceberg operations (figures 2 and 6): a crash at every call, then a repair.
+
+Two tables and a dropped one are prepared. For each point the world begins anew from there: the operation
+runs, the process that makes the chosen call dies right before it is sent or right after it was answered. A
+request with a key is sent again, to another process; whatever was left half done is finished by the
+reconciler of a third. Then every table is read and changed, and the auditor judges the whole log.
+"""
+
+import contextlib
+from dataclasses import dataclass, field
+from functools import cache
+
+from arco.compactor.compactor import Compactor
+from arco.core.scope import Scope
+from arco.storage.roles import Role
+from arco.storage.store import Store
+
+from .catalog_api import UNDROP_FOR
+from .crash_points import CHANGES, Bomb, BombedBackend, Point
+from .faults import NONE
+from .iceberg_api import Call, IcebergApi, Inbox
+from .iceberg_audit import IcebergAudit
+from .iceberg_deeds import (
+    Append,
+    Both,
+    Create,
+    Deed,
+    Drop,
+    Facts,
+    Load,
+    Mark,
+    Register,
+    Rename,
+    Undrop,
+)
+from .iceberg_notes import IcebergNotes, Told, Wish
+from .iceberg_told import KEY_LIFE_MS
+from .objects import SimObjects
+from .process import Life, Process
+from .rpc import Exchange, RemotePort, Wires
+from .store import SimBackend
+from .world import HOUR_MS, SECOND_MS, World
+
+_PREPARATION: tuple[Deed, ...] = (
+    Create("t1"),
+    Create("t2"),
+    Create("gone"),
+    Mark("t1", "m.before"),
+    Drop("gone"),
+)
+_STAGED = "7e1f0000-0000-4000-8000-000000000001"
+_NEW = "7e1f0000-0000-4000-8000-000000000002"
+
+# Every pair of points of these is explored by `make sim`.
+PAIRED = ("commit with a key", "both with a key")
+
+
+@dataclass
+class Prepared:
+    """A small catalog, how it came about, and who was told what."""
+
+    objects: SimObjects
+    wishes: list[Wish]
+    now_ms: float
+    seen: dict[str, Facts] = field(default_factory=dict)
+    locations: dict[str, str] = field(default_factory=dict)
+
+
+def operations(prepared: Prepared) -> dict[str, tuple[Deed, bool]]:
+    """Every operation on tables, and whether it has a key."""
+    seen = prepared.seen
+    deeds: dict[str, Deed] = {
+        "commit": Mark("t1", "m.op"),
+        "append": Append("t1", seen["t1"], 77),
+        "create": Create("new"),
+        "staged create": Create("new", _STAGED),
+        "drop": Drop("t1"),
+        "undrop": Undrop(seen["gone"].uuid),
+        "rename": Rename("t1", "new"),
+        "register": Register("new", prepared.locations["gone"]),
+        "both": Both((Append("t1", seen["t1"], 77), Mark("t2", "m.op"))),
+        "both and a birth": Both((Mark("t1", "m.op"), Create("new", _NEW))),
+    }
+    keyed = {f"{name} with a key": (deed, True) for name, deed in deeds.items()}
+    return {name: (deed, False) for name, deed in deeds.items()} | keyed
+
+
+class _World:
+    """The processes that a trial needs."""
+
+    def __init__(self, now_ms: float = 0.0) -> None:
+        self.notes = IcebergNotes()
+        self.world = World(0)
+        self.world.now_ms = now_ms
+        self.world.end_ms = now_ms + HOUR_MS
+        self.objects = SimObjects(self.world, NONE)
+        self.exchange = Exchange(self.world, Wires())
+        self.inboxes: dict[str, Inbox] = {}
+        self.bomb = Bomb([])
+        self.processes: dict[str, Process] = {}
+
+    def start(self, *apis: str) -> None:
+        self.processes["compactor"] = Process(self.world, "compactor", self._compact)
+        for name in apis:
+            self.processes[name] = Process(self.world, name, self._serve)
+        for process in self.processes.values():
+            process.start()
+
+    def store(self, life: Life, role: Role) -> Store:
+        backend = SimBackend(self.objects, life)
+        name = life.name.partition(".")[0]
+        if name not in self.processes:
+            return Store(backend, life.runtime, scope=Scope(), role=role)
+        bombed = BombedBackend(backend, self.processes[name], self.bomb)
+        return Store(bombed, life.runtime, scope=Scope(), role=role)
+
+    def api(self, life: Life) -> IcebergApi:
+        return IcebergApi(
+            life,
+            self.store(life, Role.API),
+            RemotePort(self.exchange, life),
+            self.notes,
+            self.objects,
+            key_life_ms=round(KEY_LIFE_MS),
+        )
+
+    def send(self, life: Life, wish: Wish, api: str) -> Call | None:
+        inbox, process = self.inboxes.get(api), self.processes[api]
+        if inbox is None or process.life is None:
+            return None
+        sent, now_ms = len(self.objects.log), life.world.now_ms
+        call = Call(wish, life.runtime.tasks.event(), sent, now_ms)
+        inbox.calls.append(call)
+        inbox.rung.set()
+        return call
+
+    def wish(self, name: str, deed: Deed, *, keyed: bool = False) -> Wish:
+        wish = Wish(name, deed, keyed=keyed)
+        wish.sent, wish.sent_ms = len(self.objects.log), self.world.now_ms
+        self.notes.wishes.append(wish)
+        return wish
+
+    async def _compact(self, life: Life) -> None:
+        compactor = Compactor(self.store(life, Role.COMPACTOR), retention=UNDROP_FOR)
+        self.exchange.open("compactor", life, compactor)
+
+    async def _serve(self, life: Life) -> None:
+        await life.runtime.clock.sleep(10)
+        api = self.api(life)
+        await api.begin()
+        inbox = self.inboxes[life.name.partition(".")[0]] = Inbox([], life.runtime.tasks.event())
+        await api.serve(inbox)
+
+
+@cache
+def prepare() -> Prepared:
+    """Make the tables, one request after the other."""
+    made = _World()
+    prepared = Prepared(made.objects, made.notes.wishes, 0.0)
+
+    async def drive(life: Life) -> None:
+        await life.runtime.clock.sleep(SECOND_MS)
+        for number, deed in enumerate(_PREPARATION):
+            wish = made.wish(f"prepare{number}", deed)
+            call = made.send(life, wish, "api")
+            if call is None:
+                raise AssertionError("nobody is there to prepare anything")
+            await call.replied.wait()
+            if isinstance(deed, Create):
+                prepared.locations[deed.name] = str(wish.replies[-1].location)
+        await life.runtime.clock.sleep(10 * SECOND_MS)  # for what follows the answers
+        made.world.stop()
+
+    made.start("api")
+    Process(made.world, "driver", drive).start()
+    made.world.run()
+    made.world.close()
+    if made.world.failures:
+        raise AssertionError(made.world.failures[0])
+    if not all(wish.replies and wish.replies[0].told is Told.DONE for wish in prepared.wishes):
+        raise AssertionError("the preparation was not carried out")
+    prepared.now_ms = made.world.now_ms
+    prepared.seen = dict(made.notes.seen)
+    return prepared
+
+
+class Trial(_World):
+    """One operation with crashes at given points, from the prepared state to the verdict."""
+
+    def __init__(self, prepared: Prepared, deed: Deed, bomb: Bomb, *, keyed: bool) -> None:
+        super().__init__(prepared.now_ms)
+        self._deed, self._keyed = deed, keyed
+        self.bomb = bomb
+        self.notes.wishes = list(prepared.wishes)
+        self.objects.restore(prepared.objects)
+
+    def run(self) -> list[str]:
+        """What is wrong afterwards."""
+        self.start("api", "other")
+        Process(self.world, "driver", self._drive).start()
+        try:
+            self.world.run()
+            if self.bomb.points and self.notes.finished:
+                return [f"nobody reached {self.bomb.points[0]}"]
+            return [*self.world.failures, *IcebergAudit(self.objects, self.notes).violations()]
+        finally:
+            self.world.close()
+
+    async def _drive(self, life: Life) -> None:
+        await life.runtime.clock.sleep(SECOND_MS)
+        self.bomb.armed = True
+        await self._pursue(life, self.wish("op", self._deed, keyed=self._keyed))
+        await life.runtime.clock.sleep(3 * SECOND_MS)  # for what follows the answer
+        self.bomb.armed = False
+        await life.runtime.clock.sleep(5 * SECOND_MS)  # for whoever has to start again
+        fixer = self.api(life)
+        for _ in range(2):
+            await fixer.iceberg.reconciler.round(full=True)
+        for name in ("t1", "t2", "gone", "new"):
+            for deed in (Load(name), Mark(name, f"m.after.{name}"), Create(name), Load(name)):
+                kind = type(deed).__name__
+                wish = self.wish(f"after{kind}{name}{len(self.notes.wishes)}", deed)
+                await self._ask(life, wish, "other")
+                if not wish.is_answered:
+                    return
+        await life.runtime.clock.sleep(3 * SECOND_MS)
+        await fixer.iceberg.reconciler.round(full=True)
+        self.notes.finished = True
+        self.world.stop()
+
+    async def _pursue(self, life: Life, wish: Wish) -> None:
+        """Send it to one process; under a key then to the other, until there is an answer."""
+        await self._ask(life, wish, "api")
+        for _ in range(20):
+            if not wish.keyed or not wish.is_open:
+                break
+            await life.runtime.clock.sleep(2 * SECOND_MS)
+            await self._ask(life, wish, "other")
+        if wish.keyed and wish.is_open:
+            self.notes.complaints.append("a retry with the same key gets no answer")
+        if wish.keyed and wish.is_answered:
+            await self._ask(life, wish, "other")  # whoever asks again is told the same
+        wish.given_up = wish.is_open
+
+    async def _ask(self, life: Life, wish: Wish, api: str) -> None:
+        call = self.send(life, wish, api)
+        if call is not None:
+            with contextlib.suppress(TimeoutError):
+                await life.runtime.tasks.deadline(45 * SECOND_MS, call.replied.wait())
+
+
+def rehearse(name: str, before: tuple[Point, ...] = (), *, changes_only: bool) -> list[Point]:
+    """Every point that there is in an operation, after those that come first."""
+    bomb = Bomb(list(before), changes_only=changes_only)
+    wrong = _trial(name, bomb)
+    if wrong:
+        raise AssertionError(f"{name} fails after {before}: {wrong[0]}")
+    return [
+        Point(process, call, after)
+        for process, verbs in sorted(bomb.calls.items())
+        for call, verb in enumerate(verbs, start=1)
+        # To die after a read is to die before the next call.
+        for after in ((False, True) if verb in CHANGES else (False,))
+    ]
+
+
+def survey_singles(name: str) -> tuple[str, int, list[str]]:
+    """Every single point of an operation: how many there are, and what was wrong."""
+    points = rehearse(name, changes_only=False)
+    wrong = [
+        f"{name}, {point}: {each}" for point in points for each in _trial(name, Bomb([point]))
+    ]
+    return name, len(points), wrong
+
+
+def survey_pairs(name: str) -> tuple[str, int, list[str]]:
+    """Every pair of points at which an operation changes the store."""
+    count, wrong = 0, list[str]()
+    for first in rehearse(name, changes_only=True):
+        for second in rehearse(name, (first,), changes_only=True):
+            count += 1
+            found = _trial(name, Bomb([first, second], changes_only=True))
+            wrong += [f"{name}, {first}, then {second}: {each}" for each in found]
+    return name, count, wrong
+
+
+def _trial(name: str, bomb: Bomb) -> list[str]:
+    prepared = prepare()
+    deed, keyed = operations(prepared)[name]
+    return Trial(prepared, deed, bomb, keyed=keyed).run()

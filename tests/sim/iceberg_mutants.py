@@ -1,0 +1,195 @@
+"""The Iceberg room with one rule taken out at a time; every one of these must be caught."""
+
+from .iceberg_scenario import IcebergScenario
+from .mutants import Mutant
+
+COMMIT_MUTANTS = (
+    Mutant(
+        name="recovery by comparing the head alone",
+        rule="P11",
+        target="arco.iceberg.evidence:look_above",
+        old="since = await chain.history(number + 1, head.number)",
+        new="since = [head.entry]",
+    ),
+    Mutant(
+        name="landed commit not looked for",
+        rule="P11",
+        target="arco.iceberg.evidence:_carries",
+        old="pointer.request_id == request_id and pointer.transaction is None",
+        new="False",
+    ),
+    Mutant(
+        name="lost race kept as a refusal",
+        rule="P12",
+        target="arco.iceberg.commit:CommitWork._in_turn",
+        old="losses += 1",
+        new='return refused(Conflict("somebody was first"))',
+    ),
+    Mutant(
+        name="nothing to do told as landed",
+        rule="P12",
+        target="arco.iceberg.commit:CommitWork._in_turn",
+        old="return succeeded(told, has_landed=False)",
+        new="return succeeded(told)",
+    ),
+    Mutant(
+        name="pointer before its metadata",
+        rule="law 3",
+        target="arco.iceberg.attempt:write_attempt",
+        old="desk.files.create(made.location, stored),",
+        new=(
+            "(desk.runtime.tasks.spawn(desk.files.create(made.location, stored)), "
+            "hold.check())[1],"
+        ),
+    ),
+    Mutant(
+        name="metadata that may yet be named collected",
+        rule="P27",
+        target="arco.iceberg.spent:_is_spent",
+        old="if entry is None:\n        return False",
+        new="if entry is None:\n        return True",
+    ),
+    Mutant(
+        name="receipt not looked for",
+        rule="law 1",
+        target="arco.iceberg.receipt:is_told",
+        old="is not None",
+        new="is not None or True",
+    ),
+)
+
+NAME_MUTANTS = (
+    Mutant(
+        name="commit on a tombstone",
+        rule="P31",
+        target="arco.iceberg.standing:Standings.at",
+        old="if head.entry.link.tombstone:",
+        new="if False:",
+    ),
+    Mutant(
+        name="tombstone after release",
+        rule="P31",
+        target="arco.iceberg.drop:DropWork._in_turn",
+        old="await hold.check()",
+        new=(
+            "await hold.check()\n"
+            "        from arco.catalog.change import change\n"
+            "        from arco.catalog.ddl import ReleaseTable\n"
+            "        early = ReleaseTable(table_id=table_id, tombstone=standing.number + 1)\n"
+            '        await change(desk.committer, early, "client:arco")'
+        ),
+    ),
+    Mutant(
+        name="release without born < tombstone",
+        rule="P31",
+        target="arco.catalog.decide_attached:release_table",
+        old="row.born >= request.tombstone",
+        new="False",
+    ),
+    Mutant(
+        name="undrop name first",
+        rule="P31",
+        target="arco.iceberg.undrop:UndropWork.perform",
+        old="standing = await self._revived(claim, hold)",
+        new=(
+            "standing = await self._desk.standings.of(self._table_id)\n"
+            "        early = RestoreTable(\n"
+            "            table_id=self._table_id, born=standing.number + 1, name=self._name\n"
+            "        )\n"
+            "        try:\n"
+            "            await release(self._desk, self._table_id, standing)\n"
+            "            await name_under(\n"
+            "                self._desk, claim, hold, early, self._caller.actor\n"
+            "            )\n"
+            "        except (Verdict, NotFound):\n"
+            "            pass\n"
+            "        standing = await self._revived(claim, hold)"
+        ),
+    ),
+    Mutant(
+        name="doubt not written down before a drop",
+        rule="P31",
+        target="arco.iceberg.drop:DropWork.perform",
+        old="await self._desk.doubts.add([table_id], self._is_open)",
+        new="pass",
+    ),
+    Mutant(
+        name="first pointer of another request adopted",
+        rule="P10",
+        target="arco.iceberg.create:first_pointer",
+        old="if first.request_id == claim.request_id:",
+        new="if True:",
+    ),
+)
+
+TRANSACTION_MUTANTS = (
+    Mutant(
+        name="append on an undecided head",
+        rule="P33",
+        target="arco.iceberg.standing:Standings.decided",
+        old="if transaction is None:",
+        new="if True:",
+    ),
+    Mutant(
+        name="outcome taken for one's own",
+        rule="P33",
+        target="arco.iceberg.transaction:Transactions.decide",
+        old="return self._remember(transaction, _read(raw, transaction))",
+        new="return self._remember(transaction, committed)",
+    ),
+    Mutant(
+        name="older version shown when the outcome cannot be read",
+        rule="P33",
+        target="arco.iceberg.transaction:Transactions.outcome",
+        old="raw = await self._store.find(self._key(transaction))",
+        new=(
+            "from arco.core.errors import ArcoError\n"
+            "    try:\n"
+            "        raw = await self._store.find(self._key(transaction))\n"
+            "    except ArcoError:\n"
+            "        raw = None"
+        ),
+    ),
+    Mutant(
+        name="undecided transaction remembered as aborted",
+        rule="P33",
+        target="arco.iceberg.transaction:Transactions.outcome",
+        old="return None if raw is None else",
+        new="return self._remember(transaction, False) if raw is None else",
+    ),
+    Mutant(
+        name="takeover leaves the old transaction alone",
+        rule="P33",
+        target="arco.iceberg.transact:TransactWork.perform",
+        old="for transaction in _earlier(claim):",
+        new="for transaction in ():",
+    ),
+    Mutant(
+        name="takeover aborts only the first pass",
+        rule="P33",
+        target="arco.iceberg.transact:TransactWork._ended",
+        old="number += 1",
+        new="return False",
+    ),
+    Mutant(
+        name="claim not checked before another pass",
+        rule="P11",
+        target="arco.iceberg.transact:TransactWork._passes",
+        old="await hold.check()",
+        new="pass",
+    ),
+    Mutant(
+        name="outcome before the pointers",
+        rule="P33",
+        target="arco.iceberg.transact:TransactWork._pass",
+        old="entries = await self._point(parts)",
+        new=(
+            "await self._transactions.decide(transaction, committed=True)\n"
+            "        entries = await self._point(parts)"
+        ),
+    ),
+)
+
+ICEBERG_MUTANTS = [
+    (mutant, IcebergScenario) for mutant in (*COMMIT_MUTANTS, *NAME_MUTANTS, *TRANSACTION_MUTANTS)
+]
