@@ -103,7 +103,7 @@ class _Process:
 
 async def _trips(runtime: Runtime, place: Path) -> list[Figure]:
     first = _Process(runtime, place)
-    await first.workspace.begin(lambda problem: None)
+    await first.workspace.begin(_refuse)
     namespace = CreateNamespaceRequest(namespace=_NAMESPACE)
     await first.iceberg.namespaces.create(_CATALOG, namespace, first.caller("create"))
     for name in ("known", "other"):

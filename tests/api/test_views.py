@@ -1,10 +1,12 @@
 """Views through the native API, and those that engines made."""
 
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from tests.api.running import Served
 from tests.iceberg.lake import VERSION, Lake, key, make_lake, names
 
 COLUMNS: list[dict[str, Any]] = [
@@ -234,6 +236,21 @@ def test_every_change_of_a_view_is_done_once_under_its_key(lake: Lake) -> None:
         assert answers[0].status_code == answers[1].status_code
         assert answers[0].content == answers[1].content
         assert answers[0].headers["etag"] == answers[1].headers["etag"]
+
+
+def test_a_view_whose_metadata_file_is_gone_is_corrupt_and_not_absent(
+    lake: Lake, api: Served
+) -> None:
+    view_id = make(lake).json()["id"]
+    iceberg = api.services.iceberg
+    assert iceberg is not None
+    location = lake.http.get(lake.rest("v", "views")).json()["metadata-location"]
+    Path(location.removeprefix("file://")).unlink()
+    iceberg.desk.shelf.forget(location)
+    assert problem(lake.http.get(lake.native("v", "views"))) == (500, "corrupt")
+    changed = lake.http.patch(lake.native("v", "views"), json={"sql": "SELECT 2"})
+    assert problem(changed) == (500, "corrupt")
+    assert lake.shown("v")["id"] == view_id  # the catalog itself is well
 
 
 def test_if_match_guards_a_view(lake: Lake) -> None:

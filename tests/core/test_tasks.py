@@ -35,6 +35,112 @@ async def test_gather_waits_for_all_before_it_raises_the_first_error(runtime: Ru
     assert ended == [2, 1]
 
 
+async def test_gather_needs_no_turn_of_the_loop_for_what_is_there_already(runtime: Runtime) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await runtime.tasks.turn()
+            turns += 1
+
+    async def there(n: int) -> int:
+        return n
+
+    counting = runtime.tasks.spawn(count())
+    assert await runtime.tasks.gather(*(there(n) for n in range(100))) == list(range(100))
+    assert await runtime.tasks.deadline(5_000, there(7)) == 7
+    assert turns == 0
+    counting.cancel()
+
+
+async def test_gather_runs_what_is_behind_an_error_and_raises_it(runtime: Runtime) -> None:
+    ended = []
+
+    async def work(n: int, turns: int, problem: Exception | None = None) -> None:
+        for _ in range(turns):
+            await runtime.tasks.turn()
+        ended.append(n)
+        if problem is not None:
+            raise problem
+
+    with pytest.raises(KeyError):
+        await runtime.tasks.gather(
+            work(1, 0, KeyError()), work(2, 3, ValueError()), work(3, 1), work(4, 0, OSError())
+        )
+    assert sorted(ended) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_a_gather_that_is_cancelled_cancels_all_and_waits_for_them(
+    runtime: Runtime,
+    swallows: bool,
+) -> None:
+    cleaned = []
+
+    async def work(n: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await runtime.tasks.turn()
+            cleaned.append(n)
+            if not swallows:
+                raise
+
+    with pytest.raises(TimeoutError):
+        await runtime.tasks.deadline(20, runtime.tasks.gather(work(1), work(2), work(3)))
+    assert sorted(cleaned) == [1, 2, 3]
+
+
+async def test_a_part_of_a_gather_that_was_cancelled_leaves_the_others_alone(
+    runtime: Runtime,
+) -> None:
+    ended = []
+
+    async def work() -> None:
+        for _ in range(5):
+            await runtime.tasks.turn()
+        ended.append(True)
+
+    broken = runtime.tasks.spawn(asyncio.Event().wait())
+    await runtime.tasks.turn()
+    broken.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await runtime.tasks.gather(broken.wait(), work())
+    assert ended == [True]
+
+
+async def test_a_deadline_within_a_gather_ends_its_own_part(runtime: Runtime) -> None:
+    async def late() -> str:
+        try:
+            await runtime.tasks.deadline(10, asyncio.sleep(10))
+        except TimeoutError:
+            return "late"
+        return "in time"
+
+    async def slow() -> str:
+        await runtime.clock.sleep(40)
+        return "slow"
+
+    assert await runtime.tasks.gather(late(), slow(), late()) == ["late", "slow", "late"]
+
+
+async def test_what_is_late_may_clean_up_before_it_ends(runtime: Runtime) -> None:
+    cleaned = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):
+                await runtime.tasks.turn()
+            cleaned.append(True)
+
+    with pytest.raises(TimeoutError):
+        await runtime.tasks.deadline(20, work())
+    assert cleaned == [True]
+
+
 async def test_a_deadline_cancels_what_is_late_and_passes_on_what_is_not(runtime: Runtime) -> None:
     cancelled = []
 

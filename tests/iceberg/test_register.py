@@ -7,7 +7,6 @@ import pytest
 from arco.catalog.ddl import TableName
 from arco.catalog.model import TableRow
 from arco.core import json
-from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.new_table import new_table
 from arco.iceberg.wire import RegisterTableRequest
@@ -17,6 +16,7 @@ from tests.iceberg.workshop import (
     ELSEWHERE,
     Api,
     Workshop,
+    bad_request,
     begun,
     dies,
     dies_at_the_compactor,
@@ -117,8 +117,7 @@ async def test_metadata_in_the_folder_of_a_live_table_are_refused() -> None:
 )
 async def test_files_that_are_no_tables_are_never_read(location: str) -> None:
     shop = await begun()
-    with pytest.raises(Invalid):
-        await shop.a.register("t", location.replace("{root}", shop.root_url))
+    await bad_request(shop.a.register("t", location.replace("{root}", shop.root_url)))
     assert await shop.b.names() == []
 
 
@@ -147,8 +146,7 @@ BAD: dict[str, object] = {
 async def test_metadata_that_are_wrong_are_a_bad_request(body: object) -> None:
     shop = await begun()
     location = await _put_raw(shop, "theirs/metadata/00000-x.metadata.json", body)
-    with pytest.raises(Invalid):
-        await shop.a.register("t", location)
+    await bad_request(shop.a.register("t", location))
     assert await shop.b.names() == []
     assert await shop.inner.keys("_catalog/iceberg_pointers/") == []
 

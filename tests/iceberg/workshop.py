@@ -15,7 +15,7 @@ from arco.catalog.decision import Rules
 from arco.catalog.model import TableFormat
 from arco.catalog.port import Committed, SyncCompact
 from arco.core import json
-from arco.core.errors import Unavailable
+from arco.core.errors import Invalid, Unavailable
 from arco.core.json import Json
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.desk import Caller, Desk
@@ -364,6 +364,18 @@ async def refusal(work: Awaitable[object]) -> Refused:
     except Refused as refused:
         return refused
     raise AssertionError("it was not refused")
+
+
+async def bad_request(work: Awaitable[object]) -> None:
+    """A request that would be wrong at any time, as whoever finds that out first says it."""
+    try:
+        await work
+    except Invalid:
+        return
+    except Refused as refused:
+        assert (refused.status, refused.kind) == (400, "BadRequestException")
+        return
+    raise AssertionError("nothing was wrong with it")
 
 
 def id_of(loaded: Loaded) -> str:

@@ -34,6 +34,7 @@ from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
 _APIS = 3
 _USERS = 4
+_BEGUN = 2  # tables that are there soon
 _ROUNDS = 6
 _AT_ONCE = 3  # wishes of one user
 _PATIENCE_MS = 2.5 * HOUR_MS
@@ -59,7 +60,10 @@ class IcebergScenario:
     def build(self, world: World) -> None:
         self._world = world
         weather = drawn(world.stream("weather"))
-        weather = replace(weather, slowest_ms=min(weather.slowest_ms, _SLOWEST_MS))
+        # On a slow store everybody is in the middle of something when the others come.
+        fastest_ms = world.stream("pace").choice((5.0, 50.0, 150.0, 300.0))
+        slowest_ms = max(min(weather.slowest_ms, _SLOWEST_MS), 2 * fastest_ms)
+        weather = replace(weather, fastest_ms=fastest_ms, slowest_ms=slowest_ms)
         self._objects = SimObjects(world, weather)
         self._exchange = Exchange(world, BAD.drawn(world.stream("wiring")))
         world.after(_CHAOS_MS, self._repair_wires)
@@ -193,13 +197,13 @@ class IcebergScenario:
 
     def _user(self, number: int) -> Callable[[Life], Coroutine[Any, Any, None]]:
         rng = self._world.stream(f"user{number} whims")
-        whims = Whims(rng, self.notes)
+        whims = Whims(rng, self.notes, f"t{number + 1}" if number < _BEGUN else None)
 
         async def main(life: Life) -> None:
             book: list[Wish] = []
-            for _ in range(_ROUNDS):
-                await life.runtime.clock.sleep(self._pause_ms(rng))
-                several = rng.randint(1, _AT_ONCE)
+            for turn in range(_ROUNDS):
+                await life.runtime.clock.sleep(self._pause_ms(rng) if turn else MINUTE_MS)
+                several = rng.randint(1, _AT_ONCE) if turn else 1
                 wanted = [
                     self._wish(f"u{number}w{len(book) + n}", whims, rng) for n in range(several)
                 ]

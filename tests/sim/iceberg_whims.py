@@ -26,17 +26,18 @@ NAMES = ("t1", "t1", "t1", "t2", "t2", "t3")
 class Whims:
     """What one user comes to want."""
 
-    def __init__(self, rng: random.Random, notes: IcebergNotes) -> None:
+    def __init__(self, rng: random.Random, notes: IcebergNotes, first: str | None) -> None:
         self._rng = rng
         self._notes = notes
+        self._first = first  # a table to begin with
         self._kinds: list[tuple[Callable[[str], Deed], int]] = [
             (self._create, 7),
             (self._mark, 10),
             (self._paint, 3),
             (self._append, 10),
             (self._both, 10),
-            (self._drop, 4),
-            (self._undrop, 4),
+            (self._drop, 3),
+            (self._undrop, 3),
             (self._rename, 2),
             (self._register, 1),
             (self._load, 8),
@@ -45,8 +46,9 @@ class Whims:
 
     def next(self, wish: str) -> Deed:
         """One more request."""
-        if not self._notes.ids and self._rng.random() < 0.7:
-            return self._create(wish)
+        if self._first is not None:
+            first, self._first = self._first, None
+            return Create(first)
         kinds, weights = zip(*self._kinds, strict=True)
         draw: Callable[[str], Deed] = self._rng.choices(kinds, weights)[0]
         return draw(wish)
@@ -80,10 +82,10 @@ class Whims:
 
     def _part(self, name: str, wish: str) -> Change:
         draw = self._rng.random()
-        if draw < 0.15:
+        if draw < 0.1:
             return Create(name, str(UUID(int=self._rng.getrandbits(128), version=4)))
         seen = self._notes.seen.get(name)
-        if draw < 0.5 and seen is not None:
+        if draw < 0.3 and seen is not None:
             return Append(name, seen, self._rng.getrandbits(62))
         return Mark(name, f"m.{wish}")
 

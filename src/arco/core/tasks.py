@@ -151,18 +151,19 @@ async def _outcomes(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseExce
 
 async def _last(begun: Begun[T], others: "asyncio.Future[Any]") -> T | BaseException:
     """The outcome of what is carried on in this very task; if that is cancelled, so are the others."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    outcome: T | BaseException
     try:
-        return await begun.rest()
-    except Exception as problem:
-        return problem
-    except asyncio.CancelledError as problem:
-        task = asyncio.current_task()
-        if task is None or not task.cancelling():
-            return problem  # of its own accord
+        outcome = await begun.rest()
+    except (Exception, asyncio.CancelledError) as problem:
+        outcome = problem
+    if task is not None and task.cancelling() > before:
         others.cancel()
         with suppress(asyncio.CancelledError):
             await others
-        raise
+        raise asyncio.CancelledError
+    return outcome
 
 
 def _result(outcome: T | BaseException) -> T:

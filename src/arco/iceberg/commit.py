@@ -59,11 +59,7 @@ class CommitWork:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        if not claim.ids["table"]:
-            return None
-        chain = self._desk.pointers.chain(claim.ids["table"])
-        seen = await look_above(chain, claim.base, claim.request_id)
-        return None if seen.mine is None else _landed(claim.ids["table"], seen.mine)
+        return await landed_on(self._desk, claim)
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         table_id = claim.ids["table"]
@@ -150,6 +146,15 @@ class CommitWork:
         if self._desk.runtime.clock.elapsed_ms() > self._until_ms:
             reason = "too many others are changing this table; retry"
             raise Unavailable(reason, retry_after_ms=1_000)
+
+
+async def landed_on(desk: Desk, claim: Claim) -> Answer | None:
+    """The answer of a claim whose request is on the chain of its table."""
+    table_id = claim.ids["table"]
+    if not table_id:
+        return None
+    seen = await look_above(desk.pointers.chain(table_id), claim.base, claim.request_id)
+    return None if seen.mine is None else _landed(table_id, seen.mine)
 
 
 def _landed(table_id: str, mine: Entry) -> Answer:

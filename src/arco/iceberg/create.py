@@ -1,84 +1,30 @@
 """Making a table or view: the first pointer, then its name in the catalog, which decides (P31).
 
-Until the name is there nothing exists: a lost race or a crash leaves a chain that nobody finds, for the
-reconciler to bury. Under a key everything happens under the id that the claim has fixed, so whoever takes
-over finds the first pointer already there and goes on with it.
+Until the name is there nothing exists: a lost race or a crash leaves a chain that nobody finds. Under a key
+everything happens under the id that the claim has fixed, so whoever takes over finds the first pointer
+already there and goes on with it.
 
 Round trips one after the other, in a warm process: the newest snapshot, metadata, pointer, the four of a
 change of the catalog, and a last look at the chain: 8.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
 
-from arco.catalog.ddl import AttachTable
-from arco.catalog.model import ObjectKind, TableRow
-from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound, Unavailable, Unknown
+from arco.catalog.model import TableRow
+from arco.core.errors import AlreadyExists, Conflict, Unavailable, Unknown
 from arco.core.ids import new_object_id
-from arco.iceberg.attempt import (
-    attempt,
-    current_schema,
-    facts_of,
-    properties_of,
-    write_attempt,
-)
-from arco.iceberg.columns import columns_of
-from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.keyed import Told, in_own_words, refused, succeeded
-from arco.iceberg.metadata import Metadata
-from arco.iceberg.names import Name, occupant, release
+from arco.iceberg.attempt import attempt, facts_of, write_attempt
+from arco.iceberg.birth import Birth, Newborn, birth_refusal, name_taken
+from arco.iceberg.desk import Desk
+from arco.iceberg.keyed import Told, refused, succeeded
+from arco.iceberg.names import occupant, release
 from arco.iceberg.naming import Verdict, base_number, name_under, named_under
 from arco.iceberg.pointer import Pointer, pointer_of
-from arco.iceberg.refusal import Refused, commit_failed, dotted, exists, no_such_namespace
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 from arco.storage.chain import Head
 
 _MOST_TRIES = 3
-
-
-@dataclass(frozen=True)
-class Newborn:
-    """The metadata of something new, and where they are if they are stored already."""
-
-    metadata: Metadata
-    location: str | None = None
-    also: frozenset[str] = frozenset()  # other ids than its own whose place it may have
-
-
-@dataclass(frozen=True)
-class Birth:
-    """What is made, by whom, under which name. `make` builds it for an id."""
-
-    name: Name
-    kind: ObjectKind
-    caller: Caller
-    operation: str
-    make: Callable[[str], Newborn]
-    wanted_id: str | None = None  # what was staged, or tried out, has its id already
-    is_required: bool = False  # whether a taken name fails a requirement
-
-    def attach(self, desk: Desk, table_id: str, pointer: Pointer) -> AttachTable:
-        """How the catalog is asked for the name."""
-        newborn = self.make(table_id)
-        metadata = newborn.metadata
-        placed = desk.locations.placed(
-            str(metadata["location"]), table_id=table_id, also=newborn.also
-        )
-        uuid = pointer.table_uuid
-        return AttachTable(
-            table_id=table_id,
-            schema=self.name.schema,
-            name=self.name.name,
-            kind=self.kind,
-            location=placed.stored,
-            table_uuid=None if uuid == table_id else uuid,
-            comment=properties_of(metadata).get("comment"),
-            columns=columns_of(current_schema(metadata)),
-            born=0,
-            projected=0,
-        )
 
 
 class CreateWork:
@@ -89,23 +35,13 @@ class CreateWork:
         self._birth = birth
 
     async def terms(self) -> Terms:
-        runtime = self._desk.runtime
-        ids = {
-            "object": self._birth.wanted_id or str(new_object_id(runtime)),
-            "spare": str(new_object_id(runtime)),
-        }
-        return Terms(ids=ids, base=await base_number(self._desk))
+        return await birth_terms(self._desk, self._birth.wanted_id)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        done = await named_under(self._desk, claim)
-        if done is None:
-            return None
-        table_id = cast("TableRow", done.object.row).table_id
-        first = pointer_of(await self._desk.pointers.chain(table_id).read(0))
-        return succeeded(Told(table_id=table_id, metadata_location=first.metadata_location))
+        return await born_under(self._desk, claim)
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         desk, birth = self._desk, self._birth
@@ -139,6 +75,26 @@ class CreateWork:
         if first is not None and first.number == 0:
             desk.aftermath.follow(table_id, first)
         return succeeded(Told(table_id=table_id, metadata_location=pointer.metadata_location))
+
+
+async def birth_terms(desk: Desk, wanted_id: str | None = None) -> Terms:
+    """The ids that something new may get, and a manifest that is there before it."""
+    runtime = desk.runtime
+    ids = {
+        "object": wanted_id or str(new_object_id(runtime)),
+        "spare": str(new_object_id(runtime)),
+    }
+    return Terms(ids=ids, base=await base_number(desk))
+
+
+async def born_under(desk: Desk, claim: Claim) -> Answer | None:
+    """The answer of a claim under which something was made."""
+    done = await named_under(desk, claim)
+    if done is None:
+        return None
+    table_id = cast("TableRow", done.object.row).table_id
+    first = pointer_of(await desk.pointers.chain(table_id).read(0))
+    return succeeded(Told(table_id=table_id, metadata_location=first.metadata_location))
 
 
 async def first_pointer(desk: Desk, birth: Birth, claim: Claim, hold: Hold) -> tuple[str, Pointer]:
@@ -201,26 +157,6 @@ def _to_stored(birth: Birth, newborn: Newborn, claim: Claim, transaction: str | 
         transaction=transaction,
         **facts_of(newborn.metadata),
     )
-
-
-def birth_refusal(birth: Birth, problem: ArcoError, taken: TableRow | None) -> Refused:
-    """Why something could not be made, in Iceberg's words."""
-    if taken is not None and isinstance(problem, AlreadyExists):
-        return name_taken(birth, taken.kind)
-    if isinstance(problem, NotFound):
-        return no_such_namespace(birth.name.namespace)
-    if isinstance(problem, Conflict):  # the place belongs to another table
-        return exists(str(problem))
-    return in_own_words(problem)
-
-
-def name_taken(birth: Birth, by: ObjectKind) -> Refused:
-    """The name is taken by a table or a view."""
-    if birth.is_required and by is birth.kind:
-        return commit_failed("Requirement failed: table already exists")
-    label = "View" if by is ObjectKind.VIEW else "Table"
-    same = "" if by is birth.kind else " with same name"
-    return exists(f"{label}{same} already exists: {dotted(birth.name.namespace, birth.name.name)}")
 
 
 def _was_buried(pointer: Pointer | None) -> bool:

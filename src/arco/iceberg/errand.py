@@ -23,11 +23,12 @@ from arco.core.errors import (
     NotEmpty,
     NotFound,
     PreconditionFailed,
+    Unavailable,
     Unknown,
 )
 from arco.iceberg.desk import Desk
 from arco.iceberg.keyed import Told, refused, told_of
-from arco.iceberg.refusal import Refused
+from arco.iceberg.refusal import Refused, Unreadable
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms, Work
 
@@ -73,9 +74,9 @@ class MatchedWork:
             return refused(Refused(412, "PreconditionFailedException", claim.ids[_STALE]))
         try:
             return await self._work.perform(claim, hold)
-        except Refused as problem:  # no verdict: it could not even be looked at
-            if problem.status == 404:
-                raise Corrupt(problem.message) from problem
+        except Unreadable as problem:
+            raise unreadable(problem) from problem
+        except Refused as problem:
             raise core_error(problem) from problem
 
     async def _stale(self, table_id: str) -> str | None:
@@ -160,6 +161,11 @@ async def finished(errand: Errand, told: Told) -> Done:
         raise
     except (ArcoError, Refused) as problem:
         raise Unknown("it has taken effect, but not all that follows from it") from problem
+
+
+def unreadable(told: Unreadable) -> ArcoError:
+    """That metadata cannot be read, as an error of ours: no verdict on what was asked of them."""
+    return Corrupt(told.message) if told.status == 404 else Unavailable(told.message)
 
 
 def core_error(told: Refused) -> ArcoError:

@@ -29,12 +29,19 @@ from arco.catalog.decision import amended
 from arco.catalog.done import Done
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
-from arco.core.errors import Corrupt, Invalid, NotFound
+from arco.core.errors import Invalid, NotFound
 from arco.iceberg.create import CreateWork
 from arco.iceberg.describe import DescribeWork
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.drop import DropWork
-from arco.iceberg.errand import Errand, KeyedErrand, MatchedWork, core_error, finished
+from arco.iceberg.errand import (
+    Errand,
+    KeyedErrand,
+    MatchedWork,
+    core_error,
+    finished,
+    unreadable,
+)
 from arco.iceberg.keyed import Told, run
 from arco.iceberg.metadata import Metadata
 from arco.iceberg.names import Name, release, resolve
@@ -49,7 +56,7 @@ from arco.iceberg.native_commit import (
     show_columns,
     shown,
 )
-from arco.iceberg.refusal import Refused
+from arco.iceberg.refusal import Refused, Unreadable
 from arco.iceberg.rename import RenameWork
 from arco.iceberg.ruling import NativeRequest, Ruling, destination
 from arco.iceberg.schema_change import ColumnRequest
@@ -104,8 +111,8 @@ class NativeTables:
             raise NotFound(f"there is no view {name.table!r} in this schema") from missing
         try:
             return (await self._desk.load(found.location)).metadata
-        except Refused as missing:
-            raise Corrupt(missing.message) from missing
+        except Unreadable as problem:
+            raise unreadable(problem) from problem
 
     async def is_dead(self, table_id: str) -> bool:
         """Whether a table that is in doubt is not there, whatever the catalog says (P31)."""

@@ -31,7 +31,7 @@ _FULL_EVERY_MS = 24 * 3_600_000
 _FIRST_MS = 5_000
 _LOOKED_BACK = 1_000  # numbers of one chain, at most
 _AT_ONCE = 16
-_RECENT_MS = 24 * 3_600_000  # below what is older and was told of, all was, by an earlier full round
+_RECENT_MS = 24 * 3_600_000  # below an older number that was told of, all were told of
 _RECEIPTS_KEPT_MS = 60 * 24 * 3_600_000  # for longer than that no receipt may be there any more
 
 

@@ -1,6 +1,6 @@
 """Tables: all that Iceberg's clients can ask about them."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, cast
 from uuid import UUID
 
@@ -11,21 +11,19 @@ from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid, NotFound, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
-from arco.iceberg.attempt import current_schema, properties_of
-from arco.iceberg.columns import columns_of
+from arco.iceberg.birth import Birth, Newborn, check_new, name_taken, remembered
 from arco.iceberg.commit import CommitWork
-from arco.iceberg.create import Birth, CreateWork, Newborn, name_taken
+from arco.iceberg.create import CreateWork
 from arco.iceberg.desk import Caller, Desk, missing_file
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine import TABLES
 from arco.iceberg.keyed import Told, run
 from arco.iceberg.loaded import Loaded
-from arco.iceberg.metadata import Metadata, encode_metadata
+from arco.iceberg.metadata import encode_metadata
 from arco.iceberg.names import Name, check_namespace, is_ours, occupant, resolve
 from arco.iceberg.new_table import new_table
-from arco.iceberg.overwrite import OverwriteWork
 from arco.iceberg.recent import Recent
-from arco.iceberg.refusal import Refused, exists, no_such_namespace
+from arco.iceberg.refusal import Refused, no_such_namespace
 from arco.iceberg.register import RegisterWork
 from arco.iceberg.rename import RenameWork
 from arco.iceberg.requirement import is_create
@@ -128,24 +126,11 @@ class Tables:
         """Give a name to metadata that are there already."""
         desk = self._desk
         name = Name(catalog, check_namespace(namespace), check_name(request.name, "table"))
-        stored = await load_registered(desk, request.metadata_location, "table-uuid")
-        create = CreateWork(desk, registered_birth(desk, name, KIND, caller, stored))
-        work: CreateWork | RegisterWork = create
-        if request.overwrite:
-            await self._refuse_other_uuid(name, stored)
-            work = RegisterWork(create, OverwriteWork(desk, name, caller, stored))
+        work = RegisterWork(
+            desk, name, KIND, caller, request.metadata_location, overwrite=bool(request.overwrite)
+        )
         told = await run(desk, caller, work, [name, request])
         return await answer(desk, told)
-
-    async def _refuse_other_uuid(self, name: Name, stored: Loaded) -> None:
-        """A refusal if another table than the one of this name goes by the uuid (P30)."""
-        uuid = str(stored.metadata["table-uuid"])
-        holder = await (await self._desk.reader.head()).table_by_uuid(uuid)
-        if holder is None:
-            return
-        taken = await occupant(self._desk, name)
-        if taken is None or taken.table_id != holder.row.table_id:
-            raise exists(f"Table with UUID {uuid} is registered under another name")
 
     async def rename(self, catalog: str, request: RenameRequest, caller: Caller) -> None:
         """Give a table another name."""
@@ -193,52 +178,6 @@ def staged_birth(desk: Desk, name: Name, request: CommitTableRequest, caller: Ca
     make = remembered(build)
     make(wanted or str(new_object_id(desk.runtime)))
     return Birth(name, KIND, caller, "create", make, wanted_id=wanted, is_required=True)
-
-
-def registered_birth(
-    desk: Desk, name: Name, kind: ObjectKind, caller: Caller, stored: Loaded
-) -> Birth:
-    """A table or view whose metadata are there already."""
-    owner = desk.locations.owner(str(stored.metadata["location"]))
-    also = frozenset() if owner is None else frozenset({owner})
-    newborn = Newborn(stored.metadata, stored.location, also)
-    check_new(desk, stored.metadata, str(new_object_id(desk.runtime)), also)
-    return Birth(name, kind, caller, "register", lambda _: newborn)
-
-
-async def load_registered(desk: Desk, location: str, uuid: str) -> Loaded:
-    """Metadata that somebody else has written, if we may read them where they are."""
-    owner = desk.locations.owner(location)  # `Invalid` where we may not
-    if owner is not None and await _is_purged(desk, owner):
-        raise missing_file(location)  # or about to be
-    stored = await desk.load(location)
-    metadata = stored.metadata
-    if not isinstance(metadata.get(uuid), str):
-        raise Invalid(f"{location} does not hold the metadata that it should: no {uuid}")
-    home = str(metadata.get("location"))
-    desk.locations.check_inside(location, home)
-    desk.locations.check_metadata(metadata, home)
-    return stored
-
-
-async def _is_purged(desk: Desk, table_id: str) -> bool:
-    standing = await desk.standings.of(table_id)
-    return (
-        standing.tombstone is not None and standing.pointer is not None and standing.pointer.purge
-    )
-
-
-def check_new(
-    desk: Desk, metadata: Metadata, table_id: str, also: frozenset[str] = frozenset()
-) -> None:
-    """`Invalid` if something new lies, or keeps its files, where it may not, or has odd columns."""
-    location = str(metadata["location"])
-    desk.locations.placed(location, table_id=table_id, also=also)
-    desk.locations.check_properties(properties_of(metadata))
-    desk.locations.check_metadata(metadata, location)
-    columns_of(
-        current_schema(metadata)
-    )  # what the catalog could not show is refused before it is there
 
 
 async def load(desk: Desk, name: Name, kind: ObjectKind) -> Loaded:
@@ -336,18 +275,6 @@ async def _free(desk: Desk, birth: Birth) -> None:
         await (await desk.reader.head()).schema(birth.name.schema)
     except NotFound as missing:
         raise no_such_namespace(birth.name.namespace) from missing
-
-
-def remembered(make: Callable[[str], Newborn]) -> Callable[[str], Newborn]:
-    """The same newborn whenever it is asked for under the same id."""
-    made: dict[str, Newborn] = {}
-
-    def once(table_id: str) -> Newborn:
-        if table_id not in made:
-            made[table_id] = make(table_id)
-        return made[table_id]
-
-    return once
 
 
 def _uuid(text: str) -> str:

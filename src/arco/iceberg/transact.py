@@ -22,8 +22,9 @@ from arco.core.errors import (
 )
 from arco.core.ids import new_object_id, new_ulid
 from arco.iceberg.attempt import Attempt, attempt, reserve, write_attempt
+from arco.iceberg.birth import Birth, birth_refusal, name_taken
 from arco.iceberg.commit import LONGEST_MS
-from arco.iceberg.create import Birth, birth_refusal, name_taken, write_first
+from arco.iceberg.create import write_first
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.drop import is_doubtful
 from arco.iceberg.engine import TABLES

@@ -4,8 +4,9 @@ from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_name
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
+from arco.iceberg.birth import Birth, Newborn, check_new, remembered
 from arco.iceberg.commit import CommitWork
-from arco.iceberg.create import Birth, CreateWork, Newborn
+from arco.iceberg.create import CreateWork
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine import VIEWS
@@ -13,16 +14,8 @@ from arco.iceberg.keyed import run
 from arco.iceberg.loaded import Loaded
 from arco.iceberg.names import Name, check_namespace, resolve
 from arco.iceberg.refusal import Refused
-from arco.iceberg.tables import (
-    answer,
-    check_new,
-    load,
-    load_registered,
-    names_in,
-    registered_birth,
-    remembered,
-    rename,
-)
+from arco.iceberg.register import RegisterWork
+from arco.iceberg.tables import answer, load, names_in, rename
 from arco.iceberg.view_metadata import new_view
 from arco.iceberg.wire import (
     CommitViewRequest,
@@ -105,8 +98,7 @@ class Views:
         """Give a name to a view's metadata that are there already."""
         desk = self._desk
         name = Name(catalog, check_namespace(namespace), check_name(request.name, "view"))
-        stored = await load_registered(desk, request.metadata_location, "view-uuid")
-        work = CreateWork(desk, registered_birth(desk, name, KIND, caller, stored))
+        work = RegisterWork(desk, name, KIND, caller, request.metadata_location)
         return await answer(desk, await run(desk, caller, work, [name, request]))
 
     async def rename(self, catalog: str, request: RenameRequest, caller: Caller) -> None:

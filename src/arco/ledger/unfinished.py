@@ -7,6 +7,7 @@ from arco.core.errors import Conflict
 from arco.ledger.claim import KEYS, Answer, Claim, Outcome, State
 from arco.ledger.idempotency import LONGEST_REQUEST_MS
 from arco.ledger.key import key_chain, read_key
+from arco.storage.backend import Meta
 from arco.storage.chain import Chain, Head
 from arco.storage.store import Store
 
@@ -30,10 +31,13 @@ class UnfinishedKey:
 
 
 async def unfinished_claims(store: Store, *, most: int) -> AsyncIterator[UnfinishedKey]:
-    """Keys with a claim on top that is older than the longest request, and younger than its life."""
+    """Keys with a claim on top that is older than the longest request, and younger than its life.
+
+    It begins anywhere among them, so that in time all are looked at, however many there are.
+    """
     clock = store.runtime.clock
     seen, folder = 0, ""
-    async for meta in store.list(KEYS):
+    async for meta in _from_anywhere(store):
         if meta.key.rpartition("/")[0] == folder:
             continue
         folder = meta.key.rpartition("/")[0]
@@ -52,3 +56,14 @@ async def unfinished_claims(store: Store, *, most: int) -> AsyncIterator[Unfinis
         if isinstance(state, Outcome) or is_held or is_over:
             continue
         yield UnfinishedKey(chain, Head(numbers[-1], started), state)
+
+
+async def _from_anywhere(store: Store) -> AsyncIterator[Meta]:
+    """All numbers of all keys, beginning with some key in the middle."""
+    start = f"{KEYS}{store.runtime.rng.randbytes(1).hex()}"
+    async for meta in store.list(KEYS, after=start):
+        yield meta
+    async for meta in store.list(KEYS):
+        if meta.key > start:
+            return
+        yield meta

@@ -1,0 +1,93 @@
+"""Metadata that are large: what is made of them is made once, and never in the way of others."""
+
+import gzip
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pytest
+
+from arco.access.operation import Operation
+from arco.access.principal import Principal
+from arco.api.iceberg.desk import IcebergDesk
+from arco.api.route import Call
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+from arco.core.tasks import AsyncioTasks
+from arco.iceberg.loaded import Form, Loaded
+from tests.api.iceberg.warehouse import Warehouse
+from tests.api.running import Served
+
+T = TypeVar("T")
+
+SIZE = 400_000
+
+
+class CountingTasks(AsyncioTasks):
+    """Counts what is done beside the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        self.calls += 1
+        return await super().in_thread(call)
+
+
+def call(**headers: str) -> Call[Any, Any]:
+    return Call(
+        operation=Operation.ICEBERG_LOAD_TABLE,
+        principal=Principal("user:ann", Scope()),
+        names={},
+        path=b"",
+        query_string=b"",
+        headers={name.replace("_", "-").encode(): text.encode() for name, text in headers.items()},
+        arrived_ms=0,
+    )
+
+
+@pytest.mark.parametrize("form", list(Form))
+async def test_a_large_answer_is_compressed_once_however_many_ask(api: Served, form: Form) -> None:
+    assert api.services.iceberg is not None
+    tasks = CountingTasks()
+    runtime = Runtime(api.services.runtime.clock, api.services.runtime.rng, tasks)
+    desk = IcebergDesk(replace(api.services, runtime=runtime), api.services.iceberg)
+    metadata: dict[str, Any] = {
+        "format-version": 2,
+        "table-uuid": "0192f3a4-1111-7222-8333-444455556666",
+        "location": "s3://bucket/t",
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": []}],
+        "current-schema-id": 0,
+        "properties": {"long": "x" * SIZE},
+    }
+    loaded = Loaded("s3://bucket/t/metadata/00000-x.metadata.json", json.dumps(metadata).encode())
+    asked = call(accept_encoding="gzip")
+    replies = await tasks.gather(*(desk.loaded(asked, loaded, form) for _ in range(8)))
+    assert tasks.calls == 1
+    assert {reply.headers["Content-Encoding"] for reply in replies} == {"gzip"}
+    assert {gzip.decompress(reply.body) for reply in replies} == {loaded.body(form)}
+    await desk.loaded(asked, loaded, form)
+    await desk.loaded(call(), loaded, form)
+    assert tasks.calls == 1
+
+
+def test_many_who_load_a_large_table_at_once_all_get_it(warehouse: Warehouse) -> None:
+    warehouse.make_table("wide")
+    long = "".join(f"{number:07d}" for number in range(SIZE // 7))
+    assert warehouse.set_property("wide", "long", long).status_code == 200
+    url = warehouse.table("wide")
+
+    def load(form: str, encoding: str) -> Any:
+        answer = warehouse.http.get(
+            url, params={"snapshots": form}, headers={"Accept-Encoding": encoding}
+        )
+        assert answer.headers.get("content-encoding", "identity") == encoding
+        return answer.json()["metadata"]["properties"]["long"]
+
+    forms = ["all", "refs"] * 4
+    encodings = ["gzip", "gzip", "identity", "identity"] * 2
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(load, forms, encodings)) == {long}
