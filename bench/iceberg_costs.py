@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import time
 from contextlib import closing
 from pathlib import Path
@@ -128,6 +129,10 @@ async def _trips(runtime: Runtime, place: Path) -> list[Figure]:
     ]
 
 
+def _refuse(problem: Exception) -> None:
+    raise problem  # there is nobody else who could keep us waiting
+
+
 async def _counted(runtime: Runtime, process: _Process, work) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001
     """Round trips of one operation, one after the other."""
     await process.settle()
@@ -176,6 +181,7 @@ def _creates(place: Path) -> list[Figure]:
     for name, count in (("few", _FEW), ("many", _MANY)):
         with arco_up(place / name, "--no-fsync") as server:
             _fill(server, count)
+    os.sync()  # or what is measured next would wait for all of it
     few_ms: list[float] = []
     many_ms: list[float] = []
     with arco_up(place / "few") as few, arco_up(place / "many") as many:

@@ -182,13 +182,17 @@ async def test_a_property_cannot_be_set_and_removed_at_once() -> None:
     assert (wrong.status, wrong.kind) == (422, "UnprocessableEntityException")
 
 
+def _only(key: str) -> dict[str, Any]:
+    return {key: "1"}
+
+
 @pytest.mark.parametrize("key", ["arco.x", "ARCO.x"])
 async def test_properties_that_are_for_arco_alone_are_bad_requests(key: str) -> None:
     shop = await begun()
     with pytest.raises(Invalid):
         await shop.a.make_namespace("n", properties={key: "1"})
     with pytest.raises(Invalid):
-        await _update(shop.a, "s", **{key: "1"})
+        await _update(shop.a, "s", **_only(key))
     with pytest.raises(Invalid):
         await _update(shop.a, "s", removals=(key,))
 

@@ -11,9 +11,12 @@ from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
+from arco.catalog.commit import Committer
 from arco.catalog.decision import Rules
+from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.port import Committed, SyncCompact
+from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import Invalid, Unavailable
 from arco.core.json import Json
@@ -39,7 +42,9 @@ from arco.iceberg.wire import (
     RenameRequest,
 )
 from arco.ledger.envelope import Envelope
+from arco.ledger.idempotency import Idempotency
 from arco.ledger.segment import decode_event, find_segment, parse_segment_key
+from arco.ledger.writer import Writer
 from arco.storage.backend import Backend
 from arco.storage.link import Entry
 from arco.storage.outside import Outside
@@ -264,12 +269,20 @@ class Workshop:
     def api(self) -> Api:
         """One more API process."""
         line, runtime = Line(self.inner.backend), self.inner.runtime
-        office = self.inner.office(backend=line.backend)
+        office = self._office(line)
         beyond = Outside(Requests(self.outside, runtime, retry=IMPATIENT), role=Role.API)
         files = TableFiles(office.store, self.root_url, {ELSEWHERE: beyond})
         locations = Locations(self.root_url, (ELSEWHERE,))
         iceberg = open_iceberg(office.committer, office.idempotency, files, locations)
         return Api(line, office, iceberg, self.inner.clock)
+
+    def _office(self, line: Line) -> Office:
+        """The parts below, with a lease that is over soon: many die here, and others wait for them."""
+        store = self.inner.store(Role.API, line.backend)
+        reader, writer = SnapshotReader(store), Writer(store, DOMAIN)
+        lease = Lease(store, DOMAIN, holder="test", life_ms=100)
+        committer = Committer(reader, writer, self.inner.post, lease, self.inner.rules)
+        return Office(store, reader, committer, lease, Idempotency(store))
 
     def pass_by(self, seconds: float) -> None:
         """Let time go by."""

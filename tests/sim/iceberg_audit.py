@@ -219,8 +219,9 @@ class IcebergAudit:
                 self._say(f"{name} still leads to {table_id}, which is gone")
 
     def _is_recalled(self, version: Version) -> bool:
-        """Whether the reconciler finds it: its table has, or had, a name."""
-        return self._first_named(version.table_id) is not None
+        """Whether the reconciler finds it: its table has, or had, a name, and its number is kept."""
+        is_kept = version.number >= self._history.floor(version.table_id)
+        return is_kept and self._first_named(version.table_id) is not None
 
     # what people asked for
 

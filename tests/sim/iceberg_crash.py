@@ -1,14 +1,17 @@
-"""Exhaustive crash points of Iceberg operations (figures 2 and 6): a crash at every call, then a repair.
+"""Exhaustive crash and sleep points of Iceberg operations (figures 2 and 6), and the repair that follows.
 
 Two tables and a dropped one are prepared. For each point the world begins anew from there: the operation
-runs, the process that makes the chosen call dies right before it is sent or right after it was answered. A
-request with a key is sent again, to another process; whatever was left half done is finished by the
-reconciler of a third. Then every table is read and changed, and the auditor judges the whole log.
+runs, and the process that makes the chosen call dies right before it is sent or right after it was
+answered; or it falls asleep there, and goes on a minute later as if nothing had happened. Meanwhile others
+change the tables, and a request with a key is sent again, to another process. Whatever was left half done
+is finished by the reconciler of a third. Then every table is read and changed, and the auditor judges.
 """
 
 import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any, TypeVar
 
 from arco.compactor.compactor import Compactor
 from arco.core.scope import Scope
@@ -18,6 +21,7 @@ from arco.storage.store import Store
 from .catalog_api import UNDROP_FOR
 from .crash_points import CHANGES, Bomb, BombedBackend, Point
 from .faults import NONE
+from .future import Future
 from .iceberg_api import Call, IcebergApi, Inbox
 from .iceberg_audit import IcebergAudit
 from .iceberg_deeds import (
@@ -41,11 +45,15 @@ from .rpc import Exchange, RemotePort, Wires
 from .store import SimBackend
 from .world import HOUR_MS, SECOND_MS, World
 
+T = TypeVar("T")
+
+_SLEEP_MS = 60 * SECOND_MS
+
 _PREPARATION: tuple[Deed, ...] = (
     Create("t1"),
     Create("t2"),
     Create("gone"),
-    Mark("t1", "m.before"),
+    Mark("t1", "color", "red"),
     Drop("gone"),
 )
 _STAGED = "7e1f0000-0000-4000-8000-000000000001"
@@ -71,6 +79,7 @@ def operations(prepared: Prepared) -> dict[str, tuple[Deed, bool]]:
     seen = prepared.seen
     deeds: dict[str, Deed] = {
         "commit": Mark("t1", "m.op"),
+        "needless commit": Mark("t1", "color", "red"),
         "append": Append("t1", seen["t1"], 77),
         "create": Create("new"),
         "staged create": Create("new", _STAGED),
@@ -99,6 +108,9 @@ class _World:
         self.bomb = Bomb([])
         self.processes: dict[str, Process] = {}
 
+    def backend(self, life: Life, process: Process) -> BombedBackend:
+        return BombedBackend(SimBackend(self.objects, life), process, self.bomb)
+
     def start(self, *apis: str) -> None:
         self.processes["compactor"] = Process(self.world, "compactor", self._compact)
         for name in apis:
@@ -107,12 +119,11 @@ class _World:
             process.start()
 
     def store(self, life: Life, role: Role) -> Store:
-        backend = SimBackend(self.objects, life)
-        name = life.name.partition(".")[0]
-        if name not in self.processes:
-            return Store(backend, life.runtime, scope=Scope(), role=role)
-        bombed = BombedBackend(backend, self.processes[name], self.bomb)
-        return Store(bombed, life.runtime, scope=Scope(), role=role)
+        process = self.processes.get(life.name.partition(".")[0])
+        if process is None:
+            plain = SimBackend(self.objects, life)
+            return Store(plain, life.runtime, scope=Scope(), role=role)
+        return Store(self.backend(life, process), life.runtime, scope=Scope(), role=role)
 
     def api(self, life: Life) -> IcebergApi:
         return IcebergApi(
@@ -184,12 +195,39 @@ def prepare() -> Prepared:
     return prepared
 
 
+class DrowsyBackend(BombedBackend):
+    """The way to the store of a process that may fall asleep on it for a minute."""
+
+    def __init__(self, inner: SimBackend, process: Process, bomb: Bomb, life: Life) -> None:
+        super().__init__(inner, process, bomb)
+        self._life = life
+
+    async def _call(self, verb: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        point = self._bomb.counted(self._process.name, verb)
+        if point is None:
+            return await work()
+        if not point.after:
+            await self._sleep()
+            return await work()
+        answer = await work()
+        await self._sleep()
+        return answer
+
+    async def _sleep(self) -> None:
+        self._process.suspend(_SLEEP_MS)
+        awake: Future[None] = Future()
+        self._life.world.after(0, lambda: awake.resolve(None), self._life)
+        await awake
+
+
 class Trial(_World):
     """One operation with crashes at given points, from the prepared state to the verdict."""
 
-    def __init__(self, prepared: Prepared, deed: Deed, bomb: Bomb, *, keyed: bool) -> None:
+    def __init__(
+        self, prepared: Prepared, deed: Deed, bomb: Bomb, *, keyed: bool, sleepy: bool = False
+    ) -> None:
         super().__init__(prepared.now_ms)
-        self._deed, self._keyed = deed, keyed
+        self._deed, self._keyed, self._sleepy = deed, keyed, sleepy
         self.bomb = bomb
         self.notes.wishes = list(prepared.wishes)
         self.objects.restore(prepared.objects)
@@ -206,13 +244,19 @@ class Trial(_World):
         finally:
             self.world.close()
 
+    def backend(self, life: Life, process: Process) -> BombedBackend:
+        if not self._sleepy:
+            return super().backend(life, process)
+        return DrowsyBackend(SimBackend(self.objects, life), process, self.bomb, life)
+
     async def _drive(self, life: Life) -> None:
         await life.runtime.clock.sleep(SECOND_MS)
         self.bomb.armed = True
         await self._pursue(life, self.wish("op", self._deed, keyed=self._keyed))
         await life.runtime.clock.sleep(3 * SECOND_MS)  # for what follows the answer
         self.bomb.armed = False
-        await life.runtime.clock.sleep(5 * SECOND_MS)  # for whoever has to start again
+        # For whoever has to start again, or to wake up.
+        await life.runtime.clock.sleep(2 * _SLEEP_MS if self._sleepy else 5 * SECOND_MS)
         fixer = self.api(life)
         for _ in range(2):
             await fixer.iceberg.reconciler.round(full=True)
@@ -231,6 +275,9 @@ class Trial(_World):
     async def _pursue(self, life: Life, wish: Wish) -> None:
         """Send it to one process; under a key then to the other, until there is an answer."""
         await self._ask(life, wish, "api")
+        await life.runtime.clock.sleep(SECOND_MS)
+        for name in ("t1", "t2"):  # meanwhile others go on
+            await self._ask(life, self.wish(f"meanwhile{name}", Mark(name, "color", "blue")), "other")
         for _ in range(20):
             if not wish.keyed or not wish.is_open:
                 break
@@ -245,8 +292,9 @@ class Trial(_World):
     async def _ask(self, life: Life, wish: Wish, api: str) -> None:
         call = self.send(life, wish, api)
         if call is not None:
+            patience_ms = 5 * SECOND_MS if api == "api" else 45 * SECOND_MS
             with contextlib.suppress(TimeoutError):
-                await life.runtime.tasks.deadline(45 * SECOND_MS, call.replied.wait())
+                await life.runtime.tasks.deadline(patience_ms, call.replied.wait())
 
 
 def rehearse(name: str, before: tuple[Point, ...] = (), *, changes_only: bool) -> list[Point]:
@@ -264,13 +312,17 @@ def rehearse(name: str, before: tuple[Point, ...] = (), *, changes_only: bool) -
     ]
 
 
-def survey_singles(name: str) -> tuple[str, int, list[str]]:
+def survey_singles(name: str, *, sleepy: bool = False) -> tuple[str, int, list[str]]:
     """Every single point of an operation: how many there are, and what was wrong."""
     points = rehearse(name, changes_only=False)
-    wrong = [
-        f"{name}, {point}: {each}" for point in points for each in _trial(name, Bomb([point]))
-    ]
-    return name, len(points), wrong
+    return name, len(points), list(failures(name, points, sleepy=sleepy))
+
+
+def failures(name: str, points: Iterable[Point], *, sleepy: bool) -> Iterator[str]:
+    """What is wrong after a crash, or a sleep, at each of these points."""
+    for point in points:
+        for each in _trial(name, Bomb([point]), sleepy=sleepy):
+            yield f"{name}, {'asleep ' if sleepy else ''}{point}: {each}"
 
 
 def survey_pairs(name: str) -> tuple[str, int, list[str]]:
@@ -284,7 +336,7 @@ def survey_pairs(name: str) -> tuple[str, int, list[str]]:
     return name, count, wrong
 
 
-def _trial(name: str, bomb: Bomb) -> list[str]:
+def _trial(name: str, bomb: Bomb, *, sleepy: bool = False) -> list[str]:
     prepared = prepare()
     deed, keyed = operations(prepared)[name]
-    return Trial(prepared, deed, bomb, keyed=keyed).run()
+    return Trial(prepared, deed, bomb, keyed=keyed, sleepy=sleepy).run()

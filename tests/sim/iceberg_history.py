@@ -126,6 +126,10 @@ class IcebergHistory:
             return pointer.metadata_location
         return pointer.previous_location
 
+    def floor(self, table_id: str) -> int:
+        """The number below which a chain was collected."""
+        return self._floors.get(table_id, 0)
+
     def named(self, length: int) -> dict[str, str]:
         """The ids of names, as the catalog has them when the log has this length."""
         found = bisect_right(self.names, length - 1, key=lambda names: names.position)

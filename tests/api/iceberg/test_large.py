@@ -1,7 +1,6 @@
 """Metadata that are large: what is made of them is made once, and never in the way of others."""
 
 import gzip
-import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,12 +16,16 @@ from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.core.tasks import AsyncioTasks
 from arco.iceberg.loaded import Form, Loaded
-from tests.api.iceberg.warehouse import Warehouse
+from arco.iceberg.metadata import encode_metadata
+from arco.iceberg.new_table import new_table
+from arco.iceberg.wire import CreateTableRequest
+from tests.api.iceberg.warehouse import SCHEMA, Warehouse
 from tests.api.running import Served
 
 T = TypeVar("T")
 
 SIZE = 400_000
+UUID = "0192f3a4-1111-7222-8333-444455556666"
 
 
 class CountingTasks(AsyncioTasks):
@@ -55,15 +58,10 @@ async def test_a_large_answer_is_compressed_once_however_many_ask(api: Served, f
     tasks = CountingTasks()
     runtime = Runtime(api.services.runtime.clock, api.services.runtime.rng, tasks)
     desk = IcebergDesk(replace(api.services, runtime=runtime), api.services.iceberg)
-    metadata: dict[str, Any] = {
-        "format-version": 2,
-        "table-uuid": "0192f3a4-1111-7222-8333-444455556666",
-        "location": "s3://bucket/t",
-        "schemas": [{"type": "struct", "schema-id": 0, "fields": []}],
-        "current-schema-id": 0,
-        "properties": {"long": "x" * SIZE},
-    }
-    loaded = Loaded("s3://bucket/t/metadata/00000-x.metadata.json", json.dumps(metadata).encode())
+    wish = CreateTableRequest(name="t", schema=SCHEMA, properties={"long": "x" * SIZE})
+    metadata = new_table(wish, table_uuid=UUID, location="s3://bucket/t", now_ms=1)
+    location = "s3://bucket/t/metadata/00000-x.metadata.json"
+    loaded = Loaded(location, encode_metadata(metadata))
     asked = call(accept_encoding="gzip")
     replies = await tasks.gather(*(desk.loaded(asked, loaded, form) for _ in range(8)))
     assert tasks.calls == 1
