@@ -155,9 +155,9 @@ async def test_who_takes_over_goes_on_under_the_same_id() -> None:
 
 async def test_staging_leaves_nothing_behind() -> None:
     shop = await begun()
-    keys = await shop.inner.keys()
+    keys = await shop.stored()
     metadata = await _stage(shop.a, "t")
-    assert await shop.inner.keys() == keys
+    assert await shop.stored() == keys
     assert not await shop.b.exists("t")
     assert await _finish(shop.b, "t", str(metadata["table-uuid"])) == metadata["table-uuid"]
     found = (await shop.a.load("t")).metadata
@@ -234,7 +234,7 @@ async def test_a_place_that_a_table_must_not_have_is_a_bad_request(
     place: str, *, staged: bool
 ) -> None:
     shop = await begun()
-    keys = await shop.inner.keys()
+    keys = await shop.stored()
     location = place.replace("{root}", shop.root_url)
     request = making("t")
     moved = (*request.updates, update("set-location", location=location))
@@ -244,7 +244,7 @@ async def test_a_place_that_a_table_must_not_have_is_a_bad_request(
             if staged
             else shop.a.create("t", location=location)
         )
-    assert await shop.inner.keys() == keys
+    assert await shop.stored() == keys
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,13 @@ async def test_receipts_lie_by_day_and_by_the_name_of_their_commit() -> None:
     shop, _ = await with_table("t")
     made = await shop.a.mark("t", "x")
     await shop.a.settle()
-    entry = (await shop.chain(str(made.metadata["table-uuid"])))[1]
+    table_id = str(made.metadata["table-uuid"])
+    entry = (await shop.chain(table_id))[1]
     day = f"{entry.link.created_at:%Y-%m-%d}"
     name = commit_key(str(made.location))
     keys = await shop.inner.keys("events/")
     assert f"events/{day}/iceberg/pending/{name}.json" in keys
-    assert f"events/{day}/iceberg/committed/{name}-1.json" in keys
+    assert f"events/{day}/iceberg/committed/{name}-{table_id}-1.json" in keys
 
 
 async def test_an_attempt_that_lost_has_only_the_note_before_it() -> None:

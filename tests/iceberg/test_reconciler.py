@@ -53,9 +53,9 @@ async def test_where_nothing_is_left_to_do_nothing_is_done() -> None:
     shop, ids = await _quiet("t", "u")
     await shop.a.mark("t", "x")
     await shop.a.settle()
-    keys = await shop.inner.keys()
+    keys = await shop.stored()
     assert await _round(shop) == Reconciled(tables=2)
-    assert await shop.inner.keys() == keys
+    assert await shop.stored() == keys
     assert len(ids) == 2
 
 

@@ -315,6 +315,11 @@ class Workshop:
         ]
         return sorted((p.pointer_number, p.operation) for p in payloads if p.table_id == table_id)
 
+    async def stored(self) -> list[str]:
+        """Everything in the store but leases and hints, which are written at any time."""
+        keys = await self.inner.keys()
+        return [key for key in keys if not key.startswith("locks/") and "/head." not in key]
+
     async def files(self, part: str = "") -> list[str]:
         """The metadata files in our warehouse."""
         return [key for key in await self.inner.keys("warehouse/") if part in key]

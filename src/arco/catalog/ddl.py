@@ -224,10 +224,14 @@ class AttachTables(Request, frozen=True, kw_only=True):
 
 
 class ReleaseTable(Request, frozen=True, kw_only=True):
-    """Release the name of a table whose chain ended at `tombstone`, unless it was born again since."""
+    """Release the name of a table whose chain ended at `tombstone`, unless it was born again since.
+
+    With `purge` its files go, too: it lies nowhere then, and nothing can come to lie where it was.
+    """
 
     table_id: str
     tombstone: int
+    purge: bool = False
 
 
 class RestoreTable(Request, frozen=True, kw_only=True):

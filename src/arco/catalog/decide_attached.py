@@ -6,6 +6,7 @@ has overtaken changes nothing. It is published all the same: the commit is the e
 """
 
 from dataclasses import replace
+from typing import cast
 
 import msgspec
 
@@ -106,13 +107,16 @@ async def release_table(view: Lookup, request: ReleaseTable, context: Context) -
     operation = f"drop_{row.kind.lower()}"
     if row.dropped_at is not None or (row.born is not None and row.born >= request.tombstone):
         return await _unchanged(view, operation, row, context)
-    return await dropped_table(view, operation, row, context)
+    decision = await dropped_table(view, operation, row, context)
+    return _purged(decision) if request.purge else decision
 
 
 async def restore_table(view: Lookup, request: RestoreTable, context: Context) -> Decision:
     """A table that goes on after it was dropped, named again."""
     old = await _table(view, request.table_id, request.expected, dropped=True)
     await refuse_impossible(view, old, context)
+    if old.location is None:
+        raise NotFound("its files were removed for good")
     if old.born is not None and _number(request.born) <= old.born:
         raise Conflict(f"the table was born at {old.born} already, and has ended since")
     name = old.name if request.name is None else check_name(request.name, "new")
@@ -190,6 +194,13 @@ async def _table(
     if not isinstance(found.row, TableRow):
         raise NotFound(f"there is no table {table_id!r}")
     return found.row
+
+
+def _purged(decision: Decision) -> Decision:
+    """The same for a table whose files go: it has no place any more, and its old one stays empty."""
+    gone = msgspec.structs.replace(cast("TableRow", decision.object), location=None)
+    others = tuple(row for row in decision.rows if row is not decision.object)
+    return replace(decision, object=gone, rows=(gone, *others))
 
 
 async def _unchanged(view: Lookup, operation: str, row: TableRow, context: Context) -> Decision:

@@ -178,9 +178,12 @@ class Lookup(ABC):
         return (await self.shelf(OBJECTS, object_id, ObjectRow)).get((object_id,)) is not None
 
     async def is_held(self, table_id: str) -> bool:
-        """Whether an id is that of something that was not dropped itself."""
+        """Whether an id keeps its place: it was not dropped itself, or its files are being removed."""
         found = await self._row_of(table_id)
-        return found is not None and found.row.dropped_at is None
+        if found is None:
+            return False
+        row = found.row
+        return row.dropped_at is None or (isinstance(row, TableRow) and row.location is None)
 
     async def place(self, location: str, table_id: str) -> Found[PlaceRow] | None:
         """Where a table lies, or lay, if that place is recorded."""

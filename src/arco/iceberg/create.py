@@ -72,7 +72,9 @@ class CreateWork:
             desk.aftermath.beside(table_id, release(desk, table_id, standing))
             raise Unavailable("the table was not made in time; retry", retry_after_ms=1_000)
         first = standing.head.entry
-        if first is not None and first.number == 0:
+        if first is None or first.number > 0:  # somebody has gone on from it already
+            first = await desk.pointers.chain(table_id).find(0)
+        if first is not None:
             desk.aftermath.follow(table_id, first)
         return succeeded(Told(table_id=table_id, metadata_location=pointer.metadata_location))
 

@@ -76,15 +76,14 @@ class DropWork:
             if standing.location is None:
                 return refused(absent(self._kind, self._name))
             await hold.check()
+            tombstone = self._tombstone(standing, claim)
             try:
-                head = await chain.append(
-                    standing.head, self._tombstone(standing, claim), tombstone=True
-                )
+                head = await chain.append(standing.head, tombstone, tombstone=True)
             except Conflict:
                 self._refuse_overtime()
                 look = await look_above(chain, standing.number, claim.request_id)
                 continue
-            ended = Standing(head, None, None)
+            ended = Standing(head, tombstone, None)
             try:
                 await release(desk, table_id, ended, self._caller.actor)
             except ArcoError:  # it is dropped: whoever meets the name finishes this

@@ -130,7 +130,9 @@ async def release(desk: Desk, table_id: str, standing: Standing, actor: str = SY
     tombstone = standing.tombstone
     if tombstone is None:
         tombstone = await _bury(desk, table_id, standing)
-    await change(desk.committer, ReleaseTable(table_id=table_id, tombstone=tombstone), actor)
+    purge = standing.pointer is not None and standing.pointer.purge
+    request = ReleaseTable(table_id=table_id, tombstone=tombstone, purge=purge)
+    await change(desk.committer, request, actor)
 
 
 async def _bury(desk: Desk, table_id: str, standing: Standing) -> int:

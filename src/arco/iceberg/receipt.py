@@ -2,7 +2,8 @@
 
 The first is written beside the metadata file and is for people who look into a crash. The second is
 written once the event of the commit is in the ledger, so a commit without it is told of again by the
-reconciler; its name follows from the metadata file, so it is written once whoever writes it.
+reconciler; its name follows from the metadata file, the table and the number, so it is written once
+whoever writes it.
 """
 
 from datetime import datetime
@@ -61,20 +62,21 @@ async def write_committed(store: Store, table_id: str, entry: Entry) -> None:
     """Note that a commit was told of."""
     receipt = _receipt(table_id, entry.number, pointer_of(entry))
     try:
-        await store.create(_committed(entry), json.encode(receipt))
+        await store.create(_committed(table_id, entry), json.encode(receipt))
     except Conflict:
         return  # somebody has noted it already
 
 
-async def is_told(store: Store, entry: Entry) -> bool:
+async def is_told(store: Store, table_id: str, entry: Entry) -> bool:
     """Whether the event of this commit is in the ledger for sure."""
-    return await store.find(_committed(entry)) is not None
+    return await store.find(_committed(table_id, entry)) is not None
 
 
-def _committed(entry: Entry) -> str:
+def _committed(table_id: str, entry: Entry) -> str:
     key = commit_key(pointer_of(entry).metadata_location)
-    # A tombstone, an undrop and a transaction that was aborted may name the same file as another number.
-    return receipt_key("committed", entry.link.created_at, f"{key}-{entry.number}")
+    # Another table, a tombstone, an undrop or an aborted transaction may name the same file.
+    name = f"{key}-{table_id}-{entry.number}"
+    return receipt_key("committed", entry.link.created_at, name)
 
 
 def _receipt(table_id: str, number: int, pointer: Pointer) -> Receipt:

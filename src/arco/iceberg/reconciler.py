@@ -135,7 +135,7 @@ class Reconciler:
             if entry is None or self._age_ms(entry) > _RECEIPTS_KEPT_MS:
                 break
             if await self._counts(entry):
-                if not await is_told(self._desk.store, entry):
+                if not await is_told(self._desk.store, table_id, entry):
                     await self._desk.aftermath.tell(table_id, entry)
                     done.told += 1
                 elif self._age_ms(entry) > _RECENT_MS:
