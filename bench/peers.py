@@ -14,7 +14,7 @@ from bench.process import arco_up
 from bench.reference import missing, reference
 from bench.rest import Catalog
 
-PEER = "Iceberg's reference server"
+PEER = "Iceberg's own server"
 CONNECTIONS = 16
 
 

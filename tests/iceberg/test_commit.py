@@ -10,7 +10,7 @@ from arco.core.errors import AlreadyExists, Denied, Unavailable, Unknown
 from arco.core.json import Json
 from arco.iceberg.commit import LONGEST_MS
 from tests.catalog.workshop import until
-from tests.iceberg.sample_metadata import ORDERS, column, snapshot, update
+from tests.iceberg.engine.sample_metadata import ORDERS, column, snapshot, update
 from tests.iceberg.workshop import (
     ELSEWHERE,
     POINTERS,

@@ -8,7 +8,7 @@ import pytest
 from arco.core.errors import Invalid, Unavailable, Unknown
 from arco.core.json import Json
 from tests.catalog.workshop import is_down, is_lost, started
-from tests.iceberg.sample_metadata import update
+from tests.iceberg.engine.sample_metadata import update
 from tests.iceberg.workshop import (
     ELSEWHERE,
     MANIFESTS,

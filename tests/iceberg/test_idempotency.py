@@ -15,7 +15,7 @@ from arco.core.errors import (
     Unknown,
 )
 from arco.core.json import Json
-from tests.iceberg.sample_metadata import add, point
+from tests.iceberg.engine.sample_metadata import add, point
 from tests.iceberg.workshop import (
     MANIFESTS,
     OUTCOME,

@@ -3,9 +3,9 @@
 import gzip
 
 from arco.core import json
+from arco.iceberg.engine.metadata import Metadata, encode_metadata, refs_only
 from arco.iceberg.loaded import Form, Loaded, Shelf
-from arco.iceberg.metadata import Metadata, encode_metadata, refs_only
-from tests.iceberg.sample_metadata import append, apply, point, table
+from tests.iceberg.engine.sample_metadata import append, apply, point, table
 
 PLACE = "s3://bucket/t/metadata/00003-x.metadata.json"
 

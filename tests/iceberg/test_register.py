@@ -8,10 +8,10 @@ from arco.catalog.ddl import TableName
 from arco.catalog.model import TableRow
 from arco.core import json
 from arco.core.json import Json
-from arco.iceberg.new_table import new_table
+from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.wire import RegisterTableRequest
-from tests.iceberg.sample_metadata import ORDERS, OTHER_UUID
-from tests.iceberg.sample_metadata import request as create_request
+from tests.iceberg.engine.sample_metadata import ORDERS, OTHER_UUID
+from tests.iceberg.engine.sample_metadata import request as create_request
 from tests.iceberg.workshop import (
     ELSEWHERE,
     Api,

@@ -10,7 +10,7 @@ from arco.core.json import Json
 from arco.iceberg.standing import GRACE_MS
 from arco.iceberg.transactions import MOST_TABLES
 from tests.catalog.workshop import is_down, names_in, until
-from tests.iceberg.sample_metadata import update
+from tests.iceberg.engine.sample_metadata import update
 from tests.iceberg.workshop import (
     OUTCOME,
     POINTERS,

@@ -14,8 +14,8 @@ from arco.iceberg.wire import (
     RenameRequest,
 )
 from tests.catalog.workshop import names_in
-from tests.iceberg.sample_metadata import update
-from tests.iceberg.test_view_metadata import SCHEMA, sql, version
+from tests.iceberg.engine.sample_metadata import update
+from tests.iceberg.engine.test_view_metadata import SCHEMA, sql, version
 from tests.iceberg.workshop import (
     NS,
     Api,

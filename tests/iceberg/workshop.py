@@ -54,7 +54,7 @@ from tests.catalog.workshop import ANN, IMPATIENT, SCOPE, Office, Post, WallCloc
 from tests.catalog.workshop import Workshop as CatalogWorkshop
 from tests.catalog.workshop import arrives as arrives_there
 from tests.catalog.workshop import open_workshop as open_catalog
-from tests.iceberg.sample_metadata import ORDERS, update
+from tests.iceberg.engine.sample_metadata import ORDERS, update
 from tests.storage.interposed import Interposed
 from tests.stores import open_bench
 

@@ -277,7 +277,9 @@ class Trial(_World):
         await self._ask(life, wish, "api")
         await life.runtime.clock.sleep(SECOND_MS)
         for name in ("t1", "t2"):  # meanwhile others go on
-            await self._ask(life, self.wish(f"meanwhile{name}", Mark(name, "color", "blue")), "other")
+            await self._ask(
+                life, self.wish(f"meanwhile{name}", Mark(name, "color", "blue")), "other"
+            )
         for _ in range(20):
             if not wish.keyed or not wish.is_open:
                 break

@@ -38,8 +38,7 @@ COMMIT_MUTANTS = (
         target="arco.iceberg.attempt:write_attempt",
         old="desk.files.create(made.location, stored),",
         new=(
-            "(desk.runtime.tasks.spawn(desk.files.create(made.location, stored)), "
-            "hold.check())[1],"
+            "(desk.runtime.tasks.spawn(desk.files.create(made.location, stored)), hold.check())[1],"
         ),
     ),
     Mutant(

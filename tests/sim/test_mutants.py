@@ -45,7 +45,9 @@ def test_a_mutant_reaches_every_module_that_imported_the_function_and_is_undone(
 
 
 def test_a_mutant_is_undone_after_an_error() -> None:
-    mutant = Mutant("m", "P2", "arco.storage.requests:Requests.create", "attempt += 1", "attempt += 2")
+    mutant = Mutant(
+        "m", "P2", "arco.storage.requests:Requests.create", "attempt += 1", "attempt += 2"
+    )
     before = Requests.create.__code__
     with pytest.raises(ZeroDivisionError), mutant.applied():
         raise ZeroDivisionError

@@ -29,7 +29,7 @@ from arco.catalog.name import join_levels
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid, NotFound
 from arco.iceberg import view_request
-from arco.iceberg.metadata import Metadata
+from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.native import DefinedView
 from arco.iceberg.native_commit import current_version
 from arco.iceberg.view_request import CreateView, DropView, Redefinition, UpdateView

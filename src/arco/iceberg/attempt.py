@@ -17,10 +17,10 @@ from arco.core.errors import Conflict, Denied, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
 from arco.iceberg.aftermath import Shape
-from arco.iceberg.columns import columns_of
 from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.engine.columns import columns_of
+from arco.iceberg.engine.metadata import Metadata, encode_metadata
 from arco.iceberg.loaded import Loaded
-from arco.iceberg.metadata import Metadata, encode_metadata
 from arco.iceberg.pointer import Pointer, SnapshotFacts
 from arco.iceberg.receipt import write_pending
 from arco.iceberg.refusal import commit_failed

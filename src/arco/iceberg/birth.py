@@ -7,10 +7,10 @@ from arco.catalog.ddl import AttachTable
 from arco.catalog.model import ObjectKind, TableRow
 from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound
 from arco.iceberg.attempt import current_schema, properties_of
-from arco.iceberg.columns import columns_of
 from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.engine.columns import columns_of
+from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.keyed import in_own_words
-from arco.iceberg.metadata import Metadata
 from arco.iceberg.names import Name
 from arco.iceberg.pointer import Pointer
 from arco.iceberg.refusal import Refused, commit_failed, dotted, exists, no_such_namespace

@@ -11,9 +11,9 @@ claim and a second look at the head come in between: 5.
 from arco.core.errors import Conflict, Invalid, NotFound, Unavailable
 from arco.iceberg.attempt import Attempt, attempt, reserve, write_attempt
 from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.engine import Engine
 from arco.iceberg.evidence import Look, look_above
 from arco.iceberg.keyed import Told, refused, succeeded
+from arco.iceberg.kinds import Engine
 from arco.iceberg.loaded import Loaded
 from arco.iceberg.names import Name, Resolved, absent, look_up
 from arco.iceberg.pointer import pointer_of

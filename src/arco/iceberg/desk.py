@@ -10,11 +10,11 @@ from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.iceberg.aftermath import Aftermath
 from arco.iceberg.doubt import Doubts
+from arco.iceberg.engine.metadata import Metadata, unpacked
 from arco.iceberg.files import TableFiles
 from arco.iceberg.lanes import Lanes
 from arco.iceberg.loaded import Loaded, Shelf
 from arco.iceberg.location import Locations
-from arco.iceberg.metadata import Metadata, unpacked
 from arco.iceberg.pointer import Pointers, pointer_of
 from arco.iceberg.refusal import Refused, Unreadable
 from arco.iceberg.rows import Rows

@@ -12,8 +12,8 @@ from functools import cached_property
 
 from arco.core import json
 from arco.core.hashing import sha256_hex
-from arco.iceberg.metadata import Metadata, complete_metadata, encode_metadata, refs_only
-from arco.iceberg.view_metadata import check_view
+from arco.iceberg.engine.metadata import Metadata, complete_metadata, encode_metadata, refs_only
+from arco.iceberg.engine.view_metadata import check_view
 
 _LEVEL = 1  # of compression: a faster answer is worth more than a smaller one
 _PARSED = 8  # parsed metadata takes about so many times the room of its bytes

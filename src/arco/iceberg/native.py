@@ -34,6 +34,8 @@ from arco.iceberg.create import CreateWork
 from arco.iceberg.describe import DescribeWork
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.drop import DropWork
+from arco.iceberg.engine.metadata import Metadata
+from arco.iceberg.engine.schema_change import ColumnRequest
 from arco.iceberg.errand import (
     Errand,
     KeyedErrand,
@@ -43,7 +45,6 @@ from arco.iceberg.errand import (
     unreadable,
 )
 from arco.iceberg.keyed import Told, run
-from arco.iceberg.metadata import Metadata
 from arco.iceberg.names import Name, release, resolve
 from arco.iceberg.namespaces import Namespaces
 from arco.iceberg.native_birth import check_columns, table_birth, view_birth
@@ -59,7 +60,6 @@ from arco.iceberg.native_commit import (
 from arco.iceberg.refusal import Refused, Unreadable
 from arco.iceberg.rename import RenameWork
 from arco.iceberg.ruling import NativeRequest, Ruling, destination
-from arco.iceberg.schema_change import ColumnRequest
 from arco.iceberg.undrop import UndropWork
 from arco.iceberg.view_request import CreateView, DropView, UpdateView
 from arco.ledger.idempotency import Work

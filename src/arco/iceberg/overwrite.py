@@ -4,7 +4,7 @@ from arco.core.errors import Invalid
 from arco.iceberg.attempt import Attempt, attempt
 from arco.iceberg.commit import CommitWork
 from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.engine import TABLES
+from arco.iceberg.kinds import TABLES
 from arco.iceberg.loaded import Loaded
 from arco.iceberg.names import Name
 from arco.iceberg.standing import Standing

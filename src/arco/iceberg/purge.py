@@ -16,7 +16,7 @@ from arco.core.errors import Denied, Invalid, NotFound
 from arco.core.json import Json
 from arco.iceberg.attempt import logged_files
 from arco.iceberg.desk import Desk
-from arco.iceberg.metadata import Metadata, objects_of
+from arco.iceberg.engine.metadata import Metadata, objects_of
 from arco.iceberg.refusal import Refused
 
 

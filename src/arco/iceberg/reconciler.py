@@ -15,8 +15,8 @@ from arco.core.errors import ArcoError, NotFound
 from arco.iceberg.aftermath import Shape
 from arco.iceberg.attempt import current_schema
 from arco.iceberg.claims import finalise_claims
-from arco.iceberg.columns import columns_of
 from arco.iceberg.desk import Desk
+from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.names import release
 from arco.iceberg.pointer import pointer_of
 from arco.iceberg.receipt import is_told

@@ -21,8 +21,8 @@ from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import ArcoError, NotFound, Unavailable
 from arco.iceberg.desk import Desk
+from arco.iceberg.engine.schema_change import ColumnRequest
 from arco.iceberg.names import Name, occupant, release
-from arco.iceberg.schema_change import ColumnRequest
 from arco.iceberg.view_request import CreateView, DropView, UpdateView, ViewRequest
 
 NativeRequest = Ddl | ViewRequest

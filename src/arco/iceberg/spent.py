@@ -12,7 +12,7 @@ from arco.core import json
 from arco.core.errors import Invalid, NotFound
 from arco.iceberg.attempt import logged_files, properties_of
 from arco.iceberg.desk import Desk
-from arco.iceberg.metadata import unpacked
+from arco.iceberg.engine.metadata import unpacked
 from arco.iceberg.pointer import pointer_of
 from arco.iceberg.standing import Standing
 from arco.iceberg.transaction import Transactions

@@ -16,18 +16,18 @@ from arco.iceberg.commit import CommitWork
 from arco.iceberg.create import CreateWork
 from arco.iceberg.desk import Caller, Desk, missing_file
 from arco.iceberg.drop import DropWork
-from arco.iceberg.engine import TABLES
+from arco.iceberg.engine.metadata import encode_metadata
+from arco.iceberg.engine.new_table import new_table
+from arco.iceberg.engine.requirement import is_create
+from arco.iceberg.engine.update import apply_updates
 from arco.iceberg.keyed import Told, run
+from arco.iceberg.kinds import TABLES
 from arco.iceberg.loaded import Loaded
-from arco.iceberg.metadata import encode_metadata
 from arco.iceberg.names import Name, check_namespace, is_ours, occupant, resolve
-from arco.iceberg.new_table import new_table
 from arco.iceberg.recent import Recent
 from arco.iceberg.refusal import Refused, no_such_namespace
 from arco.iceberg.register import RegisterWork
 from arco.iceberg.rename import RenameWork
-from arco.iceberg.requirement import is_create
-from arco.iceberg.update import apply_updates
 from arco.iceberg.wire import (
     CommitTableRequest,
     CreateTableRequest,

@@ -27,8 +27,8 @@ from arco.iceberg.commit import LONGEST_MS
 from arco.iceberg.create import write_first
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.drop import is_doubtful
-from arco.iceberg.engine import TABLES
 from arco.iceberg.keyed import Told, refused, succeeded
+from arco.iceberg.kinds import TABLES
 from arco.iceberg.loaded import Loaded
 from arco.iceberg.names import Name, absent, look_up, occupant
 from arco.iceberg.naming import Verdict, base_number, name_under

@@ -5,10 +5,10 @@ from arco.core.errors import Invalid
 from arco.iceberg.commit import CommitWork
 from arco.iceberg.create import CreateWork
 from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.engine import TABLES
+from arco.iceberg.engine.requirement import is_create
 from arco.iceberg.keyed import run
+from arco.iceberg.kinds import TABLES
 from arco.iceberg.names import Name
-from arco.iceberg.requirement import is_create
 from arco.iceberg.tables import staged_birth
 from arco.iceberg.transact import TableChange, TransactWork
 from arco.iceberg.transaction import Transactions

@@ -9,14 +9,14 @@ from arco.iceberg.commit import CommitWork
 from arco.iceberg.create import CreateWork
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.drop import DropWork
-from arco.iceberg.engine import VIEWS
+from arco.iceberg.engine.view_metadata import new_view
 from arco.iceberg.keyed import run
+from arco.iceberg.kinds import VIEWS
 from arco.iceberg.loaded import Loaded
 from arco.iceberg.names import Name, check_namespace, resolve
 from arco.iceberg.refusal import Refused
 from arco.iceberg.register import RegisterWork
 from arco.iceberg.tables import answer, load, names_in, rename
-from arco.iceberg.view_metadata import new_view
 from arco.iceberg.wire import (
     CommitViewRequest,
     CreateViewRequest,

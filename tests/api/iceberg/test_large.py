@@ -15,9 +15,9 @@ from arco.api.route import Call
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.core.tasks import AsyncioTasks
+from arco.iceberg.engine.metadata import encode_metadata
+from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.loaded import Form, Loaded
-from arco.iceberg.metadata import encode_metadata
-from arco.iceberg.new_table import new_table
 from arco.iceberg.wire import CreateTableRequest
 from tests.api.iceberg.warehouse import SCHEMA, Warehouse
 from tests.api.running import Served

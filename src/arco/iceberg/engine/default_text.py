@@ -1,0 +1,182 @@
+"""Default values of columns as SQL writes them (`7`, `'a'`, `DATE '2026-01-31'`) and as Iceberg does.
+
+Only literals: Iceberg keeps a value, not what computes it. A moment without a time zone is one in UTC.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+from arco.catalog.data_type_lexer import print_string, read_string, tokens
+from arco.core import json
+from arco.core.errors import Invalid
+from arco.core.json import Json
+from arco.iceberg.engine.default_value import read_value
+from arco.iceberg.engine.field_type import kind_of
+
+_MOST_CHARACTERS = 4_096  # of a default value in the catalog
+# What may stand before the quotes; the first is what we print.
+_KEYWORDS = {
+    "date": ("DATE",),
+    "time": ("TIME",),
+    **dict.fromkeys(("timestamp", "timestamp_ns"), ("TIMESTAMP_NTZ", "TIMESTAMP")),
+    **dict.fromkeys(("timestamptz", "timestamptz_ns"), ("TIMESTAMP", "TIMESTAMP_LTZ")),
+    **dict.fromkeys(("binary", "fixed"), ("X",)),
+}
+_WHOLE = re.compile(r"[+-]?\d{1,19}")
+_NUMBER = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,3})?")
+_TIME = re.compile(r"(\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?")
+_MOMENT = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?)?"
+    r"(?:\s?(Z|UTC|[+-]\d\d:\d\d))?"
+)
+
+
+def print_default(kind: Json, value: Json) -> str | None:
+    """The value of a column of type `kind` in SQL; None if there is none, or one too long to show."""
+    if value is None:
+        return None
+    name = kind_of(kind)
+    if isinstance(value, str) and name != "decimal":
+        text = _prefix(name) + print_string(value)
+    else:
+        text = value if isinstance(value, str) else _json(value)
+    text = "".join(each if each.isprintable() else _escaped(each) for each in text)
+    return text if len(text) <= _MOST_CHARACTERS else None
+
+
+def _prefix(name: str) -> str:
+    keyword = _KEYWORDS.get(name, ("",))[0]
+    return f"{keyword} " if len(keyword) > 1 else keyword
+
+
+def _json(value: Json) -> str:
+    try:
+        return json.encode(value).decode()
+    except RecursionError as problem:
+        raise Invalid("JSON is nested too deeply") from problem
+
+
+def _escaped(letter: str) -> str:
+    return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
+
+
+def read_default(kind: Json, text: str, what: str) -> Json:
+    """The literal `text` as a value of the type `kind`, or `Invalid`; NULL is None."""
+    if text.strip().lower() == "null":
+        return None
+    try:
+        read = _READERS.get(kind_of(kind), _none)
+        return read_value(kind, read(str(kind), text.strip()), what)
+    except (ValueError, OverflowError) as problem:
+        raise _no_literal(kind, text, what) from problem
+
+
+def _no_literal(kind: Json, text: str, what: str) -> Invalid:
+    shown = kind if isinstance(kind, str) else kind_of(kind)
+    return Invalid(f"the default of {what[:80]} is no literal of type {shown}: {text[:80]!r}")
+
+
+def _none(_: str, text: str) -> Json:
+    raise ValueError(text)
+
+
+def _boolean(_: str, text: str) -> Json:
+    if text.lower() not in {"true", "false"}:
+        return _none(_, text)
+    return text.lower() == "true"
+
+
+def _whole(_: str, text: str) -> Json:
+    return int(text) if _WHOLE.fullmatch(text) else _none(_, text)
+
+
+def _float(_: str, text: str) -> Json:
+    value = float(text) if _NUMBER.fullmatch(text) else float("inf")
+    return value if abs(value) < float("inf") else _none(_, text)
+
+
+def _decimal(kind: str, text: str) -> Json:
+    """The number with exactly as many digits after the point as the type has."""
+    precision, scale = (int(each) for each in re.findall(r"\d+", kind))
+    if not _NUMBER.fullmatch(text):
+        return _none(kind, text)
+    value = Decimal(text)
+    shown = f"{value:.{scale}f}"
+    digits = len(shown.lstrip("-").replace(".", "").lstrip("0"))
+    return shown if Decimal(shown) == value and digits <= precision else _none(kind, text)
+
+
+def _quoted(kind: str, text: str) -> str:
+    """What stands between the quotes, with or without the type's name before them."""
+    found = tokens(text)
+    if found[0].keyword.upper() in _KEYWORDS.get(kind_of(kind), ()):
+        found = found[1:]
+    if len(found) != 2 or found[0].kind != "string":
+        raise ValueError(text)
+    return read_string(found[0])
+
+
+def _date(kind: str, text: str) -> Json:
+    return date.fromisoformat(_quoted(kind, text)).isoformat()
+
+
+def _time(kind: str, text: str) -> Json:
+    match = _TIME.fullmatch(_quoted(kind, text))
+    if match is None:
+        return _none(kind, text)
+    return _clock(match[1]) + _fraction(match[2], 6)
+
+
+def _clock(text: str) -> str:
+    """Hours, minutes and seconds, which may be missing."""
+    return datetime.fromisoformat(f"2000-01-01T{text}").time().isoformat()
+
+
+def _moment(kind: str, text: str) -> Json:
+    match = _MOMENT.fullmatch(_quoted(kind, text))
+    if match is None:
+        return _none(kind, text)
+    day, clock, fraction, zone = match.groups()
+    moment = datetime.fromisoformat(f"{day}T{_clock(clock or '00:00')}")
+    digits = _fraction(fraction, 9 if kind.endswith("_ns") else 6)
+    if not kind.startswith("timestamptz"):
+        return moment.isoformat() + digits if zone is None else _none(kind, text)
+    return (moment - _offset(zone)).isoformat() + digits + "+00:00"
+
+
+def _offset(zone: str | None) -> timedelta:
+    if zone in {None, "Z", "UTC"}:
+        return timedelta()
+    moment = datetime.fromisoformat(f"2000-01-01T00:00{zone}")
+    return moment.utcoffset() or timedelta()
+
+
+def _fraction(digits: str | None, most: int) -> str:
+    if digits is None or not digits.strip("0"):
+        return ""
+    if digits[most:].strip("0"):
+        raise ValueError(digits)
+    return f".{digits[:most]:0<{most}}"
+
+
+def _bytes(kind: str, text: str) -> Json:
+    return _quoted(kind, text).lower() if text[:1] in {"x", "X"} else _none(kind, text)
+
+
+_READERS: dict[str, Callable[[str, str], Json]] = {
+    "boolean": _boolean,
+    "int": _whole,
+    "long": _whole,
+    "float": _float,
+    "double": _float,
+    "decimal": _decimal,
+    "string": _quoted,
+    "uuid": _quoted,
+    "date": _date,
+    "time": _time,
+    **dict.fromkeys(("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), _moment),
+    "binary": _bytes,
+    "fixed": _bytes,
+}

@@ -1,0 +1,190 @@
+"""What a commit is making of a table's metadata: begins as the base, and leaves the base as it is.
+
+The top of the metadata is copied once, a list when it is first touched; what is in the lists is replaced,
+never changed. So a commit to a table of many snapshots costs as little as one to a table of few.
+"""
+
+from collections.abc import Callable
+from typing import cast
+
+from arco.core.errors import Invalid
+from arco.core.json import Json
+from arco.iceberg.engine.metadata import (
+    NO_SNAPSHOT,
+    Metadata,
+    current_snapshot_id,
+    objects_of,
+    refs_of,
+)
+from arco.iceberg.engine.shape import Object
+
+DEFAULT_VERSION = 2
+
+
+class Draft:
+    """The metadata in the making, and what has been done to them so far."""
+
+    def __init__(self, base: Metadata | None, *, format_version: int, now_ms: int) -> None:
+        self.base = base
+        self.top: Metadata = dict(base) if base is not None else _empty(format_version)
+        self.changed = base is None
+        self.layout_changed = base is None  # a schema, spec or order: what is bound must be checked
+        # Clocks differ, but the times in a table's log may not run backwards.
+        self.updated_ms = max(now_ms, self.number("last-updated-ms"))
+        self.last_schema_id: int | None = None  # the last one added here, which -1 stands for
+        self.last_spec_id: int | None = None
+        self.last_order_id: int | None = None
+        self.added_snapshots: set[int] = set()
+        self.logged = 0  # entries that we have added to the snapshot log
+        self.main_was: set[int] = set()  # the snapshots that main was set to on the way
+        self.snapshots_removed = False
+        self._own: set[str] = set()
+        self._marks: dict[tuple[str, int], dict[bytes, int]] = {}
+        self._by_id: dict[int, Object] | None = None
+
+    @property
+    def format_version(self) -> int:
+        """The version that the table has by now."""
+        return self.number("format-version")
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties by now."""
+        return cast("dict[str, str]", self.top["properties"])
+
+    @property
+    def refs(self) -> dict[str, Object]:
+        """Branches and tags by now."""
+        return refs_of(self.top)
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The current snapshot by now."""
+        return current_snapshot_id(self.top)
+
+    def number(self, key: str) -> int:
+        """A number at the top; 0 if there is none."""
+        return cast("int", self.top.get(key, 0))
+
+    def put(self, key: str, value: Json) -> None:
+        """Set a member at the top."""
+        self.top[key] = value
+        self.changed = True
+
+    def objects(self, key: str) -> list[Object]:
+        """A list at the top, to read."""
+        return objects_of(self.top, key)
+
+    def own(self, key: str) -> list[Object]:
+        """A list at the top, to add to."""
+        if key not in self._own:
+            self._own.add(key)
+            self.top[key] = cast("Json", list(self.objects(key)))
+        self.changed = True
+        return self.objects(key)
+
+    def own_map(self, key: str) -> Object:
+        """A map at the top, to change."""
+        if key not in self._own:
+            self._own.add(key)
+            self.top[key] = dict(cast("Object", self.top[key]))
+        self.changed = True
+        return cast("Object", self.top[key])
+
+    def replace(self, key: str, items: list[Object]) -> None:
+        """Set a list at the top."""
+        self._own.add(key)
+        self._marks.clear()
+        self.put(key, cast("Json", items))
+
+    def put_ref(self, name: str, ref: Object) -> None:
+        """Set a branch or tag."""
+        self.own_map("refs")[name] = ref
+
+    def drop_ref(self, name: str) -> None:
+        """Take a branch or tag away."""
+        del self.own_map("refs")[name]
+
+    def set_current_snapshot(self, snapshot_id: int | None) -> None:
+        """Say which snapshot readers see; version 3 writes null for none."""
+        none = None if self.format_version > DEFAULT_VERSION else NO_SNAPSHOT
+        self.put("current-snapshot-id", none if snapshot_id is None else snapshot_id)
+
+    @property
+    def snapshots(self) -> dict[int, Object]:
+        """All snapshots by id; built when first asked for, and kept in step by whoever changes them."""
+        if self._by_id is None:
+            self._by_id = {
+                cast("int", each["snapshot-id"]): each for each in self.objects("snapshots")
+            }
+        return self._by_id
+
+    def marks(
+        self, key: str, id_key: str, size: int, mark: Callable[[Object], bytes]
+    ) -> dict[bytes, int]:
+        """What those of a list that have `size` fields mean, and their ids; to add to.
+
+        It is made once, so that a commit which adds many need not compare each with all.
+        """
+        if (key, size) not in self._marks:
+            found = [each for each in self.objects(key) if _size(each) == size]
+            # Of two that mean the same the first counts.
+            marks = {mark(each): cast("int", each[id_key]) for each in reversed(found)}
+            self._marks[key, size] = marks
+        return self._marks[key, size]
+
+    def schema(self, schema_id: int) -> Object | None:
+        """The schema with this id."""
+        return self._find("schemas", "schema-id", schema_id)
+
+    def spec(self, spec_id: int) -> Object | None:
+        """The partition spec with this id."""
+        return self._find("partition-specs", "spec-id", spec_id)
+
+    def order(self, order_id: int) -> Object | None:
+        """The sort order with this id."""
+        return self._find("sort-orders", "order-id", order_id)
+
+    def current_schema(self) -> Object:
+        """The current schema; a table in the making may have none yet."""
+        found = self.schema(self.number("current-schema-id"))
+        if found is None:
+            raise Invalid("the table has no schema yet: add one first")
+        return found
+
+    def _find(self, key: str, id_key: str, wanted: int) -> Object | None:
+        return next((each for each in self.objects(key) if each.get(id_key) == wanted), None)
+
+
+def _size(found: Object) -> int:
+    return len(cast("list[Json]", found["fields"]))
+
+
+def _empty(format_version: int) -> Metadata:
+    """Where the metadata of a new table begin, in the order in which files have them."""
+    lineage: Metadata = {"next-row-id": 0} if format_version > DEFAULT_VERSION else {}
+    sequence: Metadata = {"last-sequence-number": 0} if format_version > 1 else {}
+    return {
+        "format-version": format_version,
+        "table-uuid": None,
+        "location": None,
+        **sequence,
+        "last-updated-ms": 0,
+        "last-column-id": 0,
+        "current-schema-id": 0,
+        "schemas": [],
+        "default-spec-id": 0,
+        "partition-specs": [],
+        "last-partition-id": 0,
+        "default-sort-order-id": 0,
+        "sort-orders": [],
+        "properties": {},
+        "current-snapshot-id": None if format_version > DEFAULT_VERSION else NO_SNAPSHOT,
+        **lineage,
+        "refs": {},
+        "snapshots": [],
+        "statistics": [],
+        "partition-statistics": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+    }

@@ -1,0 +1,138 @@
+"""Types of columns, as Iceberg's JSON has them: a text for the plain ones, an object for the nested.
+
+A plain type is brought to one spelling. Geometry and geography keep their text, since a coordinate
+system is a name that others give.
+"""
+
+import re
+from collections.abc import Callable
+
+from arco.core.errors import Invalid
+from arco.core.json import Json
+from arco.iceberg.engine import shape
+from arco.iceberg.engine.shape import Object
+
+MOST_DEPTH = 64  # so deep may types be nested in each other
+
+_PLAIN = frozenset(
+    {
+        *("boolean", "int", "long", "float", "double", "date", "time", "string", "uuid", "binary"),
+        *("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns", "unknown", "variant"),
+    }
+)
+_SINCE_V3 = frozenset(
+    {"timestamp_ns", "timestamptz_ns", "unknown", "variant", "geometry", "geography"}
+)
+_FIXED = re.compile(r"fixed\[\s*(\d{1,9})\s*\]")
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
+_GEOMETRY = re.compile(r"(geometry)\s*(?:\(\s*([^()]+?)\s*\))?", re.IGNORECASE)
+_GEOGRAPHY = re.compile(r"(geography)\s*(?:\(\s*([^(),]+?)\s*(?:,\s*(\w+)\s*)?\))?", re.IGNORECASE)
+_MOST_PRECISION = 38
+_CRS = "OGC:CRS84"
+_EDGES = frozenset({"spherical", "vincenty", "thomas", "andoyer", "karney"})
+
+FieldReader = Callable[[Object, int], Object]
+
+
+def read_type(value: Json, what: str, read_field: FieldReader, depth: int = 1) -> Json:
+    """The type `value` in its one spelling; `read_field` reads the fields of structs."""
+    if isinstance(value, str):
+        return read_plain(value)
+    if depth > MOST_DEPTH:
+        raise Invalid(f"types are nested more than {MOST_DEPTH} deep")
+    if not isinstance(value, dict):
+        raise Invalid(f"the type of {what} must be a string or an object, not {shape.kind(value)}")
+    name = shape.text(value, "type", f"the type of {what}")
+    if name == "struct":
+        fields: list[Json] = [
+            read_field(field, depth + 1)
+            for field in shape.objects(value, "fields", f"struct {what}")
+        ]
+        return {**value, "fields": fields}
+    if name == "list":
+        return _read_list(value, what, read_field, depth)
+    if name == "map":
+        return _read_map(value, what, read_field, depth)
+    raise Invalid(f"there is no nested type {name!r}, only struct, list and map")
+
+
+def _read_list(found: Object, what: str, read_field: FieldReader, depth: int) -> Json:
+    shape.integer(found, "element-id", f"list {what}")
+    element = read_type(found.get("element"), f"{what}.element", read_field, depth + 1)
+    if shape.flag(found, "element-required", f"list {what}"):
+        refuse_required_unknown(element, f"{what}.element")
+    return {**found, "element": element}
+
+
+def _read_map(found: Object, what: str, read_field: FieldReader, depth: int) -> Json:
+    shape.integer(found, "key-id", f"map {what}")
+    shape.integer(found, "value-id", f"map {what}")
+    key = read_type(found.get("key"), f"{what}.key", read_field, depth + 1)
+    value = read_type(found.get("value"), f"{what}.value", read_field, depth + 1)
+    refuse_required_unknown(key, f"{what}.key")
+    if shape.flag(found, "value-required", f"map {what}"):
+        refuse_required_unknown(value, f"{what}.value")
+    return {**found, "key": key, "value": value}
+
+
+def refuse_required_unknown(value: Json, what: str) -> None:
+    """A column of type unknown holds nothing but nulls, so it cannot be required."""
+    if value == "unknown":
+        raise Invalid(f"Cannot create required field with unknown type: {what}")
+
+
+def read_plain(text: str) -> str:
+    """The one spelling of a type that is no nested one."""
+    lower = text.lower()
+    if lower in _PLAIN:
+        return lower
+    if match := _FIXED.fullmatch(lower):
+        return f"fixed[{int(match[1])}]"
+    if match := _DECIMAL.fullmatch(lower):
+        return _decimal(int(match[1]), int(match[2]))
+    if match := _GEOMETRY.fullmatch(text):
+        return "geometry" if match[2] is None else f"geometry({match[2]})"
+    if match := _GEOGRAPHY.fullmatch(text):
+        return _geography(match[2], match[3])
+    raise Invalid(f"Cannot parse type string to primitive: {text}")
+
+
+def _decimal(precision: int, scale: int) -> str:
+    if precision > _MOST_PRECISION:
+        raise Invalid(f"Decimals with precision larger than 38 are not supported: {precision}")
+    return f"decimal({precision}, {scale})"
+
+
+def _geography(crs: str | None, edges: str | None) -> str:
+    if edges is not None and edges.lower() not in _EDGES:
+        raise Invalid(f"Invalid edge interpolation algorithm: {edges}")
+    if crs is None:
+        return "geography"
+    return f"geography({crs})" if edges is None else f"geography({crs}, {edges.lower()})"
+
+
+def kind_of(value: Json) -> str:
+    """The name of a type without its parameters: decimal, fixed, geometry, struct."""
+    if isinstance(value, dict):
+        return str(value.get("type"))
+    return re.split(r"[\[(]", str(value), maxsplit=1)[0]
+
+
+def is_primitive(value: Json) -> bool:
+    """Whether a column of the type can be partitioned or sorted by at all."""
+    return isinstance(value, str) and value != "variant"
+
+
+def needs_v3(value: Json) -> bool:
+    """Whether tables below format version 3 cannot have the type."""
+    return kind_of(value) in _SINCE_V3
+
+
+def spelled(value: Json) -> str:
+    """A plain type so that equal types have equal texts: the defaults of geometry are written out."""
+    text = str(value)
+    if match := _GEOMETRY.fullmatch(text):
+        return f"geometry({(match[2] or _CRS).upper()})"
+    if match := _GEOGRAPHY.fullmatch(text):
+        return f"geography({(match[2] or _CRS).upper()}, {match[3] or 'spherical'})"
+    return text

@@ -1,0 +1,186 @@
+"""Updates of a table's layout: its schemas, partition specs and sort orders.
+
+What a client adds is given the next id of its kind; if it means the same as one that is there already,
+that one stands for it. An id of -1 means the one that was added last in the same commit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from arco.core.errors import Invalid
+from arco.iceberg.engine import shape
+from arco.iceberg.engine.draft import Draft
+from arco.iceberg.engine.partition_spec import (
+    check_names,
+    check_sequential,
+    last_field_id,
+    read_spec,
+    spec_mark,
+    with_field_ids,
+)
+from arco.iceberg.engine.partition_spec import check_sources as check_spec_sources
+from arco.iceberg.engine.schema import check_version, index_schema, read_schema, schema_mark
+from arco.iceberg.engine.shape import Object
+from arco.iceberg.engine.sort_order import FIRST_ID, UNSORTED_ID, order_mark, read_order
+from arco.iceberg.engine.sort_order import check_sources as check_order_sources
+from arco.iceberg.engine.sort_order import fields_of as order_fields
+
+LAST_ADDED = -1
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """One of the lists: where it is, the ids in it, and what is the same in it."""
+
+    key: str
+    id_key: str
+    mark: Callable[[Object], bytes]
+
+
+_SCHEMAS = _Parts("schemas", "schema-id", schema_mark)
+_SPECS = _Parts("partition-specs", "spec-id", spec_mark)
+_ORDERS = _Parts("sort-orders", "order-id", order_mark)
+
+
+def add_schema(draft: Draft, update: Object) -> None:
+    """Add a schema. It becomes the table's only when it is made the current one."""
+    schema = read_schema(shape.obj(update, "schema", "add-schema"))
+    index = index_schema(schema)
+    check_version(index, draft.format_version)
+    if index.highest > draft.number("last-column-id"):
+        draft.put("last-column-id", index.highest)
+    next_id = _next_id(draft, _SCHEMAS, draft.number("current-schema-id"))
+    draft.last_schema_id = _add(draft, _SCHEMAS, schema, next_id)
+
+
+def set_current_schema(draft: Draft, update: Object) -> None:
+    """Make a schema the table's; the names of all partition fields must still make sense with it."""
+    schema_id = shape.integer(update, "schema-id", "set-current-schema")
+    if schema_id == LAST_ADDED:
+        schema_id = _last(draft.last_schema_id, "schema")
+    if schema_id == draft.number("current-schema-id"):
+        return
+    schema = draft.schema(schema_id)
+    if schema is None:
+        raise Invalid(f"Cannot set current schema to unknown schema: {schema_id}")
+    index = index_schema(schema)
+    for spec in draft.objects("partition-specs"):
+        check_names(spec, index)
+    draft.put("current-schema-id", schema_id)
+    draft.layout_changed = True
+
+
+def remove_schemas(draft: Draft, update: Object) -> None:
+    """Forget schemas, but never the current one."""
+    ids = _ids(update, "schema-ids", "remove-schemas")
+    if draft.number("current-schema-id") in ids:
+        raise Invalid("Cannot remove the current schema")
+    _drop(draft, "schemas", "schema-id", ids)
+
+
+def add_spec(draft: Draft, update: Object) -> None:
+    """Add a partition spec for the current schema."""
+    spec = read_spec(shape.obj(update, "spec", "add-spec"))
+    specs = draft.objects("partition-specs")
+    last_id = max(draft.number("last-partition-id"), last_field_id(specs))
+    spec = with_field_ids(spec, specs, last_id, draft.format_version)
+    index = index_schema(draft.current_schema())
+    check_names(spec, index)
+    check_spec_sources(spec, index)
+    next_id = _next_id(draft, _SPECS, 0)
+    draft.last_spec_id = _add(draft, _SPECS, spec, next_id)
+    if draft.last_spec_id != next_id:
+        return
+    if draft.format_version == 1:
+        check_sequential(spec)
+    draft.put("last-partition-id", max(last_id, last_field_id([spec])))
+
+
+def set_default_spec(draft: Draft, update: Object) -> None:
+    """Make a spec the one that writers use."""
+    spec_id = shape.integer(update, "spec-id", "set-default-spec")
+    if spec_id == LAST_ADDED:
+        spec_id = _last(draft.last_spec_id, "spec")
+    if spec_id == draft.number("default-spec-id"):
+        return
+    if draft.spec(spec_id) is None:
+        raise Invalid(f"Cannot set default partition spec to unknown spec: {spec_id}")
+    draft.put("default-spec-id", spec_id)
+    draft.layout_changed = True
+
+
+def remove_partition_specs(draft: Draft, update: Object) -> None:
+    """Forget partition specs, but never the default one."""
+    ids = _ids(update, "spec-ids", "remove-partition-specs")
+    if draft.number("default-spec-id") in ids:
+        raise Invalid("Cannot remove the default partition spec")
+    _drop(draft, "partition-specs", "spec-id", ids)
+
+
+def add_sort_order(draft: Draft, update: Object) -> None:
+    """Add a sort order for the current schema."""
+    order = read_order(shape.obj(update, "sort-order", "add-sort-order"))
+    check_order_sources(order, index_schema(draft.current_schema()))
+    next_id = UNSORTED_ID
+    if order_fields(order):
+        next_id = _next_id(draft, _ORDERS, FIRST_ID)
+    draft.last_order_id = _add(draft, _ORDERS, order, next_id)
+
+
+def set_default_sort_order(draft: Draft, update: Object) -> None:
+    """Make a sort order the one that writers use."""
+    order_id = shape.integer(update, "sort-order-id", "set-default-sort-order")
+    if order_id == LAST_ADDED:
+        order_id = _last(draft.last_order_id, "sort order")
+    if order_id == draft.number("default-sort-order-id"):
+        return
+    if draft.order(order_id) is None:
+        raise Invalid(f"Cannot set default sort order to unknown sort order: {order_id}")
+    draft.put("default-sort-order-id", order_id)
+    draft.layout_changed = True
+
+
+def check_layout(draft: Draft) -> None:
+    """The default spec and order must fit the current schema, once all is done."""
+    if not draft.layout_changed:
+        return
+    index = index_schema(draft.current_schema())
+    spec = draft.spec(draft.number("default-spec-id"))
+    order = draft.order(draft.number("default-sort-order-id"))
+    if spec is None or order is None:
+        raise Invalid("a table needs a default partition spec and a default sort order: add them")
+    check_spec_sources(spec, index)
+    check_order_sources(order, index)
+
+
+def _next_id(draft: Draft, parts: _Parts, least: int) -> int:
+    found = draft.objects(parts.key)
+    ids = (shape.integer(each, parts.id_key, f"each of {parts.key}") for each in found)
+    return max((least, *(known + 1 for known in ids)))
+
+
+def _add(draft: Draft, parts: _Parts, found: Object, next_id: int) -> int:
+    """The id of what means the same as `found`: of one that is there, or of `found` itself, added."""
+    size = len(shape.array(found, "fields", parts.key))
+    marks, own = draft.marks(parts.key, parts.id_key, size, parts.mark), parts.mark(found)
+    if own not in marks:
+        draft.own(parts.key).append({**found, parts.id_key: next_id})
+        marks[own] = next_id
+    return marks[own]
+
+
+def _last(last_id: int | None, thing: str) -> int:
+    if last_id is None:
+        raise Invalid(f"Cannot set last added {thing}: no {thing} has been added")
+    return last_id
+
+
+def _ids(update: Object, key: str, what: str) -> set[int]:
+    return {shape.as_int(each, f"each of {key}") for each in shape.array(update, key, what)}
+
+
+def _drop(draft: Draft, key: str, id_key: str, ids: set[int]) -> None:
+    found = draft.objects(key)
+    kept = [each for each in found if each[id_key] not in ids]
+    if len(kept) < len(found):
+        draft.replace(key, kept)

@@ -1,0 +1,81 @@
+"""The first metadata of a table that is made by one request: all ids are fresh, whatever was sent."""
+
+from arco.core.errors import Invalid
+from arco.core.json import Json
+from arco.iceberg.engine import partition_spec, shape, sort_order
+from arco.iceberg.engine.draft import DEFAULT_VERSION
+from arco.iceberg.engine.fresh_ids import with_fresh_ids
+from arco.iceberg.engine.metadata import Metadata
+from arco.iceberg.engine.properties import (
+    FORMAT_VERSION,
+    NEW_TABLE,
+    RESERVED,
+    check_new,
+    read_number,
+)
+from arco.iceberg.engine.schema import SchemaIndex, index_schema, read_schema
+from arco.iceberg.engine.shape import Object
+from arco.iceberg.engine.update import apply_updates
+from arco.iceberg.wire import CreateTableRequest
+
+
+def new_table(
+    request: CreateTableRequest, *, table_uuid: str, location: str, now_ms: int
+) -> Metadata:
+    """The metadata of the table that `request` describes."""
+    try:
+        return _new_table(request, table_uuid, location, now_ms)
+    except RecursionError as problem:
+        raise Invalid("the request is nested too deeply") from problem
+
+
+def _new_table(
+    request: CreateTableRequest, table_uuid: str, location: str, now_ms: int
+) -> Metadata:
+    asked = request.properties or {}
+    version = read_number(asked, FORMAT_VERSION, DEFAULT_VERSION)
+    sent = read_schema(request.schema)
+    schema = with_fresh_ids(sent)
+    old, new = index_schema(sent), index_schema(schema)
+    properties = {key: value for key, value in asked.items() if key not in RESERVED}
+    check_new(properties, new, version)
+    updates: list[Json] = [
+        {"action": "assign-uuid", "uuid": table_uuid},
+        {"action": "upgrade-format-version", "format-version": version},
+        {"action": "add-schema", "schema": schema},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": _fresh_spec(request.partition_spec, old, new)},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": _fresh_order(request.write_order, old, new)},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": location},
+        {"action": "set-properties", "updates": {**NEW_TABLE, **properties}},
+    ]
+    return apply_updates(None, updates, now_ms=now_ms, previous_location=None)
+
+
+def _fresh_spec(sent: Object | None, old: SchemaIndex, new: SchemaIndex) -> Object:
+    """The spec with the new ids of its columns, and none for its own fields: they are numbered anew."""
+    spec = partition_spec.read_spec(sent or {"fields": []})
+    fields: list[Json] = []
+    for each in partition_spec.fields_of(spec):
+        kept = {key: value for key, value in each.items() if key != "field-id"}
+        fields.append({**kept, "source-id": _fresh_source(each, old, new, "partition")})
+    return {**spec, "spec-id": 0, "fields": fields}
+
+
+def _fresh_order(sent: Object | None, old: SchemaIndex, new: SchemaIndex) -> Object:
+    order = sort_order.read_order(sent or {"fields": []})
+    fields: list[Json] = [
+        {**each, "source-id": _fresh_source(each, old, new, "sort")}
+        for each in sort_order.fields_of(order)
+    ]
+    order_id = sort_order.FIRST_ID if fields else sort_order.UNSORTED_ID
+    return {**order, "order-id": order_id, "fields": fields}
+
+
+def _fresh_source(each: Object, old: SchemaIndex, new: SchemaIndex, what: str) -> int:
+    source = shape.integer(each, "source-id", f"a {what} field")
+    if source not in old.fields:
+        raise Invalid(f"Cannot find source column for {what} field: {source}")
+    return new.paths[old.fields[source].path]

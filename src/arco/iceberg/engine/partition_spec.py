@@ -1,0 +1,146 @@
+"""Partition specs: what is right for a schema, which are the same, and the ids of partition fields."""
+
+from collections.abc import Iterable, Sequence
+
+from arco.core.errors import Invalid
+from arco.core.json import Json, encode
+from arco.iceberg.engine import shape
+from arco.iceberg.engine.field_type import is_primitive, kind_of
+from arco.iceberg.engine.schema import SchemaIndex
+from arco.iceberg.engine.shape import Object
+from arco.iceberg.engine.transform import VOID, check_source, read_transform
+
+FIRST_FIELD_ID = 1_000
+UNPARTITIONED_LAST_ID = FIRST_FIELD_ID - 1
+
+
+def read_spec(value: Json) -> Object:
+    """`value` as a partition spec, each transform in its one spelling; not yet checked with a schema."""
+    spec = shape.without_nulls(shape.as_object(value, "the partition spec"), "spec-id")
+    shape.maybe_integer(spec, "spec-id", "the partition spec")
+    fields = [_read_field(each) for each in shape.objects(spec, "fields", "the partition spec")]
+    missing = sum("field-id" not in each for each in fields)
+    if missing not in {0, len(fields)}:
+        raise Invalid(
+            f"Cannot parse spec with missing field IDs: {missing} missing of {len(fields)} fields."
+        )
+    ids = [each.get("field-id") for each in fields]
+    if not missing and len(set(ids)) != len(ids):
+        raise Invalid("Cannot use a partition field id more than once in a spec")
+    return {**spec, "fields": [*fields]}
+
+
+def _read_field(found: Object) -> Object:
+    found = shape.without_nulls(found, "field-id")
+    name = shape.text(found, "name", "a partition field")
+    shape.integer(found, "source-id", f"partition field {name}")
+    shape.maybe_integer(found, "field-id", f"partition field {name}")
+    transform = read_transform(shape.text(found, "transform", f"partition field {name}"))
+    return {**found, "transform": transform}
+
+
+def fields_of(spec: Object) -> list[Object]:
+    """The fields of a spec."""
+    return shape.objects(spec, "fields", "a partition spec")
+
+
+def check_names(spec: Object, index: SchemaIndex) -> None:
+    """A partition field has a name of its own, and no other column's that lives beside its source."""
+    seen: set[str] = set()
+    for each in fields_of(spec):
+        name = shape.text(each, "name", "a partition field")
+        source = shape.integer(each, "source-id", f"partition field {name}")
+        column = index.by_name(name)
+        if column is not None and source in index.fields and column.field_id != source:
+            raise Invalid(
+                f"Cannot create identity partition sourced from different field in schema: {name}"
+            )
+        if not name:
+            raise Invalid("Cannot use empty partition name")
+        if name in seen:
+            raise Invalid(f"Cannot use partition name more than once: {name}")
+        seen.add(name)
+
+
+def check_sources(spec: Object, index: SchemaIndex) -> None:
+    """Each partition field comes from a column that is there and fits its transform."""
+    for each in fields_of(spec):
+        name = shape.text(each, "name", "a partition field")
+        transform = read_transform(shape.text(each, "transform", f"partition field {name}"))
+        if transform == VOID:
+            continue  # what is left of a field in v1; its column may be gone
+        column = index.fields.get(shape.integer(each, "source-id", f"partition field {name}"))
+        if column is None:
+            raise Invalid(f"Cannot find source column for partition field: {name}")
+        if not is_primitive(column.kind):
+            raise Invalid(
+                f"Cannot partition by non-primitive source field: {column.path}: "
+                f"{kind_of(column.kind)}"
+            )
+        check_source(transform, column.kind)
+        _check_parents(column.parent, index)
+
+
+def _check_parents(parent: int | None, index: SchemaIndex) -> None:
+    while parent is not None:
+        above = index.fields[parent]
+        if kind_of(above.kind) != "struct":
+            raise Invalid(f"Invalid partition field parent: {above.path}: {kind_of(above.kind)}")
+        parent = above.parent
+
+
+def spec_mark(spec: Object) -> bytes:
+    """What a spec means, whatever its ids: those that partition alike have the same mark."""
+    return encode([(*_source(each), each.get("name")) for each in fields_of(spec)])
+
+
+def _source(each: Object) -> tuple[Json, Json]:
+    return each.get("source-id"), read_transform(str(each.get("transform")))
+
+
+def with_field_ids(
+    spec: Object, specs: Sequence[Object], last_id: int, format_version: int
+) -> Object:
+    """`spec` with an id for each field, if the client gave none.
+
+    From version 2 on a field that an older spec has keeps that id, and others get new ones. Version 1
+    numbers each spec anew.
+    """
+    fields = fields_of(spec)
+    if all("field-id" in each for each in fields):
+        return spec
+    known: dict[tuple[Json, Json], int] = {}
+    if format_version == 1:
+        last_id = UNPARTITIONED_LAST_ID
+    else:
+        known = {_source(each): _field_id(each) for old in specs for each in fields_of(old)}
+    numbered: list[Json] = []
+    for each in fields:
+        found = known.pop(_source(each), None)
+        if found is None:
+            last_id += 1
+            found = last_id
+        numbered.append({**each, "field-id": found})
+    return {**spec, "fields": numbered}
+
+
+def with_positions(spec: Object) -> Object:
+    """`spec` with its fields numbered from 1000 if they have no ids, as old v1 metadata has none."""
+    return with_field_ids(spec, (), UNPARTITIONED_LAST_ID, 1)
+
+
+def check_sequential(spec: Object) -> None:
+    """Version 1 finds partition values by position, so ids must count up from 1000."""
+    ids = [_field_id(each) for each in fields_of(spec)]
+    if ids != list(range(FIRST_FIELD_ID, FIRST_FIELD_ID + len(ids))):
+        raise Invalid(f"Spec does not use sequential IDs that are required in v1: {ids}")
+
+
+def last_field_id(specs: Iterable[Object]) -> int:
+    """The highest id of a partition field in use, or 999."""
+    ids = (_field_id(each) for spec in specs for each in fields_of(spec))
+    return max(ids, default=UNPARTITIONED_LAST_ID)
+
+
+def _field_id(each: Object) -> int:
+    return shape.integer(each, "field-id", "a partition field")

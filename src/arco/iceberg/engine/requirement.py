@@ -1,0 +1,109 @@
+"""Requirements of a commit: what must still be so, or the client has to look again.
+
+A requirement that does not hold is `Conflict`; clients and tests know the sentences.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from arco.core.errors import Conflict, Invalid
+from arco.core.json import Json
+from arco.iceberg.engine import shape
+from arco.iceberg.engine.metadata import Metadata, refs_of
+from arco.iceberg.engine.shape import Object
+
+_CREATE = "assert-create"
+
+
+def is_create(requirements: Sequence[Json]) -> bool:
+    """Whether a commit makes a table; it may then require nothing else."""
+    kinds = [shape.text(each, "type", "a requirement") for each in _read(requirements)]
+    if _CREATE not in kinds:
+        return False
+    others = sorted({kind for kind in kinds if kind != _CREATE})
+    if others:
+        raise Invalid(f"Invalid create requirements: {', '.join(others)}")
+    return True
+
+
+def check_requirements(base: Metadata | None, requirements: Sequence[Json]) -> None:
+    """Nothing if all of `requirements` hold for `base`; None means that there is no table."""
+    for requirement in _read(requirements):
+        kind = str(requirement["type"])
+        if kind == _CREATE:
+            if base is not None:
+                raise _failed("table already exists")
+            continue
+        if base is None:
+            raise _failed("table does not exist")
+        _CHECKS[kind](base, requirement)
+
+
+def _read(requirements: Sequence[Json]) -> list[Object]:
+    read = [shape.as_object(each, "a requirement") for each in requirements]
+    kinds = {shape.text(each, "type", "a requirement") for each in read}
+    unknown = sorted(kinds - _CHECKS.keys() - {_CREATE})
+    if unknown:
+        raise Invalid(f"unknown requirements of a table: {', '.join(unknown)}")
+    return read
+
+
+def _failed(reason: str) -> Conflict:
+    return Conflict(f"Requirement failed: {reason}")
+
+
+def _uuid(base: Metadata, requirement: Object) -> None:
+    wanted = shape.text(requirement, "uuid", "assert-table-uuid")
+    found = base["table-uuid"]
+    if wanted.lower() != str(found).lower():
+        raise _failed(f"UUID does not match: expected {found} != {wanted}")
+
+
+def _ref(base: Metadata, requirement: Object) -> None:
+    name = shape.text(requirement, "ref", "assert-ref-snapshot-id")
+    wanted = shape.maybe_long(requirement, "snapshot-id", "assert-ref-snapshot-id")
+    ref = refs_of(base).get(name)
+    if ref is None:
+        if wanted is not None:
+            raise _failed(f"branch or tag {name} is missing, expected {wanted}")
+        return
+    kind, found = ref["type"], ref["snapshot-id"]
+    if wanted is None:
+        raise _failed(f"{kind} {name} was created concurrently")
+    if wanted != found:
+        raise _failed(f"{kind} {name} has changed: expected id {wanted} != {found}")
+
+
+def _number(kind: str, key: str, top: str, words: str) -> Callable[[Metadata, Object], None]:
+    def check(base: Metadata, requirement: Object) -> None:
+        wanted = shape.integer(requirement, key, kind)
+        if wanted != base[top]:
+            raise _failed(f"{words} changed: expected id {wanted} != {base[top]}")
+
+    return check
+
+
+_NUMBERS = {
+    "assert-last-assigned-field-id": (
+        "last-assigned-field-id",
+        "last-column-id",
+        "last assigned field id",
+    ),
+    "assert-current-schema-id": ("current-schema-id", "current-schema-id", "current schema"),
+    "assert-last-assigned-partition-id": (
+        "last-assigned-partition-id",
+        "last-partition-id",
+        "last assigned partition id",
+    ),
+    "assert-default-spec-id": ("default-spec-id", "default-spec-id", "default partition spec"),
+    "assert-default-sort-order-id": (
+        "default-sort-order-id",
+        "default-sort-order-id",
+        "default sort order",
+    ),
+}
+
+_CHECKS: Mapping[str, Callable[[Metadata, Object], None]] = {
+    "assert-table-uuid": _uuid,
+    "assert-ref-snapshot-id": _ref,
+    **{kind: _number(kind, *names) for kind, names in _NUMBERS.items()},
+}

@@ -1,0 +1,211 @@
+"""Updates of snapshots, branches and tags, and of the log that says which snapshot was current when."""
+
+from itertools import pairwise
+from typing import cast
+
+from arco.core.errors import Conflict, Invalid
+from arco.iceberg.engine import shape
+from arco.iceberg.engine.draft import Draft
+from arco.iceberg.engine.metadata import MAIN
+from arco.iceberg.engine.shape import Object
+from arco.iceberg.engine.statistics import forget_snapshots
+
+_ROW_LINEAGE = 3  # the format version that numbers rows
+_TOLERANCE_MS = 60_000  # by so much may the clocks of two writers differ
+_RETRY = "Validation failed, please retry:"
+_LIMITS = ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms")
+
+
+def add_snapshot(draft: Draft, update: Object) -> None:
+    """Add a snapshot; nobody sees it before a branch or tag names it."""
+    snapshot = _read_snapshot(shape.obj(update, "snapshot", "add-snapshot"), draft.format_version)
+    for key, thing in (
+        ("schemas", "schema"),
+        ("partition-specs", "partition spec"),
+        ("sort-orders", "sort order"),
+    ):
+        if not draft.objects(key):
+            raise Invalid(f"Attempting to add a snapshot before a {thing} is added")
+    snapshot_id = cast("int", snapshot["snapshot-id"])
+    if snapshot_id in draft.snapshots:
+        raise Invalid(f"Snapshot already exists for id: {snapshot_id}")
+    _take_sequence_number(draft, snapshot)
+    if draft.format_version >= _ROW_LINEAGE:
+        _take_rows(draft, snapshot)
+    draft.own("snapshots").append(snapshot)
+    draft.snapshots[snapshot_id] = snapshot
+    draft.added_snapshots.add(snapshot_id)
+
+
+def _read_snapshot(found: Object, format_version: int) -> Object:
+    what = "the snapshot"
+    optional = (
+        "parent-snapshot-id",
+        "schema-id",
+        "first-row-id",
+        "added-rows",
+        "key-id",
+        "summary",
+    )
+    found = shape.without_nulls(found, *optional, "sequence-number", "manifest-list", "manifests")
+    for key in ("snapshot-id", "timestamp-ms"):
+        shape.long(found, key, what)
+    for key in ("sequence-number", "parent-snapshot-id"):
+        shape.maybe_long(found, key, what)
+    shape.maybe_integer(found, "schema-id", what)
+    shape.maybe_text(found, "key-id", what)
+    if "summary" in found:
+        shape.texts(found, "summary", what)
+    if format_version == 1 and "manifest-list" not in found:
+        for path in shape.array(found, "manifests", what):
+            shape.as_text(path, "each of manifests of the snapshot")
+    else:
+        shape.text(found, "manifest-list", what)
+    for key in ("first-row-id", "added-rows"):
+        if (shape.maybe_long(found, key, what) or 0) < 0:
+            raise Invalid(f"Invalid {key} (cannot be negative): {found[key]}")
+    if "first-row-id" in found and "added-rows" not in found:
+        raise Invalid("Invalid added-rows (required when first-row-id is set): null")
+    return found
+
+
+def _take_sequence_number(draft: Draft, snapshot: Object) -> None:
+    """Sequence numbers rise; only a snapshot that begins anew may have the last one again."""
+    number = cast("int", snapshot.get("sequence-number", 0))
+    last = draft.number("last-sequence-number")
+    if draft.format_version == 1:
+        if number != 0:
+            raise Invalid(f"Sequence number must be 0 in v1: {number}")
+        return
+    if number < last or (number == last and "parent-snapshot-id" in snapshot):
+        raise Conflict(
+            f"{_RETRY} Cannot add snapshot with sequence number {number} "
+            f"older than last sequence number {last}"
+        )
+    draft.put("last-sequence-number", number)
+
+
+def _take_rows(draft: Draft, snapshot: Object) -> None:
+    """The rows of the snapshot get their ids: no row of another snapshot may have them."""
+    if "first-row-id" not in snapshot:
+        raise Invalid("Cannot add a snapshot: first-row-id is null")
+    first = cast("int", snapshot["first-row-id"])
+    next_row = draft.number("next-row-id")
+    if first < next_row:
+        raise Conflict(
+            f"{_RETRY} Cannot add a snapshot, first-row-id is behind table next-row-id: "
+            f"{first} < {next_row}"
+        )
+    draft.put("next-row-id", first + cast("int", snapshot["added-rows"]))
+
+
+def set_snapshot_ref(draft: Draft, update: Object) -> None:
+    """Let a branch or tag name a snapshot; main is what readers see."""
+    name = shape.text(update, "ref-name", "set-snapshot-ref")
+    ref = _read_ref(update)
+    if draft.refs.get(name) == ref:
+        return
+    snapshot_id = cast("int", ref["snapshot-id"])
+    snapshot = draft.snapshots.get(snapshot_id)
+    if snapshot is None:
+        raise Invalid(f"Cannot set {name} to unknown snapshot: {snapshot_id}")
+    if name == MAIN:
+        if ref["type"] != "branch":
+            raise Invalid("Cannot set main to a tag, it must be a branch")
+        # Going back to a snapshot that was there before happens now, whenever that one was made.
+        added = snapshot_id in draft.added_snapshots
+        time_ms = snapshot["timestamp-ms"] if added else draft.updated_ms
+        draft.own("snapshot-log").append({"timestamp-ms": time_ms, "snapshot-id": snapshot_id})
+        draft.logged += 1
+        draft.main_was.add(snapshot_id)
+        draft.set_current_snapshot(snapshot_id)
+    draft.put_ref(name, ref)
+
+
+def _read_ref(update: Object) -> Object:
+    what = "set-snapshot-ref"
+    kind = shape.text(update, "type", what).lower()
+    if kind not in {"branch", "tag"}:
+        raise Invalid(f"Invalid snapshot ref type: {kind}")
+    ref = {key: value for key, value in update.items() if key not in {"action", "ref-name"}}
+    ref = {**shape.without_nulls(ref, *_LIMITS), "type": kind}
+    shape.long(ref, "snapshot-id", what)
+    for key in _LIMITS:
+        read = shape.maybe_integer if key == _LIMITS[0] else shape.maybe_long
+        value = read(ref, key, what)
+        if value is None:
+            continue
+        if value <= 0:
+            raise Invalid(f"{key} must be greater than 0, not {value}")
+        if kind == "tag" and key != "max-ref-age-ms":
+            raise Invalid(f"Tags do not support setting {key}")
+    return ref
+
+
+def remove_snapshot_ref(draft: Draft, update: Object) -> None:
+    """Take a branch or tag away; without main a table holds nothing."""
+    name = shape.text(update, "ref-name", "remove-snapshot-ref")
+    if name not in draft.refs:
+        return
+    if name == MAIN:
+        draft.set_current_snapshot(None)
+    draft.drop_ref(name)
+
+
+def remove_snapshots(draft: Draft, update: Object) -> None:
+    """Forget snapshots, and whatever names them. Ids that are not there do no harm."""
+    listed = shape.array(update, "snapshot-ids", "remove-snapshots")
+    ids = {shape.as_long(each, "each of snapshot-ids") for each in listed}
+    gone = ids & draft.snapshots.keys()
+    if not gone:
+        return
+    draft.replace(
+        "snapshots",
+        [each for each in draft.objects("snapshots") if each["snapshot-id"] not in gone],
+    )
+    for snapshot_id in gone:
+        del draft.snapshots[snapshot_id]
+    draft.snapshots_removed = True
+    forget_snapshots(draft, gone)
+    for name, ref in list(draft.refs.items()):
+        if ref["snapshot-id"] in gone:
+            remove_snapshot_ref(draft, {"ref-name": name})
+
+
+def finish_log(draft: Draft) -> None:
+    """Leave in the log what readers have really seen, without gaps, in the order of time."""
+    current = draft.snapshot_id
+    passing = (draft.main_was & draft.added_snapshots) - {current}
+    if passing or draft.snapshots_removed:
+        kept: list[Object] = []
+        for entry in draft.objects("snapshot-log"):
+            if entry["snapshot-id"] not in draft.snapshots:
+                # Without this one the log before it would tell of another snapshot at its time.
+                kept = [] if draft.snapshots_removed else kept
+            elif entry["snapshot-id"] not in passing:
+                kept.append(entry)
+        if kept and current is not None and kept[-1]["snapshot-id"] != current:
+            raise Invalid(
+                "Cannot set invalid snapshot log: latest entry is not the current snapshot"
+            )
+        draft.replace("snapshot-log", kept)
+    _check_times(draft)
+
+
+def _check_times(draft: Draft) -> None:
+    """Readers refuse a log that runs backwards, so no snapshot may come from far ahead or behind."""
+    if not draft.logged:
+        return
+    recent = draft.objects("snapshot-log")[-draft.logged - 1 :]
+    times = [cast("int", entry["timestamp-ms"]) for entry in recent]
+    for before, after in pairwise(times):
+        if after - before < -_TOLERANCE_MS:
+            raise Invalid(
+                f"the snapshot is of {after}, more than a minute before {before}, "
+                "when the one before it became current"
+            )
+    if times and draft.updated_ms - times[-1] < -_TOLERANCE_MS:
+        raise Invalid(
+            f"Invalid update timestamp {draft.updated_ms}: "
+            f"before last snapshot log entry at {times[-1]}"
+        )

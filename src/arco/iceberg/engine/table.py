@@ -1,0 +1,119 @@
+"""Updates of a table as a whole: uuid, format version, location, properties and encryption keys."""
+
+import binascii
+import re
+
+from arco.core.errors import Invalid
+from arco.core.json import Json
+from arco.iceberg.engine import shape
+from arco.iceberg.engine.draft import Draft
+from arco.iceberg.engine.integrity import NEWEST_VERSION, OLDEST_VERSION
+from arco.iceberg.engine.properties import PREVIOUS_VERSIONS, read_number
+from arco.iceberg.engine.shape import Object
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_KEYS = "encryption-keys"
+
+
+def assign_uuid(draft: Draft, update: Object) -> None:
+    """Give the table its identity."""
+    uuid = shape.text(update, "uuid", "assign-uuid")
+    if not _UUID.fullmatch(uuid):
+        raise Invalid(f"uuid of assign-uuid is no UUID: {uuid}")
+    if uuid != draft.top.get("table-uuid"):
+        draft.put("table-uuid", uuid)
+
+
+def read_version(update: Object) -> int:
+    """The version that an upgrade asks for."""
+    version = shape.integer(update, "format-version", "upgrade-format-version")
+    if not OLDEST_VERSION <= version <= NEWEST_VERSION:
+        raise Invalid(
+            f"Cannot upgrade table to unsupported format version: v{version} "
+            f"(supported: v{NEWEST_VERSION})"
+        )
+    return version
+
+
+def upgrade_format_version(draft: Draft, update: Object) -> None:
+    """Go to a newer version of the format, never back."""
+    version = read_version(update)
+    current = draft.format_version
+    if version < current:
+        raise Invalid(f"Cannot downgrade v{current} table to v{version}")
+    if version == current:
+        return
+    draft.put("format-version", version)
+    draft.top.setdefault("last-sequence-number", 0)
+    if version >= 3:
+        draft.top.setdefault("next-row-id", 0)
+    if draft.snapshot_id is None:
+        draft.set_current_snapshot(None)  # each version has its own way to say so
+
+
+def set_location(draft: Draft, update: Object) -> None:
+    """Say where new files go."""
+    location = strip_slashes(shape.text(update, "location", "set-location"))
+    if not location:
+        raise Invalid("location of set-location must not be empty")
+    if location != draft.top.get("location"):
+        draft.put("location", location)
+
+
+def strip_slashes(location: str) -> str:
+    """A location without slashes at its end, as metadata have it."""
+    while location.endswith("/") and not location.endswith("://"):
+        location = location[:-1]
+    return location
+
+
+def set_properties(draft: Draft, update: Object) -> None:
+    """Set properties; early clients say `updated` for `updates`."""
+    key = "updates" if "updates" in update or "updated" not in update else "updated"
+    updates = shape.texts(update, key, "set-properties")
+    read_number(updates, PREVIOUS_VERSIONS, 1)
+    changed = {name: text for name, text in updates.items() if draft.properties.get(name) != text}
+    if changed:
+        draft.own_map("properties").update(changed)
+
+
+def remove_properties(draft: Draft, update: Object) -> None:
+    """Remove properties; those that are not there do no harm."""
+    key = "removals" if "removals" in update or "removed" not in update else "removed"
+    listed = shape.array(update, key, "remove-properties")
+    removals = {shape.as_text(each, f"each of {key} of remove-properties") for each in listed}
+    for name in removals & draft.properties.keys():
+        del draft.own_map("properties")[name]
+
+
+def add_encryption_key(draft: Draft, update: Object) -> None:
+    """Add a key that is itself encrypted; one with the same id stays as it is."""
+    what = "the encryption key"
+    key = shape.obj(update, "encryption-key", "add-encryption-key")
+    key = shape.without_nulls(key, "encrypted-by-id", "properties")
+    key_id = shape.text(key, "key-id", what)
+    shape.maybe_text(key, "encrypted-by-id", what)
+    if "properties" in key:
+        shape.texts(key, "properties", what)
+    try:
+        binascii.a2b_base64(shape.text(key, "encrypted-key-metadata", what), strict_mode=True)
+    except ValueError as problem:
+        raise Invalid("encrypted-key-metadata of the encryption key is not base64") from problem
+    if draft.format_version < 3:
+        raise Invalid(
+            f"Encryption keys are not supported until v3: this is a v{draft.format_version}"
+        )
+    if all(each["key-id"] != key_id for each in draft.objects(_KEYS)):
+        draft.own(_KEYS).append(key)
+
+
+def remove_encryption_key(draft: Draft, update: Object) -> None:
+    """Forget an encryption key."""
+    key_id = shape.text(update, "key-id", "remove-encryption-key")
+    keys = draft.objects(_KEYS)
+    kept: list[Json] = [each for each in keys if each["key-id"] != key_id]
+    if len(kept) == len(keys):
+        return
+    draft.put(_KEYS, kept)
+    if not kept:
+        del draft.top[_KEYS]

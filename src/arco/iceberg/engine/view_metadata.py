@@ -1,0 +1,119 @@
+"""Views as Iceberg's view format has them: how one begins, and what the catalog reads off it."""
+
+from dataclasses import dataclass
+
+from arco.core.errors import Invalid
+from arco.iceberg.engine import shape
+from arco.iceberg.engine.metadata import Metadata
+from arco.iceberg.engine.shape import Object
+from arco.iceberg.engine.view_draft import FORMAT_VERSION, ViewDraft, properties_of
+from arco.iceberg.engine.view_schema import read_view_schema, schema_id
+from arco.iceberg.engine.view_version import (
+    LAST_ADDED,
+    read_version,
+    refuse_double_dialects,
+    version_id,
+)
+from arco.iceberg.wire import CreateViewRequest
+
+_FIRST_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ViewFacts:
+    """What the catalog wants to know of a view; `schema` is what its current version results in."""
+
+    view_uuid: str
+    location: str
+    format_version: int
+    version_id: int
+    schema: Object
+    properties: dict[str, str]
+
+
+def new_view(request: CreateViewRequest, *, view_uuid: str, location: str, now_ms: int) -> Metadata:
+    """The metadata of a view that is asked for, with one schema and one version."""
+    try:
+        draft = ViewDraft(None, now_ms)
+        draft.assign_uuid(view_uuid)
+        draft.set_location(location)
+        draft.set_properties(request.properties)
+        draft.add_schema(request.schema)
+        # Numbers and times are ours: the client does not know yet what else there is.
+        first: Object = {
+            "version-id": _FIRST_VERSION,
+            "timestamp-ms": now_ms,
+            "schema-id": LAST_ADDED,
+        }
+        draft.set_current_version(draft.add_version({**request.view_version, **first}))
+        return draft.finished()
+    except RecursionError as problem:
+        raise _too_deep() from problem
+
+
+def check_view(metadata: Metadata) -> Metadata:
+    """`metadata` as they are, if they are those of a view that we can serve and change.
+
+    Whoever registers a file of their own is told here what is wrong with it.
+    """
+    try:
+        _check_shape(metadata)
+    except RecursionError as problem:
+        raise _too_deep() from problem
+    return metadata
+
+
+def view_facts(metadata: Metadata) -> ViewFacts:
+    """The facts of a view whose metadata are in order."""
+    current = shape.integer(metadata, "current-version-id", "the view")
+    version = _numbered(metadata, current)
+    wanted = shape.integer(version, "schema-id", "a view version")
+    for schema in shape.objects(metadata, "schemas", "the view"):
+        if schema_id(schema) == wanted:
+            return ViewFacts(
+                view_uuid=shape.text(metadata, "view-uuid", "the view"),
+                location=shape.text(metadata, "location", "the view"),
+                format_version=shape.integer(metadata, "format-version", "the view"),
+                version_id=current,
+                schema=schema,
+                properties=properties_of(metadata),
+            )
+    raise Invalid(f"the current version of the view has schema {wanted}, which is not there")
+
+
+def _check_shape(metadata: Metadata) -> None:
+    _check_numbers(
+        [
+            schema_id(read_view_schema(each))
+            for each in shape.objects(metadata, "schemas", "the view")
+        ],
+        "schemas",
+    )
+    versions = [read_version(each) for each in shape.objects(metadata, "versions", "the view")]
+    _check_numbers([version_id(each) for each in versions], "versions")
+    for version in versions:
+        refuse_double_dialects(version)
+    for entry in shape.objects(metadata, "version-log", "the view"):
+        version_id(entry)
+        shape.long(entry, "timestamp-ms", "an entry of the version log")
+    facts = view_facts(metadata)
+    if facts.format_version != FORMAT_VERSION:
+        raise Invalid(f"Unsupported format version: {facts.format_version}")
+    if not facts.view_uuid or not facts.location:
+        raise Invalid("a view has a view-uuid and a location; one of them is empty")
+
+
+def _check_numbers(numbers: list[int], what: str) -> None:
+    if len(set(numbers)) < len(numbers):
+        raise Invalid(f"two {what} of the view have the same number")
+
+
+def _numbered(metadata: Metadata, number: int) -> Object:
+    for version in shape.objects(metadata, "versions", "the view"):
+        if version_id(version) == number:
+            return version
+    raise Invalid(f"the current version of the view is {number}, which is not there")
+
+
+def _too_deep() -> Invalid:
+    return Invalid("JSON is nested too deeply")
