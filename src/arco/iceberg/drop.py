@@ -75,12 +75,12 @@ class DropWork:
             standing = await desk.standings.decided(await desk.standings.at(look.head))
             if standing.location is None:
                 return refused(absent(self._kind, self._name))
+            self._refuse_overtime()  # what was in doubt for long may be forgotten
             await hold.check()
             tombstone = self._tombstone(standing, claim)
             try:
                 head = await chain.append(standing.head, tombstone, tombstone=True)
             except Conflict:
-                self._refuse_overtime()
                 look = await look_above(chain, standing.number, claim.request_id)
                 continue
             ended = Standing(head, tombstone, None)

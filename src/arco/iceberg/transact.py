@@ -129,10 +129,13 @@ class TransactWork:
             if answer is not None:
                 return answer
             number += 1
-            now = self._desk.runtime.clock.elapsed_ms()
-            if now > self._caller.arrived_ms + LONGEST_MS:
-                raise Unavailable("too many others are changing these tables; retry")
+            self._refuse_overtime()
             await hold.check()
+
+    def _refuse_overtime(self) -> None:
+        now = self._desk.runtime.clock.elapsed_ms()
+        if now > self._caller.arrived_ms + LONGEST_MS:
+            raise Unavailable("too many others are changing these tables; retry")
 
     async def _pass(self, ids: list[str], claim: Claim, hold: Hold, number: int) -> Answer | None:
         """One attempt; None if somebody was in the way and it has to be begun anew."""
@@ -272,6 +275,7 @@ class TransactWork:
             return await is_doubtful(desk, table_id, is_old=is_old)
 
         await desk.doubts.add([table_id for table_id, _ in born], is_open)
+        self._refuse_overtime()  # what was in doubt for long may be forgotten
         naming = Claim(
             request_sha256="",
             request_id=new_ulid(desk.runtime),  # each pass names other tables than the one before
