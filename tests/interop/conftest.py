@@ -58,6 +58,14 @@ def spark(rest: Rest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
         yield session
 
 
+@pytest.fixture
+def sql(spark: Spark, namespace: str) -> Spark:
+    """A session whose current namespace is that of the test."""
+    spark.run(f"CREATE NAMESPACE arco.{namespace}")
+    spark.run(f"USE arco.{namespace}")
+    return spark
+
+
 @pytest.fixture(autouse=True)
 def claimed(request: pytest.FixtureRequest, figure: Figure) -> None:
     """Print which version of which client has shown what."""

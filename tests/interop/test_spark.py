@@ -12,14 +12,6 @@ pytestmark = [pytest.mark.interop, *LEAKS]
 client = spark_client.name
 
 
-@pytest.fixture
-def sql(spark: Spark, namespace: str) -> Spark:
-    """A session whose current namespace is that of the test."""
-    spark.run(f"CREATE NAMESPACE arco.{namespace}")
-    spark.run(f"USE arco.{namespace}")
-    return spark
-
-
 def test_a_table_is_described_as_it_was_created(sql: Spark, namespace: str) -> None:
     sql.run(
         "CREATE TABLE t (id bigint NOT NULL COMMENT 'the key', word string, at timestamp, day date, "

@@ -94,6 +94,11 @@ def birth_refusal(birth: Birth, problem: ArcoError, taken: TableRow | None) -> R
     return in_own_words(problem)
 
 
+def place_taken() -> Refused:
+    """Another table lies where this one is to be."""
+    return exists("another table lies at this location, in it or around it")
+
+
 def name_taken(birth: Birth, by: ObjectKind) -> Refused:
     """The name is taken by a table or a view."""
     if birth.is_required and by is birth.kind:

@@ -11,6 +11,7 @@ claim and a second look at the head come in between: 5.
 from arco.core.errors import Conflict, Invalid, NotFound, Unavailable
 from arco.iceberg.attempt import Attempt, attempt, reserve, write_attempt
 from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.engine.repetition import was_applied
 from arco.iceberg.evidence import Look, look_above
 from arco.iceberg.keyed import Told, refused, succeeded
 from arco.iceberg.kinds import Engine
@@ -108,7 +109,12 @@ class CommitWork:
     def _decide(self, base: Loaded, standing: Standing, claim: Claim) -> Attempt | None:
         """What the request makes of the base; None if nothing."""
         desk, request = self._desk, self._request
-        self._engine.check(base.metadata, request.requirements)
+        try:
+            self._engine.check(base.metadata, request.requirements)
+        except Conflict:
+            if was_applied(base.metadata, request.updates):
+                return None  # by this very request, whose answer was lost
+            raise
         desk.locations.check_updates(request.updates, str(base.metadata["location"]), may_move=True)
         now_ms = desk.runtime.clock.now_ms()
         made = self._engine.apply(base.metadata, request.updates, now_ms, standing.location)

@@ -8,17 +8,21 @@ Round trips one after the other, in a warm process: the newest snapshot, metadat
 change of the catalog, and a last look at the chain: 8.
 """
 
+from collections.abc import Collection
 from typing import cast
 
 from arco.catalog.model import TableRow
 from arco.core.errors import AlreadyExists, Conflict, Unavailable, Unknown
 from arco.core.ids import new_object_id
+from arco.core.json import Json
 from arco.iceberg.attempt import attempt, facts_of, write_attempt
-from arco.iceberg.birth import Birth, Newborn, birth_refusal, name_taken
+from arco.iceberg.birth import Birth, Newborn, birth_refusal, name_taken, place_taken
 from arco.iceberg.desk import Desk
+from arco.iceberg.engine.repetition import ADD, was_applied
 from arco.iceberg.keyed import Told, refused, succeeded
 from arco.iceberg.names import occupant, release
 from arco.iceberg.naming import Verdict, base_number, name_under, named_under
+from arco.iceberg.neighbours import is_taken
 from arco.iceberg.pointer import Pointer, pointer_of
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
@@ -48,7 +52,9 @@ class CreateWork:
         if birth.caller.key is None:
             taken = await occupant(desk, birth.name)
             if taken is not None:
-                return refused(name_taken(birth, taken.kind))
+                return await _met(desk, birth, taken)
+        if await is_crowded(desk, birth, [claim.ids["object"], claim.ids["spare"]]):
+            raise place_taken()  # not kept: another holder may find the place free (P12)
         table_id, pointer = await first_pointer(desk, birth, claim, hold)
         request = birth.attach(desk, table_id, pointer)
         tries = 0
@@ -61,6 +67,8 @@ class CreateWork:
                 was_dead = taken is None and isinstance(verdict.problem, AlreadyExists)
                 if was_dead and tries < _MOST_TRIES:
                     continue  # the name was a dead one, and is released now
+                if taken is not None and isinstance(verdict.problem, AlreadyExists):
+                    return await _met(desk, birth, taken)
                 return refused(birth_refusal(birth, verdict.problem, taken))
             return await self._alive(table_id, pointer)
 
@@ -89,6 +97,15 @@ async def birth_terms(desk: Desk, wanted_id: str | None = None) -> Terms:
     return Terms(ids=ids, base=await base_number(desk))
 
 
+async def is_crowded(desk: Desk, birth: Birth, ids: Collection[str] = ()) -> bool:
+    """Whether another table lies where this one is to be; one of `ids` is its own."""
+    table_id = next(iter(ids), None) or birth.wanted_id or str(new_object_id(desk.runtime))
+    location = str(birth.make(table_id).metadata["location"])
+    if desk.locations.owner(location) in {table_id, *ids}:
+        return False  # its folder in our warehouse was made for it
+    return await is_taken(desk, location, {table_id, *ids})
+
+
 async def born_under(desk: Desk, claim: Claim) -> Answer | None:
     """The answer of a claim under which something was made."""
     done = await named_under(desk, claim)
@@ -97,6 +114,29 @@ async def born_under(desk: Desk, claim: Claim) -> Answer | None:
     table_id = cast("TableRow", done.object.row).table_id
     first = pointer_of(await desk.pointers.chain(table_id).read(0))
     return succeeded(Told(table_id=table_id, metadata_location=first.metadata_location))
+
+
+async def _met(desk: Desk, birth: Birth, taken: TableRow) -> Answer:
+    """The answer where the name is taken: by another, or by this very request, whose answer was lost."""
+    if await is_by_same_hand(desk, birth, taken):
+        return succeeded(Told(table_id=taken.table_id), has_landed=False)
+    return refused(name_taken(birth, taken.kind))
+
+
+async def is_by_same_hand(desk: Desk, birth: Birth, taken: TableRow) -> bool:
+    """Whether what has the name is what was staged for this request, with all that it wants to add.
+
+    Some clients send a create again when its answer is lost, and remove their files if it is refused.
+    """
+    wanted = birth.wanted_id
+    if not birth.is_required or wanted is None or wanted not in {taken.table_id, taken.table_uuid}:
+        return False
+    snapshots = birth.make(wanted).metadata.get("snapshots") or []
+    standing = await desk.standings.of(taken.table_id)
+    if standing.location is None or not isinstance(snapshots, list):
+        return False
+    adding: list[dict[str, Json]] = [{"action": ADD, "snapshot": each} for each in snapshots]
+    return not adding or was_applied((await desk.load(standing.location)).metadata, adding)
 
 
 async def first_pointer(desk: Desk, birth: Birth, claim: Claim, hold: Hold) -> tuple[str, Pointer]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import fastavro
 
-from arco.catalog.place_name import place_name
 from arco.core.errors import Denied, Invalid, NotFound
 from arco.core.json import Json
 from arco.iceberg.attempt import logged_files
 from arco.iceberg.desk import Desk
 from arco.iceberg.engine.metadata import Metadata, objects_of
+from arco.iceberg.neighbours import is_taken
 from arco.iceberg.refusal import Refused
 
 
@@ -27,8 +27,8 @@ async def purge(desk: Desk, table_id: str, metadata_location: str, *, dry_run: b
     except Refused:
         return 0  # the metadata are gone, so all before them is, too
     home = str(metadata["location"])
-    if await _is_taken(desk, table_id, home):
-        return 0
+    if await is_taken(desk, home, [table_id]):
+        return 0  # registered again before they were gone
     if desk.locations.owner(home) == table_id:
         files = _in_folder(desk, home, metadata_location)
     else:
@@ -41,16 +41,6 @@ async def purge(desk: Desk, table_id: str, metadata_location: str, *, dry_run: b
                 await desk.files.delete(location)
     desk.shelf.forget(metadata_location)
     return gone
-
-
-async def _is_taken(desk: Desk, table_id: str, home: str) -> bool:
-    """Whether another table lies there by now: metadata that are not gone yet can be registered again."""
-    snapshot, place = await desk.reader.head(), place_name(desk.locations.stored(home))
-    for found in await snapshot.places_around(place):
-        other = found.row.table_id
-        if other != table_id and await snapshot.is_held(other):
-            return True
-    return False
 
 
 async def _in_folder(desk: Desk, home: str, last: str) -> AsyncIterator[str]:

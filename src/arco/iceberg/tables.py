@@ -11,9 +11,9 @@ from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid, NotFound, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
-from arco.iceberg.birth import Birth, Newborn, check_new, name_taken, remembered
+from arco.iceberg.birth import Birth, Newborn, check_new, name_taken, place_taken, remembered
 from arco.iceberg.commit import CommitWork
-from arco.iceberg.create import CreateWork
+from arco.iceberg.create import CreateWork, is_crowded
 from arco.iceberg.desk import Caller, Desk, missing_file
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine.metadata import encode_metadata
@@ -267,10 +267,12 @@ async def _is_dead(desk: Desk, found: Found[TableRow], doubtful: frozenset[str])
 
 
 async def _free(desk: Desk, birth: Birth) -> None:
-    """A refusal if the name is taken, or there is nothing to have it in."""
+    """A refusal if the name or the place is taken, or there is nothing to have it in."""
     taken = await occupant(desk, birth.name)
     if taken is not None:
         raise name_taken(birth, taken.kind)
+    if await is_crowded(desk, birth):
+        raise place_taken()
     try:
         await (await desk.reader.head()).schema(birth.name.schema)
     except NotFound as missing:

@@ -22,11 +22,12 @@ from arco.core.errors import (
 )
 from arco.core.ids import new_object_id, new_ulid
 from arco.iceberg.attempt import Attempt, attempt, reserve, write_attempt
-from arco.iceberg.birth import Birth, birth_refusal, name_taken
+from arco.iceberg.birth import Birth, birth_refusal, name_taken, place_taken
 from arco.iceberg.commit import LONGEST_MS
-from arco.iceberg.create import write_first
+from arco.iceberg.create import is_by_same_hand, is_crowded, write_first
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.drop import is_doubtful
+from arco.iceberg.engine.repetition import was_applied
 from arco.iceberg.keyed import Told, refused, succeeded
 from arco.iceberg.kinds import TABLES
 from arco.iceberg.loaded import Loaded
@@ -140,13 +141,10 @@ class TransactWork:
     async def _pass(self, ids: list[str], claim: Claim, hold: Hold, number: int) -> Answer | None:
         """One attempt; None if somebody was in the way and it has to be begun anew."""
         desk, transaction = self._desk, _numbered(claim.ids["transaction"], number)
-        try:
-            parts = await self._decide(ids, claim, transaction)
-            births = [await self._expect(each) for each in self._births]
-        except Unreadable:
-            raise  # the store is in trouble, and not the request
-        except (Refused, Invalid, Conflict) as verdict:
-            return refused(verdict)
+        decided = await self._decided(ids, claim, transaction)
+        if isinstance(decided, Answer):
+            return decided
+        parts, births = decided
         try:
             await self._begin(transaction, claim, parts, hold)
             entries = await self._point(parts)
@@ -170,6 +168,37 @@ class TransactWork:
         for table_id, entry in entries:
             desk.aftermath.follow(table_id, entry)
         return succeeded(Told())
+
+    async def _decided(
+        self, ids: list[str], claim: Claim, transaction: str
+    ) -> Answer | tuple[list[_Part], list[Birth]]:
+        """What is to be written and made, or the answer if there is one already."""
+        try:
+            parts = await self._decide(ids, claim, transaction)
+            return parts, [await self._expect(each) for each in self._births]
+        except Unreadable:
+            raise  # the store is in trouble, and not the request
+        except (Refused, Invalid, Conflict) as verdict:
+            if await self._was_done(ids):
+                return succeeded(Told(), has_landed=False)
+            return refused(verdict)
+
+    async def _was_done(self, ids: list[str]) -> bool:
+        """Whether every table holds what this very request has left there: its answer was lost."""
+        for table_id, change in zip(ids, self._changes, strict=True):
+            standing = await self._desk.standings.decided(await self._desk.standings.of(table_id))
+            if standing.location is None:
+                return False
+            base = await self._desk.load(standing.location)
+            if not all(was_applied(base.metadata, each.updates) for each in change.requests):
+                return False
+        for change in self._births:
+            taken, birth = await occupant(self._desk, change.name), change.birth
+            if taken is None or birth is None:
+                return False
+            if not await is_by_same_hand(self._desk, birth, taken):
+                return False
+        return True
 
     async def _decide(self, ids: list[str], claim: Claim, transaction: str) -> list[_Part]:
         """What each table becomes, in the order of their ids; a refusal is raised."""
@@ -219,13 +248,15 @@ class TransactWork:
         return _Part(table_id, made, standing.head, base)
 
     async def _expect(self, change: TableChange) -> Birth:
-        """A table to be made, if its name is free."""
+        """A table to be made, if its name and its place are free."""
         birth = change.birth
         if birth is None:
             raise Invalid(f"{change.name.name} is not to be made")
         taken = await occupant(self._desk, change.name)
         if taken is not None:
             raise name_taken(birth, taken.kind)
+        if await is_crowded(self._desk, birth):
+            raise place_taken()
         return birth
 
     async def _begin(self, transaction: str, claim: Claim, parts: list[_Part], hold: Hold) -> None:

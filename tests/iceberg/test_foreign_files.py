@@ -1,0 +1,220 @@
+"""Whose files are removed, and where any are written: a table's own, whatever its metadata say."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from arco.core import json
+from arco.core.json import Json
+from arco.iceberg.collection import TableCollection, TableJanitor
+from arco.iceberg.engine.new_table import new_table
+from arco.iceberg.files import TableFiles
+from arco.iceberg.location import METADATA_PATH, Locations
+from arco.iceberg.service import open_iceberg
+from arco.iceberg.transaction import Transactions
+from arco.storage.backend import Backend, Meta
+from arco.storage.chain import SHORTEST_RETENTION_MS
+from arco.storage.outside import Outside
+from arco.storage.requests import Requests
+from arco.storage.roles import Role
+from tests.catalog.workshop import IMPATIENT
+from tests.iceberg.engine.sample_metadata import ORDERS, OTHER_UUID
+from tests.iceberg.engine.sample_metadata import request as create_request
+from tests.iceberg.workshop import (
+    ELSEWHERE,
+    Api,
+    Line,
+    Workshop,
+    begun,
+    id_of,
+    making,
+    refusal,
+    with_table,
+)
+from tests.storage.interposed import Interposed
+
+DELETES = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "1",
+}
+
+
+class _Aged(Interposed):
+    """A store in which everything was made long ago."""
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[Meta]:
+        async for meta in super().list(prefix, after):
+            yield replace(meta, modified_ms=meta.modified_ms - 2 * SHORTEST_RETENTION_MS)
+
+
+def _cleaner(shop: Workshop, outside: Backend | None = None) -> Api:
+    """A process that may remove files, too."""
+    line, runtime = Line(shop.inner.backend), shop.inner.runtime
+    office = shop._office(line)
+    beyond = Outside(Requests(outside or shop.outside, runtime, retry=IMPATIENT), role=Role.API)
+    janitor = shop.inner.store(Role.JANITOR, line.backend)
+    files = TableFiles(office.store, shop.root_url, {ELSEWHERE: beyond}, janitor=janitor)
+    locations = Locations(shop.root_url, (ELSEWHERE,))
+    iceberg = open_iceberg(office.committer, office.idempotency, files, locations)
+    return Api(line, office, iceberg, shop.inner.clock)
+
+
+async def _collect(shop: Workshop) -> TableCollection:
+    """A collection to which everything in the declared place is old."""
+    api = _cleaner(shop, _Aged(shop.outside))
+    janitor, transactions = shop.inner.store(Role.JANITOR), Transactions(api.desk.store)
+    return await TableJanitor(
+        api.desk, transactions, janitor, retention_ms=SHORTEST_RETENTION_MS
+    ).collect()
+
+
+async def _put(shop: Workshop, key: str, **more: Any) -> str:
+    """A metadata file of somebody else in the declared place."""
+    made = new_table(
+        create_request(ORDERS), table_uuid=OTHER_UUID, location=f"{ELSEWHERE}theirs", now_ms=1
+    )
+    properties = {**DELETES, "theirs": "1"}
+    body = json.encode({**made, "properties": properties, **more})
+    await shop.outside.create(key, body)
+    return ELSEWHERE + key
+
+
+async def _outside(shop: Workshop) -> list[str]:
+    return sorted([meta.key async for meta in shop.outside.list("")])
+
+
+async def test_a_log_that_names_the_file_of_another_table_has_it_removed_never() -> None:
+    shop, _ = await with_table("victim")
+    [victim] = await shop.files("metadata/")
+    log: Json = [{"timestamp-ms": 1, "metadata-file": shop.root_url + victim}]
+    theirs = await _put(shop, "theirs/metadata/v1.metadata.json", **{"metadata-log": log})
+    api = _cleaner(shop)
+    await api.register("t", theirs)
+    for mark in "xyz":
+        await api.mark("t", mark)
+        await api.settle()
+    assert victim in await shop.files("metadata/")
+    # Its own files do go.
+    assert "theirs/metadata/v1.metadata.json" not in await _outside(shop)
+
+
+async def test_tables_that_share_a_folder_for_their_metadata_lose_nothing() -> None:
+    shop = await begun()
+    shared = {METADATA_PATH: f"{ELSEWHERE}shared"}
+    for name in ("t", "u"):
+        await shop.a.create(name, properties=shared)
+    for name in ("t", "t", "u", "t"):
+        await shop.a.mark(name, name + "x")
+        await shop.a.mark(name, name + "y")
+    before = await _outside(shop)
+    done = await _collect(shop)
+    assert (done.metadata, done.problems) == (0, 0)
+    assert await _outside(shop) == before
+    fresh = shop.api()
+    assert {(await fresh.load(name)).location for name in ("t", "u")}
+
+
+async def test_what_a_table_itself_has_left_in_a_shared_folder_goes() -> None:
+    shop = await begun()
+    shared = {METADATA_PATH: f"{ELSEWHERE}shared"}
+    made = await shop.a.create("t", properties=shared)
+    await shop.a.mark("t", "x")
+    # An attempt for number 1 that came too late.
+    lost = "shared/00001-0197a2c4-58f0-7cc1-8a53-1f0a3c6f2b11.metadata.json"
+    await shop.outside.create(lost, made.raw)
+    assert (await _collect(shop)).metadata == 1
+    assert lost not in await _outside(shop)
+
+
+async def test_a_table_whose_file_is_gone_does_not_end_the_collection() -> None:
+    shop = await begun()
+    for name in ("t", "u"):
+        await shop.a.create(name, location=f"{ELSEWHERE}{name}")
+    [lost] = [key for key in await _outside(shop) if key.startswith("t/")]
+    await shop.outside.delete(lost)
+    done = await _collect(shop)
+    assert done.problems == 1
+    assert len(done.failed) == 1
+
+
+async def test_a_damaged_manifest_does_not_end_the_collection() -> None:
+    shop, kinds = await begun(), _damaged()
+    assert len(kinds) > 2
+    for number, damaged in enumerate(kinds):
+        name = f"t{number}"
+        home = f"{ELSEWHERE}{name}"
+        await shop.outside.create(f"{name}/metadata/list.avro", damaged)
+        await shop.a.create(name, location=home)
+        await shop.a.commit(name, _snapshot(f"{home}/metadata/list.avro"))
+        await shop.a.drop(name, purge=True)
+    await shop.a.settle()
+    done = await _collect(shop)
+    assert done.problems == len(done.failed) == len(kinds)
+
+
+async def test_nothing_is_written_into_the_place_of_another_table() -> None:
+    shop = await begun()
+    await shop.a.create("t", location=f"{ELSEWHERE}a/b")
+    before = await _outside(shop)
+    for place in ("a/b", "a/b/c", "a", "a/b/"):
+        location = ELSEWHERE + place
+        for staged in (False, True):
+            no = await refusal(shop.b.create("u", location=location, stage_create=staged))
+            assert (no.status, no.kind) == (409, "AlreadyExistsException")
+        placing: dict[str, Json] = {"action": "set-location", "location": location}
+        wish = making("u")
+        kept = tuple(each for each in wish.updates if each["action"] != "set-location")
+        no = await refusal(shop.b.commit("u", *kept, placing, require=wish.requirements))
+        assert no.status == 409
+    assert await _outside(shop) == before
+    assert await shop.b.names() == ["t"]
+    assert (await shop.b.create("u", location=f"{ELSEWHERE}a/b2")).location is not None
+
+
+async def test_a_place_is_free_again_once_its_table_is_dropped() -> None:
+    shop = await begun()
+    await shop.a.create("t", location=f"{ELSEWHERE}a")
+    no = await refusal(shop.a.create("u", key="k", location=f"{ELSEWHERE}a"))
+    assert (no.status, no.kind) == (409, "AlreadyExistsException")
+    await shop.a.drop("t")
+    assert id_of(await shop.b.create("u", key="l", location=f"{ELSEWHERE}a"))
+
+
+def _snapshot(manifest_list: str) -> dict[str, Json]:
+    return {
+        "action": "add-snapshot",
+        "snapshot": {
+            "snapshot-id": 1,
+            "sequence-number": 1,
+            "timestamp-ms": 1,
+            "manifest-list": manifest_list,
+            "summary": {"operation": "append"},
+        },
+    }
+
+
+def _manifest() -> bytes:
+    schema = {
+        "type": "record",
+        "name": "manifest_file",
+        "fields": [{"name": "manifest_path", "type": "string"}],
+    }
+    written = BytesIO()
+    records = [{"manifest_path": f"{ELSEWHERE}m{number}"} for number in range(9)]
+    fastavro.writer(written, schema, records, codec="deflate")
+    return written.getvalue()
+
+
+def _damaged() -> list[bytes]:
+    """A file for each kind of error that the library raises; there are many, and no list of them."""
+    raw, found = _manifest(), dict[type[Exception], bytes]()
+    for at in range(len(raw)):
+        broken = raw[:at] + bytes([raw[at] ^ 0xFF]) + raw[at + 1 :]
+        try:
+            list(fastavro.reader(BytesIO(broken)))
+        except Exception as problem:
+            found.setdefault(type(problem), broken)
+    return list(found.values())
