@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
+from io import BufferedReader
 
 import msgspec
 
@@ -135,7 +136,7 @@ class Connection:
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._file = self._socket.makefile("rb", _BUFFER_BYTES)
+        self._file = BufferedReader(self._socket.makefile("rb", 0), _BUFFER_BYTES)
         self._scratch = memoryview(bytearray(_BUFFER_BYTES))
 
     def send(self, request: bytes) -> None:

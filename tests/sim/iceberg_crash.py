@@ -286,6 +286,7 @@ class Trial(_World):
         if wish.keyed and wish.is_open:
             self.notes.complaints.append("a retry with the same key gets no answer")
         if wish.keyed and wish.is_answered:
+            await life.runtime.clock.sleep(5 * SECOND_MS)  # past the time for a takeover
             await self._ask(life, wish, "other")  # whoever asks again is told the same
         wish.given_up = wish.is_open
 
