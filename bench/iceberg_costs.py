@@ -34,6 +34,7 @@ _CATALOG = "default"
 _NAMESPACE = ("db",)
 _LATENCY_MS = 100.0
 _FEW, _MANY = 10, 10_000
+_NAMESPACES = 20  # over which they are spread
 _CREATES = 80
 _FILLERS = 64
 
@@ -188,7 +189,8 @@ def _creates(place: Path) -> list[Figure]:
         catalogs = [(Catalog(each, "/iceberg", _CATALOG), each) for each in (few, many)]
         for number in range(_CREATES):
             for found, (catalog, server) in zip((few_ms, many_ms), catalogs, strict=True):
-                ms = _create_ms(server, catalog.tables("db"), f"made_{number}")
+                path = catalog.tables(_namespace(number))
+                ms = _create_ms(server, path, f"made_{number}")
                 if number >= _CREATES // 4:
                     found.append(ms)
     ours, base = percentile(many_ms, 0.5), percentile(few_ms, 0.5)
@@ -206,18 +208,24 @@ def _creates(place: Path) -> list[Figure]:
 
 def _fill(server: Server, count: int) -> None:
     catalog = Catalog(server, "/iceberg", _CATALOG)
-    catalog.make_namespace("db")
-    for number in range(min(count, _FEW)):
-        catalog.make_table("db", f"first_{number}")
-    made, rounds = min(count, _FEW), 0
+    paths = tuple(catalog.tables(_namespace(number)) for number in range(_NAMESPACES))
+    for number in range(_NAMESPACES):
+        catalog.make_namespace(_namespace(number))
+    for number in range(_FEW):
+        catalog.make_table(_namespace(number), f"first_{number}")
+    made, rounds = _FEW, 0
     while made < count:
         rounds += 1
         body = json.dumps(new_table(f"table_{rounds}_@writer@_@count@"))
-        write = Write(paths=(catalog.tables("db"),), bodies=(body,))
+        write = Write(paths=paths, bodies=(body,) * len(paths))
         filled = load(server, Plan(port=server.port, seconds=4, connections=_FILLERS, write=write))
         if filled.said:
             raise AssertionError(filled.said)
         made += filled.statuses[200]
+
+
+def _namespace(number: int) -> str:
+    return f"db_{number % _NAMESPACES}"
 
 
 def _create_ms(server: Server, path: str, name: str) -> float:

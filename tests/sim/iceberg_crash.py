@@ -53,8 +53,8 @@ _PREPARATION: tuple[Deed, ...] = (
     Create("t1"),
     Create("t2"),
     Create("gone"),
-    Mark("t1", "color", "red"),
     Drop("gone"),
+    Both((Mark("t1", "color", "red"), Mark("t2", "color", "red"))),
 )
 _STAGED = "7e1f0000-0000-4000-8000-000000000001"
 _NEW = "7e1f0000-0000-4000-8000-000000000002"
@@ -91,7 +91,7 @@ def operations(prepared: Prepared) -> dict[str, tuple[Deed, bool]]:
         "both and a birth": Both((Mark("t1", "m.op"), Create("new", _NEW))),
     }
     keyed = {f"{name} with a key": (deed, True) for name, deed in deeds.items()}
-    return {name: (deed, False) for name, deed in deeds.items()} | keyed
+    return {"load": (Load("t1"), False)} | {name: (deed, False) for name, deed in deeds.items()} | keyed
 
 
 class _World:
@@ -179,6 +179,10 @@ def prepare() -> Prepared:
             await call.replied.wait()
             if isinstance(deed, Create):
                 prepared.locations[deed.name] = str(wish.replies[-1].location)
+        for name in ("t1", "t2"):
+            call = made.send(life, made.wish(f"look{name}", Load(name)), "api")
+            if call is not None:
+                await call.replied.wait()
         await life.runtime.clock.sleep(10 * SECOND_MS)  # for what follows the answers
         made.world.stop()
 

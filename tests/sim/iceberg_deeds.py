@@ -16,6 +16,8 @@ from arco.iceberg.wire import CommitTableRequest, CreateTableRequest, Identifier
 NAMESPACE = ("ns",)
 CATALOG = "default"
 
+_LONG_AGO_MS = 1_767_200_000_000  # by no clock in the future
+
 _SCHEMA: dict[str, Json] = {
     "type": "struct",
     "schema-id": 0,
@@ -90,7 +92,7 @@ class Append:
         snapshot: dict[str, Json] = {
             "snapshot-id": self.snapshot,
             "sequence-number": seen.sequence + 1,
-            "timestamp-ms": 1_767_225_600_000,
+            "timestamp-ms": _LONG_AGO_MS,
             "manifest-list": f"{seen.location}/metadata/snap-{self.snapshot}.avro",
             "summary": {"operation": "append"},
             "schema-id": 0,

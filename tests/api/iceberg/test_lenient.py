@@ -2,7 +2,6 @@
 
 import gzip
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -157,7 +156,9 @@ def test_a_snapshot_with_statistics_may_have_null_wherever_it_is_optional(
     assert "properties" not in kept
 
 
-@pytest.mark.parametrize("key", [uuid4(), "01970000-0000-7000-8000-0123456789ab"])
+@pytest.mark.parametrize(
+    "key", ["9301643c-af0a-405c-9927-1f65bb3265d4", "01970000-0000-7000-8000-0123456789ab"]
+)
 def test_a_key_of_any_version_counts_in_either_case(warehouse: Warehouse, key: Any) -> None:
     tables = warehouse.url("namespaces", "db", "tables")
     body = {"name": "orders", "schema": SCHEMA}
