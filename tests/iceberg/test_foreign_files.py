@@ -174,6 +174,16 @@ async def test_nothing_is_written_into_the_place_of_another_table() -> None:
     assert (await shop.b.create("u", location=f"{ELSEWHERE}a/b2")).location is not None
 
 
+async def test_a_namespace_that_is_not_there_is_told_before_a_place_that_is_taken() -> None:
+    shop = await begun()
+    await shop.a.create("t", location=f"{ELSEWHERE}a")
+    for staged in (False, True):
+        no = await refusal(
+            shop.a.create("t", ns=["nope"], location=f"{ELSEWHERE}a", stage_create=staged)
+        )
+        assert (no.status, no.kind) == (404, "NoSuchNamespaceException")
+
+
 async def test_a_place_is_free_again_once_its_table_is_dropped() -> None:
     shop = await begun()
     await shop.a.create("t", location=f"{ELSEWHERE}a")

@@ -2,7 +2,7 @@
 
 Two tables and a dropped one are prepared. For each point the world begins anew from there: the operation
 runs, and the process that makes the chosen call dies right before it is sent or right after it was
-answered; or it falls asleep there, and goes on a minute later as if nothing had happened. Meanwhile others
+answered; or it falls asleep there, and goes on later as if nothing had happened. Meanwhile others
 change the tables, and a request with a key is sent again, to another process. Whatever was left half done
 is finished by the reconciler of a third. Then every table is read and changed, and the auditor judges.
 """
@@ -47,7 +47,7 @@ from .world import HOUR_MS, SECOND_MS, World
 
 T = TypeVar("T")
 
-_SLEEP_MS = 60 * SECOND_MS
+_SLEEP_MS = 15 * SECOND_MS  # past a grace and a takeover, and not past the time of a request
 
 _PREPARATION: tuple[Deed, ...] = (
     Create("t1"),
@@ -200,7 +200,7 @@ def prepare() -> Prepared:
 
 
 class DrowsyBackend(BombedBackend):
-    """The way to the store of a process that may fall asleep on it for a minute."""
+    """The way to the store of a process that may fall asleep on it."""
 
     def __init__(self, inner: SimBackend, process: Process, bomb: Bomb, life: Life) -> None:
         super().__init__(inner, process, bomb)
@@ -260,7 +260,7 @@ class Trial(_World):
         await life.runtime.clock.sleep(3 * SECOND_MS)  # for what follows the answer
         self.bomb.armed = False
         # For whoever has to start again, or to wake up.
-        await life.runtime.clock.sleep(2 * _SLEEP_MS if self._sleepy else 5 * SECOND_MS)
+        await life.runtime.clock.sleep(4 * _SLEEP_MS if self._sleepy else 5 * SECOND_MS)
         fixer = self.api(life)
         await fixer.iceberg.reconciler.round(full=True)
         for name in ("t1", "t2", "gone", "new"):

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import cast
 
 from arco.catalog.model import TableRow
-from arco.core.errors import AlreadyExists, Conflict, Unavailable, Unknown
+from arco.core.errors import AlreadyExists, Conflict, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
 from arco.iceberg.attempt import attempt, facts_of, write_attempt
@@ -24,6 +24,7 @@ from arco.iceberg.names import occupant, release
 from arco.iceberg.naming import Verdict, base_number, name_under, named_under
 from arco.iceberg.neighbours import is_taken
 from arco.iceberg.pointer import Pointer, pointer_of
+from arco.iceberg.refusal import no_such_namespace
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 from arco.storage.chain import Head
@@ -98,12 +99,21 @@ async def birth_terms(desk: Desk, wanted_id: str | None = None) -> Terms:
 
 
 async def is_crowded(desk: Desk, birth: Birth, ids: Collection[str] = ()) -> bool:
-    """Whether another table lies where this one is to be; one of `ids` is its own."""
+    """Whether another table lies where this one is to be; one of `ids` is its own.
+
+    A namespace that is not there is refused first.
+    """
     table_id = next(iter(ids), None) or birth.wanted_id or str(new_object_id(desk.runtime))
     location = str(birth.make(table_id).metadata["location"])
     if desk.locations.owner(location) in {table_id, *ids}:
         return False  # its folder in our warehouse was made for it
-    return await is_taken(desk, location, {table_id, *ids})
+    if not await is_taken(desk, location, {table_id, *ids}):
+        return False
+    try:
+        await (await desk.reader.head()).schema(birth.name.schema)
+    except NotFound as missing:
+        raise no_such_namespace(birth.name.namespace) from missing
+    return True
 
 
 async def born_under(desk: Desk, claim: Claim) -> Answer | None:
