@@ -107,7 +107,7 @@ def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
             raise Invalid(f"the key {shown} of a property is not valid: {problem}")
         if found := _CONTROL.search(key):
             raise Invalid(f"the key {shown} of a property holds U+{ord(found[0]):04X}")
-        if key.startswith(RESERVED):
+        if key.strip().casefold().startswith(RESERVED):
             raise Invalid(f"the property {shown} is reserved: choose a key without {RESERVED!r}")
         if problem := _length_problem(value, 0, MOST_TEXT_BYTES):
             raise Invalid(f"the value of the property {shown} is not valid: {problem}")
