@@ -26,7 +26,7 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 from bench.figure import Figure, percentile
 from bench.load import Connection, Plan, Write, load, request
-from bench.process import Server, arco_up
+from bench.process import Server, arco_up, await_calm
 from bench.rest import Catalog, new_table, with_snapshots
 from bench.spy import SpyBackend, round_trips
 
@@ -187,6 +187,8 @@ def _creates(place: Path) -> list[Figure]:
     many_ms: list[float] = []
     with arco_up(place / "few") as few, arco_up(place / "many") as many:
         catalogs = [(Catalog(each, "/iceberg", _CATALOG), each) for each in (few, many)]
+        for each in (few, many):
+            await_calm(each)
         for number in range(_CREATES):
             for found, (catalog, server) in zip((few_ms, many_ms), catalogs, strict=True):
                 path = catalog.tables(_namespace(number))

@@ -6,11 +6,18 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE_S = 60.0
+
+_CALM_S = 600.0
+_CALM_SHARE = 0.05  # of a processor
+_QUIET_LOOKS = (
+    8  # in a row, a second apart: the first collection begins a few seconds after the start
+)
 
 _ARCO = str(Path(sys.executable).parent / "arco")
 
@@ -26,6 +33,19 @@ class Server:
         """The processor time that it has used so far: all threads, and the programs that it has run."""
         stat = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, stat[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def await_calm(server: Server) -> None:
+    """Wait until a server has nothing to do: after its start it looks through all that it has."""
+    until = time.monotonic() + _CALM_S
+    quiet, before_s = 0, server.cpu_s()
+    while quiet < _QUIET_LOOKS:
+        time.sleep(1)
+        now_s = server.cpu_s()
+        quiet = quiet + 1 if now_s - before_s < _CALM_SHARE else 0
+        before_s = now_s
+        if time.monotonic() > until:
+            raise AssertionError(f"the server on port {server.port} does not come to rest")
 
 
 @contextlib.contextmanager

@@ -55,15 +55,16 @@ def test_a_view_is_made_shown_renamed_dropped_and_brought_back(arco: Served) -> 
     assert "query in spark:\n  SELECT order_id\n  FROM orders\n" in shown
     assert "type      view" in shown
     for listed in (arco.done("view", "list"), arco.done("view", "list", "sales")):
-        (heading, line) = listed.splitlines()
+        heading, *lines = listed.splitlines()
+        [line] = [each for each in lines if "sales.v " in each]  # other tests have made theirs
         assert heading.split() == ["VIEW", "FORMAT", "TYPE", "OWNER", "UPDATED", "COMMENT"]
         assert line.split()[:3] == ["default.sales.v", "ICEBERG", "view"]
     assert "default.sales.v" in arco.done("table", "list", "sales")
     renamed = arco.done("view", "rename", "sales.v", "raw.w")
     assert renamed == "Renamed view default.sales.v to default.raw.w.\n"
     assert "`arco view undrop default.raw.w`" in arco.done("view", "drop", "raw.w")
-    assert arco.items("view", "list") == []
-    assert [each["name"] for each in arco.items("view", "list", "raw", "--dropped")] == ["w"]
+    assert "w" not in [each["name"] for each in arco.items("view", "list")]
+    assert "w" in [each["name"] for each in arco.items("view", "list", "raw", "--dropped")]
     assert arco.done("view", "undrop", "raw.w") == "Brought back view default.raw.w.\n"
     (query,) = arco.document("view", "show", "raw.w")["representations"]
     assert query == {"sql": QUERY, "dialect": "spark"}

@@ -47,7 +47,9 @@ from .world import HOUR_MS, SECOND_MS, World
 
 T = TypeVar("T")
 
-_SLEEP_MS = 15 * SECOND_MS  # past a grace and a takeover, and not past the time of a request
+# A nap is past a grace and a takeover, but not past the time of a request; a sleep is past everything.
+NAP_MS = 15 * SECOND_MS
+SLEEP_MS = 60 * SECOND_MS
 
 _PREPARATION: tuple[Deed, ...] = (
     Create("t1"),
@@ -91,7 +93,11 @@ def operations(prepared: Prepared) -> dict[str, tuple[Deed, bool]]:
         "both and a birth": Both((Mark("t1", "m.op"), Create("new", _NEW))),
     }
     keyed = {f"{name} with a key": (deed, True) for name, deed in deeds.items()}
-    return {"load": (Load("t1"), False)} | {name: (deed, False) for name, deed in deeds.items()} | keyed
+    return (
+        {"load": (Load("t1"), False)}
+        | {name: (deed, False) for name, deed in deeds.items()}
+        | keyed
+    )
 
 
 class _World:
@@ -202,9 +208,12 @@ def prepare() -> Prepared:
 class DrowsyBackend(BombedBackend):
     """The way to the store of a process that may fall asleep on it."""
 
-    def __init__(self, inner: SimBackend, process: Process, bomb: Bomb, life: Life) -> None:
+    def __init__(
+        self, inner: SimBackend, process: Process, bomb: Bomb, *, life: Life, sleep_ms: float
+    ) -> None:
         super().__init__(inner, process, bomb)
         self._life = life
+        self._sleep_ms = sleep_ms
 
     async def _call(self, verb: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         point = self._bomb.counted(self._process.name, verb)
@@ -218,7 +227,7 @@ class DrowsyBackend(BombedBackend):
         return answer
 
     async def _sleep(self) -> None:
-        self._process.suspend(_SLEEP_MS)
+        self._process.suspend(self._sleep_ms)
         awake: Future[None] = Future()
         self._life.world.after(0, lambda: awake.resolve(None), self._life)
         await awake
@@ -228,10 +237,10 @@ class Trial(_World):
     """One operation with crashes at given points, from the prepared state to the verdict."""
 
     def __init__(
-        self, prepared: Prepared, deed: Deed, bomb: Bomb, *, keyed: bool, sleepy: bool = False
+        self, prepared: Prepared, deed: Deed, bomb: Bomb, *, keyed: bool, sleep_ms: float = 0.0
     ) -> None:
         super().__init__(prepared.now_ms)
-        self._deed, self._keyed, self._sleepy = deed, keyed, sleepy
+        self._deed, self._keyed, self._sleep_ms = deed, keyed, sleep_ms
         self.bomb = bomb
         self.notes.wishes = list(prepared.wishes)
         self.objects.restore(prepared.objects)
@@ -249,9 +258,10 @@ class Trial(_World):
             self.world.close()
 
     def backend(self, life: Life, process: Process) -> BombedBackend:
-        if not self._sleepy:
+        if not self._sleep_ms:
             return super().backend(life, process)
-        return DrowsyBackend(SimBackend(self.objects, life), process, self.bomb, life)
+        inner = SimBackend(self.objects, life)
+        return DrowsyBackend(inner, process, self.bomb, life=life, sleep_ms=self._sleep_ms)
 
     async def _drive(self, life: Life) -> None:
         await life.runtime.clock.sleep(SECOND_MS)
@@ -260,7 +270,7 @@ class Trial(_World):
         await life.runtime.clock.sleep(3 * SECOND_MS)  # for what follows the answer
         self.bomb.armed = False
         # For whoever has to start again, or to wake up.
-        await life.runtime.clock.sleep(4 * _SLEEP_MS if self._sleepy else 5 * SECOND_MS)
+        await life.runtime.clock.sleep(2 * self._sleep_ms + 5 * SECOND_MS)
         fixer = self.api(life)
         await fixer.iceberg.reconciler.round(full=True)
         for name in ("t1", "t2", "gone", "new"):
@@ -317,10 +327,10 @@ def rehearse(name: str, before: tuple[Point, ...] = (), *, changes_only: bool) -
     ]
 
 
-def survey_singles(name: str, *, sleepy: bool = False) -> tuple[str, int, list[str]]:
+def survey_singles(name: str, sleep_ms: float = 0.0) -> tuple[str, int, list[str]]:
     """Every single point of an operation: how many there are, and what was wrong."""
     points = own_points(name)
-    return name, len(points), list(failures(name, points, sleepy=sleepy))
+    return name, len(points), list(failures(name, points, sleep_ms))
 
 
 def own_points(name: str) -> list[Point]:
@@ -328,11 +338,11 @@ def own_points(name: str) -> list[Point]:
     return [point for point in rehearse(name, changes_only=False) if point.process == "api"]
 
 
-def failures(name: str, points: Iterable[Point], *, sleepy: bool) -> Iterator[str]:
+def failures(name: str, points: Iterable[Point], sleep_ms: float = 0.0) -> Iterator[str]:
     """What is wrong after a crash, or a sleep, at each of these points."""
     for point in points:
-        for each in _trial(name, Bomb([point]), sleepy=sleepy):
-            yield f"{name}, {'asleep ' if sleepy else ''}{point}: {each}"
+        for each in _trial(name, Bomb([point]), sleep_ms):
+            yield f"{name}, {'asleep ' if sleep_ms else ''}{point}: {each}"
 
 
 def survey_pairs(name: str) -> tuple[str, int, list[str]]:
@@ -346,7 +356,7 @@ def survey_pairs(name: str) -> tuple[str, int, list[str]]:
     return name, count, wrong
 
 
-def _trial(name: str, bomb: Bomb, *, sleepy: bool = False) -> list[str]:
+def _trial(name: str, bomb: Bomb, sleep_ms: float = 0.0) -> list[str]:
     prepared = prepare()
     deed, keyed = operations(prepared)[name]
-    return Trial(prepared, deed, bomb, keyed=keyed, sleepy=sleepy).run()
+    return Trial(prepared, deed, bomb, keyed=keyed, sleep_ms=sleep_ms).run()
