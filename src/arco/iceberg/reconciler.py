@@ -28,9 +28,10 @@ from arco.storage.link import Entry
 
 EVERY_MS = 15 * 60_000
 _FULL_EVERY_MS = 24 * 3_600_000
-_FIRST_MS = 5_000
+_FIRST_MS = 30_000
 _LOOKED_BACK = 1_000  # numbers of one chain, at most
 _AT_ONCE = 16
+_REST = 4  # times as long as it has worked
 _RECENT_MS = 24 * 3_600_000  # below an older number that was told of, all were told of
 _RECEIPTS_KEPT_MS = 60 * 24 * 3_600_000  # for longer than that no receipt may be there any more
 
@@ -87,8 +88,10 @@ class Reconciler:
             ids = [row.table_id async for row in every_table(snapshot)]
             ids += [row.table_id async for row in every_table(snapshot, dropped=True)]
         for start in range(0, len(ids), _AT_ONCE):
-            some = ids[start : start + _AT_ONCE]
+            some, began_ms = ids[start : start + _AT_ONCE], self._clock.elapsed_ms()
             await self._desk.runtime.tasks.gather(*(self._table(each, done) for each in some))
+            if full:  # whoever asks for something comes first
+                await self._clock.sleep(_REST * (self._clock.elapsed_ms() - began_ms))
         if full:
             done.finalised = await finalise_claims(self._desk, self._transactions)
         return done
