@@ -35,7 +35,7 @@ _NAMESPACE = ("db",)
 _LATENCY_MS = 100.0
 _FEW, _MANY = 10, 10_000
 _NAMESPACES = 20  # over which they are spread
-_CREATES = 80
+_CREATES = 160
 _FILLERS = 64
 
 

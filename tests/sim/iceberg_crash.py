@@ -31,6 +31,7 @@ from .iceberg_deeds import (
     Deed,
     Drop,
     Facts,
+    List,
     Load,
     Mark,
     Register,
@@ -80,7 +81,7 @@ def operations(prepared: Prepared) -> dict[str, tuple[Deed, bool]]:
     """Every operation on tables, and whether it has a key."""
     seen = prepared.seen
     deeds: dict[str, Deed] = {
-        "commit": Mark("t1", "m.op"),
+        "commit": Mark("t1", "color", "green"),  # what is blue meanwhile must not be green again
         "needless commit": Mark("t1", "color", "red"),
         "append": Append("t1", seen["t1"], 77),
         "create": Create("new"),
@@ -240,6 +241,7 @@ class Trial(_World):
         self, prepared: Prepared, deed: Deed, bomb: Bomb, *, keyed: bool, sleep_ms: float = 0.0
     ) -> None:
         super().__init__(prepared.now_ms)
+        self._prepared = prepared
         self._deed, self._keyed, self._sleep_ms = deed, keyed, sleep_ms
         self.bomb = bomb
         self.notes.wishes = list(prepared.wishes)
@@ -288,10 +290,8 @@ class Trial(_World):
         """Send it to one process; under a key then to the other, until there is an answer."""
         await self._ask(life, wish, "api")
         await life.runtime.clock.sleep(SECOND_MS)
-        for name in ("t1", "t2"):  # meanwhile others go on
-            await self._ask(
-                life, self.wish(f"meanwhile{name}", Mark(name, "color", "blue")), "other"
-            )
+        for number, deed in enumerate(self._meanwhile()):  # others go on
+            await self._ask(life, self.wish(f"meanwhile{number}", deed), "other")
         for _ in range(20):
             if not wish.keyed or not wish.is_open:
                 break
@@ -303,6 +303,12 @@ class Trial(_World):
             await life.runtime.clock.sleep(5 * SECOND_MS)  # past the time for a takeover
             await self._ask(life, wish, "other")  # whoever asks again is told the same
         wish.given_up = wish.is_open
+
+    def _meanwhile(self) -> list[Deed]:
+        blue = [Mark(name, "color", "blue") for name in ("t1", "t2")]
+        if isinstance(self._deed, Drop):
+            return [List(), *blue, Undrop(self._prepared.seen["t1"].uuid)]
+        return [List(), *blue]
 
     async def _ask(self, life: Life, wish: Wish, api: str) -> None:
         call = self.send(life, wish, api)

@@ -281,8 +281,8 @@ class IcebergScenario:
         rng = life.world.stream("last whims")
         await life.runtime.clock.sleep(20 * SECOND_MS)
         for name in sorted(set(NAMES)):
-            deeds: tuple[Load | Mark | Create, ...]
-            deeds = (Load(name), Mark(name, f"m.last.{name}"), Create(name), Load(name))
+            mark = Mark(name, f"m.last.{name}")
+            deeds: list[Load | Mark | Create] = [Load(name), mark, Create(name), Load(name)]
             for number, deed in enumerate(deeds):
                 if not await self._works(life, f"last{number}{name}", deed, rng):
                     return

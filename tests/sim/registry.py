@@ -7,6 +7,7 @@ from .catalog_scenario import CatalogScenario
 from .chain_mutants import CHAIN_MUTANTS
 from .chain_scenario import ChainScenario
 from .claim_scenario import ClaimScenario
+from .iceberg_mutants import ICEBERG_MUTANTS
 from .iceberg_scenario import IcebergScenario
 from .ledger_mutants import LEDGER_MUTANTS
 from .mutants import Mutant
@@ -34,4 +35,5 @@ MUTANTS: dict[str, tuple[Mutant, Story]] = {
     **{mutant.name: (mutant, ChainScenario) for mutant in CHAIN_MUTANTS},
     **{mutant.name: (mutant, story) for mutant, story in LEDGER_MUTANTS},
     **{mutant.name: (mutant, story) for mutant, story in CATALOG_MUTANTS},
+    **{mutant.name: (mutant, story) for mutant, story in ICEBERG_MUTANTS},
 }

@@ -1,6 +1,7 @@
 """A task: one coroutine, driven step by step, that can be interrupted at the await where it stands."""
 
 import contextlib
+import warnings
 from collections.abc import Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -100,7 +101,9 @@ class SimTask(Generic[T]):
     def close(self) -> None:
         """Let the coroutine go without a sound, after its process has ended."""
         for _ in range(_STUBBORN):
-            with contextlib.suppress(BaseException):
+            with contextlib.suppress(BaseException), warnings.catch_warnings():
+                # A coroutine that it was given and has not begun yet is let go with it.
+                warnings.simplefilter("ignore", RuntimeWarning)
                 self._work.close()
                 return
 

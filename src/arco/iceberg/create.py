@@ -54,8 +54,9 @@ class CreateWork:
             taken = await occupant(desk, birth.name)
             if taken is not None:
                 return await _met(desk, birth, taken)
-        if await is_crowded(desk, birth, [claim.ids["object"], claim.ids["spare"]]):
-            raise place_taken()  # not kept: another holder may find the place free (P12)
+            # Under a key the catalog alone may refuse, since another holder may be landing it (P12).
+            if await is_crowded(desk, birth, [claim.ids["object"], claim.ids["spare"]]):
+                return refused(place_taken())
         table_id, pointer = await first_pointer(desk, birth, claim, hold)
         request = birth.attach(desk, table_id, pointer)
         tries = 0

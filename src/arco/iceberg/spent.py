@@ -28,6 +28,8 @@ async def spent_files(
     """The metadata files of a live table that nobody will ask for again, made before a moment."""
     if standing.location is None or standing.undecided is not None:
         return
+    if desk.locations.owner(standing.location) not in (None, table_id):
+        return  # numbers in names count for whose folder it is, and that table may come back
     metadata = (await desk.load(standing.location)).metadata
     kept = {standing.location, *logged_files(metadata)}
     gives_up = properties_of(metadata).get(_DELETE) == "true"

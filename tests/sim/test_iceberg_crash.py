@@ -1,0 +1,47 @@
+"""Figures 2 and 6: whatever call of an operation on tables a process dies at, nothing is wrong after."""
+
+import pytest
+
+from .crash_points import Bomb, Point
+from .iceberg_crash import (
+    PAIRED,
+    Trial,
+    failures,
+    operations,
+    own_points,
+    prepare,
+    survey_singles,
+)
+from .iceberg_mutants import MUTANTS, POINT_MUTANTS
+
+NAMES = list(operations(prepare()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_crash_at_any_storage_call_leaves_nothing_wrong(name: str) -> None:
+    _, points, wrong = survey_singles(name)
+    print(f"{name}: {points} crash points: {len(wrong)} violations")
+    assert points >= 10
+    assert wrong == []
+
+
+def test_every_operation_has_its_crash_points_with_a_key_and_without() -> None:
+    assert len(NAMES) == 23
+    assert set(PAIRED) < set(NAMES)
+
+
+def test_a_point_that_nobody_reaches_is_noticed() -> None:
+    prepared = prepare()
+    deed, keyed = operations(prepared)["commit"]
+    bomb = Bomb([Point("api", 10_000, after=False)])
+    wrong = Trial(prepared, deed, bomb, keyed=keyed).run()
+    assert wrong == ["nobody reached api before call 10000"]
+
+
+@pytest.mark.parametrize("name", POINT_MUTANTS)
+def test_a_rule_that_is_taken_out_is_missed_at_some_point(name: str) -> None:
+    operation, sleep_ms = POINT_MUTANTS[name]
+    points = own_points(operation)
+    assert next(failures(operation, points, sleep_ms), None) is None
+    with MUTANTS[name].applied():
+        assert next(failures(operation, points, sleep_ms), None) is not None

@@ -1,0 +1,96 @@
+"""Tables keep what was acknowledged, whatever befalls those who serve them (figures 1, 4, 5 and 6)."""
+
+import pytest
+
+from .faults import NONE
+from .iceberg_audit import IcebergAudit
+from .iceberg_crash import prepare
+from .iceberg_deeds import Append, Facts, Mark
+from .iceberg_notes import IcebergNotes, Reply, Told, Wish
+from .iceberg_scenario import IcebergScenario
+from .objects import SimObjects
+from .report import Report
+from .scenario import run_seed
+from .world import World
+
+HAPPENED = {
+    "done": 150,
+    "refused": 100,
+    "unavailable": 60,
+    "unknown": 2,
+    "versions": 80,
+    "transactions committed": 4,
+    "aborted": 8,
+    "append done": 15,
+    "both done": 8,
+    "create done": 30,
+    "drop done": 10,
+    "rename done": 2,
+    "crashes": 20,
+    "suspends": 30,
+    "fault: late": 40,
+    "numbers collected": 4,
+}
+
+EMPTY = Facts("u", "s3://sim/x", {}, (), None, 0)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_ten_seeds_pass_and_a_lot_happens_in_them(part: int) -> None:
+    report = Report()
+    for seed in range(10 * part, 10 * part + 10):
+        result = run_seed(IcebergScenario, seed)
+        assert result.violations == (), f"seed {seed}"
+        report.add(result.scenario, result.tally)
+    for counter, least in HAPPENED.items():
+        assert report.total(counter) >= least, counter
+
+
+def test_a_mark_is_one_property_and_nothing_else() -> None:
+    mark = Mark("t", "m.1")
+    after = Facts("u", "s3://sim/x", {"m.1": "1"}, (), None, 0)
+    assert mark.fits(EMPTY, after)
+    assert not mark.fits(EMPTY, EMPTY)
+    assert not mark.fits(EMPTY, Facts("u", "s3://sim/x", {"m.1": "1", "b": "2"}, (), None, 0))
+
+
+def test_an_append_follows_only_what_was_seen() -> None:
+    append = Append("t", EMPTY, 7)
+    after = Facts("u", "s3://sim/x", {}, (7,), 7, 1)
+    assert append.fits(EMPTY, after)
+    assert not append.fits(after, Facts("u", "s3://sim/x", {}, (7, 7), 7, 2))
+    assert append.is_refused(after)
+
+
+def _audited(told: Told, *, code: str = "") -> list[str]:
+    """The judgement of a commit that was never carried out, and of what its user was told."""
+    prepared = prepare()
+    objects = SimObjects(World(0), NONE)
+    objects.restore(prepared.objects)
+    notes = IcebergNotes(wishes=list(prepared.wishes), finished=True)
+    end = len(objects.log)
+    wish = Wish("w", Mark("t1", "m.w"), keyed=False, sent=end)
+    wish.replies.append(Reply(told, end, end, 0.0, 0.0, code=code))
+    notes.wishes.append(wish)
+    return IcebergAudit(objects, notes).violations()
+
+
+def test_the_auditor_accepts_what_nobody_was_told() -> None:
+    assert _audited(Told.UNKNOWN) == []
+
+
+def test_the_auditor_misses_a_commit_that_was_acknowledged() -> None:
+    [wrong] = _audited(Told.DONE)
+    assert "acknowledged, and nothing has happened" in wrong
+
+
+def test_the_auditor_misses_the_reason_of_a_refusal() -> None:
+    [wrong] = _audited(Told.REFUSED, code="404 NoSuchTableException")
+    assert "at no time rightly" in wrong
+
+
+def test_the_auditor_notices_a_version_that_nobody_asked_for() -> None:
+    prepared = prepare()
+    notes = IcebergNotes(wishes=prepared.wishes[1:], finished=True)
+    wrong = IcebergAudit(prepared.objects, notes).violations()
+    assert any("nobody wished for" in each for each in wrong)
