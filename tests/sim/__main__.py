@@ -3,7 +3,8 @@
 python -m tests.sim --seeds 1000 [--first 0] [--jobs 2] [--scenario NAME] [--mutant NAME] [--twice]
 python -m tests.sim --seed 17 [--scenario NAME] [--mutant NAME]
 
-A survey of all scenarios ends with every pair of crash points of the most important operations.
+A survey of all scenarios ends with every pair of crash points of the most important operations, and with
+every point at which whoever changes a table may fall asleep.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from . import iceberg_crash
 from .crash_points import PAIRED, survey_pairs
 from .registry import EVERY_NTH, MUTANTS, SCENARIOS
 from .report import Report
@@ -21,6 +23,7 @@ from .scenario import Result, run_seed
 
 _CHUNK = 10  # seeds that a worker takes at a time
 _SHOWN = 5  # failing seeds that are told in full
+_SLEEPS = {"points to nap at": iceberg_crash.NAP_MS, "points to sleep at": iceberg_crash.SLEEP_MS}
 
 
 @dataclass(frozen=True)
@@ -136,15 +139,30 @@ def _compare(jobs: list[Job], workers: int) -> int:
 
 
 def _crash(workers: int) -> int:
-    """Explore every pair of crash points, an operation at a time."""
+    """Explore every pair of crash points, and every point to sleep at, an operation at a time."""
     failed = 0
+    tasks = [("pairs of crash points", name) for name in PAIRED]
+    tasks += [("pairs of crash points of tables", name) for name in iceberg_crash.PAIRED]
+    slept = list(iceberg_crash.operations(iceberg_crash.prepare()))
+    tasks += [(kind, name) for kind in _SLEEPS for name in slept]
     with multiprocessing.Pool(max(1, workers)) as pool:
-        for name, points, wrong in pool.imap(survey_pairs, PAIRED):
-            print(f"{name}: {points:,} pairs of crash points: {len(wrong)} violations", flush=True)
+        for (kind, name), points, wrong in pool.imap(_explore, tasks):
+            print(f"{name}: {points:,} {kind}: {len(wrong)} violations", flush=True)
             failed += len(wrong)
             for violation in wrong[:_SHOWN]:
                 print(f"  {violation}")
     return 1 if failed else 0
+
+
+def _explore(task: tuple[str, str]) -> tuple[tuple[str, str], int, list[str]]:
+    kind, name = task
+    if kind in _SLEEPS:
+        _, points, wrong = iceberg_crash.survey_singles(name, _SLEEPS[kind])
+    elif kind.endswith("tables"):
+        _, points, wrong = iceberg_crash.survey_pairs(name)
+    else:
+        _, points, wrong = survey_pairs(name)
+    return task, points, wrong
 
 
 def _results(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Result]]:

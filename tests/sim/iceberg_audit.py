@@ -164,18 +164,21 @@ class IcebergAudit:
                 counts = self._counts_from(version)
                 if counts is None:
                     continue  # a table that nobody has ever seen
-                if self._was_lost(chain, version):
+                if self._was_lost(version):
                     self._say(f"{location} was deleted, which {_name(version)} names")
                 if location not in history.made or history.made[location] > counts:
                     self._say(f"{_name(version)} counted before {location} was there")
 
-    def _was_lost(self, chain: list[Version], version: Version) -> bool:
+    def _was_lost(self, version: Version) -> bool:
         """Whether a file that counted was deleted, though its table was not dropped for good."""
         position = self._history.deleted.get(version.pointer.metadata_location)
         if position is None or self._is_aborted(version):
             return False
-        last = [each for each in chain if each.position < position][-1]
-        return not (last.is_tombstone and last.pointer.purge)
+        # One that was registered shares its files with the table that they were made for.
+        return not any(
+            _was_purged(other, position) and _home(other[-1]) == _home(version)
+            for other in self._history.chains.values()
+        )
 
     def _is_aborted(self, version: Version) -> bool:
         transaction = version.pointer.transaction
@@ -276,6 +279,15 @@ class IcebergAudit:
 
 def _parts(deed: Deed) -> tuple[Deed, ...]:
     return deed.parts if isinstance(deed, Both) else (deed,)
+
+
+def _was_purged(chain: list[Version], length: int) -> bool:
+    last = next((each for each in reversed(chain) if each.position < length), None)
+    return last is not None and last.is_tombstone and last.pointer.purge
+
+
+def _home(version: Version) -> str:
+    return version.pointer.metadata_location.rpartition("/metadata/")[0]
 
 
 def _name(version: Version) -> str:

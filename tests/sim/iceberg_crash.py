@@ -63,7 +63,7 @@ _STAGED = "7e1f0000-0000-4000-8000-000000000001"
 _NEW = "7e1f0000-0000-4000-8000-000000000002"
 
 # Every pair of points of these is explored by `make sim`.
-PAIRED = ("commit with a key", "both with a key")
+PAIRED = ("both with a key",)
 
 
 @dataclass

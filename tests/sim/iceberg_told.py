@@ -117,6 +117,9 @@ def _check_landed(
     """Whether the table that was changed had the name that was asked for."""
     if landed.position < sent:
         return "took effect before it was sent"
+    if isinstance(deed, Undrop):
+        back = any(deed.table_id == each for sight in sights for each, _ in sight.values())
+        return None if back else "acknowledged, and the table was never there again"
     name = _name(deed)
     if isinstance(deed, Rename) and history.named(landed.position + 1).get(deed.target):
         name = deed.source  # it may have been dropped before its new name was there
@@ -213,7 +216,7 @@ def _location(sight: Sight, name: str) -> str | None:
 
 def _name(deed: Deed) -> str | None:
     match deed:
-        case Mark() | Append() | Drop() | Create():
+        case Mark() | Append() | Drop() | Create() | Register():
             return deed.name
         case Rename():
             return deed.target

@@ -28,7 +28,7 @@ SCENARIOS: dict[str, Story] = {
 EVERY_NTH: dict[str, int] = {
     StreamScenario.name: 2,
     CatalogScenario.name: 5,
-    IcebergScenario.name: 10,
+    IcebergScenario.name: 20,
 }
 
 MUTANTS: dict[str, tuple[Mutant, Story]] = {
