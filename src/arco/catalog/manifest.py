@@ -41,7 +41,7 @@ class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     low: tuple[str, ...] = ()  # the sort columns of its first and its last row, as text
     high: tuple[str, ...] = ()
     buckets: tuple[int, ...] = (0,)  # which buckets its rows belong to
-    newest: int = -1  # the highest commit number that a row of it carries
+    newest: int = -1  # the highest commit number that a row of it carries; Tier 1 only
     dropped_from: datetime | None = None  # when the first of its dropped rows was dropped
     visibility: str = "all"
 
@@ -72,6 +72,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     orphans_before: str | None = None  # unnamed files older than this may be deleted (P27)
     requests: tuple[str, ...] = ()  # the requests that this commit carries out (P10)
     watermark: Watermark = Watermark()
+    retained_from: dict[str, datetime] = msgspec.field(default_factory=dict)  # by table (P20)
     tail: dict[str, tuple[FileRef, ...]] = msgspec.field(default_factory=dict)  # oldest first
     base: Base = Base()
 
@@ -98,12 +99,26 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event_sha256: str  # of that line
 
 
+class Counts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was folded by one commit of Tier 2."""
+
+    segments: int = 0
+    events: int = 0  # lines that were read, whatever became of them
+    late: int = 0  # older than what is retained, so not folded (P20)
+    quarantined: int = 0
+    bytes: int = 0  # of segments
+    oldest_received: datetime | None = None  # of its events
+    newest_received: datetime | None = None
+
+
 class CommitKind(StrEnum):
     """Why a manifest was published."""
 
     DDL = "ddl"  # requests were carried out
     MERGE = "merge"  # the tail went into the base
     MARK = "mark"  # older files that nobody names may go
+    FOLD = "fold"  # segments of the ledger were folded: Tier 2
+    REBUILD = "rebuild"  # the state was made anew from the ledger (P20)
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -118,6 +133,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: datetime
     event_paths: tuple[str, ...] = ()
     deeds: tuple[Deed, ...] = ()
+    streams: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)  # first, last segment
+    counts: Counts | None = None
     added: tuple[Ref, ...] = ()
     removed: tuple[str, ...] = ()
 

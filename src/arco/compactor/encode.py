@@ -10,6 +10,8 @@ from arco.catalog.manifest import FileRef
 from arco.core.hashing import sha256_hex
 from arco.fold.table import Table
 from arco.fold.tier1 import COMMIT
+from arco.fold.tier1 import DOMAIN as TIER1_DOMAIN
+from arco.fold.tier2 import QUARANTINE
 
 VISIBILITY = "all"
 
@@ -21,7 +23,18 @@ _FEW_ROWS = 64
 
 def file_path(domain: str, table: Table, name: str) -> str:
     """Where a file of a table lies; its visibility is part of the path, so that access can go by it."""
-    return f"snapshots/{domain}/{VISIBILITY}/{table.name}/{name}.parquet"
+    root = "quarantine" if table.name == QUARANTINE.name else state_root(domain)
+    return f"{root}/{domain}/{VISIBILITY}/{table.name}/{name}.parquet"
+
+
+def index_path(domain: str, name: str) -> str:
+    """Where an index of base files lies."""
+    return f"{state_root(domain)}/{domain}/index/{name}.json"
+
+
+def state_root(domain: str) -> str:
+    """Below which folder the files of a domain lie."""
+    return "snapshots" if domain == TIER1_DOMAIN else "state"
 
 
 def encode(table: Table, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
@@ -46,7 +59,7 @@ def encode(table: Table, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
         low=_place(table, rows, 0),
         high=_place(table, rows, rows.num_rows - 1),
         buckets=tuple(sorted(set(table.buckets_of(rows)))),
-        newest=pc.max(rows.column(COMMIT)).as_py(),
+        newest=pc.max(rows.column(COMMIT)).as_py() if COMMIT in rows.column_names else -1,
         dropped_from=_dropped_from(rows),
         visibility=VISIBILITY,
     )

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from arco.catalog.manifest import Base, BaseIndex, CommitKind, FileRef, Manifest, Ref, read_index
 from arco.catalog.state_file import read_rows
-from arco.compactor.encode import encode, file_path
+from arco.compactor.encode import encode, file_path, index_path
 from arco.compactor.forget import Forgetting
 from arco.compactor.publish import Change, NewFile, Publisher, attempt_ulid, mark_of, parent_of
 from arco.core import json
@@ -180,7 +180,7 @@ class _Merge:
         if not self.removed:
             return old
         raw = json.encode(BaseIndex(tables=self._buckets))
-        path = f"snapshots/{self._publisher.domain}/index/{self._attempt}.json"
+        path = index_path(self._publisher.domain, self._attempt)
         ref = Ref(path=path, sha256=sha256_hex(raw))
         self.files.append((ref, raw))
         if old is not None:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 _AT_ONCE = 16
 _NO_INDEX = BaseIndex(tables={})
 _ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
-_FILE = re.compile(rf"snapshots/.+/(?:[0-9]+-)?({_ULID})\.(?:parquet|json)")
+_FILE = re.compile(rf"(?:snapshots|state|quarantine)/.+/(?:[0-9]+-)?({_ULID})\.(?:parquet|json)")
 _RECORD = re.compile(rf"commits/[^/]+/([0-9]{{20}})-{_ULID}\.json")
 
 

@@ -7,7 +7,8 @@ reported so; what fails there is unknown.
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
 from ulid import ULID
 
@@ -16,6 +17,7 @@ from arco.catalog.manifest import (
     Base,
     Commit,
     CommitKind,
+    Counts,
     Deed,
     FileRef,
     Manifest,
@@ -29,8 +31,11 @@ from arco.core.errors import Conflict, Fenced, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid
 from arco.core.runtime import Runtime
+from arco.ledger.watermark import Watermark
 from arco.storage.chain import Head
 from arco.storage.store import Store
+
+T = TypeVar("T")
 
 NewFile = tuple[FileRef | Ref, bytes]
 Guard = Callable[[], Coroutine[Any, Any, None]]
@@ -50,6 +55,10 @@ class Change:
     requests: tuple[str, ...] = ()
     deeds: tuple[Deed, ...] = ()
     event_paths: tuple[str, ...] = ()
+    watermark: Watermark | None = None  # None: that of the parent
+    retained_from: dict[str, datetime] | None = None  # None: that of the parent
+    streams: dict[str, tuple[int, int]] = field(default_factory=dict)
+    counts: Counts | None = None
     files: Sequence[NewFile] = ()  # still to be created
     added: tuple[Ref, ...] = ()
     removed: tuple[str, ...] = field(default=())
@@ -114,6 +123,8 @@ class Publisher:
             created_at=utc(self._runtime.clock.now_ms()),
             event_paths=change.event_paths,
             deeds=change.deeds,
+            streams=change.streams,
+            counts=change.counts,
             added=(*new, *change.added),
             removed=change.removed,
         )
@@ -132,9 +143,16 @@ class Publisher:
             else parent.rows_changed_at,
             orphans_before=max(marks, default=None),
             requests=change.requests,
+            watermark=_first(change.watermark, parent and parent.watermark, Watermark()),
+            retained_from=_first(change.retained_from, parent and parent.retained_from, {}),
             tail={name: files for name, files in change.tail.items() if files},
             base=change.base,
         )
+
+
+def _first(*choices: T | None) -> T:
+    """The first that was given; the last always is."""
+    return next(choice for choice in choices if choice is not None)
 
 
 def parent_of(head: Head) -> Manifest | None:

@@ -15,6 +15,7 @@ class Kind(Enum):
     TIME = "timestamp"  # microseconds, UTC
     STRINGS = "list<string>"
     TEXTS = "map<string,string>"
+    BYTES = "binary"
 
     def arrow(self) -> pa.DataType:
         """The type in memory and in the file."""
@@ -28,6 +29,7 @@ _ARROW = {
     Kind.TIME: pa.timestamp("us", tz="UTC"),
     Kind.STRINGS: pa.list_(pa.string()),
     Kind.TEXTS: pa.map_(pa.string(), pa.string()),
+    Kind.BYTES: pa.binary(),
 }
 
 

@@ -1,0 +1,84 @@
+"""Jobs: what an engine is asked to do, and what it answers. They travel to other processes as JSON.
+
+An engine reads and creates files by itself, through the storage seam; it publishes nothing. What comes back
+are references, and nothing exists until a manifest names them (law 3). So a job may be carried out twice, or
+half, and an engine may die at any point of it.
+"""
+
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from arco.catalog.manifest import Counts, FileRef
+
+
+class SegmentRef(msgspec.Struct, frozen=True):
+    """A segment of the ledger that is known to be there."""
+
+    stream: str
+    seq: int
+
+
+class FoldJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Fold these segments into new files of the tail."""
+
+    domain: str
+    attempt: str  # the ULID that all new files bear (P27)
+    segments: tuple[SegmentRef, ...]
+    retained_from: dict[str, datetime]  # by table; older events are counted and not folded (P20)
+
+
+class NewRef(msgspec.Struct, frozen=True):
+    """A file that was created, and the table that it belongs to."""
+
+    table: str
+    file: FileRef
+
+
+class Folded(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the segments."""
+
+    files: tuple[NewRef, ...]
+    counts: Counts
+
+
+class MergePart(msgspec.Struct, frozen=True, kw_only=True):
+    """Some buckets of one table: fold all rows that these files have of them into new files.
+
+    `base` are the present base files of those buckets, by bucket (as text; "0" for a table in one piece). The
+    tail's files may hold rows of other buckets too, which are another part's. With `into_base` one file is
+    made a bucket; without, one file of all (a tail made shorter), and `base` is empty.
+    """
+
+    table: str
+    buckets: tuple[int, ...]
+    tail: tuple[FileRef, ...]
+    base: dict[str, FileRef]
+    into_base: bool
+
+
+class MergeJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Merge files of one domain; rows that are no longer retained are left out of base files."""
+
+    domain: str
+    attempt: str
+    parts: tuple[MergePart, ...]
+    retained_from: dict[str, datetime]
+
+
+class Merged(msgspec.Struct, frozen=True, kw_only=True):
+    """The new files; a bucket without one has no rows left. `forgotten` counts rows that have left."""
+
+    files: tuple[NewRef, ...]
+    forgotten: int = 0
+
+
+class Engine(Protocol):
+    """Who does the work of Tier 2: this process, or Spark."""
+
+    async def fold(self, job: FoldJob) -> Folded:
+        """Fold segments into new files."""
+
+    async def merge(self, job: MergeJob) -> Merged:
+        """Fold files into fewer."""

@@ -1,0 +1,31 @@
+"""Order: what decides between two rows of Tier 2, as bytes that sort (P19).
+
+It begins with what is causal, then come the rank and only then a time; what is left to decide between is
+settled by things that say nothing, so that no two events have the same order unless they are the same.
+"""
+
+import struct
+
+_LAYOUT = struct.Struct(">BQBQQ26s8s")
+_EPOCH = 1 << 63  # so that times before 1970 sort below those after it
+
+
+def order_of(
+    *,
+    at_us: int,
+    event_id: str,
+    digest: bytes,
+    sequence: int = 0,
+    causal: int = 0,
+    rank: int = 0,
+    sticky: int = 0,
+) -> bytes:
+    """The order of what one event says.
+
+    `sticky` lifts above every `causal`: a cancel above all attempts, a published success above a cancel.
+    `causal` is an attempt, a published version or a generation. `at_us` is the earlier of when it occurred
+    and when we received it. `digest` is the SHA-256 of the payload.
+    """
+    return _LAYOUT.pack(
+        sticky, causal, rank, at_us + _EPOCH, sequence, event_id.encode(), digest[:8]
+    )
