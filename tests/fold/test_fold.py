@@ -1,4 +1,5 @@
 import zlib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
+from arco.fold import code
 from arco.fold.fold import conform, fold
 from arco.fold.table import Keep, Table
 from arco.fold.tier1 import CATALOGS, COLUMNS, TABLES, TIER1
@@ -14,6 +16,15 @@ from tests.fold.tables import BARE, MIXED, Row, reference, rows_of, to_arrow, to
 
 ALL = [*TIER1.values(), MIXED, BARE]
 FEW = settings(max_examples=20)
+
+
+@pytest.fixture(scope="module", params=["few", "many"], autouse=True)
+def amount(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Rows are folded in another way where there are many; here a few count as many too."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "many":
+            patch.setattr(code, "FEW", 0)
+        yield request.param
 
 
 def folded(table: Table, rows: list[Row]) -> list[Row]:

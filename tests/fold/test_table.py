@@ -111,6 +111,7 @@ def test_every_kind_has_a_type_that_a_file_can_hold() -> None:
         Kind.TIME: "timestamp[us, tz=UTC]",
         Kind.STRINGS: "list<item: string>",
         Kind.TEXTS: "map<string, string>",
+        Kind.BYTES: "binary",
     }
     assert all(isinstance(kind.arrow(), pa.DataType) for kind in Kind)
 

@@ -1,19 +1,20 @@
 """The fold: many rows with the same keys become one row each, by the rules of their table (law 7).
 
-Everything is done by Arrow's own kernels on whole columns. One sort serves a rule; a row is chosen for
-each key, and the rule's columns are taken from it together. Orders are total by declaration, so two rows
-with the same order are the same row, and it does not matter which is taken.
+Everything is done by Arrow's own kernels on whole columns. For each rule a row is chosen for each key, and
+the rule's columns are taken from it together. Orders are total by declaration, so two rows with the same
+order are the same row, and it does not matter which is taken.
 """
 
-from functools import reduce
-
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from arco.core.errors import Invalid
-from arco.fold.table import Keep, Rule, Table
+from arco.fold.code import sort
+from arco.fold.group import Groups
+from arco.fold.table import Table
+from arco.fold.winner import winners
 
-_TRUE = pa.array([True], pa.bool_())
+# Names of columns, and for each key the row that they are taken from.
+_Pick = tuple[tuple[str, ...], pa.Array]
 
 
 def fold(table: Table, rows: pa.Table) -> pa.Table:
@@ -24,14 +25,7 @@ def fold(table: Table, rows: pa.Table) -> pa.Table:
             raise Invalid(f"a row of {table.name} has no {name}, which is part of its key")
     if rows.num_rows <= 1:
         return rows
-    first, *others = table.rules
-    folded = rows.take(_pick(table, first, rows))
-    for rule in others:
-        picks = _pick(table, rule, rows)
-        for name in (*rule.columns, *rule.order):
-            at = table.schema.get_field_index(name)
-            folded = folded.set_column(at, table.schema.field(at), rows.column(name).take(picks))
-    return folded.take(_sorted(folded, _ascending((*table.sort, *table.key)))).combine_chunks()
+    return _taken(rows, _placed(table, rows, _picks(table, rows)))
 
 
 def conform(table: Table, rows: pa.Table) -> pa.Table:
@@ -47,39 +41,34 @@ def conform(table: Table, rows: pa.Table) -> pa.Table:
     return pa.table(columns, schema=table.schema)
 
 
-def _pick(table: Table, rule: Rule, rows: pa.Table) -> pa.Array:
-    """Which row decides, for each key in the order of the keys."""
-    by = rule.order or rule.columns
-    # Nulls sort to the end that never wins unless nothing else is there.
-    ends = "at_start" if rule.keep in (Keep.LAST, Keep.MAX) else "at_end"
-    order = _sorted(rows, [*_ascending(table.key), *((name, "ascending", ends) for name in by)])
-    if rule.keep in (Keep.FIRST, Keep.MIN):
-        return _starts(rows, table.key, order)
-    return _ends(rows, table.key, order)
+def _picks(table: Table, rows: pa.Table) -> list[_Pick]:
+    """The rows that decide, in the order of the keys. Any row of a key has the key itself."""
+    groups = Groups.of(rows, table.key)
+    if groups.distinct:
+        return [(tuple(table.schema.names), groups.at)]
+    picks: list[_Pick] = []
+    for rule in table.rules:
+        names = (*rule.columns, *rule.order, *(() if picks else table.key))
+        picks.append((names, winners(table, rule, rows, groups)))
+    return picks
 
 
-def _starts(rows: pa.Table, key: tuple[str, ...], order: pa.Array) -> pa.Array:
-    """The first row of each run of equal keys, when the rows are taken in `order`."""
-    return order.filter(pa.concat_arrays([_TRUE, _changes(rows, key, order)]))
+def _placed(table: Table, rows: pa.Table, picks: list[_Pick]) -> list[_Pick]:
+    """The picks in the order of a file; where its sorting leaves a choice, the keys decide."""
+    if table.key[: len(table.sort)] == table.sort:
+        return picks
+    picked = {name: at for names, at in picks for name in names}
+    labels = pa.table({name: rows.column(name).take(picked[name]) for name in table.sort})
+    order = sort(labels, table.sort)
+    return [(names, at.take(order)) for names, at in picks]
 
 
-def _ends(rows: pa.Table, key: tuple[str, ...], order: pa.Array) -> pa.Array:
-    """The last row of each run of equal keys."""
-    return order.filter(pa.concat_arrays([_changes(rows, key, order), _TRUE]))
-
-
-def _changes(rows: pa.Table, key: tuple[str, ...], order: pa.Array) -> pa.Array:
-    """For each row but the first, in `order`, whether its key differs from the one before."""
-    differs = []
-    for name in key:
-        values = rows.column(name).combine_chunks().take(order)
-        differs.append(pc.not_equal(values.slice(1), values.slice(0, len(values) - 1)))
-    return reduce(pc.or_, differs)
-
-
-def _ascending(names: tuple[str, ...]) -> list[tuple[str, str, str]]:
-    return [(name, "ascending", "at_start") for name in names]
-
-
-def _sorted(rows: pa.Table, keys: list[tuple[str, str, str]]) -> pa.Array:
-    return pc.sort_indices(rows, sort_keys=keys)
+def _taken(rows: pa.Table, picks: list[_Pick]) -> pa.Table:
+    """The rows, each column from the row that was picked for it."""
+    if len(picks) == 1:
+        return rows.take(picks[0][1]).combine_chunks()
+    columns: dict[str, pa.ChunkedArray] = {}
+    for names, at in picks:
+        columns |= zip(names, rows.select(names).take(at).columns, strict=True)
+    parts = [columns[name] for name in rows.schema.names]
+    return pa.table(parts, schema=rows.schema).combine_chunks()
