@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
 from arco.core.runtime import Runtime, system_runtime
-from arco.ledger.envelope import LONGEST_LINE_BYTES, Envelope, admit
+from arco.ledger.envelope import LONGEST_LINE_BYTES, Envelope, admit, new_stamp
 from tests.ledger.events import LINE, TYPES
 
 
@@ -20,7 +20,7 @@ def changed(**fields: object) -> bytes:
 def test_a_good_line_is_admitted_in_utc_with_an_id_and_the_time_of_receipt(
     runtime: Runtime,
 ) -> None:
-    event = admit(LINE, TYPES, runtime)
+    event = admit(LINE, TYPES, new_stamp(runtime))
     assert event.occurred_at == datetime(2026, 5, 1, 8, tzinfo=UTC)
     assert event.occurred_at.utcoffset() == UTC.utcoffset(None)
     assert abs(event.received_at.timestamp() * 1000 - runtime.clock.now_ms()) < 5_000
@@ -31,7 +31,7 @@ def test_a_good_line_is_admitted_in_utc_with_an_id_and_the_time_of_receipt(
 
 def test_the_sender_s_id_and_key_are_kept(runtime: Runtime) -> None:
     line = changed(event_id="01M7FR7CFYVQA6VZZEZ2VJY5WE", idempotency_key="run 7 / task ü")
-    event = admit(line, TYPES, runtime)
+    event = admit(line, TYPES, new_stamp(runtime))
     assert event.event_id == "01M7FR7CFYVQA6VZZEZ2VJY5WE"
     assert event.idempotency_key == "run 7 / task ü"
 
@@ -52,7 +52,8 @@ def test_the_sender_s_id_and_key_are_kept(runtime: Runtime) -> None:
         (LINE.replace(b'"a"', b'"' + b"x" * LONGEST_LINE_BYTES + b'"'), "at most"),
         (LINE.replace(b'{"task":"a"}', b'{"task":"a","attempt":' + b"9" * 5_000 + b"}"), "payload"),
         (changed(event_type="nobody_declared"), "unknown event type"),
-        (changed(event_type="Task-Started"), "event_type"),
+        (changed(event_type="Task-Started"), "unknown event type"),
+        (changed(event_type="x" * 256), "event_type"),
         (changed(event_version=3), "known: 1, 2"),
         (changed(event_version=0), "event_version"),
         (changed(event_version="1"), "event_version"),
@@ -63,7 +64,13 @@ def test_the_sender_s_id_and_key_are_kept(runtime: Runtime) -> None:
         (changed(received_at="2026-05-01T10:00:00Z"), "received_at"),
         (changed(source={}), "type"),
         (changed(source={"type": "test", "sequence": -1}), "sequence"),
-        (changed(source={"type": "a\u0000b"}), "type"),
+        (changed(source={"type": "a\u0000b"}), "control character in source.type"),
+        (changed(source={"type": "a\x7fb"}), "control character in source.type"),
+        (changed(source={"type": "test", "task_name": "a\nb"}), "in source.task_name"),
+        (changed(source={"type": "test", "execution_id": "\t"}), "in source.execution_id"),
+        (changed(idempotency_key="\u001f"), "control character in idempotency_key"),
+        (LINE.replace(b'"test"', b'"te\x7fst"'), "control character"),
+        (changed(trace_id="a\rb"), "control character in trace_id"),
         (changed(event_id="not a ulid"), "ULID"),
         (changed(event_id="01m7fr7cfyvqa6vzzez2vjy5we"), "canonical"),
         (changed(idempotency_key=""), "idempotency_key"),
@@ -76,13 +83,13 @@ def test_the_sender_s_id_and_key_are_kept(runtime: Runtime) -> None:
 )
 def test_a_bad_line_is_refused_with_its_reason(line: bytes, reason: str, runtime: Runtime) -> None:
     with pytest.raises(Invalid, match=f"(?i){reason}"):
-        admit(line, TYPES, runtime)
+        admit(line, TYPES, new_stamp(runtime))
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
 def test_no_bytes_at_all_raise_anything_but_invalid(line: bytes) -> None:
     with pytest.raises(Invalid):
-        admit(line, TYPES, system_runtime())
+        admit(line, TYPES, new_stamp(system_runtime()))
 
 
 @given(st.data())
@@ -91,7 +98,7 @@ def test_a_line_with_any_byte_changed_is_admitted_or_refused(data: st.DataObject
     line = bytearray(LINE)
     line[where] = data.draw(st.integers(0, 255))
     try:
-        event = admit(bytes(line), TYPES, system_runtime())
+        event = admit(bytes(line), TYPES, new_stamp(system_runtime()))
     except Invalid:
         return
     assert isinstance(event, Envelope)
@@ -100,9 +107,26 @@ def test_a_line_with_any_byte_changed_is_admitted_or_refused(data: st.DataObject
 
 def test_a_payload_written_over_several_lines_is_stored_as_one(runtime: Runtime) -> None:
     line = LINE.replace(b'{"task":"a"}', b'{\r\n  "task" :\n "a" }')
-    assert bytes(admit(line, TYPES, runtime).payload) == b'{"task":"a","attempt":1}'
+    assert bytes(admit(line, TYPES, new_stamp(runtime)).payload) == b'{"task":"a","attempt":1}'
 
 
 def test_a_key_sent_twice_counts_once(runtime: Runtime) -> None:
     line = LINE.replace(b'{"task":"a"}', b'{"task":"a","task":"b"}')
-    assert bytes(admit(line, TYPES, runtime).payload) == b'{"task":"b","attempt":1}'
+    assert bytes(admit(line, TYPES, new_stamp(runtime)).payload) == b'{"task":"b","attempt":1}'
+
+
+def test_the_events_of_a_batch_have_the_same_ids_whenever_it_is_repeated(runtime: Runtime) -> None:
+    first = new_stamp(runtime)
+    again = new_stamp(runtime, first.batch)
+    ids = [admit(LINE, TYPES, first, number).event_id for number in range(3)]
+    assert ids == [admit(LINE, TYPES, again, number).event_id for number in range(3)]
+    assert len(set(ids)) == 3
+    assert ids == sorted(ids)
+    assert admit(LINE, TYPES, new_stamp(runtime)).event_id not in ids
+
+
+def test_a_backslash_in_a_payload_is_no_control_character(runtime: Runtime) -> None:
+    line = changed(payload={"task": "a\nb\u0000"}, idempotency_key='say "hello" \\ ü')
+    event = admit(line, TYPES, new_stamp(runtime))
+    assert json.loads(bytes(event.payload))["task"] == "a\nb\u0000"
+    assert event.idempotency_key == 'say "hello" \\ ü'

@@ -7,8 +7,8 @@ import pytest
 from arco.core.errors import Conflict
 from arco.core.runtime import Runtime
 from arco.ledger.bell import Bell
-from arco.ledger.follower import Batch, Follower
-from arco.ledger.segment import decode_event
+from arco.ledger.follower import Batch, Follower, PlaceFollower
+from arco.ledger.segment import Segment, SegmentPlace, decode_event
 from arco.ledger.slot import slots_of
 from arco.ledger.watermark import Watermark
 from arco.ledger.writer import Writer
@@ -23,7 +23,7 @@ from tests.tally import Tally
 DOMAIN = "executions"
 
 
-def names(batch: Batch | None) -> list[str]:
+def names(batch: Batch[Segment] | None) -> list[str]:
     assert batch is not None
     return [decode_event(line).idempotency_key for s in batch.segments for line in s.lines]
 
@@ -140,7 +140,105 @@ def test_an_event_in_a_quiet_stream_is_found_without_a_ring() -> None:
     simulate(story)
 
 
-async def _next(batches: AsyncIterator[Batch]) -> Batch:
+# Places only
+
+
+def places(batch: Batch[SegmentPlace] | None) -> list[tuple[int, bool]]:
+    assert batch is not None
+    return [(place.seq, place.seal) for place in batch.segments]
+
+
+async def test_places_are_those_of_the_segments_that_are_there(bench: Bench) -> None:
+    writers = [Writer(bench.store(), DOMAIN) for _ in range(2)]
+    for n in range(11):
+        await writers[0].append([note(bench.runtime, str(n))])
+    await writers[1].append([note(bench.runtime)])
+    await writers[1].close()
+    store = bench.store(Role.COMPACTOR)
+    whole = await Follower(store, DOMAIN, Watermark()).poll()
+    follower = PlaceFollower(store, DOMAIN, Watermark())
+    batch = await follower.poll()
+    assert batch is not None
+    assert whole is not None
+    assert batch.watermark == whole.watermark
+    found = [(place.stream, place.seq, place.seal) for place in batch.segments]
+    assert found == [(each.stream, each.seq, each.seal) for each in whole.segments]
+    assert len(found) == 13
+    assert await follower.poll(everything=True) is None
+
+
+async def test_the_end_of_a_long_stream_is_found_with_few_requests_and_few_bytes(
+    runtime: Runtime,
+) -> None:
+    bench, tally = open_bench("memory://", runtime), Tally()
+    writer = Writer(bench.store(), DOMAIN)
+    for n in range(100):
+        await writer.append([note(runtime, str(n))])
+    backend = ObservedBackend(bench.backend, tally, runtime.clock)
+    store = Bench(backend, runtime, bench.is_flat).store(Role.COMPACTOR)
+    batch = await PlaceFollower(store, DOMAIN, Watermark()).poll()
+    assert [seq for seq, _ in places(batch)] == list(range(100))
+    assert tally.by_verb("ledger").keys() == {"get_range"}
+    assert tally.by_verb("ledger")["get_range"] <= 15
+
+
+async def test_what_is_too_much_for_one_batch_is_due_at_once_and_shared_by_the_streams(
+    runtime: Runtime,
+) -> None:
+    bench = open_bench("memory://", runtime)
+    for count in (30, 2, 30):
+        writer = Writer(bench.store(), DOMAIN)
+        for n in range(count):
+            await writer.append([note(runtime, str(n))])
+        await writer.close()
+    follower = PlaceFollower(bench.store(Role.COMPACTOR), DOMAIN, Watermark(), most=20)
+    sizes: list[list[int]] = []
+    found: list[tuple[str, int]] = []
+    while (batch := await follower.poll()) is not None:
+        by_stream = [place.stream for place in batch.segments]
+        sizes.append([by_stream.count(each) for each in dict.fromkeys(by_stream)])
+        found += [(place.stream, place.seq) for place in batch.segments]
+        last = batch
+    assert sizes[0] == [8, 3, 9], "a stream with little is done at once, the rest is shared"
+    assert all(sum(each) <= 20 for each in sizes)
+    assert len(sizes) == 4
+    assert len(set(found)) == len(found) == 65
+    assert last.watermark == Watermark(3, {})
+
+
+def test_an_idle_domain_costs_as_little_when_only_places_are_wanted() -> None:
+    async def story(calm: Calm) -> None:
+        for _ in range(7):
+            await Writer(calm.store(), DOMAIN).append([note(calm.runtime)])
+        follower = PlaceFollower(calm.store(Role.COMPACTOR), DOMAIN, Watermark())
+        following = calm.runtime.tasks.spawn(_drain_places(follower))
+        await calm.clock.sleep(10 * MINUTE_MS + SECOND_MS)
+        before = calm.requests()
+        await calm.clock.sleep(HOUR_MS)
+        assert 0 < calm.requests() - before <= 60
+        following.cancel()
+
+    simulate(story)
+
+
+async def test_a_ring_for_a_stream_that_is_not_known_yet_makes_the_slots_due(
+    runtime: Runtime,
+) -> None:
+    bench = open_bench("memory://", runtime)
+    follower = PlaceFollower(bench.store(Role.COMPACTOR), DOMAIN, Watermark())
+    assert await follower.poll() is None
+    receipt = await Writer(bench.store(), DOMAIN).append([note(runtime)])
+    assert await follower.poll() is None, "nothing is due yet"
+    follower.ring([receipt.stream])
+    assert places(await follower.poll()) == [(0, False)]
+
+
+async def _drain_places(follower: PlaceFollower) -> None:
+    async for _ in follower.follow():
+        pass
+
+
+async def _next(batches: AsyncIterator[Batch[Segment]]) -> Batch[Segment]:
     return await anext(batches)
 
 

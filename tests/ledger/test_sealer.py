@@ -4,7 +4,7 @@ import pytest
 
 from arco.core.errors import NotFound
 from arco.ledger.follower import Follower
-from arco.ledger.sealer import collect_segments, seal_expired
+from arco.ledger.sealer import collect_segments, collect_slots, seal_expired
 from arco.ledger.segment import decode_segment, segment_key
 from arco.ledger.slot import slots_of
 from arco.ledger.watermark import Watermark
@@ -136,3 +136,31 @@ def test_a_late_writer_meets_the_seal_after_everything_else_is_gone() -> None:
         assert [segment.stream for segment in again.segments] == [late.stream]
 
     simulate(story, hours=20_000)
+
+
+def test_a_slot_stays_while_its_stream_is_open_or_not_yet_reached() -> None:
+    async def story(calm: Calm) -> None:
+        writers = [Writer(calm.store(), DOMAIN, life_ms=LIFE_MS) for _ in range(4)]
+        for writer in writers:
+            await writer.append([note(calm.runtime)])
+        await writers[0].close()
+        await writers[2].close()
+        mark = await folded(calm, Watermark())
+        await Writer(calm.store(), DOMAIN).append([note(calm.runtime)])  # beyond the frontier
+        slots = slots_of(calm.store(Role.JANITOR), DOMAIN)
+
+        async def gone(watermark: Watermark) -> int:
+            return await collect_slots(slots, watermark, retention_ms=RETENTION_MS)
+
+        assert await gone(mark) == 0  # they are young
+        await calm.clock.sleep(RETENTION_MS + HOUR_MS)
+        assert await gone(Watermark()) == 0
+        assert await gone(mark) == 1  # the first; the second is open, and what is above it stays
+        await seal_expired(slots, DOMAIN, mark)
+        closed = await folded(calm, mark)
+        assert closed == Watermark(5, {})
+        assert await gone(mark) == 0
+        assert await gone(closed) == 3  # the last one always stays
+        assert await folded(calm, closed) == closed
+
+    simulate(story)

@@ -5,13 +5,16 @@ from arco.core.ids import new_ulid
 from arco.core.json import encode
 from arco.core.runtime import Runtime
 from arco.ledger.segment import (
+    SegmentPlace,
     decode_event,
     decode_segment,
     encode_seal,
     encode_segment,
+    find_place,
     segment_key,
 )
 from tests.ledger.events import note
+from tests.stores import open_bench
 
 
 def test_a_segment_is_read_as_it_was_written(runtime: Runtime) -> None:
@@ -73,3 +76,34 @@ def test_a_line_that_is_no_event_is_invalid_and_not_corrupt() -> None:
 
 def test_keys_sort_as_their_numbers() -> None:
     assert segment_key("d", "s", 9) < segment_key("d", "s", 10)
+
+
+async def test_a_place_is_found_by_the_first_bytes_of_a_segment(runtime: Runtime) -> None:
+    store = open_bench("memory://", runtime).store()
+    stream = new_ulid(runtime)
+    lines = [encode(note(runtime, "x" * 1_000))] * 3
+    await store.create(segment_key("d", stream, 0), encode_segment(runtime, stream, 0, lines))
+    await store.create(segment_key("d", stream, 1), encode_seal(runtime, stream, 1))
+    assert await find_place(store, "d", stream, 0) == SegmentPlace(stream, 0, seal=False)
+    assert await find_place(store, "d", stream, 1) == SegmentPlace(stream, 1, seal=True)
+    assert await find_place(store, "d", stream, 2) is None
+
+
+@pytest.mark.parametrize("raw", [b"{}\n", b"x" * 2_000, b"\n", b"null\n"])
+async def test_garbage_in_the_place_of_a_segment_is_corrupt(raw: bytes, runtime: Runtime) -> None:
+    store = open_bench("memory://", runtime).store()
+    stream = new_ulid(runtime)
+    await store.create(segment_key("d", stream, 0), raw)
+    with pytest.raises(Corrupt):
+        await find_place(store, "d", stream, 0)
+
+
+async def test_a_segment_or_a_seal_that_begins_wrongly_is_no_place(runtime: Runtime) -> None:
+    store = open_bench("memory://", runtime).store()
+    stream, other = new_ulid(runtime), new_ulid(runtime)
+    await store.create(segment_key("d", stream, 0), encode_segment(runtime, other, 0, []))
+    await store.create(segment_key("d", stream, 1), encode_seal(runtime, stream, 1) + b"more\n")
+    await store.create(segment_key("d", stream, 2), encode_seal(runtime, stream, 2)[:-1])
+    for seq in range(3):
+        with pytest.raises(Corrupt):
+            await find_place(store, "d", stream, seq)

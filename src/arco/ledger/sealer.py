@@ -2,7 +2,8 @@
 
 A seal decides, by put-if-absent, between the end of a stream and a writer that woke up late. It is never
 collected, so a late create always meets it. Segments go when they are folded by a published watermark
-and older than the retention.
+and older than the retention. The watermark to give is that of the oldest manifest which is kept: what later
+ones have folded stays, so that the state can be made anew from that one on (P20).
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from arco.ledger.slot import Slot
 from arco.ledger.watermark import Watermark
 from arco.storage.backend import Meta
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
+from arco.storage.collect import collect
 from arco.storage.gallop import last_present
 from arco.storage.store import Store
 from arco.storage.store_clock import store_now_ms
@@ -41,16 +43,35 @@ async def collect_segments(
     found = [place async for meta in store.list(f"ledger/{domain}/") if (place := _place(meta))]
     still_open = await _open_streams(slots, watermark)
     last = {place.stream: place.seq for place in found}
+    sealed: dict[str, bool] = {}
     deleted = 0
     for place in found:
-        if place.stream in still_open:
-            folded = place.seq <= watermark.open.get(place.stream, -1)
+        stream = place.stream
+        if stream in still_open:
+            folded = place.seq <= watermark.open.get(stream, -1)
         else:
             folded = place.seq < last[place.stream]  # the last one is the seal
-        if folded and place.modified_ms <= old_ms:
-            await store.delete(segment_key(domain, place.stream, place.seq))
+        if not folded or place.modified_ms > old_ms:
+            continue
+        if stream not in still_open and stream not in sealed:
+            # What no slot names and no seal ends is not ours to judge: anti-entropy tells of it.
+            end = await find_segment(store, domain, stream, last[stream])
+            sealed[stream] = end is not None and end.seal
+        if sealed.get(stream, True):
+            await store.delete(segment_key(domain, stream, place.seq))
             deleted += 1
     return deleted
+
+
+async def collect_slots(slots: Chain, watermark: Watermark, *, retention_ms: int) -> int:
+    """Delete old slots whose streams `watermark`, which must be published, has closed; how many."""
+    head, floor = await slots.head(), await slots.floor()
+    ceiling = watermark.frontier
+    for entry in await slots.history(floor, min(head.number, ceiling - 1)):
+        if entry.body(Slot).stream in watermark.open:
+            ceiling = entry.number
+            break
+    return (await collect(slots, retention_ms=retention_ms, ceiling=ceiling)).deleted
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from arco.core import json
-from arco.core.errors import Corrupt, Invalid
+from arco.core.errors import Corrupt, Invalid, NotFound
 from arco.core.ids import Ulid, new_ulid
 from arco.core.runtime import Runtime
 from arco.ledger.envelope import Envelope
@@ -18,6 +18,8 @@ from arco.storage.store import Store
 
 FORMAT = 1
 LARGEST_BYTES = 16 * 1024 * 1024
+
+_HEADER_BYTES = 512  # more than the longest header has
 
 _KEY = re.compile(r"ledger/([^/]+)/([0-9A-HJKMNP-TV-Z]{26})/([0-9]{12})\.jsonl")
 
@@ -33,12 +35,18 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True)
-class Segment:
-    """A segment that was read; `lines[0]` is line 1, the first event."""
+class SegmentPlace:
+    """A segment that is known to be there."""
 
     stream: str
     seq: int
     seal: bool
+
+
+@dataclass(frozen=True)
+class Segment(SegmentPlace):
+    """A segment that was read; `lines[0]` is line 1, the first event."""
+
     lines: tuple[bytes, ...]
 
     @property
@@ -63,6 +71,19 @@ async def find_segment(store: Store, domain: str, stream: str, seq: int) -> Segm
     return None if raw is None else decode_segment(raw, stream, seq)
 
 
+async def find_place(store: Store, domain: str, stream: str, seq: int) -> SegmentPlace | None:
+    """Where a segment is, by a few bytes of it, or None where there is none yet."""
+    try:
+        raw = await store.get_range(segment_key(domain, stream, seq), 0, _HEADER_BYTES)
+    except NotFound:
+        return None
+    first, newline, rest = raw.partition(b"\n")
+    header = _read_header(first, stream, seq)
+    if not newline or (header.seal and rest):
+        raise Corrupt(f"{_named(stream, seq)} does not begin as a segment does")
+    return SegmentPlace(stream, seq, header.seal)
+
+
 def encode_segment(runtime: Runtime, stream: Ulid, seq: int, lines: list[bytes]) -> bytes:
     """The bytes of a new segment, with a `create_id` of their own."""
     header = Header(format=FORMAT, create_id=new_ulid(runtime), stream=stream, seq=seq)
@@ -77,21 +98,30 @@ def encode_seal(runtime: Runtime, stream: str, seq: int) -> bytes:
 
 def decode_segment(raw: bytes, stream: str, seq: int) -> Segment:
     """The segment in `raw`, which must be number `seq` of `stream`."""
-    where = f"segment {seq} of stream {stream}"
     first, *lines = raw.split(b"\n")
-    try:
-        header = json.decode(first, Header)
-    except Invalid as problem:
-        raise Corrupt(f"{where} has no header: {problem}") from problem
-    if header.format > FORMAT:
-        raise Corrupt(f"{where} has format {header.format}; update Arco to read it")
-    if (header.stream, header.seq) != (stream, seq):
-        raise Corrupt(f"{where} says that it is segment {header.seq} of {header.stream}")
+    header = _read_header(first, stream, seq)
     if not lines or lines.pop() != b"" or (header.seal and lines):
-        raise Corrupt(f"{where} does not end as a segment does")
+        raise Corrupt(f"{_named(stream, seq)} does not end as a segment does")
     return Segment(stream, seq, header.seal, tuple(lines))
 
 
 def decode_event(line: bytes) -> Envelope:
     """The event in one line of a segment, or `Invalid`: a case for quarantine."""
     return json.decode(line, Envelope)
+
+
+def _read_header(line: bytes, stream: str, seq: int) -> Header:
+    where = _named(stream, seq)
+    try:
+        header = json.decode(line, Header)
+    except Invalid as problem:
+        raise Corrupt(f"{where} has no header: {problem}") from problem
+    if header.format > FORMAT:
+        raise Corrupt(f"{where} has format {header.format}; update Arco to read it")
+    if (header.stream, header.seq) != (stream, seq):
+        raise Corrupt(f"{where} says that it is segment {header.seq} of {header.stream}")
+    return header
+
+
+def _named(stream: str, seq: int) -> str:
+    return f"segment {seq} of stream {stream}"

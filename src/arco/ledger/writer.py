@@ -11,12 +11,12 @@ Cost of an append: one durable create, shared by all that arrived meanwhile.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from arco.core import json
 from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable, Unknown
 from arco.core.ids import Ulid
 from arco.core.tasks import Event, Task
-from arco.ledger.bell import Bell
 from arco.ledger.envelope import Envelope
 from arco.ledger.segment import (
     LARGEST_BYTES,
@@ -66,11 +66,23 @@ class _Stream:
     unsettled: bytes | None = None  # a segment `next_seq` that may or may not be there
 
 
+class Rings(Protocol):
+    """Whoever wants to hear of new segments at once; see `Bell`."""
+
+    def ring(self, stream: str) -> None:
+        """`stream` has a new segment."""
+
+
 class Writer:
     """One process's way into the ledger of one domain."""
 
     def __init__(
-        self, store: Store, domain: str, *, life_ms: int = DEFAULT_LIFE_MS, bell: Bell | None = None
+        self,
+        store: Store,
+        domain: str,
+        *,
+        life_ms: int = DEFAULT_LIFE_MS,
+        bell: Rings | None = None,
     ) -> None:
         self._store = store
         self._domain = domain
@@ -86,9 +98,12 @@ class Writer:
 
     async def append(self, events: Sequence[Envelope]) -> Receipt:
         """Durable on return. `Unknown`: may be stored; `Unavailable`: is not, retry."""
+        return await self.append_lines([json.encode(event) for event in events])
+
+    async def append_lines(self, lines: Sequence[bytes]) -> Receipt:
+        """`append` for events that are encoded already."""
         if self._closed:
             raise Unavailable("this writer is closed")
-        lines = [json.encode(event) for event in events]
         size = sum(map(len, lines)) + len(lines)
         if not lines or size > LARGEST_BYTES:
             raise Invalid(f"an append has 1 or more events and at most {LARGEST_BYTES} bytes")

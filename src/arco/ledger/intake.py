@@ -1,0 +1,145 @@
+"""The intake: a batch of events from the request to the ledger, in one pass.
+
+Every line is admitted or refused, what was stored lately is left out, and the rest goes to the writers of
+its domains. Nothing is said to be taken, or to be there already, before it is durable.
+
+Cost: one durable create for each domain that the batch has events of, shared with other batches.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from arco.core import json
+from arco.core.errors import Unknown
+from arco.core.ids import Ulid
+from arco.core.runtime import Runtime
+from arco.ledger.door import Refusal, admit_all
+from arco.ledger.envelope import Envelope, EventTypes, new_stamp
+from arco.ledger.recent import Recent
+from arco.ledger.writers import Writers
+
+_APPEND_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """A line that came before, in this batch or lately, and is durable; it was not stored again."""
+
+    line: int
+    idempotency_key: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What became of every line of a batch; `accepted` has the ids of the events stored, in order."""
+
+    accepted: list[str]
+    refused: list[Refusal]
+    duplicates: list[Duplicate]
+    by_domain: dict[str, int]
+
+
+@dataclass
+class _Parcel:
+    """Events of one domain that go into one append, and how that ended."""
+
+    domain: str
+    events: list[Envelope] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
+    size_bytes: int = 0
+    problem: Exception | None = None
+
+
+class Intake:
+    """Takes batches; `domain_of` says where the events of a type belong."""
+
+    def __init__(
+        self,
+        writers: Writers,
+        types: EventTypes,
+        domain_of: Callable[[str], str],
+        *,
+        recent: Recent | None = None,
+    ) -> None:
+        self._writers = writers
+        self._types = types
+        self._domain_of = cache(domain_of)  # of declared types alone, so it stays small
+        self._recent = Recent() if recent is None else recent
+        self._runtime: Runtime = writers.store.runtime
+
+    async def take(self, lines: Sequence[bytes], batch: Ulid | None = None) -> Taken:
+        """Store a batch. A repetition under the same `batch` id gives its events the same ids.
+
+        `Unavailable` if nothing of it was stored, `Unknown` if some of it was or may have been.
+        """
+        stamp = new_stamp(self._runtime, batch)
+        admission = await admit_all(lines, self._types, stamp, self._runtime)
+        fresh, duplicates = self._sift(admission.accepted)
+        parcels = self._pack(fresh)
+        await self._runtime.tasks.gather(*map(self._send, parcels))
+        for parcel in parcels:
+            if parcel.problem is None:
+                self._recent.add(parcel.events)
+        _check(parcels)
+        return Taken(
+            accepted=[event.event_id for event in fresh],
+            refused=admission.refused,
+            duplicates=duplicates,
+            by_domain=_counted(parcels),
+        )
+
+    async def tell(self, domain: str, event: Envelope) -> None:
+        """Append an event of our own, which the door would refuse."""
+        await self._writers.of(domain).append([event])
+
+    def _sift(self, admitted: dict[int, Envelope]) -> tuple[list[Envelope], list[Duplicate]]:
+        """What is to be stored, and what is there already or stands in the batch twice."""
+        here = Recent(2 * len(admitted) + 2)  # nothing leaves it before the batch ends
+        fresh: list[Envelope] = []
+        duplicates: list[Duplicate] = []
+        for line, event in admitted.items():
+            if self._recent.has(event) or here.has(event):
+                duplicates.append(Duplicate(line, event.idempotency_key))
+            else:
+                here.add((event,))
+                fresh.append(event)
+        return fresh, duplicates
+
+    def _pack(self, events: list[Envelope]) -> list[_Parcel]:
+        parcels: list[_Parcel] = []
+        open_: dict[str, _Parcel] = {}
+        for event in events:
+            domain, line = self._domain_of(event.event_type), json.encode(event)
+            parcel = open_.get(domain)
+            if parcel is None or parcel.size_bytes + len(line) > _APPEND_BYTES:
+                parcel = open_[domain] = _Parcel(domain)
+                parcels.append(parcel)
+            parcel.events.append(event)
+            parcel.lines.append(line)
+            parcel.size_bytes += len(line) + 1
+        return parcels
+
+    async def _send(self, parcel: _Parcel) -> None:
+        try:
+            await self._writers.of(parcel.domain).append_lines(parcel.lines)
+        except Exception as problem:
+            parcel.problem = problem
+
+
+def _check(parcels: list[_Parcel]) -> None:
+    """Raise what the sender has to know: a failure is one only if nothing at all was stored."""
+    problems = [each.problem for each in parcels if each.problem is not None]
+    if not problems:
+        return
+    unclear = next((each for each in problems if isinstance(each, Unknown)), None)
+    if len(problems) == len(parcels) or unclear is not None:
+        raise unclear or problems[0]
+    raise Unknown("a part of the batch is stored, the rest is not") from problems[0]
+
+
+def _counted(parcels: list[_Parcel]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for parcel in parcels:
+        counts[parcel.domain] = counts.get(parcel.domain, 0) + len(parcel.events)
+    return counts
