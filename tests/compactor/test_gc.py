@@ -13,6 +13,7 @@ from arco.catalog.ddl import CreateSchema, SchemaName
 from arco.catalog.manifest import manifests_of, read_manifest
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
+from arco.compactor.domains import DOMAINS
 from arco.compactor.gc import Collection, collect_garbage
 from arco.compactor.janitor import Janitor
 from arco.compactor.orphans import attempt_of, mark_at
@@ -372,6 +373,7 @@ def test_an_empty_workspace_has_no_garbage() -> None:
 def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> None:
     async def story(yard: Yard) -> None:
         down: list[bool] = []
+        seen: list[str] = []
 
         async def fail(verb: str, key: str) -> None:
             if down:
@@ -382,6 +384,7 @@ def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> N
             yard.compactor,
             retention_ms=int(RETENTION_MS),
             every_ms=int(HOUR_MS),
+            found=lambda inspection: seen.append(inspection.domain),
         )
         running = yard.calm.runtime.tasks.spawn(janitor.run())
         await yard.pass_hours(0.1)
@@ -395,7 +398,8 @@ def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> N
         down.clear()
         await yard.pass_hours(1.1)
         assert janitor.problem is None
-        assert janitor.last is not None
+        assert seen[:4] == list(DOMAINS)
+        assert set(janitor.last) == set(janitor.inspected) == set(DOMAINS)
         janitor.close()
         await running.wait()
 

@@ -52,8 +52,8 @@ class OnlyMarks:
     async def sync_compact(self, call: SyncCompact) -> Committed:
         raise Unavailable("no time")
 
-    async def mark_orphans(self, before: str) -> Committed:
-        return await self._inner.mark_orphans(before)
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+        return await self._inner.mark_orphans(before, domain)
 
     async def merge(self) -> Committed | None:
         return None

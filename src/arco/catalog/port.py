@@ -4,6 +4,7 @@ from typing import Protocol
 
 import msgspec
 
+from arco.fold.tier1 import DOMAIN
 from arco.ledger.envelope import Envelope
 
 
@@ -46,8 +47,8 @@ class CompactorPort(Protocol):
         `Unknown`, or anything else: it may have been published, or may yet be.
         """
 
-    async def mark_orphans(self, before: str) -> Committed:
-        """Publish that files older than this ULID which no manifest names may be deleted (P27)."""
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+        """Publish that files of a domain older than this ULID which nobody names may go (P27)."""
 
     async def merge(self) -> Committed | None:
         """Merge what is due into the base; None if nothing is."""

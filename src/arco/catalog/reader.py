@@ -37,14 +37,14 @@ class SnapshotReader:
         self.domain = domain
         self.chain = manifests_of(store, domain)
         self._files = Files(store, room_bytes=room_bytes)
-        self._nothing = Snapshot(self._files, None)
+        self.nothing = Snapshot(self._files, None)
         self._recent: OrderedDict[str, Snapshot] = OrderedDict()
         self._warming: Task[None] | None = None  # kept, or it could be collected on its way
 
     async def head(self) -> Snapshot:
         """The newest snapshot: whatever was published before this call is in it."""
         head = await self.chain.head(glimpse=self._begin)
-        return self._nothing if head.entry is None else self._snapshot(head.entry)
+        return self.nothing if head.entry is None else self._snapshot(head.entry)
 
     def remembered(self) -> Snapshot | None:
         """The snapshot that was last seen, if it is fresh: no request, and perhaps not the newest."""

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from arco.catalog.decision import DEFAULT_RETENTION
-from arco.catalog.manifest import CommitKind
 from arco.catalog.port import Committed, SyncCompact
+from arco.compactor.domains import DOMAINS
+from arco.compactor.mark import mark_orphans
 from arco.compactor.merge import LONGEST_TAIL, is_due, merge
-from arco.compactor.publish import Change, Publisher, parent_of
+from arco.compactor.publish import Publisher, parent_of
 from arco.compactor.sync import committed, sync_compact
 from arco.core.clock import utc
-from arco.core.errors import Conflict, Invalid
-from arco.core.ids import new_ulid, parse_ulid
+from arco.core.errors import Invalid
 from arco.core.tasks import Task
 from arco.fold.tier1 import DOMAIN
 from arco.storage.store import Store
@@ -19,7 +19,6 @@ from arco.storage.store import Store
 # What was dropped can be undropped for the retention; it is kept a while longer than that, so that a
 # clock which is behind finds it still there.
 _GRACE = timedelta(days=1)
-_TIME = 10  # so many characters of a ULID are its time
 
 
 Tell = Callable[[str, Exception], None]  # what has failed in the background, and how
@@ -51,29 +50,13 @@ class Compactor:
         self._merge_soon()
         return answer
 
-    async def mark_orphans(self, before: str) -> Committed:
-        mark = parse_ulid(before)
-        if mark[:_TIME] > new_ulid(self._store.runtime)[:_TIME]:
-            # It is never lowered, and every name of a file to come has to lie above it.
-            raise Invalid("orphans are marked up to a moment that has passed")
-        while True:
-            head = await self._publisher.chain.head()
-            parent = parent_of(head)
-            if parent is None:
-                raise Invalid("nothing was published yet, so there is nothing to mark")
-            if parent.orphans_before is not None and parent.orphans_before >= mark:
-                return committed(head)
-            change = Change(
-                kind=CommitKind.MARK,
-                commit_ulid=new_ulid(self._store.runtime),
-                tail=parent.tail,
-                base=parent.base,
-                orphans_before=mark,
-            )
-            try:
-                return committed(await self._publisher.publish(head, change))
-            except Conflict:
-                continue
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+        if domain not in DOMAINS:
+            raise Invalid(f"there is no domain {domain[:40]!r}")
+        known = domain == DOMAIN  # of the others somebody else has the publisher
+        return await mark_orphans(
+            self._publisher if known else Publisher(self._store, domain), before
+        )
 
     async def merge(self) -> Committed | None:
         before = utc(self._store.runtime.clock.now_ms()) - self._keep

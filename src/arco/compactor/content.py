@@ -31,13 +31,13 @@ def fault_in(table: Table, ref: FileRef, raw: bytes, *, in_tail: bool) -> pa.Tab
         fault = "has no rows"
     if fault is None:
         fault = _fault_in_rows(table, rows) or _fault_in_claims(table, ref, rows)
-    if fault is None and in_tail:
+    if fault is None and in_tail and COMMIT in table.schema.names:
         fault = _fault_in_tail(rows)
     return rows if fault is None else fault
 
 
 def _fault_in_schema(table: Table, schema: pa.Schema) -> str | None:
-    needed = {*table.key, *table.sort, COMMIT}
+    needed = {*table.key, *table.sort, *_stamps(table)}
     missing = sorted(needed - set(schema.names))
     if missing:
         return f"has no column {missing[0]}"
@@ -51,7 +51,7 @@ def _fault_in_schema(table: Table, schema: pa.Schema) -> str | None:
 
 
 def _fault_in_rows(table: Table, rows: pa.Table) -> str | None:
-    for name in (*table.key, COMMIT):
+    for name in (*table.key, *_stamps(table)):
         if rows.column(name).null_count:
             return f"has a row without {name}"
     if rows.group_by(list(table.key)).aggregate([]).num_rows != rows.num_rows:
@@ -68,13 +68,25 @@ def _fault_in_claims(table: Table, ref: FileRef, rows: pa.Table) -> str | None:
         ("low", ref.low, _bound(table, rows, 0)),
         ("high", ref.high, _bound(table, rows, rows.num_rows - 1)),
         ("buckets", ref.buckets, tuple(sorted(set(table.buckets_of(rows))))),
-        ("newest", ref.newest, pc.max(rows.column(COMMIT)).as_py()),
+        ("newest", ref.newest, _newest(rows)),
         ("dropped_from", ref.dropped_from, _dropped_from(rows)),
     )
     for name, said, is_so in found:
         if said != is_so:
             return f"has {name} {is_so!r}, and its manifest says {said!r}"
     return None
+
+
+def _stamps(table: Table) -> tuple[str, ...]:
+    """What the compactor writes into every row: in Tier 2 nothing, as rows there have no commit."""
+    return tuple(name for name in (COMMIT,) if name in table.schema.names)
+
+
+def _newest(rows: pa.Table) -> int:
+    if COMMIT not in rows.column_names:
+        return -1
+    newest: int = pc.max(rows.column(COMMIT)).as_py()
+    return newest
 
 
 def _fault_in_tail(rows: pa.Table) -> str | None:

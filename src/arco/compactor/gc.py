@@ -4,6 +4,9 @@ In this order, so that a crash anywhere leaves nothing but more garbage: the com
 old manifests go, the floor first (P6, P9); then what no kept manifest names, the mark first (P27); then
 idempotency keys (P14), spent parts of the ledger (P16) and old leases. Everything is found by listing, so
 the next run finds what a crash has left. Two janitors at once delete the same things.
+
+In Tier 2 the watermark says what is spent: that of the oldest kept manifest, so that the state can be made
+anew from it and the segments that were folded since (P20).
 """
 
 import re
@@ -13,6 +16,7 @@ import msgspec
 
 from arco.catalog.manifest import manifests_of
 from arco.catalog.port import CompactorPort
+from arco.compactor.domains import folders_of
 from arco.compactor.meter import Meter, Progress
 from arco.compactor.orphans import Kept, attempt_of, mark_at
 from arco.compactor.spent import (
@@ -22,21 +26,25 @@ from arco.compactor.spent import (
     seal_streams,
     spent_segments,
 )
-from arco.compactor.sweep import Pile, Sweep
+from arco.compactor.sweep import Pile, Sweep, total
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.expiry import collect_keys
+from arco.ledger.sealer import collect_segments, collect_slots, seal_expired
+from arco.ledger.slot import slots_of
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
 from arco.storage.collect import DEFAULT_RETENTION_MS, collect
 from arco.storage.store import Store
 from arco.storage.store_clock import store_now_ms
 
+_ROOTS = ("snapshots", "state", "quarantine")
 _NOTE = re.compile(r"locks/[^/]+/([0-9]{20})\.(?:[a-z]+\.)*renewal\.json")
 
 
 class Collection(msgspec.Struct, frozen=True, kw_only=True):
     """What a collection has deleted, or in a dry run would delete."""
 
+    domain: str
     dry_run: bool
     floor: int  # the oldest manifest that is kept
     manifests: Pile
@@ -52,12 +60,11 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
 
     def total(self) -> Pile:
         """All that went."""
-        piles = (
-            *(self.manifests, self.commits, self.files, self.keys),
-            *(self.segments, self.slots, self.leases),
-        )
-        return Pile(
-            objects=sum(pile.objects for pile in piles), bytes=sum(pile.bytes for pile in piles)
+        return total(
+            (
+                *(self.manifests, self.commits, self.files, self.keys),
+                *(self.segments, self.slots, self.leases),
+            )
         )
 
 
@@ -78,14 +85,17 @@ async def collect_garbage(
     sweep = Sweep(store, Meter(progress), rehearsed=dry_run)
     work = _Work(sweep, domain, retention_ms)
     last = (await work.chain.head()).number
-    if compactor is not None and not dry_run:
+    if compactor is not None and not dry_run and domain == DOMAIN:
         await compactor.merge()
     await collect(work.chain, retention_ms=retention_ms)
     await work.kept.read_on(work.chain)
     await work.collect_files(compactor, dry_run=dry_run)
     await work.collect_records(last)
-    await collect_keys(sweep)
-    await work.collect_ledger()
+    if domain == DOMAIN:
+        await collect_keys(sweep)
+        await work.collect_unnamed_segments()
+    else:
+        await work.collect_folded_segments()
     await work.collect_leases()
     return work.result(dry_run=dry_run)
 
@@ -113,7 +123,7 @@ class _Work:
                 self._left.add(meta)
         elif due:
             if not dry_run:
-                await compactor.mark_orphans(wanted)
+                await compactor.mark_orphans(wanted, self._domain)
                 # Whoever has published between our two looks may have named some of them.
                 await self.kept.read_on(self.chain)
             self._mark = wanted if dry_run else self.kept.mark
@@ -131,8 +141,8 @@ class _Work:
             if not self.kept.may_name(meta.key, last):
                 await self._sweep.delete(meta.key)
 
-    async def collect_ledger(self) -> None:
-        """Delete old segments that no kept commit names, and end streams that their writers left."""
+    async def collect_unnamed_segments(self) -> None:
+        """Tier 1: delete old segments that no kept commit names, and end streams that were left."""
         before_ms = await store_now_ms(self._sweep) - self._retention_ms
         streams = await list_streams(self._sweep, self._domain)
         await seal_streams(self._sweep, self._domain, streams, retention_ms=self._retention_ms)
@@ -147,6 +157,15 @@ class _Work:
         for meta in spent_segments(streams, before_ms=before_ms, named=named):
             await self._sweep.delete(meta.key)
 
+    async def collect_folded_segments(self) -> None:
+        """Tier 2: end streams that were left, and delete what the oldest kept manifest has folded."""
+        await self.kept.read_on(self.chain)
+        slots = slots_of(self._sweep, self._domain)
+        await seal_expired(slots, self._domain, self.kept.newest)
+        spent = self.kept.oldest
+        await collect_segments(slots, self._domain, spent, retention_ms=self._retention_ms)
+        await collect_slots(slots, spent, retention_ms=self._retention_ms)
+
     async def collect_leases(self) -> None:
         """Delete old epochs, and the notes beside those that are gone."""
         path = f"locks/{self._domain}"
@@ -160,11 +179,12 @@ class _Work:
         """What was done."""
         gone = self._sweep.gone
         return Collection(
+            domain=self._domain,
             dry_run=dry_run,
             floor=self.kept.floor,
             manifests=gone.get("manifests", Pile()),
             commits=gone.get("commits", Pile()),
-            files=gone.get("snapshots", Pile()),
+            files=total(gone.get(root, Pile()) for root in _ROOTS),
             keys=gone.get("_catalog", Pile()),
             segments=gone.get("ledger", Pile()),
             slots=gone.get("sequence", Pile()),
@@ -175,9 +195,10 @@ class _Work:
         )
 
     async def _unnamed(self) -> AsyncIterator[Meta]:
-        async for meta in self._sweep.list(f"snapshots/{self._domain}/"):
-            if attempt_of(meta.key) is not None and meta.key not in self.kept.files:
-                yield meta
+        for folder in folders_of(self._domain):
+            async for meta in self._sweep.list(folder):
+                if attempt_of(meta.key) is not None and meta.key not in self.kept.files:
+                    yield meta
 
 
 def _is_below(meta: Meta, mark: str) -> bool:

@@ -1,11 +1,18 @@
-"""The janitor of a service: collects garbage every so often, for as long as the service runs."""
+"""The janitor of a service: every so often it collects garbage and looks for what was lost.
+
+One domain after the other: trouble with one does not keep the others from being cleaned. What an inspection
+has found, it tells `found`; what went wrong, `tell`.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from arco.catalog.port import CompactorPort
+from arco.compactor.anti_entropy import inspect
 from arco.compactor.compactor import Tell
+from arco.compactor.domains import DOMAINS
 from arco.compactor.gc import Collection, collect_garbage
-from arco.fold.tier1 import DOMAIN
+from arco.compactor.inspection import Inspection
 from arco.storage.collect import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
@@ -23,44 +30,61 @@ class Janitor:
         store: Store,
         compactor: CompactorPort | None,
         *,
-        domain: str = DOMAIN,
+        domains: Sequence[str] = DOMAINS,
         retention_ms: int = DEFAULT_RETENTION_MS,
         every_ms: int = DEFAULT_EVERY_MS,
         tell: Tell | None = None,
+        found: Callable[[Inspection], None] | None = None,
         others: Sequence[Callable[[], Awaitable[object]]] = (),
     ) -> None:
         self._store = store
         self._compactor = compactor
-        self._domain = domain
+        self._domains = domains
         self._retention_ms = retention_ms
         self._every_ms = every_ms
         self._tell = tell
+        self._found = found
         self._others = others  # collections of other rooms, which run in the same round
         self._ended = store.runtime.tasks.event()
         self.runs = 0
-        self.last: Collection | None = None
+        self.last: dict[str, Collection] = {}  # by domain
+        self.inspected: dict[str, Inspection] = {}
         self.problem: Exception | None = None
 
     async def run(self) -> None:
         """Collect every so often until it is closed; nothing that goes wrong ends it."""
         await self._rest(min(_FIRST_MS, self._every_ms))
         while not self._ended.is_set():
-            try:
-                self.last = await collect_garbage(
-                    self._store,
-                    self._compactor,
-                    domain=self._domain,
-                    retention_ms=self._retention_ms,
-                )
-                for other in self._others:
-                    await other()
-                self.problem = None
-            except Exception as problem:
-                self.problem = problem
-                if self._tell is not None:
-                    self._tell("collection", problem)
+            await self._round()
             self.runs += 1
             await self._rest(self._every_ms)
+
+    async def _round(self) -> None:
+        self.problem = None
+        for domain in self._domains:
+            await self._guard("collection", partial(self._collect, domain))
+        for other in self._others:
+            await self._guard("collection", other)
+        for domain in self._domains:
+            await self._guard("inspection", partial(self._inspect, domain))
+
+    async def _collect(self, domain: str) -> None:
+        self.last[domain] = await collect_garbage(
+            self._store, self._compactor, domain=domain, retention_ms=self._retention_ms
+        )
+
+    async def _inspect(self, domain: str) -> None:
+        inspection = self.inspected[domain] = await inspect(self._store, domain)
+        if self._found is not None:
+            self._found(inspection)
+
+    async def _guard(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await work()
+        except Exception as problem:
+            self.problem = problem
+            if self._tell is not None:
+                self._tell(what, problem)
 
     def close(self) -> None:
         """Begin no other collection; one that is under way may be cancelled at any point."""

@@ -1,8 +1,8 @@
 """Jobs: what an engine is asked to do, and what it answers. They travel to other processes as JSON.
 
-An engine reads and creates files by itself, through the storage seam; it publishes nothing. What comes back
-are references, and nothing exists until a manifest names them (law 3). So a job may be carried out twice, or
-half, and an engine may die at any point of it.
+An engine reads and creates files by itself, through the storage seam; it publishes nothing. What comes
+back are references, and nothing exists until a manifest names them (law 3). So a job may be carried out
+twice, or half, and an engine may die at any point of it.
 """
 
 from datetime import datetime
@@ -46,9 +46,9 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
 class MergePart(msgspec.Struct, frozen=True, kw_only=True):
     """Some buckets of one table: fold all rows that these files have of them into new files.
 
-    `base` are the present base files of those buckets, by bucket (as text; "0" for a table in one piece). The
-    tail's files may hold rows of other buckets too, which are another part's. With `into_base` one file is
-    made a bucket; without, one file of all (a tail made shorter), and `base` is empty.
+    `base` are the present base files of those buckets, by bucket (as text; "0" for a table in one piece).
+    The tail's files may hold rows of other buckets too, which are another part's. With `into_base` one
+    file is made a bucket; without, one file of all (a tail made shorter), and `base` is empty.
     """
 
     table: str

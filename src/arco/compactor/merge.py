@@ -11,14 +11,14 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from arco.catalog.manifest import Base, BaseIndex, CommitKind, FileRef, Manifest, Ref, read_index
+from arco.catalog.manifest import CommitKind, FileRef, Manifest, Ref
 from arco.catalog.state_file import read_rows
-from arco.compactor.encode import encode, file_path, index_path
+from arco.compactor.base_files import BaseFiles, read_base
+from arco.compactor.encode import encode, file_path
 from arco.compactor.forget import Forgetting
 from arco.compactor.publish import Change, NewFile, Publisher, attempt_ulid, mark_of, parent_of
-from arco.core import json
+from arco.compactor.rebase import is_doomed
 from arco.core.errors import Conflict
-from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
 from arco.fold.fold import fold
 from arco.fold.table import Table
@@ -62,21 +62,17 @@ class _Merge:
         self._merged = {ref.path for files in manifest.tail.values() for ref in files}
         self._forgetting = Forgetting(forget_before)
         self._attempt = attempt_ulid(self._store.runtime, mark_of(manifest))
-        self._whole = dict(manifest.base.whole)
-        self._buckets: dict[str, dict[str, FileRef]] = {}
+        self._files = BaseFiles(manifest.base)
         self._base = manifest.base
         self.files: list[NewFile] = []
         self.removed: set[str] = set()
 
     async def fold_all(self) -> None:
         """Fold every table that has news or something to forget, and name the new base."""
-        index = self._input.base.index
-        if index is not None:
-            read = await read_index(self._store, index)
-            self._buckets = {name: dict(files) for name, files in read.tables.items()}
+        self._files = await read_base(self._store, self._input.base)
         for table in _CONTAINERS_FIRST:
             await self._fold(table)
-        self._base = Base(whole=self._whole, index=self._new_index(index))
+        self._base = self._files.base(self._new_index(self._input.base.index))
 
     async def publish(self, head: Head) -> Head | None:
         """Publish on the newest head that still has all inputs (P26)."""
@@ -90,9 +86,8 @@ class _Merge:
                 head = await self._publisher.chain.head()
 
     def _fits(self, head: Manifest) -> bool:
-        mark = mark_of(head)
-        if mark is not None and self._attempt <= mark:
-            return False  # our files may be deleted, as nobody names them yet (P27)
+        if is_doomed(self._attempt, head):
+            return False
         tail = {ref.path for files in head.tail.values() for ref in files}
         return head.base == self._input.base and self._merged <= tail
 
@@ -118,7 +113,7 @@ class _Merge:
         news = _by_bucket(table, pa.concat_tables([table.schema.empty_table(), *read]))
         self.removed |= {ref.path for ref in tail}
         for wave in _waves(sorted(due)):
-            bases = {bucket: self._file(table, bucket) for bucket in wave}
+            bases = {bucket: self._files.file(table, bucket) for bucket in wave}
             there = [ref for ref in bases.values() if ref is not None]
             old = dict(zip(there, await self._read(table, there), strict=True))
             for bucket, base in bases.items():
@@ -133,7 +128,7 @@ class _Merge:
     async def _fold_bucket(
         self, table: Table, bucket: int, parts: Sequence[pa.Table | None]
     ) -> None:
-        base = self._file(table, bucket)
+        base = self._files.file(table, bucket)
         path = file_path(self._publisher.domain, table, f"{bucket:03d}-{self._attempt}")
 
         def work() -> tuple[FileRef, bytes] | None:
@@ -148,40 +143,23 @@ class _Merge:
             self.removed.add(base.path)
         if new is not None:
             self.files.append(new)
-        self._put(table, bucket, None if new is None else new[0])
+        self._files.put(table, bucket, None if new is None else new[0])
 
     def _stale(self, table: Table) -> set[int]:
         """Buckets whose base holds rows that were dropped long enough ago."""
-        refs = [self._whole.get(table.name), *self._buckets.get(table.name, {}).values()]
         return {
             bucket
-            for ref in refs
-            if ref is not None and ref.dropped_from is not None
+            for ref in self._files.of(table).values()
+            if ref.dropped_from is not None
             for bucket in ref.buckets
             if ref.dropped_from < self._forgetting.before
         }
-
-    def _file(self, table: Table, bucket: int) -> FileRef | None:
-        if table.bucket is None:
-            return self._whole.get(table.name)
-        return self._buckets.get(table.name, {}).get(str(bucket))
-
-    def _put(self, table: Table, bucket: int, ref: FileRef | None) -> None:
-        if table.bucket is None:
-            files, key = self._whole, table.name
-        else:
-            files, key = self._buckets.setdefault(table.name, {}), str(bucket)
-        files.pop(key, None)
-        if ref is not None:
-            files[key] = ref
 
     def _new_index(self, old: Ref | None) -> Ref | None:
         """The index of the base files, a new one unless nothing was merged."""
         if not self.removed:
             return old
-        raw = json.encode(BaseIndex(tables=self._buckets))
-        path = index_path(self._publisher.domain, self._attempt)
-        ref = Ref(path=path, sha256=sha256_hex(raw))
+        ref, raw = self._files.new_index(self._publisher.domain, self._attempt)
         self.files.append((ref, raw))
         if old is not None:
             self.removed.add(old.path)

@@ -19,6 +19,7 @@ from ulid import ULID
 from arco.catalog.manifest import BaseIndex, Manifest, Ref, read_commit, read_index, read_manifest
 from arco.core.errors import Corrupt, NotFound
 from arco.core.ids import Ulid
+from arco.ledger.watermark import Watermark
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.store import Store
 
@@ -40,6 +41,8 @@ class Kept:
     mark: str = ""  # below which unnamed files may go, as the newest of them says
     files: set[str] = field(default_factory=set)
     records: dict[int, Ref] = field(default_factory=dict)
+    oldest: Watermark = field(default_factory=Watermark)  # of the first: all have folded that
+    newest: Watermark = field(default_factory=Watermark)
     _indexes: set[str] = field(default_factory=set)
 
     async def read_on(self, chain: Chain) -> None:
@@ -59,6 +62,9 @@ class Kept:
                 await self._take(chain, entry.number, read_manifest(entry))
 
     async def _take(self, chain: Chain, number: int, manifest: Manifest) -> None:
+        if self.head < 0:
+            self.oldest = manifest.watermark
+        self.newest = manifest.watermark
         self.files.update(ref.path for ref in manifest.named())
         self.records[number] = manifest.commit
         index = manifest.base.index

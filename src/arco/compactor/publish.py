@@ -8,7 +8,7 @@ reported so; what fails there is unknown.
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from ulid import ULID
 
@@ -34,8 +34,6 @@ from arco.core.runtime import Runtime
 from arco.ledger.watermark import Watermark
 from arco.storage.chain import Head
 from arco.storage.store import Store
-
-T = TypeVar("T")
 
 NewFile = tuple[FileRef | Ref, bytes]
 Guard = Callable[[], Coroutine[Any, Any, None]]
@@ -143,21 +141,20 @@ class Publisher:
             else parent.rows_changed_at,
             orphans_before=max(marks, default=None),
             requests=change.requests,
-            watermark=_first(change.watermark, parent and parent.watermark, Watermark()),
-            retained_from=_first(change.retained_from, parent and parent.retained_from, {}),
+            watermark=change.watermark or (Watermark() if parent is None else parent.watermark),
+            retained_from=_bounds(parent) if change.retained_from is None else change.retained_from,
             tail={name: files for name, files in change.tail.items() if files},
             base=change.base,
         )
 
 
-def _first(*choices: T | None) -> T:
-    """The first that was given; the last always is."""
-    return next(choice for choice in choices if choice is not None)
-
-
 def parent_of(head: Head) -> Manifest | None:
     """The manifest at a head."""
     return None if head.entry is None else read_manifest(head.entry)
+
+
+def _bounds(manifest: Manifest | None) -> dict[str, datetime]:
+    return {} if manifest is None else manifest.retained_from
 
 
 def mark_of(manifest: Manifest | None) -> str | None:

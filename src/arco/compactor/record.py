@@ -1,9 +1,19 @@
-"""Commit records, held against the manifests that name them: the audit trail of a domain."""
+"""Commit records, held against the manifests that name them: the audit trail of a domain.
+
+What the two tiers do differently is told apart here: Tier 1 carries out requests, whose rows have an order
+in the tail; Tier 2 folds segments, and its tail has none.
+"""
 
 from collections.abc import Iterator
 
 from arco.catalog.manifest import Commit, CommitKind, Manifest
+from arco.compactor.advance import fault_in_position
 from arco.compactor.report import ProblemKind, Wrong
+from arco.fold.tier1 import DOMAIN
+
+_BOTH = {CommitKind.MERGE, CommitKind.MARK}
+_TIER1 = {CommitKind.DDL, *_BOTH}
+_TIER2 = {CommitKind.FOLD, CommitKind.REBUILD, *_BOTH}
 
 
 def check_manifest(domain: str, number: int, path: str, manifest: Manifest) -> None:
@@ -17,8 +27,10 @@ def check_manifest(domain: str, number: int, path: str, manifest: Manifest) -> N
         fault = f"names the commit record {manifest.commit.path}, not {named}"
     elif not 0 <= manifest.rows_changed_at <= number:
         fault = f"says that rows changed at number {manifest.rows_changed_at}"
-    else:
+    elif domain == DOMAIN:
         fault = _fault_in_tails(manifest)
+    else:
+        fault = fault_in_position(manifest)
     if fault is not None:
         raise Wrong(ProblemKind.MANIFEST, path, fault, number=number)
 
@@ -62,6 +74,10 @@ def check_record(record: Commit, manifest: Manifest, number: int) -> None:
         fault = "names other events than its deeds do"
     elif (record.kind is CommitKind.DDL) != bool(deeds):
         fault = f"is of kind {record.kind} and has {len(deeds)} deeds"
+    elif record.kind not in (_TIER1 if record.domain == DOMAIN else _TIER2):
+        fault = f"is of kind {record.kind}, which {record.domain} does not know"
+    elif record.kind is not CommitKind.FOLD and record.streams:
+        fault = f"is of kind {record.kind} and has folded segments"
     if fault is not None:
         raise Wrong(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
 

@@ -59,16 +59,28 @@ async def seal_streams(store: Store, domain: str, streams: Streams, *, retention
     """
     slots = slots_of(store, domain)
     registered = await _registered(slots)
+    sealed = await _seal(slots, domain, registered, streams)
+    still_open = (number for number, slot in registered.items() if slot.stream not in sealed)
+    ceiling = min(still_open, default=max(registered, default=0))
+    await collect(slots, retention_ms=retention_ms, ceiling=ceiling)
+
+
+async def seal_dead(store: Store, domain: str, streams: Streams) -> None:
+    """Seal the streams that are past their end; `streams` was listed before this call."""
+    slots = slots_of(store, domain)
+    await _seal(slots, domain, await _registered(slots), streams)
+
+
+async def _seal(
+    slots: Chain, domain: str, registered: dict[int, Slot], streams: Streams
+) -> set[str]:
     # The last segment is looked for from the highest that was listed: those below it may be gone.
     highest = {
         slot.stream: max(streams[slot.stream]) - 1
         for slot in registered.values()
         if slot.stream in streams
     }
-    sealed = set(await seal_expired(slots, domain, Watermark(0, highest)))
-    still_open = (number for number, slot in registered.items() if slot.stream not in sealed)
-    ceiling = min(still_open, default=max(registered, default=0))
-    await collect(slots, retention_ms=retention_ms, ceiling=ceiling)
+    return set(await seal_expired(slots, domain, Watermark(0, highest)))
 
 
 async def _registered(slots: Chain) -> dict[int, Slot]:

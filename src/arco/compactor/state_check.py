@@ -6,11 +6,12 @@ import pyarrow as pa
 
 from arco.catalog.manifest import BaseIndex, Commit, FileRef, Manifest, Ref, read_index
 from arco.compactor.content import fault_in
+from arco.compactor.domains import folder_of, tables_of
 from arco.compactor.meter import Meter
 from arco.compactor.report import Checked, ProblemKind, Wrong, as_wrong
 from arco.core.errors import Corrupt
 from arco.core.hashing import sha256_hex
-from arco.fold.tier1 import TIER1
+from arco.fold.tier1 import DOMAIN
 from arco.storage.store import Store
 
 _AT_ONCE = 16
@@ -82,9 +83,8 @@ class StateCheck:
     async def _check_file(self, name: str, ref: FileRef, number: int, *, in_tail: bool) -> None:
         if not self._is_new(ref, number):
             return
-        table = TIER1.get(name)
-        prefix = f"snapshots/{self._domain}/{ref.visibility}/{name}/"
-        if table is None or not ref.path.startswith(prefix):
+        table = tables_of(self._domain).get(name)
+        if table is None or not ref.path.startswith(folder_of(self._domain, name, ref.visibility)):
             raise _wrong(ref, f"is no file of a table {name} that is known here", number)
         raw = await self._read(ref, number)
         if ref not in self._sound:
@@ -94,7 +94,7 @@ class StateCheck:
             if isinstance(rows, str):
                 raise _wrong(ref, rows, number)
             self._sound.add(ref)
-            if in_tail:
+            if in_tail and self._domain == DOMAIN:
                 self._tails[name, ref.newest] = rows
         self._checked.files += 1
         self._checked.rows += ref.rows

@@ -6,7 +6,7 @@ is written all the same is the hint by which the store's clock is read.
 """
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
@@ -28,6 +28,15 @@ class Pile(msgspec.Struct, kw_only=True):
         """One more."""
         self.objects += 1
         self.bytes += meta.size_bytes
+
+
+def total(piles: Iterable[Pile]) -> Pile:
+    """Several piles in one."""
+    whole = Pile()
+    for pile in piles:
+        whole.objects += pile.objects
+        whole.bytes += pile.bytes
+    return whole
 
 
 class Sweep(Store):

@@ -3,6 +3,7 @@
 From the head down, because each object is vouched for by a newer one: a manifest by the hash that its
 child names, a commit record and a file by the hash in the manifest, an event by the deed in the record. The
 head vouches for itself by its checksum; that it is the true one, only an anchor kept elsewhere can say.
+In Tier 2 no record names an event; there the watermark must advance by what the commits have folded.
 The first thing that is wrong is named. What is collected while we look is not wrong.
 """
 
@@ -16,7 +17,9 @@ from arco.catalog.manifest import (
     read_commit,
     read_manifest,
 )
+from arco.compactor.advance import check_advance
 from arco.compactor.extent import Extent, measure, read_link
+from arco.compactor.folded import FoldedCheck
 from arco.compactor.meter import Meter, Progress
 from arco.compactor.record import check_added, check_manifest, check_record, check_succession
 from arco.compactor.replay import Replay, check_published
@@ -24,6 +27,7 @@ from arco.compactor.report import Checked, ProblemKind, Report, Wrong, as_wrong
 from arco.compactor.side_chains import check_side_chains
 from arco.compactor.state_check import StateCheck
 from arco.core.errors import Corrupt
+from arco.fold.tier1 import DOMAIN
 from arco.storage.link import Entry
 from arco.storage.roles import Verb, may
 from arco.storage.store import Store
@@ -98,6 +102,7 @@ class _Verification:
         self._checked = Checked()
         self._files = StateCheck(store, domain, self._checked, sound, meter)
         self._replay = Replay(store, self._checked)
+        self._folded = FoldedCheck(store, self._checked)
         self._has_events = may(store.role, Verb.GET, f"ledger/{domain}/_")
         self.is_measured = False
 
@@ -120,6 +125,7 @@ class _Verification:
             await self._tasks.gather(*(self._check_events(step) for step in steps))
         if child is not None and child.entry.number == 0:
             check_added(child.record, child.manifest, None, 0)
+            self._check_advance(child, None)
         await check_side_chains(self._store, self._domain, self._checked)
 
     async def was_collected(self, wrong: Wrong) -> bool:
@@ -220,8 +226,14 @@ class _Verification:
                 fault = "does not follow the record of its parent"
                 raise Wrong(ProblemKind.COMMIT, path, fault, number=number)
             check_added(child.record, child.manifest, step.manifest, number)
+            self._check_advance(child, step.manifest)
         if child is None or self._everything:
             await self._files.check(step.manifest, step.record)
+
+    def _check_advance(self, step: _Step, parent: Manifest | None) -> None:
+        if self._domain != DOMAIN:
+            number = step.entry.number
+            check_advance(step.record, step.manifest, parent, number, self._chain.key(number))
 
     async def _check_events(self, step: _Step) -> None:
         if self._has_events and step.record.deeds:
@@ -229,7 +241,16 @@ class _Verification:
             published = self._files.published(step.manifest, step.entry.number)
             if rows is not None and published is not None:
                 check_published(step.record, rows, published)
+        if self._has_events and step.record.streams:
+            await self._check_folded(step)
         self._meter.step()
+
+    async def _check_folded(self, step: _Step) -> None:
+        mark = step.manifest.watermark
+        await self._folded.check_seals(step.record, mark)
+        # What the oldest of all has folded may be collected; only what came after it must be there.
+        if self._everything and step.entry.number > self._extent.floor:
+            await self._folded.check_segments(step.record, mark)
 
     def _wrong(self, number: int, fault: str) -> Wrong:
         return Wrong(ProblemKind.MANIFEST, self._chain.key(number), fault, number=number)

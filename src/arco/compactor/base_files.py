@@ -1,0 +1,65 @@
+"""The base of a manifest, file by file, while a merge puts new files in the place of old ones.
+
+The files of tables in one piece stand in the manifest itself, those of bucketed tables in an index, which
+is never changed: a merge writes another.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from arco.catalog.manifest import Base, BaseIndex, FileRef, Ref, read_index
+from arco.compactor.encode import index_path
+from arco.core import json
+from arco.core.hashing import sha256_hex
+from arco.fold.table import Table
+from arco.storage.store import Store
+
+
+class BaseFiles:
+    """Which file has which bucket of which table."""
+
+    def __init__(self, base: Base, index: BaseIndex | None = None) -> None:
+        self._whole = dict(base.whole)
+        tables = {} if index is None else index.tables
+        self._buckets = {name: dict(files) for name, files in tables.items()}
+
+    def of(self, table: Table) -> Mapping[str, FileRef]:
+        """The files of a table by bucket (as text); "0" for one in one piece."""
+        if table.bucket is None:
+            ref = self._whole.get(table.name)
+            return {} if ref is None else {"0": ref}
+        return self._buckets.get(table.name, {})
+
+    def file(self, table: Table, bucket: int) -> FileRef | None:
+        """The file of one bucket, if it has any rows."""
+        return self.of(table).get(str(bucket))
+
+    def files(self) -> Iterator[FileRef]:
+        """All of them."""
+        yield from self._whole.values()
+        for files in self._buckets.values():
+            yield from files.values()
+
+    def put(self, table: Table, bucket: int, ref: FileRef | None) -> None:
+        """From now on `ref` has the rows of a bucket; None: it has none."""
+        if table.bucket is None:
+            files, key = self._whole, table.name
+        else:
+            files, key = self._buckets.setdefault(table.name, {}), str(bucket)
+        files.pop(key, None)
+        if ref is not None:
+            files[key] = ref
+
+    def base(self, index: Ref | None) -> Base:
+        """What a manifest says of it."""
+        return Base(whole=dict(self._whole), index=index)
+
+    def new_index(self, domain: str, attempt: str) -> tuple[Ref, bytes]:
+        """The index of the base as it is now, still to be created."""
+        raw = json.encode(BaseIndex(tables=self._buckets))
+        return Ref(path=index_path(domain, attempt), sha256=sha256_hex(raw)), raw
+
+
+async def read_base(store: Store, base: Base) -> BaseFiles:
+    """The base that a manifest names."""
+    index = None if base.index is None else await read_index(store, base.index)
+    return BaseFiles(base, index)

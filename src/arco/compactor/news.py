@@ -1,0 +1,73 @@
+"""News: what the ledger of a domain holds beyond a published watermark, as far as it was looked for.
+
+A slot or a seal alone tells readers nothing, so it waits for events to come with it, but not for ever:
+until it is published, its stream is asked for again by every compactor that starts.
+"""
+
+from collections.abc import Iterable
+
+from arco.compactor.job import SegmentRef
+from arco.ledger.follower import MOST_PLACES, PlaceFollower
+from arco.ledger.segment import SegmentPlace
+from arco.ledger.watermark import Watermark
+from arco.storage.store import Store
+
+LINGER_MS = 60_000
+
+
+class News:
+    """Segments that are to be folded next, on top of the watermark `since`."""
+
+    def __init__(self, store: Store, domain: str, since: Watermark) -> None:
+        self.since = self.watermark = since
+        self.is_cut_short = False  # whether there was more than one batch holds
+        self._clock = store.runtime.clock
+        self._follower = PlaceFollower(store, domain, since)
+        self._places: list[SegmentPlace] = []
+        self._found_ms = 0.0
+
+    async def look(self, *, most: int = MOST_PLACES, everything: bool = False) -> None:
+        """Look on in the streams that are due, or in all of them, for that many segments at most."""
+        self._follower.most = most
+        batch = await self._follower.poll(everything=everything)
+        if batch is None:
+            return
+        if self.watermark == self.since:
+            self._found_ms = self._clock.elapsed_ms()
+        self._places += batch.segments
+        self.watermark = batch.watermark
+        self.is_cut_short = len(batch.segments) >= most
+
+    def is_ripe(self) -> bool:
+        """Whether there is something to publish, and reason not to wait for more."""
+        return bool(self.segments()) or (self.watermark != self.since and self._rest_ms() <= 0)
+
+    def segments(self) -> tuple[SegmentRef, ...]:
+        """Those that have events."""
+        return tuple(SegmentRef(each.stream, each.seq) for each in self._places if not each.seal)
+
+    def streams(self) -> dict[str, tuple[int, int]]:
+        """The first and the last segment that are new in each stream, seals included."""
+        found: dict[str, tuple[int, int]] = {}
+        for each in self._places:
+            first, _ = found.get(each.stream, (each.seq, each.seq))
+            found[each.stream] = (first, each.seq)
+        return found
+
+    def published(self) -> None:
+        """All of it is: from here on it goes on."""
+        self.since = self.watermark
+        self._places.clear()
+
+    def ring(self, streams: Iterable[str]) -> None:
+        """These streams have something new."""
+        self._follower.ring(streams)
+
+    def due_in_ms(self) -> float:
+        """How long it takes until there is something to do, if nobody rings."""
+        due = self._follower.due_in_ms()
+        return due if self.watermark == self.since else max(1, min(due, self._rest_ms()))
+
+    def _rest_ms(self) -> float:
+        """How long what was found may still wait."""
+        return self._found_ms + LINGER_MS - self._clock.elapsed_ms()

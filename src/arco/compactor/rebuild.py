@@ -1,0 +1,228 @@
+"""A rebuild: the state of a domain made anew from the ledger, with the same rows (P20).
+
+It starts from the oldest kept manifest whose later segments are all kept, or from nothing if all are there,
+and follows the manifests: what each has folded is folded again with the bounds that held then, and where a
+merge left rows out they are left out again. All that it names in the end was written anew. If others have
+published meanwhile, it follows them too, then publishes on the newest head.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from arco.catalog.manifest import Base, CommitKind, Counts, FileRef, Manifest, Ref
+from arco.compactor.base_files import BaseFiles, read_base
+from arco.compactor.job import Engine, FoldJob, MergeJob, SegmentRef
+from arco.compactor.publish import Change, Publisher, attempt_ulid, mark_of, parent_of
+from arco.compactor.rebase import is_doomed, publish_on_head
+from arco.compactor.steps import Step, last_lost, read_steps
+from arco.compactor.tail import base_parts, buckets_in
+from arco.compactor.work import add
+from arco.core.errors import Invalid, NotFound
+from arco.core.ids import new_ulid
+from arco.fold.tier2 import TIER2
+from arco.ledger.follower import MOST_PLACES
+from arco.storage.chain import Head
+from arco.storage.store import Store
+
+
+class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rebuild has published."""
+
+    domain: str
+    manifest: int
+    start: int  # the manifest that it started from; -1: from nothing
+    counts: Counts  # of what was folded again
+    files: int
+    size_bytes: int
+
+
+async def rebuild(
+    store: Store, domain: str, engine: Engine, *, most_segments: int = MOST_PLACES
+) -> Rebuilt:
+    """Make the state of a domain anew and publish it; `Invalid` if nothing was published yet."""
+    publisher = Publisher(store, domain)
+    head = await publisher.chain.head()
+    if head.entry is None:
+        raise Invalid(f"nothing of {domain} was published yet, so there is nothing to rebuild")
+    start, steps = await _all_steps(publisher, head)
+    lost = await last_lost(store, domain, steps)
+    start = start if lost is None else lost
+    work = _Rebuild(publisher, engine, most_segments)
+    await work.begin(start)
+    await work.follow([step for step in steps if step.number > start], head)
+    await work.write_anew()
+    while True:
+        published = await work.publish(head)
+        if published is not None:
+            await publisher.chain.close()
+            return work.report(published, start)
+        head = await publisher.chain.head()
+        await work.follow(await read_steps(publisher.chain, work.number, head), head)
+
+
+async def _all_steps(publisher: Publisher, head: Head) -> tuple[int, list[Step]]:
+    """The oldest manifest that is kept, -1 if none was ever collected, and the steps above it."""
+    while True:
+        floor = await publisher.chain.floor()
+        oldest = floor if floor > 0 else -1
+        try:
+            return oldest, await read_steps(publisher.chain, oldest, head)
+        except NotFound:
+            if await publisher.chain.floor() == floor:
+                raise
+
+
+class _Rebuild:
+    """A state on its way along the manifests."""
+
+    def __init__(self, publisher: Publisher, engine: Engine, most_segments: int) -> None:
+        self._publisher = publisher
+        self._runtime = publisher.store.runtime
+        self._engine = engine
+        self._most = most_segments
+        self._domain = publisher.domain
+        self._tables = TIER2[publisher.domain]
+        self._at: Manifest | None = None  # whose rows we have
+        self.number = -1
+        self._base = BaseFiles(Base())
+        self._tail: dict[str, list[FileRef]] = {}
+        self._index: Ref | None = None
+        self._index_bytes = 0
+        self._oldest = ""  # the first attempt whose files are in the result
+        self._counts = Counts()
+
+    async def begin(self, start: int) -> None:
+        """Take over the state of a kept manifest; -1: begin with nothing."""
+        if start < 0:
+            return
+        self._at = parent_of(Head(await self._publisher.chain.read(start), 0))
+        self.number = start
+        if self._at is not None:
+            self._base = await read_base(self._publisher.store, self._at.base)
+            self._tail = {name: list(files) for name, files in self._at.tail.items()}
+
+    async def follow(self, steps: Sequence[Step], head: Head) -> None:
+        """Do again what the manifests up to `head` have done to rows."""
+        waiting: list[SegmentRef] = []
+        bounds: dict[str, datetime] = {}
+        for step in steps:
+            if waiting and (step.bounds != bounds or step.forgets or len(waiting) >= self._most):
+                await self._fold(waiting, bounds)
+                waiting = []
+            bounds = step.bounds
+            waiting += step.segments
+            if step.forgets:
+                await self._forget(step)
+        if waiting:
+            await self._fold(waiting, bounds)
+        self._at, self.number = parent_of(head), head.number
+
+    async def write_anew(self) -> None:
+        """Bring everything into new base files, so that nothing rests on files that may be collected."""
+        attempt = self._attempt()
+        for name, table in self._tables.items():
+            tail = self._tail.pop(name, [])
+            buckets = buckets_in(tail) | set(map(int, self._base.of(table)))
+            await self._into_base(attempt, name, tail, buckets, {})
+        self._index, raw = self._base.new_index(self._domain, attempt)
+        self._index_bytes = len(raw)
+        await self._publisher.create([(self._index, raw)])
+        self._oldest = attempt
+
+    async def publish(self, head: Head) -> Head | None:
+        """Publish on the newest head whose rows are ours; None if another has changed rows."""
+        if is_doomed(self._oldest, parent_of(head)):
+            await self.write_anew()
+        commit_ulid = new_ulid(self._runtime)
+        return await publish_on_head(
+            self._publisher,
+            head,
+            self._oldest,
+            self._is_same,
+            lambda found: self._change(found, commit_ulid),
+        )
+
+    def report(self, published: Head, start: int) -> Rebuilt:
+        files = list(self._files())
+        return Rebuilt(
+            domain=self._domain,
+            manifest=published.number,
+            start=start,
+            counts=self._counts,
+            files=len(files),
+            size_bytes=self._index_bytes + sum(ref.bytes for ref in files),
+        )
+
+    def _is_same(self, found: Manifest | None) -> bool:
+        return (
+            found is not None
+            and self._at is not None
+            and found.watermark == self._at.watermark
+            and found.rows_changed_at == self._at.rows_changed_at
+        )
+
+    def _change(self, parent: Manifest | None, commit_ulid: str) -> Change:
+        refs = [Ref(path=ref.path, sha256=ref.sha256) for ref in self._files()]
+        old = [] if parent is None else [ref.path for ref in parent.named()]
+        if parent is not None and parent.base.index is not None:
+            old.append(parent.base.index.path)
+        return Change(
+            kind=CommitKind.REBUILD,
+            commit_ulid=commit_ulid,
+            tail={name: tuple(files) for name, files in self._tail.items()},
+            base=self._base.base(self._index),
+            changes_rows=True,
+            counts=self._counts,
+            added=(*refs, *([] if self._index is None else [self._index])),
+            removed=tuple(sorted(old)),
+        )
+
+    async def _fold(self, segments: Sequence[SegmentRef], bounds: dict[str, datetime]) -> None:
+        for start in range(0, len(segments), self._most):
+            job = FoldJob(
+                domain=self._domain,
+                attempt=self._attempt(),
+                segments=tuple(segments[start : start + self._most]),
+                retained_from=bounds,
+            )
+            folded = await self._engine.fold(job)
+            self._counts = add(self._counts, folded.counts)
+            for new in folded.files:
+                self._tail.setdefault(new.table, []).append(new.file)
+
+    async def _forget(self, step: Step) -> None:
+        """Leave out again what a merge has left out, of the buckets that it has merged."""
+        attempt = self._attempt()
+        for name, merged in step.forgets.items():
+            tail = self._tail.pop(name, [])
+            await self._into_base(attempt, name, tail, set(merged), step.bounds)
+            await self._into_base(attempt, name, tail, buckets_in(tail) - merged, {})
+
+    async def _into_base(
+        self,
+        attempt: str,
+        name: str,
+        tail: Sequence[FileRef],
+        buckets: set[int],
+        bounds: dict[str, datetime],
+    ) -> None:
+        table = self._tables[name]
+        parts = tuple(base_parts(table, buckets, tail, self._base.of(table)))
+        if not parts:
+            return
+        job = MergeJob(domain=self._domain, attempt=attempt, parts=parts, retained_from=bounds)
+        merged = await self._engine.merge(job)
+        for bucket in buckets:
+            self._base.put(table, bucket, None)
+        for new in merged.files:
+            self._base.put(table, new.file.buckets[0], new.file)
+
+    def _attempt(self) -> str:
+        return attempt_ulid(self._runtime, mark_of(self._at))
+
+    def _files(self) -> Iterator[FileRef]:
+        yield from self._base.files()
+        for files in self._tail.values():
+            yield from files

@@ -1,0 +1,36 @@
+"""Shards: the rows of a table, told apart by their buckets; a shard is some neighbouring buckets."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arco.fold.table import Table
+
+
+def by_bucket(table: Table, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each bucket that has any, in the order in which they came."""
+    return by_shard(table, rows, 1 if table.bucket is None else table.bucket.count)
+
+
+def by_shard(table: Table, rows: pa.Table, shards: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each shard that has any; a table in one piece is all in shard 0."""
+    if table.bucket is None or shards == 1:
+        yield 0, rows
+        return
+    values = rows.column(table.bucket.column).combine_chunks().dictionary_encode()
+    shard_of_value = [
+        table.bucket.of(value) * shards // table.bucket.count
+        for value in values.dictionary.to_pylist()
+    ]
+    shard_of_row = pa.array(shard_of_value, pa.int32()).take(values.indices)
+    # One sort and one copy serve all shards. The sort is stable, so that each keeps its order.
+    ordered = rows.take(pc.sort_indices(shard_of_row))
+    start = 0
+    for shard, size in sorted(_sizes(shard_of_row)):
+        yield shard, ordered.slice(start, size)
+        start += size
+
+
+def _sizes(shard_of_row: pa.Array) -> list[tuple[int, int]]:
+    return [(each["values"], each["counts"]) for each in pc.value_counts(shard_of_row).to_pylist()]

@@ -1,0 +1,48 @@
+"""How a process far away opens the store: all that it needs, but no secret.
+
+Secrets come from the environment of that process, or from the identity of its machine.
+"""
+
+import msgspec
+
+from arco.core.errors import Unsupported
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+from arco.storage.address import Address
+from arco.storage.open import open_backend
+from arco.storage.roles import Role
+from arco.storage.store import Store
+
+
+class StoreSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A store and a workspace in it."""
+
+    scheme: str
+    place: str
+    prefix: str = ""
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+    tenant: str = "default"
+    workspace: str = "default"
+    fsync: bool = True
+
+    def open(self, runtime: Runtime) -> Store:
+        """The store, as the compactor sees it; that it keeps its promises was proven by who sent this."""
+        address = Address(self.scheme, self.place, self.prefix, self.options)
+        backend = open_backend(address, runtime, fsync=self.fsync)
+        scope = Scope(tenant=self.tenant, workspace=self.workspace)
+        return Store(backend, runtime, scope=scope, role=Role.COMPACTOR)
+
+
+def spec_of(address: Address, scope: Scope, *, fsync: bool = True) -> StoreSpec:
+    """How others open this store; `Unsupported` for one that no other process can see."""
+    if address.scheme == "memory":
+        raise Unsupported("a store in memory is seen by one process alone: Spark needs another one")
+    return StoreSpec(
+        scheme=address.scheme,
+        place=address.place,
+        prefix=address.prefix,
+        options=address.options,
+        tenant=scope.tenant,
+        workspace=scope.workspace,
+        fsync=fsync,
+    )

@@ -1,0 +1,188 @@
+"""A domain of Tier 2 with all that is real but Spark: writers, the engine in process, the compactor."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from arco.catalog.manifest import Commit, Manifest, read_commit, read_index, read_manifest
+from arco.catalog.state_file import read_rows
+from arco.compactor.cycle import DomainCompactor
+from arco.compactor.in_process import InProcess
+from arco.compactor.job import Engine, Folded, FoldJob, Merged, MergeJob
+from arco.compactor.publish import Publisher
+from arco.compactor.tail import Policy
+from arco.core.clock import utc
+from arco.core.ids import new_ulid
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+from arco.core.tasks import AsyncioTasks
+from arco.fold.fold import fold
+from arco.fold.retain import retain
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
+from arco.ledger.envelope import Envelope, Source
+from arco.ledger.writer import Writer
+from arco.storage.backend import Backend
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.clocks import HandClock
+from tests.stores import HASTY, open_bench
+
+DOMAIN = EXECUTIONS_DOMAIN
+START = datetime(2026, 5, 1, tzinfo=UTC)
+
+Rows = dict[str, list[dict[str, object]]]
+
+
+@dataclass
+class Plant:
+    """One store in memory, and a clock that is moved by hand."""
+
+    clock: HandClock
+    runtime: Runtime
+    backend: Backend
+    told: list[str] = field(default_factory=list)  # the executions that were acknowledged
+
+    def store(self, role: Role = Role.COMPACTOR, backend: Backend | None = None) -> Store:
+        inner = self.backend if backend is None else backend
+        return Store(inner, self.runtime, scope=Scope(), role=role, retry=HASTY)
+
+    def writer(self) -> Writer:
+        return Writer(self.store(Role.API), DOMAIN)
+
+    def compactor(
+        self,
+        engine: Engine | None = None,
+        *,
+        backend: Backend | None = None,
+        retention: dict[str, timedelta] | None = None,
+        most_segments: int = 8_192,
+        policy: Policy | None = None,
+    ) -> DomainCompactor:
+        store = self.store(backend=backend)
+        return DomainCompactor(
+            store,
+            DOMAIN,
+            engine or InProcess(store),
+            retention=retention or {},
+            most_segments=most_segments,
+            policy=policy,
+        )
+
+    async def tell(self, writer: Writer, *names: str, at: datetime | None = None) -> None:
+        """Append that these executions have begun, in one segment."""
+        await writer.append([self.started(name, at=at) for name in names])
+        self.told += names
+
+    def started(self, name: str, *, at: datetime | None = None) -> Envelope:
+        return self.event("execution_started", {"execution_id": name, "pipeline_id": "p"}, at=at)
+
+    def completed(
+        self, name: str, status: str = "SUCCESS", *, at: datetime | None = None
+    ) -> Envelope:
+        return self.event("execution_completed", {"execution_id": name, "status": status}, at=at)
+
+    def event(self, kind: str, payload: object, *, at: datetime | None = None) -> Envelope:
+        now = utc(self.clock.now_ms())
+        return Envelope(
+            event_id=new_ulid(self.runtime),
+            event_type=kind,
+            event_version=1,
+            occurred_at=at or now,
+            received_at=now,
+            idempotency_key=new_ulid(self.runtime),
+            source=Source("test"),
+            payload=msgspec.Raw(msgspec.json.encode(payload)),
+        )
+
+    async def manifests(self) -> list[Manifest]:
+        """All that are kept, oldest first."""
+        chain = Publisher(self.store(), DOMAIN).chain
+        head = await chain.head()
+        floor = await chain.floor()
+        return [read_manifest(each) for each in await chain.history(floor, head.number)]
+
+    async def head(self) -> Manifest:
+        return (await self.manifests())[-1]
+
+    async def commits(self) -> list[Commit]:
+        return [await read_commit(self.store(), each.commit) for each in await self.manifests()]
+
+    async def rows(self, *, hidden: bool = False) -> Rows:
+        """The state as a reader sees it; with `hidden` also what is no longer retained."""
+        manifest = await self.head()
+        return {
+            name: rows.to_pylist()
+            for name, rows in (await state_of(self.store(), manifest, hidden=hidden)).items()
+        }
+
+    async def executions(self) -> list[str]:
+        return [str(row["execution_id"]) for row in (await self.rows()).get("executions", [])]
+
+
+class Slow:
+    """An engine that remembers its jobs, and lets something happen before it answers, once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.jobs: list[FoldJob] = []
+        self.meanwhile: Callable[[], Coroutine[Any, Any, None]] | None = None
+
+    async def fold(self, job: FoldJob) -> Folded:
+        self.jobs.append(job)
+        folded = await self._engine.fold(job)
+        await self._pause()
+        return folded
+
+    async def merge(self, job: MergeJob) -> Merged:
+        merged = await self._engine.merge(job)
+        await self._pause()
+        return merged
+
+    async def _pause(self) -> None:
+        step, self.meanwhile = self.meanwhile, None
+        if step is not None:
+            await step()
+
+
+async def state_of(
+    store: Store, manifest: Manifest, *, hidden: bool = False
+) -> dict[str, pa.Table]:
+    """All rows that a manifest names, folded: base and tail, whatever lies where."""
+    files = {name: list(refs) for name, refs in manifest.tail.items()}
+    for name, ref in manifest.base.whole.items():
+        files.setdefault(name, []).append(ref)
+    if manifest.base.index is not None:
+        for name, buckets in (await read_index(store, manifest.base.index)).tables.items():
+            files.setdefault(name, []).extend(buckets.values())
+    found = {}
+    for name, refs in sorted(files.items()):
+        table = TIER2[manifest.domain][name]
+        read = [await read_rows(store, table, ref) for ref in refs]
+        rows = fold(table, pa.concat_tables([table.schema.empty_table(), *read]))
+        bound = None if hidden else manifest.retained_from.get(name)
+        kept = retain(table, rows, bound)
+        if kept.num_rows:
+            found[name] = kept
+    return found
+
+
+def open_plant(seed: int = 0) -> Plant:
+    clock = HandClock(round(START.timestamp() * 1000))
+    runtime = Runtime(clock, random.Random(seed), AsyncioTasks())
+    return Plant(clock, runtime, open_bench("memory://", runtime).backend)
+
+
+async def tell_all(plant: Plant, writers: Sequence[Writer], rounds: int) -> None:
+    """Every writer appends so many segments, all at once."""
+
+    async def one(number: int, writer: Writer) -> None:
+        for n in range(rounds):
+            await plant.tell(writer, f"e{number}-{n:03d}")
+
+    await asyncio.gather(*(one(number, writer) for number, writer in enumerate(writers)))

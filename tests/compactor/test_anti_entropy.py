@@ -1,0 +1,297 @@
+"""Anti-entropy: what was lost beside the known keys is found and named; what is safe is repaired."""
+
+from arco.catalog.manifest import manifests_of
+from arco.compactor.anti_entropy import inspect
+from arco.compactor.inspection import Inspection, Trouble, TroubleKind
+from arco.core import json
+from arco.ledger.segment import find_segment, segment_key
+from arco.ledger.slot import slots_of
+from arco.storage.hint import Hint, read_hint
+from arco.storage.roles import Role
+from tests.compactor.depot import DOMAIN, LIFE_MS, RETENTION_MS, Depot, in_depot
+from tests.compactor.yard import Yard, in_yard
+from tests.sim.world import HOUR_MS
+
+LIFE_HOURS = LIFE_MS / HOUR_MS
+
+
+async def look(depot: Depot, *, repair: bool = True) -> Inspection:
+    return await inspect(depot.store(Role.JANITOR), DOMAIN, repair=repair)
+
+
+async def one(depot: Depot) -> Trouble:
+    """The one thing that is wrong."""
+    [trouble] = (await look(depot)).troubles
+    assert trouble.next_step
+    return trouble
+
+
+async def busy(depot: Depot) -> str:
+    """Two streams, one of them closed; folds, a merge, and something that waits. The open stream."""
+    await depot.tell(3)
+    await depot.fold()
+    await depot.restart()
+    await depot.tell(2)
+    await depot.fold()
+    await depot.merge()
+    return await depot.tell(2)
+
+
+def test_a_domain_in_which_all_is_well_is_counted() -> None:
+    async def story(depot: Depot) -> None:
+        await busy(depot)
+        found = await look(depot)
+        assert found.ok, found.troubles
+        assert (found.domain, found.head, found.streams) == (DOMAIN, 2, 1)
+        assert found.segments == 7 + 1  # and a seal
+        assert found.waiting == 2
+        assert found.lag_ms is not None
+        assert found.lag_ms < HOUR_MS
+        assert (found.sealed, found.orphans.objects) == ((), 0)
+
+    in_depot(story)
+
+
+def test_an_empty_domain_is_well() -> None:
+    async def story(depot: Depot) -> None:
+        found = await look(depot)
+        assert (found.ok, found.head, found.segments) == (True, -1, 0)
+
+    in_depot(story)
+
+
+def test_a_segment_that_is_lost_below_a_later_one_is_named() -> None:
+    async def story(depot: Depot) -> None:
+        stream = await busy(depot)
+        await depot.remove(segment_key(DOMAIN, stream, 2))
+        trouble = await one(depot)
+        assert trouble.kind is TroubleKind.SEGMENT
+        assert trouble.path == segment_key(DOMAIN, stream, 2)
+        assert "lost" in trouble.explanation
+
+    in_depot(story)
+
+
+def test_a_segment_that_a_rebuild_would_need_is_missed() -> None:
+    async def story(depot: Depot) -> None:
+        stream = await depot.tell(3)
+        await depot.fold()
+        await depot.tell(3)
+        await depot.fold()
+        await depot.remove(segment_key(DOMAIN, stream, 1))  # folded by the oldest manifest
+        assert (await look(depot)).ok
+        await depot.remove(segment_key(DOMAIN, stream, 4))
+        trouble = await one(depot)
+        assert trouble.path == segment_key(DOMAIN, stream, 4)
+        assert "made anew" in trouble.explanation
+
+    in_depot(story)
+
+
+def test_a_watermark_ahead_of_what_exists_is_told() -> None:
+    async def story(depot: Depot) -> None:
+        stream = await depot.tell()
+        await depot.fold()
+        await depot.tell()
+        await depot.fold()
+        await depot.remove(segment_key(DOMAIN, stream, 1))  # the last: nothing is above it
+        trouble = await one(depot)
+        assert (trouble.kind, trouble.path) == (
+            TroubleKind.SEGMENT,
+            segment_key(DOMAIN, stream, 1),
+        )
+        await depot.remove("sequence/executions/head.json")
+        await depot.remove(f"sequence/{DOMAIN}/{0:012d}.json")
+        kinds = {each.kind for each in (await look(depot)).troubles}
+        assert TroubleKind.WATERMARK in kinds
+
+    in_depot(story)
+
+
+def test_a_stream_that_no_slot_names_is_told_and_one_whose_slot_was_collected_is_not() -> None:
+    async def story(depot: Depot) -> None:
+        stray = await depot.tell(2)
+        depot.kill()
+        await depot.remove(f"sequence/{DOMAIN}/{0:012d}.json")
+        await depot.remove(f"sequence/{DOMAIN}/head.json")
+        trouble = await one(depot)
+        assert (trouble.kind, trouble.path) == (TroubleKind.STREAM, f"ledger/{DOMAIN}/{stray}/")
+
+    in_depot(story)
+
+    async def sealed(depot: Depot) -> None:
+        await depot.tell(2)
+        await depot.restart()
+        await depot.pass_hours(0.01)
+        for name in (f"{0:012d}.json", "head.json"):
+            await depot.remove(f"sequence/{DOMAIN}/{name}")
+        # No slot was ever collected, so its seal says nothing.
+        assert (await one(depot)).kind is TroubleKind.STREAM
+
+    in_depot(sealed)
+
+    async def collected(depot: Depot) -> None:
+        stream = await depot.tell(2)
+        await depot.restart()
+        await depot.tell()
+        await depot.fold()
+        await depot.pass_hours(2 * RETENTION_MS / HOUR_MS)
+        await depot.fold()
+        await depot.collect()
+        assert await slots_of(depot.store(Role.JANITOR), DOMAIN).floor() == 1
+        assert depot.paths(f"ledger/{DOMAIN}/{stream}/") == [segment_key(DOMAIN, stream, 2)]
+        found = await look(depot)
+        assert found.ok, found.troubles
+        await depot.remove(segment_key(DOMAIN, stream, 2))
+        assert (await look(depot)).ok  # there is nothing left that anybody could know it by
+
+    in_depot(collected)
+
+
+def test_a_stream_past_its_end_is_sealed_and_its_events_are_not_lost() -> None:
+    async def story(depot: Depot) -> None:
+        stream = await depot.tell(2)
+        await depot.fold()
+        await depot.tell()
+        depot.kill()
+        assert (await look(depot)).sealed == ()
+        await depot.pass_hours(LIFE_HOURS + 1)
+        assert (await look(depot, repair=False)).sealed == (stream,)
+        assert await find_segment(depot.store(Role.JANITOR), DOMAIN, stream, 3) is None
+        assert (await look(depot)).sealed == (stream,)
+        end = await find_segment(depot.store(Role.JANITOR), DOMAIN, stream, 3)
+        assert end is not None
+        assert end.seal
+        assert (await look(depot)).sealed == ()
+        await depot.fold()
+        found = await look(depot)
+        assert (found.streams, found.waiting, found.ok) == (0, 0, True)
+
+    in_depot(story)
+
+
+def test_a_closed_stream_that_has_lost_its_seal_is_told() -> None:
+    async def story(depot: Depot) -> None:
+        stream = await depot.tell(2)
+        await depot.restart()
+        await depot.fold()
+        assert (await look(depot)).ok
+        await depot.remove(segment_key(DOMAIN, stream, 2))
+        trouble = await one(depot)
+        assert trouble.kind is TroubleKind.SEAL
+
+    in_depot(story)
+
+
+def test_a_hint_above_the_head_is_told_and_one_far_behind_is_written_anew() -> None:
+    async def story(depot: Depot) -> None:
+        for _ in range(70):
+            await depot.tell()
+            await depot.fold()
+        await depot.pass_hours(0.01)  # until the last hint was written beside it
+        path = f"manifests/{DOMAIN}/head.json"
+        old = Hint(format=1, number=3, floor_index=-1, floor=0)
+        await depot.overwrite(path, json.encode(old))
+        assert path in (await look(depot)).hints
+        hint = await read_hint(depot.store(Role.JANITOR), path)
+        assert hint is not None
+        assert hint.number == 69
+        assert path not in (await look(depot)).hints
+        await depot.overwrite(path, b"nonsense")
+        assert path in (await look(depot)).hints
+        above = Hint(format=1, number=71, floor_index=-1, floor=0)
+        await depot.overwrite(path, json.encode(above))
+        trouble = await one(depot)
+        assert trouble.kind is TroubleKind.CHAIN
+        assert "71" in trouble.explanation
+
+    in_depot(story)
+
+
+def test_a_missing_manifest_is_told_and_nothing_that_rests_on_it() -> None:
+    async def story(depot: Depot) -> None:
+        await busy(depot)
+        await depot.remove(f"manifests/{DOMAIN}/{1:020d}.json")
+        trouble = await one(depot)
+        assert (trouble.kind, trouble.path) == (
+            TroubleKind.CHAIN,
+            f"manifests/{DOMAIN}/{1:020d}.json",
+        )
+
+    in_depot(story)
+
+
+def test_files_that_nobody_names_are_counted_once_they_are_old_and_lost_ones_are_named() -> None:
+    async def story(depot: Depot) -> None:
+        await busy(depot)
+        await depot.leave_orphans()
+        assert (await look(depot)).orphans.objects == 0  # they may be under way
+        await depot.pass_hours(3)
+        await depot.fold()
+        found = await look(depot)
+        assert found.ok, found.troubles
+        assert found.orphans.objects == 2
+        assert found.orphans.bytes > 0
+        manifests = await depot.manifests()
+        lost = manifests[0].tail["executions"][0].path
+        await depot.remove(lost)
+        trouble = await one(depot)
+        assert (trouble.kind, trouble.path) == (TroubleKind.FILE, lost)
+
+    in_depot(story)
+
+
+def test_events_that_wait_for_too_long_are_told_but_not_a_seal() -> None:
+    async def story(depot: Depot) -> None:
+        await depot.tell()
+        await depot.fold()
+        await depot.restart()
+        await depot.pass_hours(1)
+        assert (await look(depot)).ok
+        stream = await depot.tell()
+        await depot.pass_hours(1)
+        trouble = await one(depot)
+        assert trouble.kind is TroubleKind.LAG
+        assert trouble.path == segment_key(DOMAIN, stream, 0)
+        await depot.fold()
+        assert (await look(depot)).ok
+
+    in_depot(story)
+
+
+def test_what_is_collected_while_it_looks_is_not_missed() -> None:
+    """The janitor and the inspection of two machines."""
+
+    async def story(depot: Depot) -> None:
+        for _ in range(4):
+            await depot.tell(2)
+            await depot.fold()
+            await depot.pass_hours(10)
+        collected: list[bool] = []
+
+        async def collect(verb: str, key: str) -> None:
+            if verb == "list" and "/sequence/" in key and not collected:
+                collected.append(True)
+                await depot.collect()
+
+        store = depot.store(Role.JANITOR, before=collect)
+        found = await inspect(store, DOMAIN)
+        assert collected
+        assert await manifests_of(store, DOMAIN).floor() > 0
+        assert found.ok, found.troubles
+
+    in_depot(story)
+
+
+def test_the_catalog_is_looked_at_too() -> None:
+    async def story(yard: Yard) -> None:
+        await yard.create()
+        await yard.leave_orphans()
+        await yard.pass_hours(7)
+        found = await inspect(yard.store(Role.JANITOR), "catalog")
+        assert found.ok, found.troubles
+        assert found.orphans.objects > 0
+        assert len(found.sealed) == 2
+        await yard.assert_whole()
+
+    in_yard(story)

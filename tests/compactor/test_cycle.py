@@ -1,0 +1,556 @@
+"""Cycles: every acknowledged event is published exactly once, whoever races and whoever dies."""
+
+import asyncio
+import random
+from collections import Counter
+from datetime import datetime, timedelta
+
+import pytest
+
+from arco.catalog.manifest import CommitKind
+from arco.compactor.cycle import DomainCompactor
+from arco.compactor.in_process import InProcess
+from arco.compactor.job import Engine, Folded, FoldJob, Merged, MergeJob
+from arco.compactor.mark import mark_orphans
+from arco.compactor.news import LINGER_MS
+from arco.compactor.publish import Publisher
+from arco.core.clock import utc
+from arco.core.errors import Corrupt, Unavailable, Unknown
+from arco.core.ids import new_ulid
+from arco.ledger.bell import Bell
+from arco.ledger.slot import slots_of
+from arco.ledger.watermark import Watermark
+from arco.ledger.writer import Writer
+from arco.storage.observed import ObservedBackend
+from arco.storage.roles import Role
+from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant, tell_all
+from tests.ledger.events import note
+from tests.ledger.simulated import Calm, simulate
+from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.storage.interposed import Interposed
+from tests.tally import Tally
+
+DAY = timedelta(days=1)
+
+
+async def folded_once(plant: Plant) -> None:
+    """Every segment was folded by exactly one commit, and every execution is there."""
+    spans: dict[str, int] = {}
+    for commit in await plant.commits():
+        for stream, (first, last) in commit.streams.items():
+            assert first == spans.get(stream, -1) + 1
+            spans[stream] = last
+    commits = await plant.commits()
+    assert sum(each.counts.events for each in commits if each.counts) == len(plant.told)
+    assert await plant.executions() == sorted(plant.told)
+
+
+async def test_what_was_told_is_published_with_a_watermark_and_its_counts() -> None:
+    plant = open_plant()
+    writer = plant.writer()
+    await plant.tell(writer, "a", "b")
+    plant.clock.pass_ms(700)
+    await plant.tell(writer, "c")
+    compactor = plant.compactor()
+    cycle = await compactor.cycle()
+    assert cycle is not None
+    assert (cycle.kind, cycle.manifest, cycle.lag_ms) == (CommitKind.FOLD, 0, 700)
+    assert (cycle.counts.events, cycle.counts.segments, cycle.files) == (3, 2, 1)
+    assert cycle.size_bytes > 0
+    assert list(cycle.phases_ms) == ["find", "fold", "publish"]
+    [manifest], [commit] = await plant.manifests(), await plant.commits()
+    assert list(manifest.watermark.open.values()) == [1]
+    assert list(commit.streams.values()) == [(0, 1)]
+    assert commit.counts == cycle.counts
+    assert {ref.path for ref in commit.added} == {ref.path for ref in manifest.named()}
+    assert await plant.executions() == ["a", "b", "c"]
+    assert await compactor.cycle(everything=True) is None
+
+
+async def test_a_cycle_adds_to_the_tail_and_leaves_what_is_there() -> None:
+    plant, compactor = (made := open_plant()), made.compactor()
+    writer = plant.writer()
+    for name in "abc":
+        await plant.tell(writer, name)
+        assert await compactor.cycle(everything=True) is not None
+    first, second, third = await plant.manifests()
+    assert first.tail["executions"] == third.tail["executions"][:1]
+    assert second.tail["executions"] == third.tail["executions"][:2]
+    assert [each.rows_changed_at for each in (first, second, third)] == [0, 1, 2]
+    await folded_once(plant)
+
+
+async def test_a_backlog_is_folded_batch_by_batch() -> None:
+    plant = open_plant()
+    compactor = plant.compactor(most_segments=8)
+    await tell_all(plant, [plant.writer() for _ in range(3)], 10)
+    behind = []
+    while await compactor.cycle() is not None:
+        behind.append(compactor.is_behind)
+    assert behind == [True, True, True, False]
+    await folded_once(plant)
+
+
+async def test_a_warm_cycle_takes_seven_round_trips() -> None:
+    plant, tally = open_plant(), Tally()
+    backend = ObservedBackend(plant.backend, tally, plant.clock)
+    compactor = plant.compactor(backend=backend)
+    writer = plant.writer()
+    await plant.tell(writer, "a")
+    await compactor.cycle()
+    await plant.tell(writer, "b")
+    compactor.ring((await plant.head()).watermark.open.popitem()[0])
+    tally.clear()
+    assert await compactor.cycle() is not None
+    await compactor.close()
+    asked = [(verb, key.split("/")[2]) for verb, key, _ in tally.seen if "head.json" not in key]
+    floors = [each for each in tally.seen if "/floor/" in each[1]]  # for the hint, beside the work
+    assert len(asked) - len(floors) == 7
+    assert Counter(verb for verb, _ in asked) == {
+        "get_range": 2,
+        "get": 2 + len(floors),
+        "create": 3,
+    }
+
+
+# Slots and seals
+
+
+async def test_a_stream_without_events_waits_a_while_before_it_is_published_alone() -> None:
+    plant = open_plant()
+    writer = plant.writer()
+    compactor = plant.compactor()
+    await plant.tell(writer, "a")
+    assert await compactor.cycle() is not None
+    await writer.close()
+    plant.clock.pass_ms(SECOND_MS)
+    assert await compactor.cycle() is None
+    assert compactor.due_in_ms() <= LINGER_MS
+    plant.clock.pass_ms(LINGER_MS)
+    alone = await compactor.cycle()
+    assert alone is not None
+    assert (alone.files, alone.counts.events, alone.lag_ms) == (0, 0, None)
+    head = await plant.head()
+    assert head.watermark == Watermark(1, {})
+    assert head.rows_changed_at == 0
+    assert list((await plant.commits())[-1].streams.values()) == [(1, 1)]
+
+
+async def test_a_seal_that_waits_is_published_with_the_next_events() -> None:
+    plant = open_plant()
+    compactor = plant.compactor()
+    first = plant.writer()
+    await plant.tell(first, "a")
+    await compactor.cycle()
+    await first.close()
+    plant.clock.pass_ms(SECOND_MS)
+    assert await compactor.cycle() is None
+    await plant.tell(plant.writer(), "b")
+    plant.clock.pass_ms(SECOND_MS)
+    assert await compactor.cycle() is not None
+    manifests = await plant.manifests()
+    assert len(manifests) == 2
+    assert manifests[-1].watermark.frontier == 2
+    assert list(manifests[-1].watermark.open.values()) == [0]
+    await folded_once(plant)
+
+
+async def test_a_seal_that_was_found_and_not_published_is_found_again() -> None:
+    plant = open_plant()
+    writer = plant.writer()
+    await plant.tell(writer, "a")
+    first = plant.compactor()
+    await first.cycle()
+    await writer.close()
+    plant.clock.pass_ms(SECOND_MS)
+    assert await first.cycle() is None
+    again = await plant.compactor().cycle(everything=True)
+    assert again is not None
+    assert (await plant.head()).watermark == Watermark(1, {})
+
+
+# Races
+
+
+class Uneven(Slow):
+    """An engine that takes now longer, now shorter."""
+
+    def __init__(self, engine: Engine, rng: random.Random) -> None:
+        super().__init__(engine)
+        self._rng = rng
+
+    async def fold(self, job: FoldJob) -> Folded:
+        await asyncio.sleep(self._rng.random() / 200)
+        return await super().fold(job)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_two_compactors_at_once_publish_every_event_exactly_once(seed: int) -> None:
+    plant, rng = open_plant(), random.Random(seed)
+    writers = [plant.writer() for _ in range(3)]
+    engines = [Uneven(InProcess(plant.store()), rng) for _ in range(2)]
+    both = [plant.compactor(engine, most_segments=4) for engine in engines]
+    telling = asyncio.ensure_future(tell_all(plant, writers, 20))
+
+    async def compact(compactor: DomainCompactor) -> int:
+        count = 0
+        while not telling.done():
+            count += await compactor.cycle(everything=True) is not None
+            await asyncio.sleep(0)
+        while await compactor.cycle(everything=True) is not None:
+            count += 1
+        return count
+
+    published = await asyncio.gather(*map(compact, both))
+    assert sum(published) == len(await plant.manifests())
+    assert sum(len(engine.jobs) for engine in engines) > sum(published), "they have never met"
+    await folded_once(plant)
+
+
+async def test_who_is_overtaken_by_another_fold_begins_again_from_its_watermark() -> None:
+    plant = open_plant()
+    writer = plant.writer()
+    await plant.tell(writer, "a")
+    slow = Slow(InProcess(plant.store()))
+    compactor = plant.compactor(slow)
+
+    async def meanwhile() -> None:
+        await plant.compactor().cycle()
+        await plant.tell(writer, "b")
+
+    slow.meanwhile = meanwhile
+    cycle = await compactor.cycle()
+    assert cycle is not None
+    assert (cycle.manifest, cycle.counts.events) == (1, 1)
+    assert [[each.seq for each in job.segments] for job in slow.jobs] == [[0], [1]]
+    await folded_once(plant)
+
+
+async def test_a_compactor_that_finds_the_work_done_gives_its_engine_nothing() -> None:
+    plant = open_plant()
+    writer = plant.writer()
+    watched = Slow(InProcess(plant.store()))
+    late = plant.compactor(watched)
+    assert await late.cycle() is None
+    await plant.tell(writer, "a")
+    assert await plant.compactor().cycle() is not None
+    assert await late.cycle(everything=True) is None
+    assert watched.jobs == []
+
+
+async def test_a_cycle_is_published_over_a_mark_and_a_merge_that_came_meanwhile() -> None:
+    plant = open_plant()
+    writer = plant.writer()
+    for n in range(16):
+        await plant.tell(writer, f"old{n}")
+        await plant.compactor().cycle()
+    watched = Slow(InProcess(plant.store()))
+    compactor = plant.compactor(watched)
+    await plant.tell(writer, "new")
+
+    async def meanwhile() -> None:
+        assert await plant.compactor().merge() is not None
+        await mark_orphans(Publisher(plant.store(), DOMAIN), "0" * 26)
+        plant.clock.pass_ms(1)
+
+    watched.meanwhile = meanwhile
+    cycle = await compactor.cycle()
+    assert cycle is not None
+    assert len(watched.jobs) == 1
+    kinds = [each.kind for each in await plant.commits()][-3:]
+    assert kinds == [CommitKind.MERGE, CommitKind.MARK, CommitKind.FOLD]
+    assert len((await plant.head()).tail["executions"]) == 2
+    await folded_once(plant)
+
+
+async def test_a_cycle_whose_files_may_have_been_collected_is_done_again() -> None:
+    plant = open_plant()
+    writer = plant.writer()
+    await plant.tell(writer, "a")
+    await plant.compactor().cycle()
+    await plant.tell(writer, "b")
+    watched = Slow(InProcess(plant.store()))
+
+    async def meanwhile() -> None:
+        plant.clock.pass_ms(1)
+        await mark_orphans(Publisher(plant.store(), DOMAIN), new_ulid(plant.runtime))
+
+    watched.meanwhile = meanwhile
+    assert await plant.compactor(watched).cycle() is not None
+    first, second = (job.attempt for job in watched.jobs)
+    head = await plant.head()
+    assert head.orphans_before is not None
+    assert first <= head.orphans_before < second
+    assert second in head.tail["executions"][-1].path
+    await folded_once(plant)
+
+
+# Deaths
+
+
+class PowerCut(Exception):
+    """Here everything ends."""
+
+
+class Dying:
+    """A backend that dies at its n-th request, or whose n-th answer is lost with it."""
+
+    def __init__(self, plant: Plant, at: int, *, after: bool) -> None:
+        self.asked = 0
+        self.at = at
+        step = {"after": self._step} if after else {"before": self._step}
+        self.backend = Interposed(plant.backend, **step)
+
+    async def _step(self, verb: str, key: str) -> None:
+        if "head.json" in key or "/floor/" in key:
+            return  # of a hint, which is written beside the work
+        self.asked += 1
+        if self.asked == self.at:
+            raise PowerCut
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_compactor_that_dies_at_any_request_loses_and_doubles_nothing(
+    *, after: bool
+) -> None:
+    at, died = 0, True
+    while died:
+        at += 1
+        plant = open_plant()
+        writer = plant.writer()
+        await plant.tell(writer, "a", "b")
+        await plant.compactor().cycle()
+        await plant.tell(writer, "c")
+        await writer.close()
+        await plant.tell(plant.writer(), "d")
+        dying = Dying(plant, at, after=after)
+        compactor = plant.compactor(backend=dying.backend)
+        died = False
+        try:
+            assert await compactor.cycle() is not None
+        except PowerCut:
+            died = True
+        if died:
+            await plant.compactor().cycle(everything=True)
+        await folded_once(plant)
+        # Who was not killed but only stumbled goes on as well.
+        dying.at = 0
+        await plant.tell(plant.writer(), "e")
+        assert await compactor.cycle(everything=True) is not None
+        await folded_once(plant)
+    assert at > 10
+
+
+class Failing:
+    """An engine that fails so many times, before or after it has made its files."""
+
+    def __init__(self, engine: Engine, times: int, *, after: bool = False) -> None:
+        self._engine = engine
+        self._times = times
+        self._after = after
+        self.sizes: list[int] = []
+
+    async def fold(self, job: FoldJob) -> Folded:
+        self.sizes.append(len(job.segments))
+        if self._after or self._times <= 0:
+            folded = await self._engine.fold(job)
+        if self._times > 0:
+            self._times -= 1
+            raise Unavailable("the engine is gone")
+        return folded
+
+    async def merge(self, job: MergeJob) -> Merged:
+        raise AssertionError("nothing is to be merged here")
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_an_engine_that_fails_leaves_nothing_published_and_everything_to_be_found(
+    *, after: bool
+) -> None:
+    plant = open_plant()
+    await tell_all(plant, [plant.writer(), plant.writer()], 8)
+    failing = Failing(InProcess(plant.store()), 2, after=after)
+    compactor = plant.compactor(failing, most_segments=16)
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            await compactor.cycle()
+        assert (await Publisher(plant.store(), DOMAIN).chain.head()).number == -1
+    while await compactor.cycle(everything=True) is not None:
+        pass
+    await folded_once(plant)
+    assert failing.sizes[:3] == [16, 4, 2], "after a failure it tries with less"
+    assert max(failing.sizes[3:]) > 2, "and then with more again"
+
+
+async def test_a_cycle_that_is_cancelled_is_done_by_the_next() -> None:
+    plant = open_plant()
+    await plant.tell(plant.writer(), "a")
+    watched = Slow(InProcess(plant.store()))
+    compactor = plant.compactor(watched)
+
+    async def for_ever() -> None:
+        await asyncio.sleep(3_600)
+
+    watched.meanwhile = for_ever
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(compactor.cycle(), 0.2)
+    assert await compactor.cycle() is not None
+    await folded_once(plant)
+
+
+class Doubtful:
+    """The answer to the create of a manifest is lost for good; whether it lands is ours to say."""
+
+    def __init__(self, plant: Plant, *, lands: bool) -> None:
+        self._lands = lands
+        self.doubts = 0
+        self.backend = Interposed(plant.backend, before=self._before, after=self._after)
+
+    async def _before(self, verb: str, key: str) -> None:
+        if not self._lands:
+            await self._lose(verb, key)
+
+    async def _after(self, verb: str, key: str) -> None:
+        if self._lands:
+            await self._lose(verb, key)
+
+    async def _lose(self, verb: str, key: str) -> None:
+        # While it is in doubt not even looking helps; afterwards the store is itself again.
+        if verb == "create" and "/manifests/" in key:
+            self.doubts = 8
+        if self.doubts > 0 and "/manifests/" in key and "head.json" not in key:
+            self.doubts -= 1
+            raise Unavailable("no answer")
+
+
+async def test_a_manifest_of_unknown_outcome_that_has_landed_is_found_by_looking() -> None:
+    plant = open_plant()
+    await plant.tell(plant.writer(), "a")
+    doubtful = Doubtful(plant, lands=True)
+    compactor = plant.compactor(backend=doubtful.backend)
+    cycle = await compactor.cycle()
+    assert cycle is not None
+    assert cycle.manifest == 0
+    assert await compactor.cycle(everything=True) is None
+    await folded_once(plant)
+
+
+async def test_a_manifest_of_unknown_outcome_that_has_not_landed_is_an_error_and_then_done_again() -> (
+    None
+):
+    plant = open_plant()
+    await plant.tell(plant.writer(), "a")
+    doubtful = Doubtful(plant, lands=False)
+    compactor = plant.compactor(backend=doubtful.backend)
+    with pytest.raises(Unknown):
+        await compactor.cycle()
+    assert (await Publisher(plant.store(), DOMAIN).chain.head()).number == -1
+    assert await plant.compactor().cycle() is not None
+    assert await compactor.cycle(everything=True) is None
+    await folded_once(plant)
+
+
+async def test_a_watermark_below_collected_slots_with_no_newer_one_is_corrupt() -> None:
+    plant = open_plant()
+    for name in "abc":
+        await plant.tell(plant.writer(), name)
+    janitor = plant.store(Role.JANITOR)
+    await slots_of(janitor, DOMAIN).raise_floor(2)
+    await janitor.delete(slots_of(janitor, DOMAIN).key(0))
+    with pytest.raises(Corrupt):
+        await plant.compactor().cycle()
+
+
+# Retention
+
+
+async def test_what_is_older_than_the_retention_is_counted_and_not_folded() -> None:
+    plant = open_plant()
+    writer = plant.writer()
+    compactor = plant.compactor(retention={"executions": 30 * DAY, "no_such_table": DAY})
+    now = _now(plant)
+    await plant.tell(writer, "young", at=now - 10 * DAY)
+    first = await compactor.cycle()
+    await plant.tell(writer, "old", at=now - 40 * DAY)
+    second = await compactor.cycle(everything=True)
+    assert first is not None
+    assert second is not None
+    assert (first.counts.late, second.counts.late, second.files) == (0, 1, 0)
+    assert await plant.executions() == ["young"]
+    assert set((await plant.head()).retained_from) == {"executions"}
+
+
+async def test_the_bound_of_retention_moves_on_by_the_hour_and_never_back() -> None:
+    plant = open_plant()
+    writer = plant.writer()
+    compactor = plant.compactor(retention={"executions": DAY})
+    for minutes in (0, 30, 60, 90, -600):
+        if minutes < 0:
+            plant.clock.jump_ms(int(minutes * MINUTE_MS))
+        else:
+            plant.clock.pass_ms(30 * MINUTE_MS if minutes else 0)
+        await plant.tell(writer, f"e{minutes}")
+        assert await compactor.cycle(everything=True) is not None
+    bounds = [each.retained_from["executions"] for each in await plant.manifests()]
+    assert bounds == sorted(bounds)
+    assert [(each - bounds[0]) / timedelta(hours=1) for each in bounds] == [0, 0, 1, 1, 1]
+    assert bounds[0] == _now(plant) - DAY + timedelta(hours=8.5)
+
+
+async def test_rows_leave_a_domain_in_which_nothing_happens() -> None:
+    plant = open_plant()
+    compactor = plant.compactor(retention={"executions": 5 * DAY})
+    await plant.tell(plant.writer(), "a")
+    assert await compactor.cycle() is not None
+    published = 1
+    for _ in range(7 * 12):
+        plant.clock.pass_ms(2 * HOUR_MS)
+        published += await compactor.cycle() is not None
+    assert await plant.executions() == []
+    assert published == len(await plant.manifests())
+    assert published <= 9, "a manifest a day is enough"
+
+
+def _now(plant: Plant) -> datetime:
+    return utc(plant.clock.now_ms())
+
+
+# Following
+
+
+async def test_a_ring_brings_an_event_at_once() -> None:
+    plant = open_plant()
+    bell = Bell(plant.runtime.tasks)
+    store = plant.store()
+    cycles = DomainCompactor(store, DOMAIN, InProcess(store), bell=bell).follow()
+    writer = Writer(plant.store(Role.API), DOMAIN, bell=bell)
+    for n in range(4):
+        coming = asyncio.ensure_future(anext(cycles))
+        await asyncio.sleep(0.01)
+        await plant.tell(writer, str(n))
+        assert (await asyncio.wait_for(coming, 5)).counts.events == 1
+    await folded_once(plant)
+
+
+def test_an_idle_domain_costs_at_most_60_requests_an_hour() -> None:
+    async def story(calm: Calm) -> None:
+        for _ in range(3):
+            await Writer(calm.store(), DOMAIN).append([note(calm.runtime)])
+        store = calm.store(Role.COMPACTOR)
+        compactor = DomainCompactor(
+            store, DOMAIN, InProcess(store), retention={"executions": 3 * DAY}
+        )
+
+        async def follow() -> None:
+            async for _ in compactor.follow():
+                pass
+
+        following = calm.runtime.tasks.spawn(follow())
+        await calm.clock.sleep(10 * MINUTE_MS + SECOND_MS)
+        for _ in range(72):
+            before = calm.requests()
+            await calm.clock.sleep(HOUR_MS)
+            assert 0 < calm.requests() - before <= 60
+        following.cancel()
+
+    simulate(story)

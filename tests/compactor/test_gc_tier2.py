@@ -1,0 +1,345 @@
+"""Garbage of Tier 2: what goes, what stays, and that the state can always be made anew (P16, P20, P27)."""
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arco.compactor.gc import Collection
+from arco.compactor.orphans import mark_at
+from arco.core.errors import Invalid, NotFound
+from arco.ledger.segment import find_segment, segment_key
+from arco.ledger.slot import slots_of
+from arco.ledger.watermark import Watermark
+from arco.storage.roles import Role
+from tests.compactor.depot import DOMAIN, RETENTION_MS, Depot, all_rows, in_depot, read_on
+from tests.sim.world import HOUR_MS
+
+DAY = RETENTION_MS / HOUR_MS
+
+
+async def lived_in(depot: Depot) -> None:
+    """Some days of folds, a merge, restarts, crashes; then a little of the present."""
+    for _ in range(4):
+        await depot.tell(3)
+        await depot.fold()
+        await depot.pass_hours(8)
+    await depot.restart()
+    await depot.merge()
+    await depot.leave_orphans()
+    depot.kill()
+    await depot.pass_hours(2 * DAY)
+    for _ in range(3):
+        await depot.tell(2)
+        await depot.fold()
+        await depot.pass_hours(5)
+
+
+def keys_of(rows: Iterable[dict[str, object]]) -> set[str]:
+    return {str(row["execution_id"]) for row in rows}
+
+
+async def assert_rebuildable(depot: Depot) -> None:
+    """From the oldest kept manifest on, all segments that were folded since are there."""
+    store = depot.store(Role.JANITOR)
+    manifests = await depot.manifests()
+    if not manifests:
+        return
+    first, last = manifests[min(manifests)], manifests[max(manifests)]
+    since = await folded_since(depot, first.watermark, last.watermark)
+    rows = await all_rows(store, first)
+    again = keys_of(rows["executions"].to_pylist() if "executions" in rows else []) | since
+    published = await all_rows(store, last)
+    assert again == keys_of(published["executions"].to_pylist())
+
+
+async def folded_since(depot: Depot, old: Watermark, new: Watermark) -> set[str]:
+    """What the segments between two watermarks tell of, read as a rebuild would read them."""
+    segments, _ = await read_on(depot.store(Role.JANITOR), old)
+    return {
+        f"{each.stream}-{each.seq:04d}-{line}"
+        for each in segments
+        if each.seq <= new.open.get(each.stream, each.seq)
+        for line, _ in enumerate(each.lines, 1)
+        if each.stream in new.open or await is_closed(depot, each.stream, new)
+    }
+
+
+async def is_closed(depot: Depot, stream: str, mark: Watermark) -> bool:
+    """Whether a stream that is not open was, as far as a watermark goes."""
+    slots = slots_of(depot.store(Role.JANITOR), DOMAIN)
+    for number in range(await slots.floor(), mark.frontier):
+        entry = await slots.find(number)
+        if entry is not None and stream.encode() in entry.raw:
+            return True
+    return False
+
+
+async def assert_whole(depot: Depot) -> None:
+    report = await depot.verify()
+    assert report.ok, report.problem
+    await assert_rebuildable(depot)
+
+
+def test_what_is_old_goes_and_what_is_kept_stays_whole() -> None:
+    async def story(depot: Depot) -> None:
+        await lived_in(depot)
+        before = depot.paths()
+        done = await depot.collect()
+        await assert_whole(depot)
+        gone = set(before) - set(depot.paths())
+        for kinds, pile in {
+            ("manifests/",): done.manifests,
+            ("commits/",): done.commits,
+            ("state/", "quarantine/"): done.files,
+            ("ledger/",): done.segments,
+            ("sequence/",): done.slots,
+        }.items():
+            assert pile.objects == len([key for key in gone if key.startswith(kinds)]) > 0
+            assert pile.bytes > 0
+        assert any(key.startswith("quarantine/") for key in gone)
+        assert done.total().objects == len(gone)
+        assert (done.domain, done.keys.objects, done.left.objects) == (DOMAIN, 0, 0)
+        assert done.mark is not None
+
+    in_depot(story)
+
+
+def test_a_dry_run_changes_nothing_and_says_what_the_next_run_does() -> None:
+    async def story(depot: Depot) -> None:
+        await lived_in(depot)
+        before = depot.paths()
+        said = await depot.collect(dry_run=True)
+        assert set(depot.paths()) - set(before) <= {"_probe/clock.json"}
+        done = await depot.collect()
+        assert figures(said) == figures(done)
+        assert done.total().objects > 20
+        again = await depot.collect()
+        assert again.total().objects == 0
+
+    in_depot(story)
+
+
+def figures(collection: Collection) -> dict[str, object]:
+    fields = msgspec.structs.asdict(collection)
+    return {name: value for name, value in fields.items() if name not in ("dry_run", "mark")}
+
+
+def test_segments_that_kept_manifests_have_folded_stay_but_for_those_of_the_oldest() -> None:
+    async def story(depot: Depot) -> None:
+        stream = await depot.tell(2)
+        await depot.fold()
+        await depot.pass_hours(2 * DAY)
+        late = await depot.tell(2)
+        await depot.fold()
+        await depot.pass_hours(DAY / 2)
+        await depot.collect()  # the second manifest is younger than the retention: both stay
+        assert sorted(await depot.manifests()) == [0, 1]
+        assert segment_key(DOMAIN, stream, 1) not in depot.paths("ledger/")
+        assert segment_key(DOMAIN, late, 0) in depot.paths("ledger/")
+        await assert_whole(depot)
+        await depot.pass_hours(DAY)
+        await depot.collect()
+        assert sorted(await depot.manifests()) == [1]
+        assert segment_key(DOMAIN, late, 0) not in depot.paths("ledger/")
+        await assert_whole(depot)
+
+    in_depot(story)
+
+
+def test_what_nobody_has_folded_is_never_deleted_however_old() -> None:
+    async def story(depot: Depot) -> None:
+        stream = await depot.tell(3)
+        depot.kill()
+        await depot.pass_hours(10 * DAY)
+        done = await depot.collect()  # nothing was ever published
+        assert (done.segments.objects, done.slots.objects, done.seals) == (0, 0, 1)
+        end = await find_segment(depot.store(Role.JANITOR), DOMAIN, stream, 3)
+        assert end is not None
+        assert end.seal
+        await depot.fold()
+        manifest = (await depot.manifests())[0]
+        assert manifest.watermark == Watermark(1, {})
+        assert len((await all_rows(depot.store(Role.JANITOR), manifest))["executions"]) == 3
+
+    in_depot(story)
+
+
+def test_a_seal_stays_and_a_writer_that_wakes_up_late_meets_it() -> None:
+    async def story(depot: Depot) -> None:
+        stream = await depot.tell()
+        sleeper = depot._writer
+        depot.kill()
+        await depot.pass_hours(DAY)
+        await depot.collect()
+        await depot.fold()
+        await depot.pass_hours(3 * DAY)
+        await depot.fold()
+        await depot.pass_hours(2 * DAY)
+        await depot.collect()
+        assert depot.paths(f"ledger/{DOMAIN}/{stream}/") == [segment_key(DOMAIN, stream, 1)]
+        depot._writer = sleeper
+        assert await depot.tell() != stream
+        await depot.fold()
+        assert depot.told == 2
+        await assert_whole(depot)
+
+    in_depot(story)
+
+
+def test_segments_of_a_stream_that_nobody_knows_and_nobody_ended_stay() -> None:
+    async def story(depot: Depot) -> None:
+        await lived_in(depot)
+        raw = await depot.store(Role.API).get(depot.paths(f"ledger/{DOMAIN}/")[-1])
+        stray = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+        for seq in range(3):
+            ours = raw.replace(raw[raw.index(b"stream") + 9 :][:26], stray.encode())
+            ours = ours.replace(b'"seq":1', b'"seq":%d' % seq)
+            await depot.overwrite(segment_key(DOMAIN, stray, seq), ours)
+        await depot.pass_hours(3 * DAY)
+        await depot.collect()
+        assert len(depot.paths(f"ledger/{DOMAIN}/{stray}/")) == 3
+
+    in_depot(story)
+
+
+def test_slots_go_once_their_streams_are_closed_and_a_new_compactor_finds_its_way() -> None:
+    async def story(depot: Depot) -> None:
+        for _ in range(3):
+            await depot.tell()
+            await depot.restart()
+            await depot.fold()
+        last = await depot.tell()
+        await depot.fold()
+        await depot.pass_hours(2 * DAY)
+        done = await depot.collect()
+        assert done.slots.objects == 3
+        slots = slots_of(depot.store(Role.JANITOR), DOMAIN)
+        assert await slots.floor() == 3
+        assert last in (await slots.read(3)).raw.decode()
+        await depot.tell()
+        await depot.fold()
+        await assert_whole(depot)
+
+    in_depot(story)
+
+
+def test_files_of_tier_2_go_only_below_a_mark_in_their_own_domain() -> None:
+    async def story(depot: Depot) -> None:
+        await depot.tell()
+        await depot.fold()
+        await depot.leave_orphans()
+        files = depot.paths("state/") + depot.paths("quarantine/")
+        await depot.pass_hours(3)
+        alone = await depot.collect(alone=True)
+        assert (alone.files.objects, alone.left.objects) == (0, 2)
+        assert depot.paths("state/") + depot.paths("quarantine/") == files
+        done = await depot.collect()
+        assert (done.files.objects, done.left.objects) == (2, 0)
+        [*_, head] = (await depot.manifests()).values()
+        assert head.orphans_before == done.mark
+        assert head.watermark != Watermark()  # carried over by the mark
+        with pytest.raises(Invalid, match="nothing was published"):
+            await depot.compactor().mark_orphans(mark_at(depot.calm.clock.now_ms()), "lineage")
+        with pytest.raises(Invalid, match="no domain"):
+            await depot.compactor().mark_orphans(mark_at(depot.calm.clock.now_ms()), "nothing")
+        await depot.fold()
+        await assert_whole(depot)
+
+    in_depot(story)
+
+
+def test_a_collection_that_dies_anywhere_leaves_a_whole_state_and_the_next_one_finishes() -> None:
+    class Dead(Exception):
+        pass
+
+    async def story(depot: Depot) -> None:
+        await lived_in(depot)
+        for at in range(0, 200, 7):
+            count = 0
+
+            async def die(verb: str, key: str, at: int = at) -> None:
+                nonlocal count
+                count += verb in ("delete", "create")
+                if count > at:
+                    raise Dead
+
+            try:
+                await depot.collect(before=die)
+            except Dead:
+                await assert_whole(depot)
+                continue
+            break
+        else:
+            raise AssertionError("it never ended")
+        assert (await depot.collect()).total().objects == 0
+        await assert_whole(depot)
+
+    in_depot(story)
+
+
+steps = st.one_of(
+    st.sampled_from(["tell", "fold", "merge", "orphans", "restart", "kill", "collect", "twice"]),
+    st.sampled_from([0.5, 3.0, 11.0, 30.0, 60.0]),
+)
+
+
+@settings(max_examples=15)
+@given(st.lists(steps, min_size=4, max_size=14))
+def test_whatever_happened_the_state_can_be_made_anew_from_the_oldest_kept_manifest(
+    history: list[str | float],
+) -> None:
+    async def story(depot: Depot) -> None:
+        await depot.tell()
+        await depot.fold()
+        for step in history:
+            await live(depot, step)
+        said = await depot.collect(dry_run=True)
+        assert figures(said) == figures(await depot.collect())
+        await assert_whole(depot)
+
+    in_depot(story)
+
+
+async def live(depot: Depot, step: str | float) -> None:
+    if isinstance(step, float):
+        await depot.pass_hours(step)
+    elif step == "tell":
+        await depot.tell(2)
+    elif step == "fold":
+        await depot.fold()
+    elif step == "merge":
+        await depot.merge()
+    elif step == "orphans":
+        await depot.leave_orphans()
+    elif step == "restart":
+        await depot.restart()
+    elif step == "kill":
+        depot.kill()
+    elif step == "twice":
+        await depot.calm.runtime.tasks.gather(depot.collect(), depot.collect())
+        await assert_whole(depot)
+    else:
+        await depot.collect()
+        await assert_whole(depot)
+
+
+def test_nothing_of_another_domain_is_touched() -> None:
+    async def story(depot: Depot) -> None:
+        await lived_in(depot)
+        copies = {
+            path.replace(DOMAIN, "lineage", 1): await depot.store(Role.JANITOR).get(path)
+            for path in depot.paths()
+            if f"/{DOMAIN}/" in path
+        }
+        for path, raw in copies.items():
+            await depot.overwrite(path, raw)
+        await depot.pass_hours(3 * DAY)
+        await depot.collect()
+        assert set(copies) <= set(depot.paths())
+        with pytest.raises(NotFound):
+            await depot.store(Role.JANITOR).get(f"manifests/{DOMAIN}/{0:020d}.json")
+
+    in_depot(story)

@@ -1,0 +1,234 @@
+"""A rebuild gives the same rows, from whatever is left of the ledger, and beside a running compactor."""
+
+import random
+from datetime import timedelta
+
+import pytest
+
+from arco.catalog.manifest import CommitKind, read_index
+from arco.compactor.in_process import InProcess
+from arco.compactor.mark import mark_orphans
+from arco.compactor.publish import Publisher
+from arco.compactor.rebuild import rebuild
+from arco.compactor.tail import Policy
+from arco.compactor.verify import verify
+from arco.core.clock import utc
+from arco.core.errors import Corrupt, Invalid
+from arco.core.ids import new_ulid
+from arco.ledger.segment import segment_key
+from arco.storage.roles import Role
+from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant
+from tests.storage.interposed import Interposed
+
+DAY = timedelta(days=1)
+DAY_MS = DAY / timedelta(milliseconds=1)
+SOON = Policy(longest=4, many_rows=10)
+NO_MERGE = Policy(longest=10_000, many_rows=10**9)
+
+
+class Marking:
+    """A backend through which, before the first manifest is created, all older files become orphans."""
+
+    def __init__(self, plant: Plant) -> None:
+        self._plant = plant
+        self.marked = False
+        self.backend = Interposed(plant.backend, before=self._before)
+
+    async def _before(self, verb: str, key: str) -> None:
+        if verb == "create" and "/manifests/" in key and not self.marked:
+            self.marked = True
+            self._plant.clock.pass_ms(1)
+            mark = new_ulid(self._plant.runtime)
+            await mark_orphans(Publisher(self._plant.store(), DOMAIN), mark)
+
+
+async def live(plant: Plant, seed: int, rounds: int, *, retention_days: int | None = None) -> None:
+    """A life: writers come and go, events are late or come twice, tails are merged, days pass."""
+    rng = random.Random(seed)
+    writer = plant.writer()
+    retention = {} if retention_days is None else {"executions": retention_days * DAY}
+    compactor = plant.compactor(policy=SOON, retention=retention)
+    for _ in range(rounds):
+        for _ in range(rng.randint(1, 3)):
+            name = f"e{rng.randrange(40)}"
+            at = utc(plant.clock.now_ms()) - rng.random() * 3 * DAY
+            event = rng.choice([plant.started, plant.completed])(name, at=at)
+            await writer.append([event, event] if rng.random() < 0.2 else [event])
+            if rng.random() < 0.1:
+                await writer.append([plant.event("no_such_event", {})])
+        if rng.random() < 0.2:
+            await writer.close()
+            writer = plant.writer()
+        plant.clock.pass_ms(rng.random() * DAY_MS)
+        await compactor.cycle(everything=True)
+        await compactor.merge()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_rebuild_gives_the_same_rows(seed: int) -> None:
+    plant = open_plant(seed)
+    await live(plant, seed, 25)
+    before, old = await plant.rows(hidden=True), await plant.head()
+    store = plant.store()
+    done = await rebuild(store, DOMAIN, InProcess(store), most_segments=7)
+    new = await plant.head()
+    assert await plant.rows(hidden=True) == before
+    assert done.manifest == len(await plant.manifests()) - 1
+    assert done.start == -1
+    assert done.counts.events == sum(
+        c.counts.events for c in (await plant.commits())[:-1] if c.counts
+    )
+    assert (new.watermark, new.retained_from) == (old.watermark, old.retained_from)
+    assert new.tail == {}
+    assert new.base.index is not None
+    index = await read_index(store, new.base.index)
+    named = {ref.path for files in index.tables.values() for ref in files.values()}
+    named |= {ref.path for ref in new.named()} | {new.base.index.path}
+    record = (await plant.commits())[-1]
+    assert record.kind is CommitKind.REBUILD
+    assert {ref.path for ref in record.added} == named, "all that it names was made anew"
+    assert done.files == len(named) - 1
+    report = await verify(plant.store(Role.JANITOR), DOMAIN, everything=True)
+    assert report.ok, report.problem
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_rebuild_leaves_out_what_merges_have_left_out(seed: int) -> None:
+    plant = open_plant(seed)
+    await live(plant, seed, 30, retention_days=2)
+    commits, manifests = await plant.commits(), await plant.manifests()
+    forgetful = [
+        record.number
+        for record, manifest in zip(commits, manifests, strict=True)
+        if record.kind is CommitKind.MERGE and manifest.rows_changed_at == record.number
+    ]
+    assert forgetful, "nothing was ever forgotten in this life"
+    assert sum(each.counts.late for each in commits if each.counts), "and nothing was late"
+    before = await plant.rows(hidden=True)
+    store = plant.store()
+    await rebuild(store, DOMAIN, InProcess(store))
+    assert await plant.rows(hidden=True) == before
+
+
+async def test_the_state_after_a_rebuild_goes_on_as_if_nothing_had_been() -> None:
+    plant = open_plant()
+    await live(plant, 1, 8)
+    store = plant.store()
+    await rebuild(store, DOMAIN, InProcess(store))
+    await live(plant, 2, 8)
+    before = await plant.rows(hidden=True)
+    again = await rebuild(store, DOMAIN, InProcess(store))
+    assert again.start == -1
+    assert await plant.rows(hidden=True) == before
+
+
+@pytest.mark.parametrize("collected", [3, 5, 9])
+async def test_a_rebuild_starts_from_the_oldest_manifest_whose_later_segments_are_kept(
+    collected: int,
+) -> None:
+    plant = open_plant()
+    writer, compactor = plant.writer(), plant.compactor(policy=NO_MERGE)
+    for n in range(10):
+        await plant.tell(writer, f"e{n}")
+        await compactor.cycle(everything=True)
+        await writer.append([plant.completed(f"e{n}")])
+    await compactor.cycle(everything=True)
+    before = await plant.rows(hidden=True)
+    janitor = plant.store(Role.JANITOR)
+    stream = next(iter((await plant.head()).watermark.open))
+    for seq in range(2 * collected):
+        await janitor.delete(segment_key(DOMAIN, stream, seq))
+    store = plant.store()
+    done = await rebuild(store, DOMAIN, InProcess(store))
+    assert done.start == collected
+    assert done.counts.segments == 20 - (2 * collected + 1)
+    assert await plant.rows(hidden=True) == before
+
+
+async def test_a_rebuild_starts_above_the_floor() -> None:
+    plant = open_plant()
+    await live(plant, 3, 12)
+    before = await plant.rows(hidden=True)
+    janitor = plant.store(Role.JANITOR)
+    chain = Publisher(janitor, DOMAIN).chain
+    await chain.raise_floor(5)
+    for number in range(5):
+        await janitor.delete(chain.key(number))
+    store = plant.store()
+    assert (await rebuild(store, DOMAIN, InProcess(store))).start == 5
+    assert await plant.rows(hidden=True) == before
+
+
+async def test_a_segment_that_is_missing_in_the_middle_stops_a_rebuild() -> None:
+    plant = open_plant()
+    writer = plant.writer()
+    for n in range(5):
+        await plant.tell(writer, f"e{n}")
+    await plant.compactor().cycle()
+    head = await plant.head()
+    stream = next(iter(head.watermark.open))
+    await plant.store(Role.JANITOR).delete(segment_key(DOMAIN, stream, 3))
+    with pytest.raises(Corrupt):
+        await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))
+    assert await plant.head() == head
+
+
+async def test_a_rebuild_follows_what_is_published_meanwhile() -> None:
+    plant = open_plant()
+    await live(plant, 4, 6)
+    slow = Slow(InProcess(plant.store()))
+
+    async def meanwhile() -> None:
+        await live(plant, 5, 6)
+
+    slow.meanwhile = meanwhile
+    done = await rebuild(plant.store(), DOMAIN, slow)
+    commits = await plant.commits()
+    assert commits[-1].kind is CommitKind.REBUILD
+    assert done.counts.events == sum(c.counts.events for c in commits[:-1] if c.counts)
+    assert (await plant.head()).tail != {}, "what came meanwhile is in the tail"
+    twice = await plant.rows(hidden=True)
+    await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))
+    assert await plant.rows(hidden=True) == twice
+
+
+async def test_a_rebuild_is_published_over_a_merge_that_changes_no_rows() -> None:
+    plant = open_plant()
+    writer, compactor = plant.writer(), plant.compactor(policy=NO_MERGE)
+    for n in range(8):
+        await plant.tell(writer, f"e{n}")
+        await compactor.cycle(everything=True)
+    slow = Slow(InProcess(plant.store()))
+
+    async def meanwhile() -> None:
+        assert await plant.compactor(policy=SOON).merge() is not None
+
+    slow.meanwhile = meanwhile
+    assert (await rebuild(plant.store(), DOMAIN, slow)).counts.events == 8
+    assert len(slow.jobs) == 1
+    assert await plant.executions() == sorted(plant.told)
+
+
+async def test_a_rebuild_whose_files_may_have_been_collected_writes_them_again() -> None:
+    plant = open_plant()
+    await live(plant, 6, 6)
+    before = await plant.rows(hidden=True)
+    backend = Marking(plant)
+    done = await rebuild(plant.store(backend=backend.backend), DOMAIN, InProcess(plant.store()))
+    head = await plant.head()
+    assert backend.marked
+    assert head.orphans_before is not None
+    assert done.manifest == len(await plant.manifests()) - 1
+    assert await plant.rows(hidden=True) == before
+    index = head.base.index
+    assert index is not None
+    tables = (await read_index(plant.store(), index)).tables
+    refs = [ref for files in tables.values() for ref in files.values()]
+    assert refs
+    assert all(ref.path.partition("-")[2] > head.orphans_before for ref in refs)
+
+
+async def test_there_is_nothing_to_rebuild_where_nothing_was_published() -> None:
+    plant = open_plant()
+    with pytest.raises(Invalid):
+        await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))

@@ -1,0 +1,271 @@
+"""Tier 2 as a service: all domains get their turn, failures hold up nobody, and it stops when told to."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from arco.catalog.manifest import CommitKind, read_commit, read_manifest
+from arco.compactor.cycle import Cycle
+from arco.compactor.in_process import InProcess
+from arco.compactor.job import Engine, Folded, FoldJob, Merged, MergeJob
+from arco.compactor.publish import Publisher
+from arco.compactor.tier2 import Tier2
+from arco.core.clock import utc
+from arco.core.errors import Unavailable
+from arco.core.ids import new_ulid
+from arco.core.runtime import Runtime
+from arco.fold.tier2 import TIER2
+from arco.ledger.envelope import Envelope, Source
+from arco.ledger.writer import Writer
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.ledger.events import note
+from tests.ledger.simulated import Calm, simulate
+from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.stores import open_bench
+
+EXECUTIONS, LINEAGE, SEARCH = TIER2
+
+
+def started(runtime: Runtime, name: str) -> Envelope:
+    now = utc(runtime.clock.now_ms())
+    payload = {"execution_id": name, "pipeline_id": "p"}
+    return Envelope(
+        event_id=new_ulid(runtime),
+        event_type="execution_started",
+        event_version=1,
+        occurred_at=now,
+        received_at=now,
+        idempotency_key=name,
+        source=Source("test"),
+        payload=msgspec.Raw(msgspec.json.encode(payload)),
+    )
+
+
+class Choosy:
+    """An engine that refuses domains for a while, and knows whether it is asked for two things at once."""
+
+    def __init__(self, engine: Engine, **refused: int) -> None:
+        self._engine = engine
+        self._refused = refused
+        self._busy = False
+        self.asked: list[tuple[str, float]] = []
+        self.now: Callable[[], float] = lambda: 0
+
+    async def fold(self, job: FoldJob) -> Folded:
+        assert not self._busy
+        self._busy = True
+        try:
+            self.asked.append((job.domain, self.now()))
+            if self._refused.get(job.domain, 0) > 0:
+                self._refused[job.domain] -= 1
+                raise Unavailable("not now")
+            return await self._engine.fold(job)
+        finally:
+            self._busy = False
+
+    async def merge(self, job: MergeJob) -> Merged:
+        assert not self._busy
+        return await self._engine.merge(job)
+
+
+class NoMerge:
+    """An engine that cannot merge."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def fold(self, job: FoldJob) -> Folded:
+        return await self._engine.fold(job)
+
+    async def merge(self, job: MergeJob) -> Merged:
+        raise Unavailable("too large")
+
+
+async def events_of(store: Store, domain: str) -> int:
+    """How many events a domain has published, as its commit records tell."""
+    chain = Publisher(store, domain).chain
+    head = await chain.head()
+    records = [
+        await read_commit(store, read_manifest(entry).commit)
+        for entry in await chain.history(0, head.number)
+    ]
+    return sum(each.counts.events for each in records if each.counts)
+
+
+async def test_once_does_all_that_there_is_and_then_nothing(runtime: Runtime) -> None:
+    bench = open_bench("memory://", runtime)
+    for domain in TIER2:
+        writer = Writer(bench.store(), domain)
+        for n in range(3):
+            await writer.append([started(runtime, f"e{n}")])
+        await writer.close()
+    store = bench.store(Role.COMPACTOR)
+    told: list[Cycle] = []
+    tier2 = Tier2(store, InProcess(store), report=told.append)
+    done = await tier2.once()
+    assert [(each.domain, each.kind, each.counts.events) for each in done] == [
+        (domain, CommitKind.FOLD, 3) for domain in TIER2
+    ]
+    assert told == done
+    assert await tier2.once() == []
+    await tier2.close()
+
+
+async def test_once_makes_long_tails_shorter_too(runtime: Runtime) -> None:
+    bench = open_bench("memory://", runtime)
+    writer = Writer(bench.store(), EXECUTIONS)
+    store = bench.store(Role.COMPACTOR)
+    for n in range(16):
+        await writer.append([started(runtime, f"e{n}")])
+        done = await Tier2(store, InProcess(store)).once()
+    assert [each.kind for each in done] == [CommitKind.FOLD, CommitKind.MERGE]
+
+
+async def test_once_raises_what_fails(runtime: Runtime) -> None:
+    bench = open_bench("memory://", runtime)
+    await Writer(bench.store(), EXECUTIONS).append([started(runtime, "e")])
+    store = bench.store(Role.COMPACTOR)
+    with pytest.raises(Unavailable):
+        await Tier2(store, Choosy(InProcess(store), executions=1)).once()
+
+
+async def test_a_ring_brings_an_event_of_any_domain_at_once_until_it_is_closed(
+    runtime: Runtime,
+) -> None:
+    bench = open_bench("memory://", runtime)
+    store = bench.store(Role.COMPACTOR)
+    heard: asyncio.Queue[Cycle] = asyncio.Queue()
+    tier2 = Tier2(store, InProcess(store), report=heard.put_nowait)
+    running = asyncio.ensure_future(tier2.run())
+    writers = {domain: Writer(bench.store(), domain) for domain in TIER2}
+    tier2.ring("no such domain", "stream")
+    for _ in range(3):
+        for domain, writer in writers.items():
+            receipt = await writer.append([started(runtime, "e")])
+            tier2.ring(domain, receipt.stream)
+            cycle = await asyncio.wait_for(heard.get(), 5)
+            assert (cycle.domain, cycle.counts.events) == (domain, 1)
+            assert tier2.domains[domain].last == cycle
+    await asyncio.wait_for(tier2.close(), 5)
+    await asyncio.wait_for(running, 5)
+    await writers[EXECUTIONS].append([started(runtime, "late")])
+    assert await events_of(store, EXECUTIONS) == 3
+
+
+def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_other() -> None:
+    async def story(calm: Calm) -> None:
+        for domain in (EXECUTIONS, LINEAGE):
+            await Writer(calm.store(), domain).append([note(calm.runtime)])
+        store = calm.store(Role.COMPACTOR)
+        engine = Choosy(InProcess(store), executions=4)
+        engine.now = calm.clock.elapsed_ms
+        told: list[tuple[str, Exception]] = []
+        tier2 = Tier2(store, engine, tell=lambda what, problem: told.append((what, problem)))
+        running = calm.runtime.tasks.spawn(tier2.run())
+        while tier2.domains[LINEAGE].last is None:
+            await calm.clock.sleep(SECOND_MS / 10)
+        assert await events_of(calm.store(), EXECUTIONS) == 0
+        assert tier2.domains[EXECUTIONS].cycles.failures == 1
+        assert isinstance(tier2.domains[EXECUTIONS].cycles.problem, Unavailable)
+        await calm.clock.sleep(5 * MINUTE_MS)
+        assert await events_of(calm.store(), EXECUTIONS) == 1
+        assert tier2.domains[EXECUTIONS].cycles.problem is None
+        assert [what for what, _ in told] == ["compaction of executions"] * 4
+        asked = [at for domain, at in engine.asked if domain == EXECUTIONS]
+        pauses = [later - at for at, later in pairwise(asked)]
+        assert pauses == sorted(pauses)
+        assert pauses[0] >= SECOND_MS
+        assert pauses[-1] >= 8 * SECOND_MS
+        await tier2.close()
+        await running.wait()
+
+    simulate(story)
+
+
+def test_three_idle_domains_cost_at_most_60_requests_an_hour_each() -> None:
+    async def story(calm: Calm) -> None:
+        for domain in TIER2:
+            await Writer(calm.store(), domain).append([note(calm.runtime)])
+        store = calm.store(Role.COMPACTOR)
+        tier2 = Tier2(store, InProcess(store))
+        running = calm.runtime.tasks.spawn(tier2.run())
+        await calm.clock.sleep(10 * MINUTE_MS + SECOND_MS)
+        for _ in range(3):
+            before = calm.requests()
+            await calm.clock.sleep(HOUR_MS)
+            assert 0 < calm.requests() - before <= 60 * len(TIER2)
+        await tier2.close()
+        before = calm.requests()
+        await calm.clock.sleep(HOUR_MS)
+        assert calm.requests() == before, "what is closed asks for nothing"
+        await running.wait()
+
+    simulate(story)
+
+
+async def test_a_service_that_is_cancelled_anywhere_loses_nothing(runtime: Runtime) -> None:
+    bench = open_bench("memory://", runtime)
+    store = bench.store(Role.COMPACTOR)
+    writer = Writer(bench.store(), EXECUTIONS)
+    for n in range(30):
+        await writer.append([started(runtime, f"e{n}")])
+        running = asyncio.ensure_future(Tier2(store, InProcess(store)).run())
+        await asyncio.sleep(n / 3_000)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    await Tier2(store, InProcess(store)).once()
+    assert await events_of(store, EXECUTIONS) == 30
+
+
+async def test_a_merge_that_had_to_wait_for_a_backlog_comes_after_it(runtime: Runtime) -> None:
+    bench = open_bench("memory://", runtime)
+    store = bench.store(Role.COMPACTOR)
+    writer = Writer(bench.store(), EXECUTIONS)
+    done: asyncio.Queue[Cycle] = asyncio.Queue()
+    tier2 = Tier2(store, InProcess(store), report=done.put_nowait, most_segments=1)
+    for n in range(18):
+        await writer.append([started(runtime, f"e{n}")])
+    running = asyncio.ensure_future(tier2.run())
+    kinds = [(await asyncio.wait_for(done.get(), 20)).kind for _ in range(19)]
+    assert kinds == [CommitKind.FOLD] * 18 + [CommitKind.MERGE]
+    await tier2.close()
+    await running
+
+
+async def test_a_merge_that_fails_is_left_alone_for_a_while_and_cycles_go_on(
+    runtime: Runtime,
+) -> None:
+    bench = open_bench("memory://", runtime)
+    store = bench.store(Role.COMPACTOR)
+    writer = Writer(bench.store(), EXECUTIONS)
+    told: list[str] = []
+    done: asyncio.Queue[Cycle] = asyncio.Queue()
+    tier2 = Tier2(
+        store,
+        NoMerge(InProcess(store)),
+        tell=lambda what, _: told.append(what),
+        report=done.put_nowait,
+    )
+    running = asyncio.ensure_future(tier2.run())
+    for n in range(20):
+        receipt = await writer.append([started(runtime, f"e{n}")])
+        tier2.ring(EXECUTIONS, receipt.stream)
+        assert (await asyncio.wait_for(done.get(), 20)).counts.events == 1
+    assert set(told) == {"merge of executions"}
+    assert len(told) < 4
+    assert tier2.domains[EXECUTIONS].merges.rest_ms() > 0
+    assert tier2.domains[EXECUTIONS].cycles.rest_ms() == 0
+    await tier2.close()
+    await running
+
+
+async def test_what_was_never_started_can_be_closed(runtime: Runtime) -> None:
+    store = open_bench("memory://", runtime).store(Role.COMPACTOR)
+    tier2 = Tier2(store, InProcess(store))
+    await asyncio.wait_for(tier2.close(), 5)
+    await asyncio.wait_for(tier2.run(), 5)

@@ -1,0 +1,47 @@
+"""One session of Spark for all tests of this folder: a JVM takes seconds to start."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arco.compactor.spark.java import check_java
+from arco.core.errors import Unsupported
+from arco.core.runtime import Runtime, system_runtime
+from tests.spark.floors import Floors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process of `pytest -n` runs them all, so that one JVM is started."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator["SparkSession"]:
+    try:
+        check_java()
+    except Unsupported as missing:
+        pytest.skip(str(missing))
+    from arco.compactor.spark.session import open_session
+
+    opened = open_session("local[2]")
+    yield opened
+    opened.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_runtime() -> Runtime:
+    """One for all: a thread keeps its connection to the JVM for as long as it lives."""
+    return system_runtime()
+
+
+@pytest.fixture
+def floors(session: "SparkSession", spark_runtime: Runtime, tmp_path: Path) -> Floors:
+    return Floors(session, spark_runtime, str(tmp_path / "store"))

@@ -1,0 +1,34 @@
+"""Engines on Spark, and the stores that they work on."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from arco.compactor.spark.store_spec import spec_of
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+from arco.storage.address import parse_address
+from arco.storage.roles import Role
+from tests.compactor.engine_claims import Floor
+from tests.stores import open_bench
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Floors:
+    """Engines of one session, over one store."""
+
+    session: "SparkSession"
+    runtime: Runtime
+    url: str
+
+    def floor(self, *, small_bytes: int = 8 * 1024 * 1024) -> Floor:
+        """An engine that cuts up what is larger than `small_bytes`, into tasks and shards as small."""
+        from arco.compactor.spark.engine import Sizes, SparkEngine
+
+        stores = open_bench(self.url, self.runtime)
+        spec = spec_of(parse_address(self.url), Scope(), fsync=False)
+        sizes = Sizes(small=small_bytes, task=max(1, small_bytes), shard=max(1, small_bytes))
+        engine = SparkEngine(self.session, spec, self.runtime, sizes)
+        return Floor(stores.store(Role.API), stores.store(Role.COMPACTOR), engine)

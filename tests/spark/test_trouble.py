@@ -1,0 +1,72 @@
+"""When workers die and callers give up, a job is done all the same, or the session is ready for the next."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from arco.compactor.spark.engine import SparkEngine
+from arco.compactor.spark.parcel import Kind, told
+from arco.core.errors import Unavailable
+from tests.compactor.engine_claims import DOMAIN, Floor
+from tests.compactor.histories import expected, fold_job
+from tests.spark.floors import Floors
+
+
+def python_workers() -> list[int]:
+    """The Python processes below Spark's daemon, which is one of our grandchildren."""
+    parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    daemons = [pid for pid in parents if b"arco.compactor.spark.daemon" in _command(pid)]
+    return [pid for pid in daemons if parents[pid] in daemons and os.getpid() in _line(pid, parents)]
+
+
+def _line(pid: int, parents: dict[int, int]) -> list[int]:
+    found = []
+    while pid in parents:
+        found.append(pid := parents[pid])
+    return found
+
+
+def _parent(path: Path) -> int:
+    try:
+        return int((path / "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+async def test_a_job_whose_workers_are_killed_is_done_all_the_same(floors: Floors) -> None:
+    floor = floors.floor(small_bytes=60_000)
+    segments = await floor.segments(1, lines=4_000, each=20)
+    await floor.fold(dict(list(segments.items())[:1]))  # so that there are workers
+    job = asyncio.ensure_future(floor.engine.fold(fold_job(floor.store, DOMAIN, segments)))
+    killed = 0
+    for _ in range(2):
+        await asyncio.sleep(0.7)
+        for pid in python_workers():
+            os.kill(pid, signal.SIGKILL)
+            killed += not job.done()
+    folded = await job
+    assert killed
+    assert await floor.rows(*folded.files) == expected(DOMAIN, segments)
+    assert folded.counts.events == 4_000
+
+
+async def test_a_caller_that_gives_up_leaves_a_session_that_works(floors: Floors) -> None:
+    floor = floors.floor(small_bytes=60_000)
+    segments = await floor.segments(2, lines=4_000, each=20)
+    job = asyncio.ensure_future(floor.engine.fold(fold_job(floor.store, DOMAIN, segments)))
+    await asyncio.sleep(0.7)
+    job.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await job
+    few = dict(list(segments.items())[:3])
+    assert await floor.rows(*await floor.fold(few)) == expected(DOMAIN, few)
