@@ -14,7 +14,10 @@ from tests.figures import Figure
 
 HERE = Scope("acme", "eu-1")
 ELSEWHERE = (Scope("acme", "eu-2"), Scope("ab", "eu-1"), Scope(), Scope("eu-1", "acme"))
-INTERNAL = {Operation.SYNC_COMPACT, Operation.PUBLISH_ORPHAN_MARK, Operation.MERGE}
+INTERNAL = {
+    *(Operation.SYNC_COMPACT, Operation.PUBLISH_ORPHAN_MARK, Operation.MERGE),
+    Operation.NOTIFY,
+}
 
 USER = Principal("user:ana", HERE, ("analysts",))
 CLIENT = Principal("client:etl", HERE)

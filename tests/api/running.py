@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from arco.access.identity import Identity, NoIdentity
 from arco.api.app import make_app
+from arco.api.compaction import ELSEWHERE, Compaction
 from arco.api.limits import Limits
 from arco.api.log import Log, make_log
 from arco.api.metrics import Metrics
@@ -31,15 +32,19 @@ from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
+from arco.events.kinds import DOMAINS, TYPES, domain_of
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
 from arco.iceberg.service import open_iceberg
 from arco.ledger.idempotency import Idempotency
+from arco.ledger.intake import Intake
 from arco.ledger.writer import Writer
+from arco.ledger.writers import Writers
 from arco.storage.backend import Backend
 from arco.storage.local import LocalBackend
 from arco.storage.observed import ObservedBackend
+from arco.storage.retry import Retry
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.api.engine import OneAnswer
@@ -56,6 +61,8 @@ class Options:
     compactor: Callable[[Store], CompactorPort] = Compactor
     wrap: Callable[[Backend], Backend] = lambda backend: backend
     engine: Callable[[SnapshotReader], Engine] = OneAnswer
+    retry: Retry | None = None
+    compaction: Compaction = ELSEWHERE
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Served:
     url: str
     services: Services
     lines: io.BytesIO
+    root: Path
 
     def client(self, **settings: Any) -> httpx2.Client:
         """A client that keeps its connection; use it as a context."""
@@ -124,7 +132,7 @@ def served(root: Path, options: Options | None = None) -> Iterator[Served]:
         ).result(60)
         try:
             with listening(make_app(services), loop, services.log, options.limits) as url:
-                yield Served(url, services, lines)
+                yield Served(url, services, lines, root)
         finally:
             asyncio.run_coroutine_threadsafe(close(), loop).result(60)
 
@@ -135,7 +143,7 @@ async def _open(
     runtime, scope, metrics = system_runtime(), Scope(), Metrics()
     disk = options.wrap(LocalBackend(root, runtime, fsync=False))
     backend = ObservedBackend(disk, metrics, runtime.clock)
-    store = Store(backend, runtime, scope=scope, role=Role.API)
+    store = Store(backend, runtime, scope=scope, role=Role.API, retry=options.retry)
     compactor = options.compactor(Store(backend, runtime, scope=scope, role=Role.COMPACTOR))
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test")
@@ -145,7 +153,10 @@ async def _open(
     idempotency = Idempotency(store)
     root_url = f"file://{root}/{scope.prefix}"
     files, locations = TableFiles(store, root_url, {}), Locations(root_url, ())
-    iceberg = open_iceberg(committer, idempotency, files, locations)
+    writers = Writers(store, DOMAINS)
+    iceberg = open_iceberg(
+        committer, idempotency, files, locations, writer=writers.of("executions")
+    )
     services = Services(
         runtime=runtime,
         scope=scope,
@@ -154,12 +165,14 @@ async def _open(
         committer=committer,
         idempotency=idempotency,
         engine=options.engine(reader),
+        intake=Intake(writers, TYPES, domain_of),
         log=make_log(lines, runtime.clock),
         metrics=metrics,
         limits=options.limits,
         hosts=options.hosts,
         domains={domain: SnapshotReader(store, domain) for domain in OTHER_DOMAINS},
         iceberg=iceberg,
+        compaction=options.compaction,
     )
     if options.tracing is not None:
         services = replace(services, tracing=options.tracing)
@@ -167,6 +180,7 @@ async def _open(
     async def close() -> None:
         await services.engine.close()
         await iceberg.close()
+        await writers.close()
         await idempotency.close()
         await committer.close()
         if isinstance(compactor, Compactor | RemoteCompactor):

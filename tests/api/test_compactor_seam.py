@@ -31,6 +31,7 @@ from arco.core.errors import (
 from arco.core.ids import new_ulid
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
+from arco.fold.tier1 import DOMAIN
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -89,7 +90,7 @@ class Failing:
     async def sync_compact(self, call: SyncCompact) -> Committed:
         raise self._problem
 
-    async def mark_orphans(self, before: str) -> Committed:
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
         raise self._problem
 
     async def merge(self) -> Committed | None:
@@ -121,6 +122,8 @@ def test_a_catalog_is_changed_through_a_compactor_on_the_other_side(tmp_path: Pa
         runtime = system_runtime()
         marked = asyncio.run(_once(remote.url, lambda to: to.mark_orphans(new_ulid(runtime))))
         assert marked.manifest_version > 30
+        with pytest.raises(Invalid, match="nothing was published"):  # in that domain
+            asyncio.run(_once(remote.url, lambda to: to.mark_orphans(new_ulid(runtime), "search")))
         merged = asyncio.run(_once(remote.url, lambda to: to.merge()))
         assert merged is None or merged.manifest_version > marked.manifest_version
         with httpx2.Client(base_url=remote.url) as http:

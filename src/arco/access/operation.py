@@ -60,6 +60,15 @@ class Operation(StrEnum):
     DIFF = "diff"
     GET_MANIFEST = "get_manifest"
     QUERY = "query"
+    APPEND_EVENTS = "append_events"
+    GET_LAG = "get_lag"
+    LIST_RUNS = "list_runs"
+    GET_EXECUTION = "get_execution"
+    LIST_TASKS = "list_tasks"
+    LIST_PARTITIONS = "list_partitions"
+    GET_TABLE_HEALTH = "get_table_health"
+    GET_STATISTICS = "get_statistics"
+    REPLAY_QUARANTINED = "replay_quarantined"
     HEALTH = "health"
     METRICS = "metrics"
     OPENAPI = "openapi"
@@ -67,6 +76,7 @@ class Operation(StrEnum):
     SYNC_COMPACT = "sync_compact"
     PUBLISH_ORPHAN_MARK = "publish_orphan_mark"
     MERGE = "merge"
+    NOTIFY = "notify"
     ICEBERG_GET_CONFIG = "iceberg_get_config"
     ICEBERG_LIST_NAMESPACES = "iceberg_list_namespaces"
     ICEBERG_CREATE_NAMESPACE = "iceberg_create_namespace"
@@ -153,6 +163,15 @@ MATRIX: Mapping[Operation, Rule] = MappingProxyType(
         Operation.DIFF: _reads(Target.WORKSPACE),
         Operation.GET_MANIFEST: _reads(Target.WORKSPACE),
         Operation.QUERY: _reads(Target.WORKSPACE),
+        Operation.APPEND_EVENTS: _writes(Target.WORKSPACE),
+        Operation.GET_LAG: _reads(Target.WORKSPACE),
+        Operation.LIST_RUNS: _reads(Target.WORKSPACE),
+        Operation.GET_EXECUTION: _reads(Target.WORKSPACE),
+        Operation.LIST_TASKS: _reads(Target.WORKSPACE),
+        Operation.LIST_PARTITIONS: _reads(Target.TABLE),
+        Operation.GET_TABLE_HEALTH: _reads(Target.TABLE),
+        Operation.GET_STATISTICS: _reads(Target.TABLE),
+        Operation.REPLAY_QUARANTINED: _writes(Target.WORKSPACE),
         Operation.HEALTH: _PUBLIC,
         Operation.METRICS: _PUBLIC,
         Operation.OPENAPI: _PUBLIC,
@@ -160,6 +179,7 @@ MATRIX: Mapping[Operation, Rule] = MappingProxyType(
         Operation.SYNC_COMPACT: _INTERNAL,
         Operation.PUBLISH_ORPHAN_MARK: _INTERNAL,
         Operation.MERGE: _INTERNAL,
+        Operation.NOTIFY: _INTERNAL,
         # A namespace is a schema. What names two tables, or several, acts on the catalog that holds them.
         Operation.ICEBERG_GET_CONFIG: _reads(Target.WORKSPACE),
         Operation.ICEBERG_LIST_NAMESPACES: _reads(Target.CATALOG),

@@ -1,4 +1,4 @@
-"""Reading a body: bounded in size and time, JSON and nothing else."""
+"""Reading a body: bounded in size and time, JSON and nothing else, unless a route says so."""
 
 import zlib
 
@@ -8,7 +8,7 @@ from arco.api.problem import Refusal
 from arco.core.errors import Invalid
 from arco.core.tasks import Tasks
 
-_JSON = frozenset({b"application/json", b"application/merge-patch+json"})
+_JSON = ("application/json", "application/merge-patch+json")
 _GZIP = frozenset({b"gzip", b"x-gzip"})
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _AT_ONCE_BYTES = 64 * 1024  # of what is compressed; more is inflated beside other requests
@@ -26,8 +26,12 @@ async def read_body(
     most_bytes: int,
     most_ms: float,
     inflates: bool = False,
+    also: tuple[str, ...] = (),
 ) -> bytes:
-    """All of a request's body, or a refusal of 408, 413 or 415; `inflates` one that is compressed."""
+    """All of a request's body, or a refusal of 408, 413 or 415; `inflates` one that is compressed.
+
+    `also` are content types that are taken besides JSON.
+    """
     announced = headers.get(b"content-length", b"0")
     if len(announced) > 18 or int(announced) > most_bytes:  # the server has made sure it is digits
         raise _too_large(most_bytes)
@@ -41,7 +45,7 @@ async def read_body(
             f"the body did not arrive within {most_ms:.0f} ms",
             headers={"Connection": "close"},
         ) from None
-    _check_type(headers, body)
+    _check_type(headers, body, also)
     if not is_packed or not body:
         return body
     if len(body) <= _AT_ONCE_BYTES:
@@ -107,15 +111,21 @@ def _inflate(packed: bytes, most_bytes: int) -> bytes:
     return body
 
 
-def _check_type(headers: dict[bytes, bytes], body: bytes) -> None:
+def media_type(given: bytes) -> str:
+    """The type in a Content-Type, without its parameters."""
+    return given.partition(b";")[0].strip().lower().decode("latin-1")
+
+
+def _check_type(headers: dict[bytes, bytes], body: bytes, also: tuple[str, ...]) -> None:
     """A type is demanded, so that no page of another site can post here without asking first."""
     given = headers.get(b"content-type")
     if given is None and not body:
         return
-    if given is None or given.partition(b";")[0].strip().lower() not in _JSON:
+    if given is None or media_type(given) not in (*_JSON, *also):
+        others = f", or one of {', '.join(also)}" if also else ""
         raise Refusal(
             415,
             "not_json",
-            "a body is JSON here",
+            f"a body is JSON here{others}",
             next_step="Send the header Content-Type: application/json.",
         )

@@ -167,6 +167,7 @@ class Dispatcher:
             most_bytes=route.body_bytes or limits.body_bytes,
             most_ms=limits.body_ms,
             inflates=route.inflates,
+            also=route.sent.also,
         )
         call.body = route.sent.read(raw or b"{}" if route.sent.optional else raw)
 

@@ -20,7 +20,8 @@ from arco.api.voice import NATIVE, Voice
 from arco.core.runtime import Runtime
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-_PROBES = frozenset({"/health/live", "/health/ready", "/metrics"})  # they must answer in a crowd
+# They must answer in a crowd.
+_PROBES = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 _LOGGED_PATH = 256
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOKED_AT = frozenset({b"x-request-id", b"traceparent", b"host", b"origin", b"sec-fetch-site"})

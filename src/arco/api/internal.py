@@ -26,32 +26,51 @@ from arco.api.routes import health_routes
 from arco.api.tracing import Tracing
 from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.core import json
+from arco.core.errors import Invalid
 from arco.core.ids import parse_ulid
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
+from arco.fold.tier1 import DOMAIN
+from arco.fold.tier2 import TIER2
 
 SYNC_COMPACT = "/internal/sync-compact"
 MARK_ORPHANS = "/internal/mark-orphans"
 MERGE = "/internal/merge"
+NOTIFY = "/internal/notify"
 
 _GROUP_BYTES = (
     64 * 1024 * 1024
 )  # a group of requests travels in one call, and we trust who sends it
 
 
-class OrphanMark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OrphanMark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Files that no manifest names and that are older than this ULID may be deleted (P27)."""
 
     before: str
+    domain: str = DOMAIN
+
+
+class News(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A stream of a domain has something new. Who misses it finds out later."""
+
+    domain: str
+    stream: str
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No wishes."""
 
 
+def _deaf(domain: str, stream: str) -> None:
+    """Nobody folds the ledger in this process."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class InternalServices:
-    """The parts of one compactor process. `look` gives the number of what is published."""
+    """The parts of one compactor process.
+
+    `look` gives the number of what is published. `ring` hears of a domain and a stream with news.
+    """
 
     runtime: Runtime
     scope: Scope
@@ -59,6 +78,7 @@ class InternalServices:
     compactor: CompactorPort
     look: Callable[[], Awaitable[int]]
     log: Log
+    ring: Callable[[str, str], None] = _deaf
     metrics: Metrics = field(default_factory=Metrics)
     tracing: Tracing = field(default_factory=Tracing)
     limits: Limits = field(default_factory=Limits)
@@ -67,8 +87,9 @@ class InternalServices:
 class Internal:
     """The handlers."""
 
-    def __init__(self, compactor: CompactorPort) -> None:
+    def __init__(self, compactor: CompactorPort, ring: Callable[[str, str], None] = _deaf) -> None:
         self._compactor = compactor
+        self._ring = ring
 
     async def sync_compact(self, call: Call[Query, SyncCompact]) -> Reply:
         """Publish events as one commit."""
@@ -76,11 +97,19 @@ class Internal:
 
     async def mark_orphans(self, call: Call[Query, OrphanMark]) -> Reply:
         """Publish that older files which nobody names may go."""
-        return _committed(await self._compactor.mark_orphans(parse_ulid(call.body.before)))
+        before = parse_ulid(call.body.before)
+        return _committed(await self._compactor.mark_orphans(before, call.body.domain))
 
     async def merge(self, _call: Call[Query, Nothing]) -> Reply:
         """Merge what is due; null if nothing was."""
         return _committed(await self._compactor.merge())
+
+    async def notify(self, call: Call[Query, News]) -> Reply:
+        """Hear that a stream has something new."""
+        if call.body.domain not in TIER2:
+            raise Invalid(f"domain {call.body.domain[:40]!r} is not folded from the ledger")
+        self._ring(call.body.domain, parse_ulid(call.body.stream))
+        return Reply(204)
 
 
 def make_internal_app(services: InternalServices) -> ASGIApp:
@@ -96,7 +125,7 @@ def make_internal_app(services: InternalServices) -> ASGIApp:
     health = HealthChecks(
         services.look, services.runtime.tasks, services.metrics, ready_ms=services.limits.ready_ms
     )
-    routes = (*internal_routes(Internal(services.compactor)), *health_routes(health))
+    routes = (*internal_routes(Internal(services.compactor, services.ring)), *health_routes(health))
     return Edge(
         Dispatcher(Router(routes), door).handle,
         runtime=services.runtime,
@@ -114,6 +143,16 @@ def internal_routes(on: Internal) -> tuple[AnyRoute, ...]:
         _route(SYNC_COMPACT, Operation.SYNC_COMPACT, on.sync_compact, sent(SyncCompact, {})),
         _route(MARK_ORPHANS, Operation.PUBLISH_ORPHAN_MARK, on.mark_orphans, sent(OrphanMark, {})),
         _route(MERGE, Operation.MERGE, on.merge, nothing),
+        Route(
+            "POST",
+            NOTIFY,
+            Operation.NOTIFY,
+            str(on.notify.__doc__),
+            on.notify,
+            Query,
+            (Answered(204, "It was heard."),),
+            sent(News, {}),
+        ),
     )
 
 

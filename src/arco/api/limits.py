@@ -8,6 +8,7 @@ class Limits:
     """The bounds of one server."""
 
     body_bytes: int = 1024 * 1024
+    events_bytes: int = 16 * 1024 * 1024  # of a batch of events, inflated if it was compressed
     url_bytes: int = 32 * 1024  # a schema of 32 levels, each of 255 escaped bytes, still fits
     header_bytes: int = 64 * 1024  # the request line and all headers together
     headers_ms: int = 10_000  # from the first byte of a request to the end of its headers

@@ -3,6 +3,9 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from arco.api.care_metrics import CareMetrics
+from arco.api.compaction_metrics import CompactionMetrics
+
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -57,6 +60,22 @@ class Metrics:
             ("report",),
             registry=self.registry,
         )
+        self._taken = Counter(
+            "arco_events_accepted",
+            "Events that are durable in the ledger.",
+            ("domain",),
+            registry=self.registry,
+        )
+        self._refused = Counter(
+            "arco_events_refused", "Events refused at the door.", registry=self.registry
+        )
+        self._duplicate = Counter(
+            "arco_events_duplicate",
+            "Events that were sent again, as far as the door can tell.",
+            registry=self.registry,
+        )
+        self.compaction = CompactionMetrics(self.registry)
+        self.care = CareMetrics(self.registry)
         # Labels are looked up under a lock and by text; each pair is looked up once.
         self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._asked: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
@@ -84,6 +103,18 @@ class Metrics:
     def reported(self, report: str) -> None:
         """An engine has reported a scan or a commit."""
         self._reports.labels(report).inc()
+
+    def events_taken(self, domain: str, count: int) -> None:
+        """So many events are durable."""
+        self._taken.labels(domain).inc(count)
+
+    def events_refused(self, count: int) -> None:
+        """So many events were not taken."""
+        self._refused.inc(count)
+
+    def events_duplicate(self, count: int) -> None:
+        """So many events had been taken before."""
+        self._duplicate.inc(count)
 
     def request(self, verb: str, key: str, outcome: str, ms: float) -> None:  # noqa: ARG002
         """One request to the store ended; its key is nobody's business."""

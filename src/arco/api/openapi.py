@@ -42,6 +42,9 @@ _NAMES = {
     "column": ("The column's name.", "amount"),
     "id": ("The object's id, a UUID.", "0197a2c4-58f0-7cc1-8a53-1f0a3c6f2b11"),
     "number": ("The commit's number.", "17"),
+    "pipeline": ("The pipeline's id.", "orders_daily"),
+    "execution": ("The id of a run.", "run-7"),
+    "table_id": ("The table's id.", "0197a2c4-58f0-7cc1-8a53-1f0a3c6f2b11"),
     "domain": ("The domain: `catalog`.", "catalog"),
 }
 _SHAPES: dict[str, Schema] = {
@@ -133,9 +136,19 @@ def _operation(route: AnyRoute, schema_of: dict[str, Schema]) -> Schema:
         media: Schema = {"schema": shape, "example": route.sent.example}
         operation["requestBody"] = {
             "required": not route.sent.optional,
-            "content": {"application/json": media},
+            "content": {
+                "application/json": media,
+                **{kind: _as_text(route.sent.example) for kind in route.sent.also},
+            },
         }
     return operation
+
+
+def _as_text(example: object) -> Schema:
+    """A body of lines: what JSON would have as an array, each element on a line of its own."""
+    each = example if isinstance(example, list) else [example]
+    lines = "\n".join(msgspec.json.encode(line).decode() for line in each)
+    return {"schema": {"type": "string"}, "example": lines}
 
 
 def _operation_id(route: AnyRoute) -> str:
@@ -227,7 +240,7 @@ def _header(name: str, says: str, schema: Schema) -> Schema:
 
 def _answer(route: AnyRoute, answered: Answered, schema_of: dict[str, Schema]) -> Schema:
     answer: Schema = {"description": answered.says, "headers": {"X-Request-Id": _TEXT}}
-    if route.operation not in PUBLIC and (route.mutates or route.method == "GET"):
+    if route.tagged and route.operation not in PUBLIC:
         answer["headers"] |= {"ETag": _TEXT}
     if answered.status == 201 and route.sent is not None and "columns" not in route.path:
         answer["headers"] |= {"Location": _TEXT}

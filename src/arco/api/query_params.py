@@ -46,6 +46,11 @@ PageToken = Annotated[
     str, Meta(max_length=4096, description="`next_page_token` of the page before.")
 ]
 
+Freshness = Annotated[
+    Literal["published", "fresh"],
+    Meta(description="`fresh` adds what was acknowledged and is not compacted yet."),
+]
+
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _BOOLEANS = {"true": True, "false": False}
 

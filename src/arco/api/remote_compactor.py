@@ -10,7 +10,7 @@ from typing import TypeVar
 import httpx2
 import msgspec
 
-from arco.api.internal import MARK_ORPHANS, MERGE, SYNC_COMPACT, OrphanMark
+from arco.api.internal import MARK_ORPHANS, MERGE, NOTIFY, SYNC_COMPACT, News, OrphanMark
 from arco.api.problem import CONTENT_TYPE
 from arco.api.tracing import outgoing
 from arco.catalog.port import Committed, SyncCompact
@@ -25,6 +25,7 @@ from arco.core.errors import (
     Unavailable,
     Unknown,
 )
+from arco.fold.tier1 import DOMAIN
 
 T = TypeVar("T")
 
@@ -83,18 +84,30 @@ class RemoteCompactor:
             raise Unknown("the compactor has answered about another commit")
         return committed
 
-    async def mark_orphans(self, before: str) -> Committed:
-        return await self._post(MARK_ORPHANS, OrphanMark(before), Committed)
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+        return await self._post(MARK_ORPHANS, OrphanMark(before, domain), Committed)
 
     async def merge(self) -> Committed | None:
         found: Committed | None = await self._post(MERGE, {}, Committed | None)  # type: ignore[arg-type]
         return found
+
+    async def notify(self, domain: str, stream: str) -> None:
+        """Tell it that a stream has something new; it would find out by itself, but later."""
+        await self._answer(NOTIFY, News(domain, stream))
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
 
     async def _post(self, path: str, body: object, kind: type[T]) -> T:
+        answer = await self._answer(path, body)
+        try:
+            return json.decode(answer.content, kind)
+        except Invalid as problem:
+            raise Unknown("the compactor's answer cannot be read") from problem
+
+    async def _answer(self, path: str, body: object) -> httpx2.Response:
+        """What it answered a success with; else the error that tells what that means."""
         try:
             answer = await self._client.post(path, content=json.encode(body), headers=outgoing())
         except _NEVER_SENT:
@@ -102,12 +115,9 @@ class RemoteCompactor:
             raise Unavailable("the compactor cannot be reached") from None
         except (httpx2.HTTPError, httpx2.StreamError):
             raise Unknown("the compactor did not answer, and may have published") from None
-        if answer.status_code != 200:
+        if answer.status_code not in {200, 204}:
             raise _refusal(answer)
-        try:
-            return json.decode(answer.content, kind)
-        except Invalid as problem:
-            raise Unknown("the compactor's answer cannot be read") from problem
+        return answer
 
 
 def _refusal(answer: httpx2.Response) -> ArcoError:

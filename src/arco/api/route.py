@@ -21,6 +21,7 @@ _BODILESS = frozenset({204, 304})
 # By what a path calls them, the innermost first. A view is a table to the catalog.
 _TARGETS = {
     "table": Target.TABLE,
+    "table_id": Target.TABLE,
     "view": Target.TABLE,
     "schema": Target.SCHEMA,
     "namespace": Target.SCHEMA,
@@ -110,6 +111,7 @@ class Sent(Generic[B]):
     kinds: tuple[Any, ...]
     example: object
     optional: bool = False
+    also: tuple[str, ...] = ()  # content types besides JSON
 
 
 def sent(kind: type[B], example: object) -> Sent[B]:
@@ -134,6 +136,7 @@ class Route(Generic[Q, B]):
     keyed: bool = False  # takes an Idempotency-Key
     matched: bool = False  # takes If-Match
     pure: bool = False  # follows from a manifest and the URL alone, so its replies can be kept
+    tagged: bool = True  # its answers have an ETag
     tables: bool = False  # tells of tables, whose names may be dead although the manifest has them
     body_bytes: int | None = None  # where the usual limit does not fit
     inflates: bool = False  # takes a body that was compressed

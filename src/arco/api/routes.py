@@ -10,9 +10,14 @@ from arco.api.catalogs import Catalogs
 from arco.api.columns import COLUMNS_SENT, Columns
 from arco.api.commits import Commits
 from arco.api.desk import API, Desk
+from arco.api.events import Events, events_route
 from arco.api.health import HealthChecks
+from arco.api.health_report import HealthReport, HealthReports
+from arco.api.lag import Lag, Lags
 from arco.api.objects import Objects
+from arco.api.operations.routes import operations_routes
 from arco.api.pages import Pages
+from arco.api.quarantine import Quarantine, quarantine_route
 from arco.api.query import Queries
 from arco.api.query_params import (
     AtQuery,
@@ -27,6 +32,7 @@ from arco.api.query_params import (
 )
 from arco.api.route import Answered, AnyRoute, Route, Sent, sent
 from arco.api.schemas import Schemas
+from arco.api.services import Services
 from arco.api.tables import Tables
 from arco.api.verbs import changed, dropped, got, made, public, says
 from arco.api.views import Views
@@ -95,6 +101,10 @@ def native_routes(desk: Desk, health: HealthChecks, pages: Pages) -> tuple[AnyRo
         *_objects(Objects(desk)),
         *_commits(Commits(desk)),
         _query(Queries(desk.services)),
+        events_route(Events(desk.services), desk.services.limits.events_bytes),
+        *operations_routes(desk.services),
+        *_lag(Lags(desk.services), desk.services),
+        quarantine_route(Quarantine(desk.services)),
         *health_routes(health),
         *_pages(pages),
     )
@@ -293,6 +303,26 @@ def _query(on: Queries) -> AnyRoute:
         (Answered(200, "The result.", Result, also=(ARROW_STREAM,)),),
         sent(Question, {"sql": "SELECT name, format FROM system.tables LIMIT 10"}),
         problems=(404,),
+        tagged=False,
+    )
+
+
+def _lag(on: Lags, services: Services) -> tuple[AnyRoute, ...]:
+    reports = HealthReports(services, on)
+    return (
+        Route(
+            "GET",
+            f"{API}/lag",
+            Operation.GET_LAG,
+            says(on.get),
+            on.get,
+            Query,
+            (Answered(200, "The lag.", Lag),),
+            tagged=False,
+        ),
+        public(
+            "/health", Operation.HEALTH, reports.report, Answered(200, "The report.", HealthReport)
+        ),
     )
 
 

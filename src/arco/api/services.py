@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from arco.access.identity import Identity
+from arco.api.compaction import ELSEWHERE, Compaction
 from arco.api.limits import Limits
 from arco.api.log import Log
 from arco.api.metrics import Metrics
@@ -15,6 +16,7 @@ from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.iceberg.service import Iceberg
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, Idempotency
+from arco.ledger.intake import Intake
 
 OTHER_DOMAINS = ("executions", "lineage", "search")  # besides the catalog
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -39,7 +41,8 @@ class Services:
     `domains` are the readers of `OTHER_DOMAINS`, by name. `hosts` are the names by which the server may be
     called, `LOOPBACK` where no identity is asked for; None for any. `location_root` stands before the
     location of a managed table, which is stored relative to its workspace. Without `iceberg` that protocol
-    is not served. `key_life_ms` is how long `idempotency` keeps a key; clients are told.
+    is not served. `compaction` tells how whoever compacts events is. `key_life_ms` is how long
+    `idempotency` keeps a key; clients are told.
     """
 
     runtime: Runtime
@@ -49,6 +52,7 @@ class Services:
     committer: Committer
     idempotency: Idempotency
     engine: Engine
+    intake: Intake
     log: Log
     metrics: Metrics = field(default_factory=Metrics)
     tracing: Tracing = field(default_factory=Tracing)
@@ -57,4 +61,5 @@ class Services:
     hosts: frozenset[str] | None = None
     location_root: str = ""
     iceberg: Iceberg | None = None
+    compaction: Compaction = ELSEWHERE
     key_life_ms: int = DEFAULT_LIFE_MS

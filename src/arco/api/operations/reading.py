@@ -1,0 +1,126 @@
+"""One request's look at the tables of events: all its queries are of one moment.
+
+Unless it is to be fresh, the moment is a manifest of the domain; a page token pins it for the pages that
+follow. Fresh pages are each of their own moment, and go on behind the last key.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from arco.api.limits import PAGE_SIZE
+from arco.api.operations.select import Select, literal
+from arco.api.paging import Token, cut, unpack
+from arco.api.query_params import AtQuery, Freshness, PageSize, PageToken
+from arco.api.services import Engine, Services
+from arco.api.wire import Document
+from arco.catalog.snapshot import Snapshot
+from arco.core.errors import Invalid, NotFound
+from arco.fold.tier2 import EXECUTIONS_DOMAIN
+
+D = TypeVar("D", bound=Document)
+
+_BETWEEN = "\x1f"  # a sort key and the id behind it
+
+
+class FreshQuery(AtQuery, frozen=True, kw_only=True):
+    """A read of what is published, now or then, or of all that was acknowledged."""
+
+    freshness: Freshness | None = None
+
+
+class FreshPageQuery(FreshQuery, frozen=True, kw_only=True):
+    """A list of that, page by page."""
+
+    page_size: PageSize = PAGE_SIZE
+    page_token: PageToken | None = None
+
+
+class Reading:
+    """A look at one moment; `number` is -1 where nothing was published."""
+
+    def __init__(self, engine: Engine, number: int, *, fresh: bool) -> None:
+        self._engine = engine
+        self.number = number
+        self._fresh = fresh
+
+    async def rows(self, select: Select) -> list[dict[str, Any]]:
+        """The rows of a query, with maps as dicts."""
+        if self._fresh:
+            table: pa.Table = await self._engine.query(str(select), freshness="fresh")
+        elif self.number < 0:
+            return []
+        else:
+            table = await self._engine.query(str(select), as_of=str(self.number))
+        return list(table.to_pylist(maps_as_pydicts="strict"))
+
+    async def counts(self, table: str, column: str, where: list[str]) -> dict[str, int]:
+        """How many rows have which value of a column; those without one count as UNKNOWN."""
+        select = Select(
+            table,
+            (f"coalesce({column}, 'UNKNOWN') AS value", "count(*) AS count"),
+            where,
+            group_by=("1",),
+            order_by=("1",),
+        )
+        return {row["value"]: row["count"] for row in await self.rows(select)}
+
+    def token(self, key: str | None) -> str | None:
+        """The token of the page after the one that ends with this key."""
+        return None if key is None else Token(max(0, self.number), key).pack()
+
+
+async def look(services: Services, query: FreshQuery, page_token: str | None = None) -> Reading:
+    """The moment that a request is about."""
+    fresh = query.freshness == "fresh"
+    if fresh and query.as_of is not None:
+        raise Invalid("as_of asks for what was published then: leave it out for a fresh read")
+    token = None if page_token is None else unpack(page_token)
+    snapshot = None if fresh else await _snapshot(services, query.as_of, token)
+    number = -1 if snapshot is None else snapshot.number
+    return Reading(services.engine, number, fresh=fresh)
+
+
+async def _snapshot(services: Services, as_of: str | None, token: Token | None) -> Snapshot:
+    reader = services.domains[EXECUTIONS_DOMAIN]
+    if token is None:
+        return await reader.at(as_of)
+    try:
+        return await reader.at_number(token.number)
+    except NotFound:
+        return await reader.head()  # it was collected: the list goes on where it is (P29)
+
+
+def after(page_token: str | None) -> tuple[str, str] | None:
+    """The sort key and the id that a page goes on behind; None for the first."""
+    if page_token is None:
+        return None
+    key, _, name = unpack(page_token).key.partition(_BETWEEN)
+    return key, name
+
+
+def behind(
+    sort_key: str, spot: tuple[str, str] | None, *, name: str, numeric: bool = False
+) -> list[str]:
+    """The condition that a page goes on behind a spot: upwards in texts, downwards in numbers."""
+    if spot is None:
+        return []
+    key, last = spot
+    if numeric and not (key.isascii() and key.isdigit() and len(key) < 20):
+        raise Invalid("page_token is not one that this server gave")
+    value, sign = (key, "<") if numeric else (literal(key), ">")
+    return [f"{sort_key} {sign} {value} OR ({sort_key} = {value} AND {name} > {literal(last)})"]
+
+
+def page(
+    rows: list[dict[str, Any]], size: int, sort_key: str, name: str
+) -> tuple[list[dict[str, Any]], str | None]:
+    """The rows of a page, and the key of its last if there are more."""
+    return cut(rows, size, lambda row: f"{row[sort_key]}{_BETWEEN}{row[name]}")
+
+
+def document(kind: type[D], row: dict[str, Any], **others: object) -> D:
+    """A row as a document; what stands in it for sorting alone is left out."""
+    names = {field.name for field in msgspec.structs.fields(kind)}
+    return kind(**{name: value for name, value in row.items() if name in names}, **others)

@@ -1,0 +1,123 @@
+"""The handler of replays: sends the event of a line in quarantine anew, and notes that it was.
+
+The event keeps its id and its key, so a replay that is repeated, or of an event that was folded after all,
+changes nothing. What the door refuses still stays in quarantine, and the sender is told why.
+"""
+
+import msgspec
+
+from arco.access.operation import Operation
+from arco.api.query_params import Query
+from arco.api.route import Answered, AnyRoute, Call, Reply, Route, sent
+from arco.api.services import Services
+from arco.api.wire import Document
+from arco.core import json
+from arco.core.clock import utc
+from arco.core.errors import AlreadyExists, Invalid, NotFound
+from arco.core.ids import new_ulid, parse_ulid
+from arco.events.quarantine import KINDS, QuarantineReplayed
+from arco.fold.tier2 import TIER2
+from arco.ledger.envelope import Count, Envelope, Source
+
+REPLAY = "/api/v1/quarantine/replay"
+
+(_REPLAYED,) = KINDS
+
+_BODY = """SELECT body FROM system.quarantine
+WHERE domain = '{domain}' AND stream = '{stream}' AND segment = {segment} AND line = {line}"""
+
+
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A line of the quarantine, as `system.quarantine` names it."""
+
+    domain: str
+    stream: str
+    segment: Count
+    line: Count
+
+
+class Replayed(Document, frozen=True, kw_only=True):
+    """The event that was sent anew."""
+
+    event_id: str
+    event_type: str
+
+
+class Quarantine:
+    """Replays lines."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def replay(self, call: Call[Query, Line]) -> Reply:
+        """Send the event of a line in quarantine anew."""
+        line = call.body
+        event = await self._event(line)
+        taken = await self._services.intake.take([_as_sent(event)])
+        if taken.refused:
+            raise Invalid(f"the event is still refused: {taken.refused[0].reason}")
+        if taken.duplicates:
+            raise AlreadyExists("the same event was sent a moment ago")
+        await self._services.intake.tell(line.domain, self._note(line))
+        replayed = Replayed(event_id=event.event_id, event_type=event.event_type)
+        return Reply(200, json.encode(replayed))
+
+    async def _event(self, line: Line) -> Envelope:
+        """The event as it was stored; `Invalid` if it is none."""
+        if line.domain not in TIER2:
+            raise Invalid(f"domain {line.domain[:40]!r} has no quarantine")
+        query = _BODY.format(
+            domain=line.domain,
+            stream=parse_ulid(line.stream),
+            segment=line.segment,
+            line=line.line,
+        )
+        found = (await self._services.engine.query(query)).column("body").to_pylist()
+        if not found or found[0] is None:
+            raise NotFound("no such line is in quarantine")
+        try:
+            return json.decode(found[0].encode(), Envelope)
+        except Invalid as problem:
+            raise Invalid(f"the line is no event, so it cannot be replayed: {problem}") from problem
+
+    def _note(self, line: Line) -> Envelope:
+        """The event that says so."""
+        runtime = self._services.runtime
+        now = utc(runtime.clock.now_ms())
+        said = QuarantineReplayed(stream=line.stream, segment=line.segment, line=line.line)
+        event_id = new_ulid(runtime)
+        return Envelope(
+            event_id=event_id,
+            event_type=_REPLAYED.name,
+            event_version=_REPLAYED.version,
+            occurred_at=now,
+            received_at=now,
+            idempotency_key=event_id,
+            source=Source(type="api"),
+            payload=msgspec.Raw(json.encode(said)),
+        )
+
+
+def quarantine_route(on: Quarantine) -> AnyRoute:
+    """The one route of the quarantine; SQL reads it."""
+    example = {"domain": "executions", "stream": "01M7FVEX5ZQ4SN3QGY2E97DMKR", "segment": 3}
+    return Route(
+        "POST",
+        REPLAY,
+        Operation.REPLAY_QUARANTINED,
+        str(Quarantine.replay.__doc__),
+        on.replay,
+        Query,
+        (Answered(200, "The event is durable again, and will be folded.", Replayed),),
+        sent(Line, {**example, "line": 17}),
+        problems=(404, 409),
+        mutates=True,
+        tagged=False,
+    )
+
+
+def _as_sent(event: Envelope) -> bytes:
+    """The event as its sender would send it: when it was received is ours to say."""
+    fields = msgspec.structs.asdict(event)
+    del fields["received_at"]
+    return json.encode({name: value for name, value in fields.items() if value is not None})
