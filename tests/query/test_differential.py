@@ -9,6 +9,7 @@ import pytest
 from arco.catalog.snapshot import Snapshot
 from arco.fold.table import Table
 from arco.fold.tier1 import TIER1
+from arco.query.schemas import STATISTICS
 from tests.query.changes import Changes
 from tests.query.workspace import workspace
 
@@ -85,6 +86,11 @@ async def _duck(root: Path, snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
         else:
             duck.register(f"all_{table.name}", table.schema.empty_table())
     names = {name: ", ".join(f'"{c}"' for c in table.visible) for name, table in TIER1.items()}
+    for name, (statistics, columns) in STATISTICS.items():
+        # Nobody has told of any.
+        duck.register(f"no_{name}", statistics.schema.empty_table())
+        nulls = [f"(SELECT any_value({column}) FROM no_{name}) AS {column}" for column in columns]
+        names[name] = ", ".join([names[name], *nulls])
     duck.execute(LIVE.format(**names))
     return duck
 

@@ -204,7 +204,7 @@ async def test_show_describe_explain_and_values_are_answered() -> None:
             "is_nullable": "YES",
         }
         plans = await here.ask("EXPLAIN SELECT name FROM system.tables WHERE kind = 'VIEW'")
-        assert {row["plan_type"] for row in plans} == {"logical_plan", "physical_plan"}
+        assert {row["plan_type"] for row in plans} == {"logical_plan", "physical_plan", "files"}
         assert await here.column("EXPLAIN ANALYZE SELECT * FROM system.catalogs")
         assert await here.column("VALUES (1), (2)") == [1, 2]
         assert await here.column("/* a /* nested */ one */ -- and\n (SELECT 7)") == [7]
@@ -228,6 +228,8 @@ async def test_both_kinds_of_freshness_give_the_same_and_others_are_refused() ->
         assert published == await here.engine.query(sql, freshness="fresh")
         with pytest.raises(Invalid):
             await here.engine.query(sql, freshness="stale")
+        with pytest.raises(Invalid):
+            await here.engine.query(sql, as_of="0", freshness="fresh")
 
 
 async def test_a_view_and_a_tables_name_need_not_be_qualified() -> None:

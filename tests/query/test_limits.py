@@ -43,6 +43,7 @@ async def test_a_query_that_takes_too_long_ends_and_so_does_its_process() -> Non
 
 async def test_a_query_that_is_given_up_ends_too() -> None:
     async with workspace() as here:
+        await here.engine.query("SELECT 0")  # so that a worker is there, however slow it starts
         asked = asyncio.ensure_future(here.engine.query(ENDLESS))
         await asyncio.sleep(1)
         assert _workers()

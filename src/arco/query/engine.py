@@ -1,54 +1,68 @@
 """The engine: a query from its text to its result.
 
-The worker says which tables a query reads, by planning it over empty ones. The engine reads the files that
-the snapshot's manifest names for them, checks their hashes, and sends those that the worker does not have
-yet. Nothing but bytes passes through here: the worker decodes, folds and runs, within its limits.
+The worker says which tables a query reads, and which of their rows, by planning it over empty ones. The
+engine finds the snapshots that are meant, reads the files that their manifests name for these tables,
+checks their hashes, and sends those that the worker does not have yet. Nothing but bytes passes through
+here: the worker decodes, folds and runs, within its limits.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pyarrow as pa
 
-from arco.catalog.manifest import FileRef, read_named
+from arco.catalog.as_of import parse_as_of
 from arco.catalog.reader import SnapshotReader
-from arco.catalog.snapshot import Snapshot
-from arco.core.errors import Unavailable
-from arco.fold.table import Table
-from arco.query.history import History
+from arco.core.errors import Conflict, Unavailable
+from arco.fold.tier2 import TIER2
+from arco.query.explain import with_files
 from arco.query.limits import Limits
+from arco.query.load import Load, Loaded, Sources
+from arco.query.moment import Moments
 from arco.query.pool import Pool
-from arco.query.rows import from_arrow, to_arrow
-from arco.query.schemas import HISTORY
-from arco.query.statement import check_freshness, check_statement
+from arco.query.question import Question, question_of
+from arco.query.rows import from_arrow
+from arco.query.statement import check_statement, wants_fresh
 from arco.query.talk import Talk
-from arco.query.views import NEEDS
-from arco.query.wire import Part, Rows, Run, StateFile
 
-_AT_ONCE = 16
+_LOOKS = 3  # at heads that move while we read
 
 
 class SqlEngine:
-    """Answers SQL over `system.*`. `close` ends its workers; they also end with this process."""
+    """Answers SQL over `system.*`. `close` ends its workers; they also end with this process.
 
-    def __init__(self, reader: SnapshotReader, *, limits: Limits | None = None) -> None:
-        self._reader = reader
-        self._store = reader.store
-        self._tasks = reader.store.runtime.tasks
+    `domains` are readers of the domains beside the catalog's; those that are not given are made.
+    """
+
+    def __init__(
+        self,
+        reader: SnapshotReader,
+        *,
+        domains: Mapping[str, SnapshotReader] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self._limits = limits or Limits()
+        self._tasks = reader.store.runtime.tasks
         self._pool = Pool(reader.store.runtime, self._limits)
-        self._history = History(reader, depth=self._limits.history)
+        others = {name: SnapshotReader(reader.store, name) for name in TIER2}
+        readers = {**others, **(domains or {}), reader.domain: reader}
+        self._sources = Sources(readers, self._limits)
+        self._moments = Moments(readers)
 
     async def query(
         self, sql: str, *, as_of: str | None = None, freshness: str | None = None
     ) -> pa.Table:
-        """The result of a read-only query, as of a manifest number, a commit id or a time."""
+        """The result of a read-only query, as of a manifest number, a commit id or a time.
+
+        With freshness `fresh` it also has what was acknowledged and is not compacted yet.
+        """
         check_statement(sql, longest=self._limits.sql_chars)
-        check_freshness(freshness)
-        snapshot = await self._reader.at(as_of)
+        fresh = wants_fresh(freshness, as_of)
+        if as_of is not None:
+            parse_as_of(as_of)
         process = await self._pool.take()
         talk = Talk(self._tasks, self._limits, process)
         try:
-            return from_arrow(await self._answer(talk, sql, snapshot))
+            return await self._answer(talk, sql, as_of, fresh=fresh)
         finally:
             self._pool.give(process, good=talk.is_sound)
 
@@ -56,60 +70,27 @@ class SqlEngine:
         """End the workers."""
         self._pool.close()
 
-    async def _answer(self, talk: Talk, sql: str, snapshot: Snapshot) -> bytes:
-        views = await talk.needs(sql)
+    async def _answer(self, talk: Talk, sql: str, as_of: str | None, *, fresh: bool) -> pa.Table:
+        needs = await talk.needs(sql)
+        question = question_of(needs.scans)
         try:
-            run = await self._tasks.deadline(
-                self._limits.load_ms, self._load(talk, sql, snapshot, views)
+            loaded = await self._tasks.deadline(
+                self._limits.load_ms, self._load(talk, question, as_of, fresh=fresh)
             )
         except TimeoutError as problem:
             raise Unavailable("the store did not give the tables in time: try again") from problem
-        return await talk.run(run)
+        result = from_arrow(await talk.run(loaded.run(sql, question)))
+        return with_files(result, loaded.files) if needs.explains else result
 
-    async def _load(self, talk: Talk, sql: str, snapshot: Snapshot, views: Sequence[str]) -> Run:
-        """Give the worker all that the query reads."""
-        tables = {table.name: table for view in views for table in NEEDS.get(view, ())}
-        files = {name: await snapshot.files_of(table) for name, table in tables.items()}
-        finished = {
-            view: f"{view}/{snapshot.sha256}/{self._limits.history}"
-            for view in views
-            if view in HISTORY
-        }
-        hashes = [ref.sha256 for refs in files.values() for ref in refs]
-        lacking = set(await talk.lacks((*hashes, *finished.values())))
-        for name, refs in files.items():
-            await self._send_files(
-                talk, tables[name], [ref for ref in refs if ref.sha256 in lacking]
-            )
-        for view, key in finished.items():
-            if key in lacking:
-                rows = await self._history.table(view, snapshot)
-                await talk.send(Rows(key=key), to_arrow(rows))
-        return Run(
-            sql=sql,
-            snapshot=snapshot.sha256,
-            parts=_parts(snapshot, files),
-            views=tuple(view for view in views if view in NEEDS),
-            rows=finished,
-        )
-
-    async def _send_files(self, talk: Talk, table: Table, refs: Sequence[FileRef]) -> None:
-        for start in range(0, len(refs), _AT_ONCE):
-            batch = refs[start : start + _AT_ONCE]
-            read = await self._tasks.gather(*(read_named(self._store, ref) for ref in batch))
-            for ref, raw in zip(batch, read, strict=True):
-                await talk.send(StateFile(key=ref.sha256, table=table.name, rows=ref.rows), raw)
-
-
-def _parts(
-    snapshot: Snapshot, files: Mapping[str, Sequence[FileRef]]
-) -> dict[str, tuple[Part, ...]]:
-    """The files of each table of state, and which of them are news."""
-    tail = {} if snapshot.manifest is None else snapshot.manifest.tail
-    news = {ref.path for refs in tail.values() for ref in refs}
-    return {
-        name: tuple(
-            Part(key=ref.sha256, tail=ref.path in news, buckets=ref.buckets) for ref in refs
-        )
-        for name, refs in files.items()
-    }
+    async def _load(
+        self, talk: Talk, question: Question, as_of: str | None, *, fresh: bool
+    ) -> Loaded:
+        for _ in range(_LOOKS):
+            snapshots = await self._moments.snapshots(question.domains, question.joined, as_of)
+            try:
+                return await Load(self._sources, talk, snapshots).load(question, fresh=fresh)
+            except Conflict:
+                if not fresh:
+                    raise
+                # What is above this snapshot was compacted and collected while we looked.
+        raise Unavailable("the ledger is being collected faster than it is read: try again")

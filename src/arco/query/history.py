@@ -1,7 +1,8 @@
-"""The tables of `system` that are made of the chain itself: `commits`, `audit`, `manifests` and `files`.
+"""The tables of `system` that are made of a domain's chain: `commits`, `audit`, `manifests` and others.
 
 They go back from the snapshot for a bounded number of manifests, and never below the chain's floor; to see
-what lies before, ask as of an older number. Manifests and commits never change, so each is read once.
+what lies before, ask as of an older number. `domains`, `files` and `streams` are of the snapshot alone.
+Manifests and commits never change, so each is read once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Corrupt, NotFound
 from arco.fold.tier1 import TIER1
+from arco.fold.tier2 import TIER2
 from arco.query.schemas import HISTORY
 from arco.storage.link import Entry
 
@@ -41,10 +43,15 @@ class History:
 
     async def table(self, name: str, snapshot: Snapshot) -> pa.Table:
         """One of the tables above, as of a snapshot."""
-        if name == "files":
-            rows = await self._files(snapshot)
-        else:
-            rows = await self._kept(name, snapshot)
+        match name:
+            case "files":
+                rows = await self._files(snapshot)
+            case "streams":
+                rows = self._streams(snapshot)
+            case "domains":
+                rows = await self._head(snapshot)
+            case _:
+                rows = await self._kept(name, snapshot)
         columns = list(zip(*rows, strict=True)) or [()] * len(HISTORY[name])
         arrays = [
             pa.array(values, field.type)
@@ -142,11 +149,26 @@ class History:
         if snapshot.manifest is None:
             return []
         tail = {ref.path for files in snapshot.manifest.tail.values() for ref in files}
+        tables = TIER2.get(self._reader.domain, TIER1)
         return [
-            _file_row(name, ref, "tail" if ref.path in tail else "base")
-            for name, table in TIER1.items()
+            (self._reader.domain, *_file_row(name, ref, "tail" if ref.path in tail else "base"))
+            for name, table in tables.items()
             for ref in await snapshot.files_of(table)
         ]
+
+    async def _head(self, snapshot: Snapshot) -> list[tuple[object, ...]]:
+        if snapshot.entry is None or snapshot.manifest is None:
+            return []
+        index = await snapshot.index()
+        buckets = [ref for files in index.tables.values() for ref in files.values()]
+        files = [*snapshot.manifest.named(), *buckets]
+        return [_manifest_row(snapshot.entry, snapshot.manifest, files)]
+
+    def _streams(self, snapshot: Snapshot) -> list[tuple[object, ...]]:
+        if snapshot.manifest is None:
+            return []
+        streams = snapshot.manifest.watermark.open
+        return [(self._reader.domain, stream, last) for stream, last in sorted(streams.items())]
 
 
 def _commit_row(manifest: Manifest, commit: Commit) -> tuple[object, ...]:
@@ -186,6 +208,7 @@ def _audit_rows(commit: Commit) -> list[tuple[object, ...]]:
 
 def _manifest_row(entry: Entry, manifest: Manifest, files: Sequence[FileRef]) -> tuple[object, ...]:
     return (
+        manifest.domain,
         entry.number,
         entry.link.created_at,
         manifest.commit_ulid,
@@ -197,6 +220,9 @@ def _manifest_row(entry: Entry, manifest: Manifest, files: Sequence[FileRef]) ->
         sum(ref.rows for ref in files),
         sum(ref.bytes for ref in files),
         len(manifest.requests),
+        sum(map(len, manifest.tail.values())),
+        manifest.watermark.frontier,
+        len(manifest.watermark.open),
     )
 
 

@@ -27,7 +27,7 @@ class Process:
         # Its environment is empty but for where our code lies: it shall hold no credentials.
         path = os.pathsep.join(each for each in sys.path if each)
         self._child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "arco.query.worker"],
+            [sys.executable, "-P", "-m", "arco.query.worker_main"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

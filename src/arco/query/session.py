@@ -7,14 +7,16 @@ changes anything is refused by DataFusion itself, whatever the words were.
 from collections.abc import Mapping
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
 from datafusion.catalog import SchemaProvider, Table
+from datafusion.expr import Analyze, Explain
 
 from arco.core.errors import Invalid
+from arco.query.filters import ColumnsOf, scans_of
 from arco.query.limits import Limits
 from arco.query.plain import plain
 from arco.query.reason import reason_of
+from arco.query.wire import Needs
 
 _CATALOG, _SCHEMA = "datafusion", "system"
 _BATCH_ROWS = 8_192
@@ -23,25 +25,34 @@ _BATCH_ROWS = 8_192
 class Session:
     """Plans and runs queries over given tables, one at a time."""
 
-    def __init__(self, limits: Limits, schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(
+        self, limits: Limits, schemas: Mapping[str, pa.Schema], filtered: ColumnsOf
+    ) -> None:
         self._limits = limits
         self._schemas = schemas
+        self._filtered = filtered
+        self._empty = self._empty_tables()
 
-    def plan(self, sql: str) -> list[str]:
-        """The tables that a query reads, or `Invalid`."""
+    def plan(self, sql: str) -> Needs:
+        """What a query reads, or `Invalid`."""
         context = self._context()
-        spy = _Spy(self._schemas)
-        context.catalog(_CATALOG).register_schema(_SCHEMA, spy)
-        self._ask(context, sql)
-        return sorted(spy.seen)
+        catalog = context.catalog(_CATALOG)
+        spy = _Spy(self._empty)
+        catalog.register_schema(_SCHEMA, spy)
+        frame = self._ask(context, sql)
+        tables = {name: self._schemas[name].names for name in sorted(spy.seen)}
+        try:
+            plan = frame.optimized_logical_plan()
+            scans = scans_of(sql, plan, _SCHEMA, tables, self._filtered)
+            explains = isinstance(plan.to_variant(), Explain | Analyze)
+        except BaseException as problem:
+            raise Invalid(reason_of(problem)) from problem
+        return Needs(scans=scans, explains=explains)
 
     def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The result of a query over these tables, or `Invalid`."""
         context = self._context()
-        for name, schema in self._schemas.items():
-            table = tables.get(name, schema.empty_table())
-            batches = table.to_batches(max_chunksize=_BATCH_ROWS) or _no_batches(schema)
-            context.register_record_batches(name, [batches])
+        self._register(context, tables)
         frame = self._ask(context, sql)
         try:
             return plain(self._collect(frame))
@@ -49,6 +60,24 @@ class Session:
             raise
         except BaseException as problem:
             raise Invalid(reason_of(problem)) from problem
+
+    def _register(self, context: SessionContext, tables: Mapping[str, pa.Table]) -> None:
+        for name, empty in self._empty.items():
+            if name in tables:
+                batches = tables[name].to_batches(max_chunksize=_BATCH_ROWS)
+                context.register_record_batches(name, [batches or self._no_batches(name)])
+            else:
+                context.register_table(name, empty)
+
+    def _empty_tables(self) -> dict[str, Table]:
+        context = self._context()
+        for name in self._schemas:
+            context.register_record_batches(name, [self._no_batches(name)])
+        found = context.catalog(_CATALOG).schema(_SCHEMA)
+        return {name: found.table(name) for name in self._schemas}
+
+    def _no_batches(self, name: str) -> list[pa.RecordBatch]:
+        return [pa.RecordBatch.from_pylist([], schema=self._schemas[name])]
 
     def _collect(self, frame: DataFrame) -> pa.Table:
         batches: list[pa.RecordBatch] = []
@@ -99,22 +128,18 @@ class Session:
 class _Spy(SchemaProvider):
     """A schema of empty tables that notes which of them are asked for."""
 
-    def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
-        self._schemas = schemas
+    def __init__(self, tables: Mapping[str, Table]) -> None:
+        self._tables = tables
         self.seen: set[str] = set()
 
     def table_names(self) -> set[str]:
-        return set(self._schemas)
+        return set(self._tables)
 
     def table(self, name: str) -> Table | None:
-        if name not in self._schemas:
+        if name not in self._tables:
             return None
         self.seen.add(name)
-        return Table(ds.dataset(self._schemas[name].empty_table()))
+        return self._tables[name]
 
     def table_exist(self, name: str) -> bool:
-        return name in self._schemas
-
-
-def _no_batches(schema: pa.Schema) -> list[pa.RecordBatch]:
-    return [pa.RecordBatch.from_pylist([], schema=schema)]
+        return name in self._tables

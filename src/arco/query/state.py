@@ -3,6 +3,7 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,13 +40,32 @@ def decode(table: Table, raw: bytes, rows: int) -> pa.Table:
 def merge(table: Table, pieces: Sequence[Piece]) -> pa.Table:
     """One row for each key, without those that have moved to another bucket.
 
-    A base file was folded when it was written, so one that the tail has no news for is taken as it is.
+    A base file was folded when it was written, so of those that the tail has news for only the rows with
+    such keys are folded again, and of the others none.
     """
-    news = frozenset[int]().union(*(piece.buckets for piece in pieces if piece.tail))
-    stale = [piece.rows for piece in pieces if piece.tail or piece.buckets & news]
-    done = [piece.rows for piece in pieces if not piece.tail and not piece.buckets & news]
     empty = table.schema.empty_table()
-    rows = pa.concat_tables([*done, fold(table, pa.concat_tables([empty, *stale]))])
+    tail = pa.concat_tables([empty, *(piece.rows for piece in pieces if piece.tail)])
+    news = frozenset[int]().union(*(piece.buckets for piece in pieces if piece.tail))
+    done, stale = [], [tail]
+    for piece in pieces:
+        if piece.tail:
+            continue
+        if not piece.buckets & news:
+            done.append(piece.rows)
+            continue
+        touched = _touched(table, piece.rows, tail)
+        stale.append(piece.rows.filter(touched))
+        done.append(piece.rows.filter(pc.invert(touched)))
+    rows = pa.concat_tables([*done, fold(table, pa.concat_tables(stale))])
     if MOVED in rows.column_names:
         rows = rows.filter(pc.invert(pc.fill_null(rows.column(MOVED), False)))
     return rows
+
+
+def _touched(table: Table, rows: pa.Table, news: pa.Table) -> pa.ChunkedArray:
+    """Which rows have a key that the news may have: each part of it is there, perhaps not all together."""
+    parts = [
+        pc.is_in(rows.column(name), value_set=news.column(name).combine_chunks())
+        for name in table.key
+    ]
+    return reduce(pc.and_, parts)

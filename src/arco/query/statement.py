@@ -34,13 +34,16 @@ def check_statement(sql: str, *, longest: int) -> None:
         )
 
 
-def check_freshness(freshness: str | None) -> None:
-    """`Invalid` unless it is a freshness that we know.
+def wants_fresh(freshness: str | None, as_of: str | None) -> bool:
+    """Whether what is in no manifest yet is wanted too; `Invalid` for a freshness that we do not know.
 
-    The catalog is strongly consistent: what was acknowledged is published, so both give the same.
+    The catalog's own tables are always fresh: what was acknowledged is published.
     """
     if freshness not in (None, "published", "fresh"):
         raise Invalid(f"freshness is 'published' or 'fresh', not {freshness[:40]!r}")
+    if freshness == "fresh" and as_of is not None:
+        raise Invalid("as_of asks for what was published then: leave it out for a fresh read")
+    return freshness == "fresh"
 
 
 def _first_word(sql: str) -> str:

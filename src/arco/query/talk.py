@@ -20,10 +20,10 @@ class Talk:
         self._process = process
         self.is_sound = True
 
-    async def needs(self, sql: str) -> tuple[str, ...]:
-        """The tables of `system` that a query reads."""
+    async def needs(self, sql: str) -> Needs:
+        """What a query reads."""
         said, _ = await self._compute(Plan(sql=sql))
-        return said.views if isinstance(said, Needs) else ()
+        return said if isinstance(said, Needs) else Needs(scans=())
 
     async def lacks(self, keys: tuple[str, ...]) -> tuple[str, ...]:
         """What must be sent."""

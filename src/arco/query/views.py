@@ -1,4 +1,4 @@
-"""The tables of `system` that are made of tables of state, and what each is made of.
+"""The tables of `system` that are made of the catalog's tables of state.
 
 Readers see what is live. Being alive is inherited, as everywhere: what lies in a dropped schema or catalog
 is not there, though its own row was never dropped. What is gone but not yet forgotten stands in
@@ -12,34 +12,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arco.fold.table import Table
-from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
-from arco.query.schemas import DROPPED, SYSTEM
+from arco.fold.tier1 import (
+    CATALOGS,
+    COLUMNS,
+    DOMAIN,
+    OBJECTS,
+    PLACES,
+    SCHEMA_VERSIONS,
+    SCHEMAS,
+    TABLES,
+)
+from arco.fold.tier2 import EXECUTIONS_DOMAIN
+from arco.query.joined import joined
+from arco.query.schemas import DROPPED, STATISTICS, SYSTEM
 
 
 class States(Protocol):
     """Whoever has the folded rows of tables of state."""
 
-    def rows(self, table: Table) -> pa.Table:
+    def rows(self, table: Table, domain: str = DOMAIN) -> pa.Table:
         """All rows of a table, dropped ones included."""
 
 
-_CONTAINERS = (CATALOGS, SCHEMAS)
-_OBJECTS = (*_CONTAINERS, TABLES)
-
-NEEDS: dict[str, tuple[Table, ...]] = {
-    CATALOGS.name: (CATALOGS,),
-    SCHEMAS.name: _CONTAINERS,
-    TABLES.name: _OBJECTS,
-    COLUMNS.name: (*_OBJECTS, COLUMNS),
-    SCHEMA_VERSIONS.name: (*_OBJECTS, SCHEMA_VERSIONS),
-    OBJECTS.name: (*_OBJECTS, OBJECTS),
-    PLACES.name: (*_OBJECTS, PLACES),
-    "dropped_objects": (*_OBJECTS, COLUMNS),
-}
-
-
 class Views:
-    """The tables of `system` over one state."""
+    """The tables of `system` over one state of the catalog."""
 
     def __init__(self, states: States) -> None:
         self._states = states
@@ -56,9 +52,14 @@ class Views:
             "dropped_objects": self._dropped,
         }
 
-    def make(self, name: str) -> pa.Table:
-        """One table of `system`."""
-        return self._makers[name]().select(SYSTEM[name].names)
+    def make(self, name: str, *, with_statistics: bool = False) -> pa.Table:
+        """One table of `system`; columns of statistics are null unless they are wanted."""
+        rows = self._makers[name]()
+        if name not in STATISTICS:
+            return rows.select(SYSTEM[name].names)
+        table, columns = STATISTICS[name]
+        found = self._states.rows(table, EXECUTIONS_DOMAIN) if with_statistics else None
+        return joined(rows, found, table.key, columns, SYSTEM[name])
 
     def _own(self, table: Table) -> pa.Table:
         """The rows that were not dropped themselves."""

@@ -4,12 +4,14 @@ A frame is eight bytes of length and as many bytes. A message is one frame of JS
 is followed by a frame of data. The engine speaks first, and every message has one reply.
 """
 
+from datetime import datetime
 from typing import BinaryIO
 
 import msgspec
 
 from arco.core import json
 from arco.query.limits import Limits
+from arco.query.spans import Spans
 
 _LENGTH_BYTES = 8
 
@@ -40,31 +42,45 @@ class StateFile(Message, frozen=True, kw_only=True):
     """A Parquet file follows, under its hash. Answered by `Done` or `Broken`."""
 
     key: str
-    table: str
+    state: str
     rows: int
 
 
 class Rows(Message, frozen=True, kw_only=True):
-    """A finished table follows as an Arrow stream. Answered by `Done`."""
+    """Rows follow as an Arrow stream. Answered by `Done`."""
 
     key: str
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of a table of state: where it lies in the order of merging, and its buckets."""
+    """A file of a table of state, or rows that will be in one: where it lies in the order of merging."""
 
     key: str
     tail: bool
     buckets: tuple[int, ...]
 
 
+class Parts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What to make a table of state of. It is `whole` if nothing was passed over."""
+
+    parts: tuple[Part, ...]
+    whole: bool = True
+    retained_from: datetime | None = None  # older rows are not there any more
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A table of `system` that is to be made of tables of state, with what is joined to it or without."""
+
+    view: str
+    joined: bool = False
+
+
 class Run(Message, frozen=True, kw_only=True):
     """Answer the query from data that were sent. Answered by `Result` and a stream, or `Refused`."""
 
     sql: str
-    snapshot: str  # the manifest's hash: what is made of its files is kept under it
-    parts: dict[str, tuple[Part, ...]]  # by table of state
-    views: tuple[str, ...]  # the tables of `system` to make of them
+    states: dict[str, Parts]  # by table of state
+    views: tuple[Made, ...]
     rows: dict[str, str]  # by table of `system`, the keys of those that came finished
 
 
@@ -72,10 +88,23 @@ class Done(Message, frozen=True, kw_only=True):
     """It was done."""
 
 
-class Needs(Message, frozen=True, kw_only=True):
-    """The tables of `system` that a query reads."""
+class Scan(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of `system` that a query reads: its columns that it uses, and which rows.
 
-    views: tuple[str, ...]
+    `wanted` has an entry for each place where the query reads it: by column, the values to look for. A
+    column that is not named there may have any.
+    """
+
+    view: str
+    columns: tuple[str, ...]
+    wanted: tuple[dict[str, Spans], ...]
+
+
+class Needs(Message, frozen=True, kw_only=True):
+    """What a query reads; with `explains` it asks for its plan."""
+
+    scans: tuple[Scan, ...]
+    explains: bool = False
 
 
 class Lacks(Message, frozen=True, kw_only=True):

@@ -13,10 +13,14 @@ import pyarrow as pa
 
 from arco.core import json
 from arco.core.errors import Corrupt, Invalid
+from arco.core.hashing import sha256_hex
+from arco.fold.retain import retain
 from arco.fold.table import Table
-from arco.fold.tier1 import TIER1
+from arco.fold.tier1 import DOMAIN
 from arco.query.cache import Cache
 from arco.query.limits import Limits
+from arco.query.needs import STATES, VIEWS, State, filter_columns
+from arco.query.operations import make_operations
 from arco.query.rows import from_arrow, to_arrow
 from arco.query.schemas import SYSTEM
 from arco.query.session import Session
@@ -28,6 +32,7 @@ from arco.query.wire import (
     Done,
     Greet,
     Lacks,
+    Made,
     Needs,
     Offer,
     Part,
@@ -52,7 +57,7 @@ class Worker:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._cache = Cache(limits.cache_bytes)
-        self._session = Session(limits, SYSTEM)
+        self._session = Session(limits, SYSTEM, filter_columns)
 
     def answer(self, asked: Asked, data: bytes = b"") -> tuple[Said, bytes | None]:
         """The reply to a message, and the data that it announces."""
@@ -74,13 +79,13 @@ class Worker:
 
     def _plan(self, asked: Plan) -> Needs | Refused:
         try:
-            return Needs(views=tuple(self._session.plan(asked.sql)))
+            return self._session.plan(asked.sql)
         except Invalid as problem:
             return Refused(reason=str(problem))
 
     def _take(self, asked: StateFile, data: bytes) -> Done | Broken:
         try:
-            self._cache.put(asked.key, decode(TIER1[asked.table], data, asked.rows))
+            self._cache.put(asked.key, decode(STATES[asked.state].table, data, asked.rows))
         except Corrupt as problem:
             return Broken(reason=str(problem))
         return Done()
@@ -97,12 +102,26 @@ class Worker:
     def _tables(self, asked: Run) -> dict[str, pa.Table]:
         """The tables of `system` that the query reads."""
         states = _States(self._cache, asked)
-        views = Views(states)
         tables = {name: states.held(key) for name, key in asked.rows.items()}
-        for name in asked.views:
-            key = f"{asked.snapshot}/{name}"
-            tables[name] = self._cache.get(key) or self._cache.put(key, views.make(name))
+        for made in asked.views:
+            tables[made.view] = self._view(made, states)
         return tables
+
+    def _view(self, made: Made, states: "_States") -> pa.Table:
+        """A table of `system`; one that was made of all of its files is kept for the next query."""
+        view = VIEWS[made.view]
+        needs = (*view.needs, *(view.joins if made.joined else ()))
+        needed = [need.state for need in needs if states.has(need.state)]
+        key = states.key(made, needed)
+        kept = None if key is None else self._cache.get(key)
+        if kept is not None:
+            return kept
+        if all(state.domain == DOMAIN for state in (need.state for need in view.needs)):
+            rows = Views(states).make(made.view, with_statistics=made.joined)
+        else:
+            own = [state for state in needed if state in {need.state for need in view.needs}]
+            rows = make_operations(made.view, own, states, with_counts=made.joined)
+        return rows if key is None else self._cache.put(key, rows)
 
 
 class _States:
@@ -113,11 +132,24 @@ class _States:
         self._asked = asked
         self._folded: dict[str, pa.Table] = {}
 
-    def rows(self, table: Table) -> pa.Table:
-        if table.name not in self._folded:
-            pieces = [self._piece(part) for part in self._asked.parts[table.name]]
-            self._folded[table.name] = merge(table, pieces)
-        return self._folded[table.name]
+    def has(self, state: State) -> bool:
+        """Whether the query needs anything of it."""
+        return state.name in self._asked.states
+
+    def key(self, made: Made, needed: list[State]) -> str | None:
+        """What a table of `system` is kept under; None if some of its files were passed over."""
+        parts = {state.name: self._asked.states[state.name] for state in needed}
+        if not all(each.whole for each in parts.values()):
+            return None
+        return sha256_hex(json.encode([made, parts]))
+
+    def rows(self, table: Table, domain: str = DOMAIN) -> pa.Table:
+        state = State(domain, table)
+        if state.name not in self._folded:
+            asked = self._asked.states[state.name]
+            pieces = [self._piece(part) for part in asked.parts]
+            self._folded[state.name] = retain(table, merge(table, pieces), asked.retained_from)
+        return self._folded[state.name]
 
     def held(self, key: str) -> pa.Table:
         """What was sent or made before."""
@@ -170,7 +202,3 @@ def main() -> None:
     said = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     serve(sys.stdin.buffer, said)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,148 @@
+"""Loading: whatever a query needs goes to its worker, unless it is there already."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from arco.catalog.manifest import FileRef, read_named
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.snapshot import Snapshot
+from arco.core.hashing import sha256_hex
+from arco.fold.tier1 import DOMAIN
+from arco.ledger.watermark import Watermark
+from arco.query.history import History
+from arco.query.limits import Limits
+from arco.query.needs import STATES, State
+from arco.query.prune import Pruned, prune
+from arco.query.question import Question
+from arco.query.rows import to_arrow
+from arco.query.schemas import HISTORY
+from arco.query.tail import Fresh, LedgerTail
+from arco.query.talk import Talk
+from arco.query.wire import Part, Parts, Rows, Run, StateFile
+
+_AT_ONCE = 16
+
+
+class Sources:
+    """What an engine reads from, and all that it remembers of it."""
+
+    def __init__(self, readers: Mapping[str, SnapshotReader], limits: Limits) -> None:
+        self.readers = readers
+        self.store = readers[DOMAIN].store
+        self.limits = limits
+        self.history = {
+            name: History(reader, depth=limits.history) for name, reader in readers.items()
+        }
+        self.tails = {
+            name: LedgerTail(reader.store, name, limits)
+            for name, reader in readers.items()
+            if name != DOMAIN  # the catalog's events count only once they are published
+        }
+
+
+@dataclass
+class Loaded:
+    """What the worker has been given: the rest of the query's way is its own."""
+
+    states: dict[str, Parts] = field(default_factory=dict)
+    files: dict[str, Pruned] = field(default_factory=dict)
+    finished: dict[str, str] = field(default_factory=dict)
+
+    def run(self, sql: str, question: Question) -> Run:
+        return Run(sql=sql, states=self.states, views=question.made, rows=self.finished)
+
+
+class Load:
+    """One query's loading, from one snapshot of each domain."""
+
+    def __init__(self, sources: Sources, talk: Talk, snapshots: Mapping[str, Snapshot]) -> None:
+        self._sources = sources
+        self._talk = talk
+        self._snapshots = snapshots
+        self._tasks = sources.store.runtime.tasks
+
+    async def load(self, question: Question, *, fresh: bool) -> Loaded:
+        """Give the worker all that the query reads."""
+        loaded = Loaded()
+        states = [STATES[name] for name in question.states]
+        tails = await self._tails({state.domain for state in states}) if fresh else {}
+        for state in states:
+            files = await self._snapshots[state.domain].files_of(state.table)
+            pruned = prune(question.states[state.name], files)
+            loaded.files[state.name] = pruned
+            loaded.states[state.name] = self._parts(state, pruned, tails.get(state.domain))
+        loaded.finished = {view: self._key(view, of) for view, of in question.chains.items()}
+        keys = [part.key for each in loaded.states.values() for part in each.parts]
+        lacking = set(await self._talk.lacks((*keys, *loaded.finished.values())))
+        for state in states:
+            await self._send_files(state, loaded.files[state.name].files, lacking)
+            await self._send_fresh(state, tails.get(state.domain), lacking)
+        for view, key in loaded.finished.items():
+            if key in lacking:
+                await self._send_history(view, key, question.chains[view])
+        return loaded
+
+    async def _tails(self, domains: set[str]) -> dict[str, Fresh]:
+        named = sorted(domains & self._sources.tails.keys())
+        found = await self._tasks.gather(*(self._tail(domain) for domain in named))
+        return dict(zip(named, found, strict=True))
+
+    async def _tail(self, domain: str) -> Fresh:
+        manifest = self._snapshots[domain].manifest
+        tail = self._sources.tails[domain]
+        if manifest is None:
+            return await tail.since(Watermark(), {})
+        return await tail.since(manifest.watermark, manifest.retained_from)
+
+    def _parts(self, state: State, pruned: Pruned, fresh: Fresh | None) -> Parts:
+        """The files of a table of state, which of them are news, and what is in no file yet."""
+        manifest = self._snapshots[state.domain].manifest
+        tail = () if manifest is None else manifest.tail.get(state.table.name, ())
+        news = {ref.path for ref in tail}
+        parts = [
+            Part(key=ref.sha256, tail=ref.path in news, buckets=ref.buckets) for ref in pruned.files
+        ]
+        rows = None if fresh is None else fresh.rows.get(state.table.name)
+        if fresh is not None and rows is not None:
+            buckets = tuple(sorted(set(state.table.buckets_of(rows))))
+            parts.append(Part(key=_fresh_key(state, fresh), tail=True, buckets=buckets))
+        retained = {} if manifest is None else manifest.retained_from
+        return Parts(
+            parts=tuple(parts),
+            whole=pruned.is_whole,
+            retained_from=retained.get(state.table.name),
+        )
+
+    def _key(self, view: str, domains: Sequence[str]) -> str:
+        hashes = [self._snapshots[domain].sha256 for domain in domains]
+        named = sha256_hex("/".join([*domains, *hashes]).encode())
+        return f"{view}/{named}/{self._sources.limits.history}"
+
+    async def _send_files(self, state: State, refs: Sequence[FileRef], lacking: set[str]) -> None:
+        wanted = [ref for ref in refs if ref.sha256 in lacking]
+        store = self._sources.readers[state.domain].store
+        for start in range(0, len(wanted), _AT_ONCE):
+            batch = wanted[start : start + _AT_ONCE]
+            read = await self._tasks.gather(*(read_named(store, ref) for ref in batch))
+            for ref, raw in zip(batch, read, strict=True):
+                message = StateFile(key=ref.sha256, state=state.name, rows=ref.rows)
+                await self._talk.send(message, raw)
+
+    async def _send_fresh(self, state: State, fresh: Fresh | None, lacking: set[str]) -> None:
+        if fresh is None or (key := _fresh_key(state, fresh)) not in lacking:
+            return
+        rows = fresh.rows[state.table.name]
+        await self._talk.send(Rows(key=key), await self._tasks.in_thread(lambda: to_arrow(rows)))
+
+    async def _send_history(self, view: str, key: str, domains: Sequence[str]) -> None:
+        found = [HISTORY[view].empty_table()]
+        for domain in domains:
+            history = self._sources.history[domain]
+            found.append(await history.table(view, self._snapshots[domain]))
+        await self._talk.send(Rows(key=key), to_arrow(pa.concat_tables(found)))
+
+
+def _fresh_key(state: State, fresh: Fresh) -> str:
+    return f"{state.name}/{fresh.key}"

@@ -1,0 +1,252 @@
+"""Fresh reads: what was acknowledged and is not compacted yet, as the next compaction will publish it."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from arco.catalog.reader import SnapshotReader
+from arco.compactor.cycle import DomainCompactor
+from arco.compactor.in_process import InProcess
+from arco.core.errors import Invalid, Unavailable
+from arco.core.scope import Scope
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
+from arco.ledger.writer import Writer
+from arco.query.engine import SqlEngine
+from arco.query.limits import Limits
+from arco.storage.observed import ObservedBackend
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.query.told import NOON, Events
+from tests.query.workspace import Workspace, workspace
+from tests.storage.interposed import Interposed
+from tests.storage.recorder import Recorder
+
+COUNT = "SELECT count(*) AS n FROM system.executions"
+
+
+def _engine(
+    here: Workspace, recorder: Recorder | None = None, limits: Limits | None = None
+) -> SqlEngine:
+    backend = here.backend
+    if recorder is not None:
+        watched = Interposed(backend, before=recorder.begin, after=recorder.end)
+        backend = ObservedBackend(watched, recorder, here.runtime.clock)
+    store = Store(backend, here.runtime, scope=Scope(), role=Role.API)
+    return SqlEngine(SnapshotReader(store), limits=limits)
+
+
+def _compactor(here: Workspace, domain: str = EXECUTIONS_DOMAIN, **kwargs: Any) -> DomainCompactor:
+    store = here.store(Role.COMPACTOR)
+    return DomainCompactor(store, domain, InProcess(store), **kwargs)
+
+
+def _writer(here: Workspace, domain: str = EXECUTIONS_DOMAIN) -> Writer:
+    return Writer(here.store(Role.API), domain)
+
+
+async def _compact(compactor: DomainCompactor) -> None:
+    while await compactor.cycle(everything=True) is not None:
+        pass
+
+
+async def _all(engine: SqlEngine, domain: str, freshness: str) -> dict[str, list[dict[str, Any]]]:
+    """All rows of a domain, by table and sorted."""
+    found = {}
+    for name in TIER2[domain]:
+        table = await engine.query(f"SELECT * FROM system.{name}", freshness=freshness)
+        found[name] = sorted(table.to_pylist(), key=repr)
+    return found
+
+
+async def _count(engine: SqlEngine, freshness: str | None = "fresh") -> int:
+    [[n]] = (await engine.query(COUNT, freshness=freshness)).to_pydict().values()
+    return int(n)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("domain", TIER2)
+async def test_a_fresh_read_is_what_the_next_compaction_publishes(domain: str, seed: int) -> None:
+    async with workspace() as here:
+        engine, compactor = _engine(here), _compactor(here, domain)
+        events = Events(here.runtime, domain, seed)
+        for round_ in range(4):
+            writers = [_writer(here, domain) for _ in range(2)]
+            for _ in range(3):
+                await asyncio.gather(*(each.append_lines(events.lines(12)) for each in writers))
+                if round_ == 3:
+                    await _all(engine, domain, "fresh")  # segments that come bit by bit
+            if seed % 2:
+                await asyncio.gather(*(each.close() for each in writers))
+            fresh = await _all(engine, domain, "fresh")
+            before = await _all(engine, domain, "published")
+            await _compact(compactor)
+            published = await _all(engine, domain, "published")
+            assert fresh == published
+            assert fresh != before
+            assert await _all(engine, domain, "fresh") == published
+            if round_ == 1:
+                await compactor.merge()
+        assert published["quarantine"]
+        await engine.close()
+
+
+async def test_without_asking_for_it_nothing_of_the_ledger_is_read() -> None:
+    async with workspace() as here:
+        await _writer(here).append_lines(Events(here.runtime, EXECUTIONS_DOMAIN, 1).lines(30))
+        recorder = Recorder()
+        engine = _engine(here, recorder)
+        assert await _count(engine, None) == 0
+        assert await _count(engine, "published") == 0
+        assert [key for _, key in recorder.requests if "/ledger/" in key] == []
+        assert await _count(engine) > 0
+        await engine.close()
+
+
+async def test_a_fresh_read_of_the_catalog_reads_no_ledger() -> None:
+    async with workspace() as here:
+        recorder = Recorder()
+        engine = _engine(here, recorder)
+        await engine.query("SELECT name FROM system.tables", freshness="fresh")
+        assert [key for _, key in recorder.requests if "/ledger/" in key] == []
+        await engine.close()
+
+
+async def test_only_the_ledger_of_the_domain_that_is_asked_is_read() -> None:
+    async with workspace() as here:
+        for domain in TIER2:
+            await _writer(here, domain).append_lines(Events(here.runtime, domain, 1).lines(5))
+        recorder = Recorder()
+        engine = _engine(here, recorder)
+        await engine.query("SELECT * FROM system.lineage_edges", freshness="fresh")
+        read = {
+            key.split("/ledger/")[1].split("/")[0]
+            for _, key in recorder.requests
+            if "/ledger/" in key
+        }
+        assert read == {"lineage"}
+        await engine.close()
+
+
+async def test_a_segment_is_read_once_and_a_quiet_ledger_costs_two_trips() -> None:
+    async with workspace() as here:
+        events = Events(here.runtime, EXECUTIONS_DOMAIN, 3)
+        writer = _writer(here)
+        for _ in range(5):
+            await writer.append_lines(events.lines(4))
+        recorder = Recorder()
+        engine = _engine(here, recorder)
+        await _count(engine)
+        read = [key for verb, key in recorder.requests if "/ledger/" in key and verb == "get"]
+        # Five segments, each once and whole; where they end was found by glances at their first bytes.
+        assert sorted(key[-8:-6] for key in read) == [f"{at:02d}" for at in range(5)]
+        recorder.clear()
+        await _count(engine)
+        assert recorder.round_trips <= 3  # the next manifest, the next slot, the next segment
+        assert len(recorder.requests) == 3
+        await writer.append_lines(events.lines(4))
+        recorder.clear()
+        await _count(engine)
+        read = [key for verb, key in recorder.requests if "/ledger/" in key and verb == "get"]
+        assert [key[-8:-6] for key in read] == ["05"]
+        assert recorder.round_trips <= 5
+        await engine.close()
+
+
+async def test_what_was_compacted_meanwhile_is_not_read_again() -> None:
+    async with workspace() as here:
+        events = Events(here.runtime, EXECUTIONS_DOMAIN, 4)
+        writer, compactor = _writer(here), _compactor(here)
+        recorder = Recorder()
+        engine = _engine(here, recorder)
+        for _ in range(3):
+            await writer.append_lines(events.lines(6))
+        await _count(engine)
+        await writer.append_lines(events.lines(6))
+        await _compact(compactor)
+        await writer.append_lines(events.lines(6))
+        recorder.clear()
+        await _count(engine)
+        read = [key for verb, key in recorder.requests if "/ledger/" in key and verb == "get"]
+        assert [key[-8:-6] for key in read] == ["04"]
+        tail = engine._sources.tails[EXECUTIONS_DOMAIN]
+        assert [seq for _, seq in tail._read] == [4]  # what a manifest has is forgotten
+        await engine.close()
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(fresh_events=50), Limits(fresh_bytes=10_000), Limits(fresh_segments=5)],
+)
+async def test_more_than_a_fresh_read_can_take_is_refused_until_it_is_compacted(
+    limits: Limits,
+) -> None:
+    async with workspace() as here:
+        events = Events(here.runtime, EXECUTIONS_DOMAIN, 5)
+        writer = _writer(here)
+        engine = _engine(here, limits=limits)
+        for _ in range(8):
+            await writer.append_lines(events.lines(10))
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="compact") as refusal:
+                await _count(engine)
+            assert refusal.value.retry_after_ms is not None
+        assert await _count(engine, "published") == 0
+        await _compact(_compactor(here))
+        await writer.append_lines(events.lines(3))
+        assert await _count(engine) > 0
+        await engine.close()
+
+
+async def test_many_fresh_reads_at_once_agree() -> None:
+    async with workspace() as here:
+        await _writer(here).append_lines(Events(here.runtime, EXECUTIONS_DOMAIN, 6).lines(40))
+        recorder = Recorder()
+        engine = _engine(here, recorder)
+        counts = await asyncio.gather(*(_count(engine) for _ in range(8)))
+        assert len(set(counts)) == 1
+        assert counts[0] > 0
+        read = [key for verb, key in recorder.requests if "/ledger/" in key and verb == "get"]
+        assert len(read) == 1
+        await engine.close()
+
+
+async def test_events_older_than_what_is_retained_are_not_in_a_fresh_read_either() -> None:
+    async with workspace() as here:
+        events = Events(here.runtime, EXECUTIONS_DOMAIN, 7)
+        engine, writer = _engine(here), _writer(here)
+        await writer.append_lines(events.lines(20))
+        assert await _count(engine) > 0
+        since_then = here.runtime.clock.now_ms() / 1000 - NOON.timestamp() - 500
+        assert since_then > 0
+        retention = {"executions": timedelta(seconds=since_then)}
+        compactor = _compactor(here, retention=retention)
+        await _compact(compactor)
+        await writer.append_lines(events.lines(60))
+        fresh = await _all(engine, EXECUTIONS_DOMAIN, "fresh")
+        await _compact(compactor)
+        assert fresh == await _all(engine, EXECUTIONS_DOMAIN, "published")
+        await engine.close()
+
+
+async def test_statistics_beside_tables_are_fresh_too() -> None:
+    async with workspace() as here:
+        await here.schema("s")
+        made = await here.table("s", "t")
+        table_id = made.object.row.table_id  # type: ignore[union-attr]
+        line = Events(here.runtime, EXECUTIONS_DOMAIN, 1).told(
+            "table_profiled", table_id=table_id, row_count=12
+        )
+        await _writer(here).append_lines([line])
+        engine = _engine(here)
+        sql = "SELECT row_count FROM system.tables"
+        assert (await engine.query(sql)).column(0).to_pylist() == [None]
+        assert (await engine.query(sql, freshness="fresh")).column(0).to_pylist() == [12]
+        await engine.close()
+
+
+async def test_the_past_cannot_be_fresh() -> None:
+    async with workspace() as here:
+        with pytest.raises(Invalid, match="as_of"):
+            await here.engine.query(COUNT, as_of="0", freshness="fresh")
