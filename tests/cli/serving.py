@@ -16,6 +16,9 @@ from arco.cli.main import launch
 from tests.cli import command
 from tests.cli.command import Run
 
+# Few tests are about compaction, and a JVM takes seconds of both cores. Empty counts as not set.
+NO_SPARK = {"ARCO_NO_SPARK": "1"}
+
 
 @dataclass(frozen=True)
 class Served:
@@ -75,7 +78,7 @@ def serving(
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env=inherited() | variables,
+            env=inherited() | NO_SPARK | variables,
         ) as process,
     ):
         assert process.stdout is not None

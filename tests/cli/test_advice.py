@@ -58,6 +58,21 @@ def test_with_tokens_the_first_step_is_to_mint_one(monkeypatch: pytest.MonkeyPat
     assert steps[0] == f"export ARCO_TOKEN=$({minting})"
 
 
+def test_the_sample_has_runs_to_ask_for(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", "--sample") as served:
+        asked = served.advice()[-1]
+        typed = subprocess.run(
+            ["sh", "-ec", asked],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PATH": f"{ARCO.parent}:{os.defpath}"},
+        )
+    assert "system.executions" in asked
+    runs = [line.split() for line in typed.stdout.splitlines()[1:]]
+    assert sorted(runs) == [["sample-1", "SUCCESS", "44000"], ["sample-2", "FAILED", "39000"]]
+
+
 def test_what_a_running_arco_advises_works(tmp_path: Path) -> None:
     root = tmp_path / "a store {x}"
     with serving(root, "--auth", "local") as served:

@@ -56,7 +56,8 @@ def test_a_misspelt_workspace_is_not_verified_with_success(flag: str, root: Path
 def test_a_program_is_told_so_in_a_document(root: Path) -> None:
     run = arco("verify", "--root", root, "--tenant", "typo", "--json")
     report = json.loads(run.stdout)
-    assert (run.returncode, report["ok"], report["head"]) == (1, False, -1)
+    head = report["domains"]["catalog"]["head"]
+    assert (run.returncode, report["ok"], head) == (1, False, -1)
     assert "tenant typo" in report["problem"]["explanation"]
 
 

@@ -1,3 +1,4 @@
+import asyncio
 import csv
 import io
 import json
@@ -7,9 +8,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from arco.core.runtime import system_runtime
+from arco.core.scope import Scope
+from arco.fold.tier2 import EXECUTIONS_DOMAIN
+from arco.ledger.writer import Writer
+from arco.storage.address import parse_address
+from arco.storage.open import open_backend
+from arco.storage.roles import Role
+from arco.storage.store import Store
 from tests.cli import command
 from tests.cli.command import Run, is_one_sentence
 from tests.cli.serving import serving
+from tests.query.told import Events
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +48,27 @@ def test_the_past_is_asked_too(root: Path) -> None:
     run = sql(root, "SELECT count(*) AS n FROM system.tables", "--as-of", "2", "--json")
 
     assert json.loads(run.stdout) == {"columns": [{"name": "n", "type": "int64"}], "rows": [[1]]}
+
+
+def test_what_is_not_compacted_yet_is_asked_for_by_name(root: Path) -> None:
+    asyncio.run(_tell(root))
+    asked = "SELECT execution_id FROM system.executions WHERE status = 'RUNNING'"
+
+    assert sql(root, asked, "--csv").stdout == "execution_id\n"
+    assert sql(root, asked, "--csv", "--fresh").stdout == "execution_id\nr1\n"
+    refused = sql(root, asked, "--fresh", "--as-of", "2")
+    assert refused.returncode != 0
+    assert "fresh" in refused.stderr
+
+
+async def _tell(root: Path) -> None:
+    """Append an event, as a server does."""
+    runtime = system_runtime()
+    backend = open_backend(parse_address(str(root)), runtime, fsync=False)
+    writer = Writer(Store(backend, runtime, scope=Scope(), role=Role.API), EXECUTIONS_DOMAIN)
+    line = Events(runtime, EXECUTIONS_DOMAIN, 1).told("execution_started", execution_id="r1")
+    await writer.append_lines([line])
+    await writer.close()
 
 
 def test_csv_keeps_commas_lines_and_lists_apart(root: Path) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 
 from arco.api.log import make_log
 from arco.api.metrics import Metrics
+from arco.cli.inspecting import findings_of, reporter
 from arco.cli.trouble import patience, teller
+from arco.compactor.inspection import Inspection, Trouble, TroubleKind
+from arco.compactor.sweep import Pile
 from arco.core.errors import Corrupt, Unavailable
 from arco.core.runtime import Runtime
 from tests.clocks import HandClock, hand_runtime
@@ -62,3 +65,42 @@ async def test_who_need_not_wait_says_nothing(runtime: Runtime) -> None:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.01)
     assert stream.getvalue() == b""
+
+
+def test_what_an_inspection_has_found_is_logged_and_measured(runtime: Runtime) -> None:
+    stream, metrics = io.BytesIO(), Metrics()
+    lost = Trouble(
+        kind=TroubleKind.SEGMENT,
+        path="ledger/lineage/x/000000000001.jsonl",
+        explanation="is missing",
+        next_step="Restore it.",
+    )
+    found = Inspection(
+        domain="lineage",
+        head=3,
+        segments=9,
+        waiting=2,
+        lag_ms=90_000,
+        orphans=Pile(objects=4, bytes=400),
+        sealed=("x",),
+        hints=("manifests/lineage/head.json",),
+        troubles=(lost,),
+    )
+    reporter(make_log(stream, runtime.clock), metrics)(found)
+    sealed, hint, wrong = lines(stream)
+    assert (sealed["level"], sealed["stream"], hint["object"]) == ("info", "x", found.hints[0])
+    assert (wrong["level"], wrong["event"]) == ("error", "something is wrong in the store")
+    assert (wrong["kind"], wrong["object"]) == ("segment", lost.path)
+    said = metrics.render()
+    for figure in (b"troubles", b"waiting_segments", b"lag_seconds", b"orphan_files"):
+        assert b'arco_inspection_%s{domain="lineage"}' % figure in said
+    assert b'arco_inspection_lag_seconds{domain="lineage"} 90.0' in said
+    told = [each.status.value for each in findings_of(found)]
+    assert told == ["ok", "note", "note", "note", "failed"]
+
+
+def test_an_inspection_that_finds_nothing_logs_nothing(runtime: Runtime) -> None:
+    stream, metrics = io.BytesIO(), Metrics()
+    reporter(make_log(stream, runtime.clock), metrics)(Inspection(domain="search", head=-1))
+    assert lines(stream) == []
+    assert b'arco_inspection_troubles{domain="search"} 0.0' in metrics.render()

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.cli.command import ARCO
+from tests.cli.serving import NO_SPARK
 
 # Below the ports that the system gives to clients: one of those could take the port of a server that is
 # down, or connect to itself while it waits for it.
@@ -46,7 +47,7 @@ class Server:
         self.log = log
         self.ready_line = ""
         self._command = [str(ARCO), *arguments, "--port", str(self.port), "--log-level", "warning"]
-        self._environment = clean_environment(**variables)
+        self._environment = clean_environment(**NO_SPARK | variables)
         self._process: subprocess.Popen[str] | None = None
 
     @property

@@ -12,12 +12,17 @@ from arco.cli.serve import Auth, Listening
 # Whoever listens on every address can be reached on this machine by its own.
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - read, not listened on
 
+# What the sample tells of, also before it was compacted.
+_RUNS = "'SELECT execution_id, status, duration_ms FROM system.executions'"
 
-def first_steps(place: Place, listening: Listening) -> Callable[[str], str]:
+
+def first_steps(
+    place: Place, listening: Listening, *, sample: bool = False
+) -> Callable[[str], str]:
     """The sentence that says where Arco is ready and what to do next, for the URL that it got."""
 
     def sentence(url: str) -> str:
-        steps = ", ".join(_steps(place, listening, url))
+        steps = ", ".join(_steps(place, listening, url, sample=sample))
         return (
             f"Arco is ready at {url}, on {place.describe()}. Next: {steps}, or open "
             f"{_local(listening, url)}/api/v1/docs; Ctrl-C stops it."
@@ -26,7 +31,7 @@ def first_steps(place: Place, listening: Listening) -> Callable[[str], str]:
     return sentence
 
 
-def _steps(place: Place, listening: Listening, url: str) -> list[str]:
+def _steps(place: Place, listening: Listening, url: str, *, sample: bool) -> list[str]:
     steps = []
     if listening.auth is Auth.LOCAL:
         steps.append(f"`export ARCO_TOKEN=$({_minting(place)})`")
@@ -36,6 +41,8 @@ def _steps(place: Place, listening: Listening, url: str) -> list[str]:
     )
     if place.address().scheme != "memory":  # which nobody but its own process sees
         steps.append(_command("arco sql 'SHOW TABLES'", place.flags()))
+        if sample:
+            steps.append(_command(f"arco sql {_RUNS} --fresh", place.flags()))
     return steps
 
 

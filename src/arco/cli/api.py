@@ -97,6 +97,7 @@ async def _serve(
 ) -> None:
     from arco.api.app import make_app
     from arco.api.metrics import Metrics
+    from arco.api.remote_bell import RemoteBell
     from arco.api.remote_compactor import RemoteCompactor
     from arco.catalog.decision import Rules
     from arco.cli.serve import log_to_stderr, make_services, serve, watched_backend
@@ -110,7 +111,8 @@ async def _serve(
     store = await open_store(backend, runtime, role=Role.API, scope=place.scope())
     compactor = RemoteCompactor(compactor_url, service_token())
     rules = Rules(retention=retention, own_roots=place.own_roots(), ruled=frozenset({ICEBERG}))
-    workspace = open_workspace(store, compactor, rules)
+    bell = RemoteBell(compactor, runtime)
+    workspace = open_workspace(store, compactor, rules, ring=bell.ring)
     iceberg = open_tables(place, locations, workspace, metrics=metrics)
     services = make_services(
         place,
@@ -134,4 +136,5 @@ async def _serve(
         await services.engine.close()
         await iceberg.close()
         await workspace.close()
+        bell.close()
         await compactor.close()

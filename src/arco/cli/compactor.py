@@ -4,10 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from arco.cli.keep import Keep
 from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
 from arco.cli.retention import Retention, pause_ms
 from arco.cli.serve import Auth, Listening, LogLevel
+from arco.cli.settings import Flag
+from arco.cli.spark import Spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +27,18 @@ def compactor(
     port: int = 8182,
     retention: Retention | None = None,
     locations: AllowedLocations | None = None,
+    spark: Spark | None = None,
+    keep: Keep | None = None,
+    once: Flag = False,
+    rebuild: Flag = False,
+    domain: Annotated[str | None, Parameter(metavar="NAME")] = None,
     collect_every: Annotated[float, Parameter(metavar="HOURS")] = 0,
     log_level: LogLevel = LogLevel.INFO,
 ) -> None:
     """Run the compactor of one workspace. The service token comes from ARCO_SERVICE_TOKEN.
+
+    It publishes changes of the catalog as the API asks for them, and folds events on Spark as they come,
+    in a process of its own that is started again whenever it ends.
 
     Parameters
     ----------
@@ -41,6 +52,16 @@ def compactor(
         How long the past is kept.
     locations
         Where tables may lie outside the store, for collecting what they leave behind.
+    spark
+        Where events are compacted.
+    keep
+        How long rows are kept.
+    once
+        Compact all events that there are, serve nobody, and end: for cron. No service token is needed.
+    rebuild
+        Make the tables of events anew from the ledger, and end.
+    domain
+        With --once or --rebuild: this domain alone (executions, lineage or search).
     collect_every
         Collect garbage here too, so often; 0 for never. The identity of this process then needs the role
         janitor besides its own.
@@ -51,14 +72,29 @@ def compactor(
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
 
+    place, spark, keep = place or Place(), spark or Spark(), keep or Keep()
     listening, retention = Listening(host, port, Auth.LOCAL, log_level), retention or Retention()
     retention.span()  # refused before anything is opened
+    keep.spans()
+    if once or rebuild or domain is not None:
+        from arco.cli.tier2.here import compact_here
+
+        compact_here(place, spark, keep, once=once, rebuild=rebuild, domain=domain)
+        return
     every_ms = pause_ms(collect_every)
     check_listening(listening)
     locations = locations or AllowedLocations()
     locations.urls()
+    spark.check()
     work = _serve(
-        place or Place(), listening, retention, every_ms, system_runtime(), locations=locations
+        place,
+        listening,
+        retention,
+        every_ms,
+        system_runtime(),
+        locations=locations,
+        spark=spark,
+        keep=keep,
     )
     run(work)
 
@@ -71,6 +107,8 @@ async def _serve(
     runtime: "Runtime",
     *,
     locations: AllowedLocations,
+    spark: Spark,
+    keep: Keep,
 ) -> None:
     from arco.access.service import ServiceToken
     from arco.api.internal import InternalServices, make_internal_app
@@ -78,8 +116,11 @@ async def _serve(
     from arco.catalog.manifest import manifests_of
     from arco.cli.api import service_token
     from arco.cli.cleaning import cleaning
+    from arco.cli.inspecting import reporter
     from arco.cli.serve import log_to_stderr, serve, watched_backend
     from arco.cli.tables import table_janitor
+    from arco.cli.tier2.keeper import Care
+    from arco.cli.tier2.keeping import keeping, make_keeper, ringing
     from arco.cli.trouble import patience, teller
     from arco.compactor.compactor import Compactor
     from arco.compactor.janitor import Janitor
@@ -106,8 +147,19 @@ async def _serve(
                 retention_ms=retention.ms(),
                 every_ms=every_ms,
                 tell=tell,
+                found=reporter(log, metrics),
                 others=(tables.collect,),
             )
+    keeper = make_keeper(
+        place,
+        spark,
+        keep,
+        store,
+        log=log,
+        metrics=metrics,
+        care=Care(at_once=True),  # warm before the first event
+        loud=listening.log_level is LogLevel.DEBUG,
+    )
     manifests = manifests_of(store, DOMAIN)
 
     async def look() -> int:
@@ -120,10 +172,11 @@ async def _serve(
         compactor=worker,
         look=look,
         log=log,
+        ring=ringing(keeper),
         metrics=metrics,
     )
     try:
-        async with cleaning(janitor, runtime.tasks):
+        async with cleaning(janitor, runtime.tasks), keeping(keeper):
             await serve(make_internal_app(services), listening, log, _ready(place))
     finally:
         await worker.close()

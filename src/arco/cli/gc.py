@@ -57,11 +57,12 @@ def gc(
     locations = locations or AllowedLocations()
     locations.urls()
     work = _collect(place, retention, locations, compactor, dry_run=dry_run, quiet=json)
-    collection, tables = run(work)
+    collections, tables = run(work)
     if json:
-        print_document({**structs.asdict(collection), "tables": asdict(tables)})
+        domains = {each.domain: structs.asdict(each) for each in collections}
+        print_document({"dry_run": dry_run, "domains": domains, "tables": asdict(tables)})
     else:
-        _tell(collection)
+        _tell(collections)
         _tell_of_tables(tables)
 
 
@@ -73,12 +74,13 @@ async def _collect(
     *,
     dry_run: bool,
     quiet: bool,
-) -> "tuple[Collection, TableCollection]":
+) -> "tuple[list[Collection], TableCollection]":
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
     from arco.cli.api import service_token
     from arco.cli.progress import progress_bar
     from arco.cli.tables import table_janitor
+    from arco.compactor.domains import DOMAINS
     from arco.compactor.gc import collect_garbage
     from arco.core.runtime import system_runtime
     from arco.storage.open import open_store
@@ -92,12 +94,20 @@ async def _collect(
         compactor = await _own_compactor(place, retention, backend, runtime)
     else:
         compactor = RemoteCompactor(compactor_url, service_token())
-    with progress_bar("collecting", quiet=quiet) as progress:
-        collection = await collect_garbage(
-            store, compactor, retention_ms=retention.ms(), dry_run=dry_run, progress=progress
-        )
+    collections = []
+    for domain in DOMAINS:
+        with progress_bar(f"collecting {domain}", quiet=quiet) as progress:
+            done = await collect_garbage(
+                store,
+                compactor,
+                domain=domain,
+                retention_ms=retention.ms(),
+                dry_run=dry_run,
+                progress=progress,
+            )
+        collections.append(done)
     janitor = table_janitor(place, locations, store, metrics=Metrics(), retention_ms=retention.ms())
-    return collection, await janitor.collect(dry_run=dry_run)
+    return collections, await janitor.collect(dry_run=dry_run)
 
 
 async def _own_compactor(
@@ -127,16 +137,21 @@ def _tell_of_tables(tables: "TableCollection") -> None:
         print(f"{tables.problems} tables could not be looked at: {', '.join(tables.failed[:5])}")
 
 
-def _tell(collection: "Collection") -> None:
-    total = collection.total()
-    verb = "Would delete" if collection.dry_run else "Deleted"
-    print(f"{verb} {total.objects} objects, {total.bytes:,} bytes.")
-    for kind in _KINDS:
-        pile = getattr(collection, kind)
-        if pile.objects:
-            print(f"  {kind:<10} {pile.objects:>8} objects {pile.bytes:>14,} bytes")
-    if collection.left.objects:
+def _tell(collections: "list[Collection]") -> None:
+    from arco.compactor.sweep import total
+
+    whole = total(each.total() for each in collections)
+    verb = "Would delete" if collections[0].dry_run else "Deleted"
+    print(f"{verb} {whole.objects} objects, {whole.bytes:,} bytes.")
+    for collection in collections:
+        for kind in _KINDS:
+            pile = getattr(collection, kind)
+            if pile.objects:
+                place = f"{collection.domain:<10} {kind:<10}"
+                print(f"  {place} {pile.objects:>8} objects {pile.bytes:>14,} bytes")
+    left = sum(each.left.objects for each in collections)
+    if left:
         print(
-            f"{collection.left.objects} files that nobody names stay: give --compactor URL, so that "
-            "their mark can be published."
+            f"{left} files that nobody names stay: give --compactor URL, so that their mark can be "
+            "published."
         )

@@ -32,6 +32,7 @@ Examples:
   arco doctor                                  this machine and ./.arco
   arco doctor --root /data/arco --json         a directory, for a program
   arco doctor --store gs://bucket/prefix       a bucket on Google Cloud
+  arco doctor --deep                           and all that the workspace holds
   arco doctor --store "s3://bucket?endpoint=http://localhost:9000"
 
 It exits with 0 if all is well, 1 if a check failed, 2 if it was misused,
@@ -42,7 +43,12 @@ Examples:
   arco up                                      on ./.arco, at http://127.0.0.1:8181
   arco up --root /data/arco --port 9000
   arco up --store s3://bucket/prefix --host 0.0.0.0 --auth local
-  arco up --retention-days 30                  keep the past for thirty days"""
+  arco up --retention-days 30                  keep the past for thirty days
+  arco up --keep executions=90 --keep tasks=30 keep rows of runs so many days
+  arco up --no-spark                           leave events in the ledger: no Java needed
+
+Spark is started with the first event, and ended after ten minutes without one
+(--spark-idle). Until then, and between, nothing of it runs."""
 
 _API_EXAMPLES = """\
 Examples, API and compactor as two processes with an identity each:
@@ -50,11 +56,22 @@ Examples, API and compactor as two processes with an identity each:
   ARCO_TENANT_ID=acme ARCO_WORKSPACE_ID=production arco compactor --port 8182
   arco api --tenant acme --workspace production --compactor http://127.0.0.1:8182"""
 
+_COMPACTOR_EXAMPLES = f"""\
+{_API_EXAMPLES}
+
+Examples, compaction of events:
+  arco compactor --master spark://host:7077    on a cluster with Arco on it
+  arco compactor --remote sc://host:15002      by Spark Connect
+  arco compactor --once                        all there is, then end: for cron
+  arco compactor --rebuild --domain lineage    the same rows, made anew
+  arco compactor --no-spark                    the catalog alone"""
+
 _VERIFY_EXAMPLES = """\
 Examples:
   arco verify                                  the newest version, and the whole chain
   arco verify --all --store s3://bucket/prefix every file of every version that is kept
   arco verify --expect 12:9f86d081884c...      and that version 12 is still the one it was
+  arco verify --domain executions              what was told of executions alone
 
 It exits with 0 if all is well, 1 if something is wrong or nothing was
 published, 2 if it was misused."""
@@ -96,8 +113,9 @@ app.command(
     "arco.cli.compactor:compactor",
     name="compactor",
     help="Run the compactor of one workspace alone.",
-    help_epilogue=_API_EXAMPLES,
+    help_epilogue=_COMPACTOR_EXAMPLES,
 )
+app.command("arco.cli.tier2.worker:worker", name="tier2-worker", show=False)
 app.command(
     "arco.cli.verify:verify",
     name="verify",
@@ -121,6 +139,12 @@ app.command(
     help="Print what to paste into an engine: Spark, PyIceberg or DuckDB.",
 )
 app.command("arco.cli.sql:app", name="sql", help="SQL over the files of a store, without a server.")
+app.command("arco.cli.events:app", name="events", help="Send events to a running Arco.")
+app.command(
+    "arco.cli.quarantine:app",
+    name="quarantine",
+    help="Events that could not be folded: list, show, replay.",
+)
 app.command("arco.cli.token:app", name="token", help="Tokens for callers of the API.")
 
 

@@ -90,6 +90,15 @@ class Place:
                 named += [flag, name]
         return shlex.join(named)
 
+    def arguments(self) -> list[str]:
+        """The same flags for a process of ours, in the same directory and with the same variables."""
+        named = ["--tenant", self.tenant, "--workspace", self.workspace]
+        if self.root is not None:
+            named += ["--root", self.root]
+        if self.store is not None:
+            named += ["--store", self.store]
+        return [*named, "--no-fsync"] if self.no_fsync else named
+
     def own_roots(self) -> tuple[str, ...]:
         """The store's root in every spelling: no external table may lie in it."""
         address = self.address()

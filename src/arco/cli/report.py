@@ -33,9 +33,15 @@ class Report:
         if not self._as_json:
             _show(finding)
 
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing has failed so far."""
+        return all(each.status is not Status.FAILED for each in self._findings)
+
     def close(self) -> bool:
         """Finish the output; whether all is well."""
-        bad = [each.name for each in self._findings if each.status is Status.FAILED]
+        failed = [each.name for each in self._findings if each.status is Status.FAILED]
+        bad = list(dict.fromkeys(failed))
         if self._as_json:
             checks = self._findings
             print_document(
@@ -45,7 +51,7 @@ class Report:
             print("\nAll is well.")
         if bad:
             sys.stdout.flush()
-            count = f"{len(bad)} of {len(self._findings)} checks failed"
+            count = f"{len(failed)} of {len(self._findings)} checks failed"
             print(f"arco: {count}: {', '.join(bad)}.", file=sys.stderr)
         return not bad
 

@@ -62,9 +62,9 @@ _REQUESTS: tuple[Ddl, ...] = (
 )
 
 
-async def fill(committer: Committer, native: NativeTables) -> None:
-    """Make the sample's objects; those that are there already stay as they are."""
-    clock = committer.reader.store.runtime.clock
+async def fill(committer: Committer, native: NativeTables) -> bool:
+    """Make the sample's objects; whether any was, since those that are there stay as they are."""
+    clock, is_new = committer.reader.store.runtime.clock, False
     for request in _REQUESTS:
         caller = Caller(
             actor=_AUTHOR,
@@ -77,5 +77,7 @@ async def fill(committer: Committer, native: NativeTables) -> None:
         try:
             if await native.carry_out(request, caller) is None:
                 await change(committer, request, _AUTHOR)
+            is_new = True
         except AlreadyExists:
             continue
+    return is_new

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from arco.access.identity import Identity
+    from arco.api.compaction import Compaction
     from arco.api.log import Log
     from arco.api.metrics import Metrics
     from arco.api.server import App
@@ -92,14 +93,19 @@ def make_services(
     log: "Log",
     metrics: "Metrics",
     iceberg: "Iceberg | None" = None,
+    compaction: "Compaction | None" = None,
 ) -> "Services":
     """All that the API is made of."""
+    from arco.api.compaction import ELSEWHERE
     from arco.api.services import LOOPBACK as LOOPBACK_HOSTS
     from arco.api.services import OTHER_DOMAINS, Services
     from arco.catalog.reader import SnapshotReader
+    from arco.events.kinds import TYPES, domain_of
+    from arco.ledger.intake import Intake
     from arco.query.engine import SqlEngine
 
     store = workspace.reader.store
+    domains = {name: SnapshotReader(store, name) for name in OTHER_DOMAINS}
     return Services(
         runtime=runtime,
         scope=place.scope(),
@@ -107,12 +113,14 @@ def make_services(
         reader=workspace.reader,
         committer=workspace.committer,
         idempotency=workspace.idempotency,
-        engine=SqlEngine(workspace.reader),
+        engine=SqlEngine(workspace.reader, domains=domains),
+        intake=Intake(workspace.writers, TYPES, domain_of),
         log=log,
         metrics=metrics,
-        domains={name: SnapshotReader(store, name) for name in OTHER_DOMAINS},
+        domains=domains,
         location_root=place.location_root(),
         iceberg=iceberg,
+        compaction=compaction or ELSEWHERE,
         hosts=LOOPBACK_HOSTS if auth is Auth.NONE else None,
     )
 

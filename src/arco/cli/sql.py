@@ -20,8 +20,10 @@ Examples:
   arco sql "SELECT count(*) FROM system.columns" --as-of 17 --json
   arco sql - --csv < question.sql > answer.csv
   arco sql "SELECT * FROM system.tables" --arrow tables.arrow
+  arco sql "SELECT status, count(*) FROM system.tasks GROUP BY status" --fresh
 
-It reads the store itself, as the role reader, and needs no server."""
+It reads the store itself, as the role reader, and needs no server. With --fresh it reads the ledger too,
+which the role api may."""
 
 Query = Annotated[
     str,
@@ -49,6 +51,14 @@ def sql(
     *,
     place: Place = _PLACE,
     as_of: AsOf = None,
+    fresh: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="With what was acknowledged and is not compacted yet.",
+        ),
+    ] = False,
     json: AsJson = False,
     csv: Annotated[
         bool, Parameter(negative="", show_default=False, help="Print comma-separated values.")
@@ -67,25 +77,27 @@ def sql(
     if not text.strip():
         raise Invalid("there is no query: give one in quotes, or - and one on stdin")
     place.check_there()
-    table = run(_ask(place, text, as_of))
+    table = run(ask(place, text, as_of, fresh=fresh))
     if arrow is not None:
         write_arrow(table, arrow)
     else:
         (print_json if json else print_csv if csv else print_result)(table)
 
 
-async def _ask(place: Place, text: str, as_of: str | None) -> "pa.Table":
+async def ask(place: Place, text: str, as_of: str | None, *, fresh: bool) -> "pa.Table":
+    """The result of a query over the files of a store."""
     from arco.catalog.reader import SnapshotReader
     from arco.core.runtime import system_runtime
     from arco.query.engine import SqlEngine
-    from arco.storage.open import open_store
     from arco.storage.roles import Role
+    from arco.storage.store import Store
 
     runtime = system_runtime()
     backend = place.backend(runtime)
-    store = await open_store(backend, runtime, role=Role.READER, scope=place.scope())
+    # Not proven sound for writing, as nothing is written.
+    store = Store(backend, runtime, role=Role.API if fresh else Role.READER, scope=place.scope())
     engine = SqlEngine(SnapshotReader(store))
     try:
-        return await engine.query(text, as_of=as_of)
+        return await engine.query(text, as_of=as_of, freshness="fresh" if fresh else None)
     finally:
         await engine.close()

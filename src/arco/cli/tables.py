@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from arco.storage.backend import Backend
 
 ICEBERG = TableFormat.ICEBERG
+EXECUTIONS = "executions"
 
 
 def open_tables(
@@ -45,6 +46,7 @@ def open_tables(
         TableFiles(store, root, outside, janitor=janitor),
         Locations(root, locations.urls()),
         config=_client_settings(place),
+        writer=workspace.writers.of(EXECUTIONS),
     )
 
 

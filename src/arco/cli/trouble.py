@@ -27,7 +27,7 @@ def teller(log: Log, metrics: Metrics) -> Callable[[str, Exception], None]:
 def log_failure(log: Log, what: str, problem: Exception) -> None:
     """One line: the error by its type and places, and its words as far as a log may hold them."""
     event = f"{what} failed"
-    log.error(event, **_about(problem), places=places(problem))
+    log.error(event, **about(problem), places=places(problem))
 
 
 class Wait:
@@ -42,7 +42,7 @@ class Wait:
 
     def say(self, log: Log) -> None:
         """Tell whoever looks that it goes on, and what stood in the way last."""
-        fields = {} if self._problem is None else _about(self._problem)
+        fields = {} if self._problem is None else about(self._problem)
         log.warning("waiting for the store, the compactor or the lease of another", **fields)
 
 
@@ -64,7 +64,8 @@ async def patience(runtime: Runtime, log: Log) -> AsyncIterator[Wait]:
         watching.cancel()
 
 
-def _about(problem: Exception) -> dict[str, str]:
+def about(problem: Exception) -> dict[str, str]:
+    """An error for a log: its type, and its words as far as a log may hold them."""
     words = loggable(problem) if isinstance(problem, ArcoError) else ""
-    about = {"error": type(problem).__name__}
-    return {**about, "detail": words} if words else about
+    kind = {"error": type(problem).__name__}
+    return {**kind, "detail": words} if words else kind

@@ -1,15 +1,21 @@
-"""`arco up`: all of Arco on one machine, in one process."""
+"""`arco up`: all of Arco on one machine, in one process, and Spark in a child of it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from cyclopts import Parameter
+
+from arco.cli.keep import Keep
 from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
 from arco.cli.retention import Retention
-from arco.cli.serve import Listening
+from arco.cli.serve import Listening, LogLevel
 from arco.cli.settings import Flag
+from arco.cli.spark import Spark, idle_ms
 
 if TYPE_CHECKING:
     from arco.core.runtime import Runtime
+
+_NICE = 5  # the API comes first
 
 
 def up(
@@ -18,9 +24,14 @@ def up(
     listening: Listening | None = None,
     retention: Retention | None = None,
     locations: AllowedLocations | None = None,
+    spark: Spark | None = None,
+    spark_idle: Annotated[float, Parameter(metavar="MINUTES")] = 10,
+    keep: Keep | None = None,
     sample: Flag = False,
 ) -> None:
     """Run everything on this machine: the API, the compactor and garbage collection.
+
+    Events are compacted on Spark, in a process of its own that is started with the first of them.
 
     Parameters
     ----------
@@ -32,6 +43,13 @@ def up(
         How long the past is kept.
     locations
         Where tables may lie outside the store.
+    spark
+        Where events are compacted.
+    spark_idle
+        End Spark after so long without events, to free its memory; the next event starts it again.
+        0 to keep it for good.
+    keep
+        How long rows are kept.
     sample
         Put a small sample catalog in, for a first look around.
     """
@@ -44,8 +62,19 @@ def up(
     retention.span()  # refused before anything is opened
     locations = locations or AllowedLocations()
     locations.urls()
+    spark, keep = spark or Spark(), keep or Keep()
+    spark.check()
+    keep.spans()
     work = _serve(
-        place or Place(), listening, retention, system_runtime(), locations=locations, sample=sample
+        place or Place(),
+        listening,
+        retention,
+        system_runtime(),
+        locations=locations,
+        spark=spark,
+        spark_idle_ms=idle_ms(spark_idle),
+        keep=keep,
+        sample=sample,
     )
     run(work)
 
@@ -57,6 +86,9 @@ async def _serve(
     runtime: "Runtime",
     *,
     locations: AllowedLocations,
+    spark: Spark,
+    spark_idle_ms: float | None,
+    keep: Keep,
     sample: bool,
 ) -> None:
     from arco.api.app import make_app
@@ -64,9 +96,13 @@ async def _serve(
     from arco.catalog.decision import Rules
     from arco.cli.advice import first_steps
     from arco.cli.cleaning import cleaning
+    from arco.cli.inspecting import reporter
     from arco.cli.sample import fill
+    from arco.cli.sample_runs import tell_of_runs
     from arco.cli.serve import log_to_stderr, make_services, serve, watched_backend
     from arco.cli.tables import ICEBERG, open_tables, reconciling
+    from arco.cli.tier2.keeper import Care
+    from arco.cli.tier2.keeping import compaction, keeping, make_keeper, ringing
     from arco.cli.trouble import patience, teller
     from arco.cli.workspace import open_workspace
     from arco.compactor.compactor import Compactor
@@ -85,13 +121,25 @@ async def _serve(
         rules = Rules(
             retention=retention.span(), own_roots=place.own_roots(), ruled=frozenset({ICEBERG})
         )
-        workspace = open_workspace(stores[Role.API], compactor, rules)
+        keeper = make_keeper(
+            place,
+            spark,
+            keep,
+            stores[Role.API],
+            log=log,
+            metrics=metrics,
+            care=Care(idle_ms=spark_idle_ms),
+            nice=_NICE,
+            loud=listening.log_level is LogLevel.DEBUG,
+        )
+        workspace = open_workspace(stores[Role.API], compactor, rules, ring=ringing(keeper))
         iceberg = open_tables(
             place, locations, workspace, metrics=metrics, janitor=stores[Role.JANITOR]
         )
         await workspace.begin(wait.met)
+        is_new = False
         if sample:
-            await fill(workspace.committer, iceberg.native)
+            is_new = await fill(workspace.committer, iceberg.native)
     services = make_services(
         place,
         workspace,
@@ -100,18 +148,28 @@ async def _serve(
         log=log,
         metrics=metrics,
         iceberg=iceberg,
+        compaction=compaction(keeper, place, spark),
     )
+    if is_new:
+        await tell_of_runs(services.intake, workspace.reader)
     tables = iceberg.janitor(stores[Role.JANITOR], retention_ms=retention.ms())
     janitor = Janitor(
         stores[Role.JANITOR],
         compactor,
         retention_ms=retention.ms(),
         tell=tell,
+        found=reporter(log, metrics),
         others=(tables.collect,),
     )
     try:
-        async with cleaning(janitor, runtime.tasks), reconciling(iceberg, runtime.tasks):
-            await serve(make_app(services), listening, log, first_steps(place, listening))
+        async with (
+            cleaning(janitor, runtime.tasks),
+            reconciling(iceberg, runtime.tasks),
+            keeping(keeper),
+        ):
+            await serve(
+                make_app(services), listening, log, first_steps(place, listening, sample=sample)
+            )
     finally:
         await services.engine.close()
         await iceberg.close()

@@ -10,15 +10,19 @@ from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
     from arco.compactor.report import Report
+    from arco.compactor.verify import Anchor
 
-_ANCHOR = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
+_ANCHOR = re.compile(r"(?:([a-z]+):)?([0-9]{1,18}):([0-9a-f]{64})")
 
 
 def verify(
     *,
     place: Place | None = None,
+    domain: Annotated[str | None, Parameter(metavar="NAME")] = None,
     every: Annotated[Flag, Parameter(name="--all")] = False,
-    expect: Annotated[str | None, Parameter(metavar="N:SHA256")] = None,
+    expect: Annotated[
+        tuple[str, ...], Parameter(metavar="N:SHA256", negative="", show_default=False)
+    ] = (),
     json: Flag = False,
 ) -> int:
     """Check manifests, commits and files against their hashes, and name the first thing that is wrong.
@@ -27,35 +31,46 @@ def verify(
     ----------
     place
         Where the metadata are.
+    domain
+        Check this domain alone: catalog, executions, lineage or search.
     every
         Check the files of all versions that are kept, not those of the newest alone.
     expect
         A version and its hash, as an earlier run has printed them: the history must still contain it.
+        May be repeated, once a domain.
     json
         Print one JSON document.
     """
     from arco.cli.output import print_document
     from arco.core.tasks import run
 
-    place, anchor = place or Place(), _anchor(expect)
+    place, domains = place or Place(), _domains(domain)
+    anchors = _anchors(expect, domains)
     place.check_there()
-    report = run(_verify(place, anchor, every=every, quiet=json))
-    if report.head < 0 and report.ok:
-        report = _found_nothing(report, place, quiet=json)
+    reports = run(_verify(place, domains, anchors, every=every, quiet=json))
+    if all(report.ok and report.head < 0 for report in reports):
+        reports[0] = _found_nothing(reports[0], place, quiet=json)
+    is_ok = all(report.ok for report in reports)
     if json:
-        print_document(report)
+        wrong = next((report.problem for report in reports if report.problem), None)
+        by_name = {report.domain: report for report in reports}
+        print_document({"ok": is_ok, "problem": wrong, "domains": by_name})
     else:
-        _tell(report)
-    return 0 if report.ok else 1
+        _tell(reports)
+    return 0 if is_ok else 1
 
 
 async def _verify(
-    place: Place, anchor: tuple[int, str] | None, *, every: bool, quiet: bool
-) -> "Report":
+    place: Place,
+    domains: tuple[str, ...],
+    anchors: "dict[str, Anchor]",
+    *,
+    every: bool,
+    quiet: bool,
+) -> "list[Report]":
     from arco.cli.progress import progress_bar
     from arco.compactor.verify import verify as check
     from arco.core.runtime import system_runtime
-    from arco.fold.tier1 import DOMAIN
     from arco.storage.roles import Role
     from arco.storage.store import Store
 
@@ -63,8 +78,13 @@ async def _verify(
     backend = place.backend(runtime)
     # Not proven by a write, as other stores are: whoever may read may verify.
     store = Store(backend, runtime, role=Role.JANITOR, scope=place.scope())
-    with progress_bar("verifying", quiet=quiet) as progress:
-        return await check(store, DOMAIN, everything=every, expect=anchor, progress=progress)
+    reports = []
+    for domain in domains:
+        with progress_bar(f"verifying {domain}", quiet=quiet) as progress:
+            anchor = anchors.get(domain)
+            report = await check(store, domain, everything=every, expect=anchor, progress=progress)
+        reports.append(report)
+    return reports
 
 
 def _found_nothing(report: "Report", place: Place, *, quiet: bool) -> "Report":
@@ -85,28 +105,58 @@ def _found_nothing(report: "Report", place: Place, *, quiet: bool) -> "Report":
     return msgspec.structs.replace(report, ok=False, problem=problem)
 
 
-def _anchor(text: str | None) -> tuple[int, str] | None:
+def _domains(name: str | None) -> tuple[str, ...]:
+    from arco.compactor.domains import DOMAINS
     from arco.core.errors import Invalid
 
-    if text is None:
-        return None
-    found = _ANCHOR.fullmatch(text)
-    if found is None:
-        raise Invalid(
-            "--expect takes a version and its hash, such as 12:9f86d08..., as verify prints"
-        )
-    return int(found[1]), found[2]
+    if name is None:
+        return DOMAINS
+    if name not in DOMAINS:
+        raise Invalid(f"--domain takes one of {', '.join(DOMAINS)}, not {name[:40]!r}")
+    return (name,)
 
 
-def _tell(report: "Report") -> None:
-    seen = report.checked
-    print(
-        f"Checked versions {report.floor} to {report.head}: {seen.manifests} manifests, "
-        f"{seen.commits} commits, {seen.files} files with {seen.rows} rows, {seen.events} events, "
-        f"{seen.links} numbers of leases, streams and keys."
+def _anchors(texts: tuple[str, ...], domains: tuple[str, ...]) -> "dict[str, Anchor]":
+    """What is expected, by domain; a version without one is of the catalog, or of the one to check."""
+    from arco.core.errors import Invalid
+
+    anchors: dict[str, Anchor] = {}
+    for text in texts:
+        found = _ANCHOR.fullmatch(text)
+        if found is None:
+            raise Invalid(
+                "--expect takes a version and its hash, such as 12:9f86d08... or "
+                "executions:12:9f86d08..., as verify prints"
+            )
+        domain = found[1] or domains[0]
+        if domain not in domains or domain in anchors:
+            raise Invalid(f"--expect takes one version of each domain that is checked, not {text}")
+        anchors[domain] = (int(found[2]), found[3])
+    return anchors
+
+
+def _tell(reports: "list[Report]") -> None:
+    for report in reports:
+        if report.head >= 0 or not report.ok:
+            _tell_of(report)
+    if not all(report.ok for report in reports):
+        print("Stop writing to this store, and restore that object from a backup.")
+
+
+def _tell_of(report: "Report") -> None:
+    from arco.fold.tier1 import DOMAIN
+
+    seen, is_catalog = report.checked, report.domain == DOMAIN
+    events = f"{seen.events} events, " if is_catalog else ""
+    links = "leases, streams and keys" if is_catalog else "streams"
+    checked = (
+        f"hecked versions {report.floor} to {report.head}: {seen.manifests} manifests, "
+        f"{seen.commits} commits, {seen.files} files with {seen.rows} rows, {events}"
+        f"{seen.links} numbers of {links}."
     )
+    print(f"C{checked}" if is_catalog else f"{report.domain}: c{checked}")
     if report.problem is None:
-        print(f"All is as it was published. Anchor: {report.head}:{report.head_sha256}")
+        name = "" if is_catalog else f"{report.domain}:"
+        print(f"All is as it was published. Anchor: {name}{report.head}:{report.head_sha256}")
     else:
         print(f"WRONG: {report.problem.path}: {report.problem.explanation}.")
-        print("Stop writing to this store, and restore that object from a backup.")

@@ -13,9 +13,11 @@ from arco.catalog.port import CompactorPort
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Unavailable, Unknown
 from arco.core.ids import new_ulid
+from arco.events.kinds import DOMAINS
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import Writer
+from arco.ledger.writers import Ring, Writers, nobody
 from arco.storage.store import Store
 
 _PAUSE_MS = 1_000
@@ -28,6 +30,7 @@ class Workspace:
     reader: SnapshotReader
     committer: Committer
     idempotency: Idempotency
+    writers: Writers
 
     async def close(self) -> None:
         """Finish what is under way and leave the store tidy."""
@@ -35,6 +38,7 @@ class Workspace:
         # Whoever got its answer just now records it; a stop that did not wait would leave that to a retry.
         await self.reader.store.runtime.tasks.turn()
         await self.idempotency.close()
+        await self.writers.close()
 
     async def begin(self, met: Callable[[Exception], None]) -> None:
         """Make the catalog `default` in a new workspace, as soon as the compactor is there.
@@ -51,11 +55,13 @@ class Workspace:
                 await runtime.clock.sleep(_PAUSE_MS)
 
 
-def open_workspace(store: Store, compactor: CompactorPort, rules: Rules) -> Workspace:
-    """The catalog of a workspace, published through a compactor."""
+def open_workspace(
+    store: Store, compactor: CompactorPort, rules: Rules, *, ring: Ring = nobody
+) -> Workspace:
+    """A workspace whose catalog is published through a compactor; `ring` hears of new events."""
     reader = SnapshotReader(store)
     holder = f"{socket.gethostname()}:{os.getpid()}:{new_ulid(store.runtime)}"
     committer = Committer(
         reader, Writer(store, DOMAIN), compactor, Lease(store, DOMAIN, holder=holder), rules
     )
-    return Workspace(reader, committer, Idempotency(store))
+    return Workspace(reader, committer, Idempotency(store), Writers(store, DOMAINS, ring=ring))

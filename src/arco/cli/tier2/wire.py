@@ -1,0 +1,56 @@
+"""Lines of JSON between a process and its child: rings go down, what was done comes up."""
+
+from typing import BinaryIO
+
+import msgspec
+
+from arco.compactor.cycle import Cycle
+from arco.core import json
+
+
+class Ring(msgspec.Struct, frozen=True, tag=True):
+    """A stream of a domain has something new. Losing one costs time only."""
+
+    domain: str
+    stream: str
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """Spark is up and warm."""
+
+    ms: int
+
+
+class Cycled(msgspec.Struct, frozen=True, tag=True):
+    """Something was published."""
+
+    cycle: Cycle
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Something has failed: what, the type of the error, and its words as far as a log may hold them."""
+
+    what: str
+    error: str
+    detail: str = ""
+
+
+Said = Ready | Cycled | Failed
+
+
+def encode(message: Ring | Said) -> bytes:
+    """The line of a message."""
+    return json.encode(message) + b"\n"
+
+
+def read_ring(stream: BinaryIO) -> Ring | None:
+    """The next ring; None when whoever rings is gone."""
+    line = stream.readline()
+    return json.decode(line, Ring) if line.endswith(b"\n") else None
+
+
+def read_said(stream: BinaryIO) -> Said | None:
+    """What the child says next; None when it is gone."""
+    line = stream.readline()
+    said: Said | None = json.decode(line, Said) if line.endswith(b"\n") else None  # type: ignore[arg-type]
+    return said

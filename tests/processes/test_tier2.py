@@ -1,0 +1,193 @@
+"""Compaction of events beside a server: Spark in a child of its own, which may die or never come."""
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import arco, is_one_sentence
+from tests.processes.deployment import TOKEN
+from tests.processes.server import Server, eventually, running
+from tests.processes.spark_child import (
+    PATIENCE_S,
+    jvm_of,
+    lives,
+    niceness,
+    of_spark,
+    talking,
+    worker_of,
+)
+
+SPARK = {"ARCO_NO_SPARK": ""}  # empty counts as not set
+
+
+def up(root: Path, *flags: str, **variables: str) -> Server:
+    log = root.parent / f"{root.name}.log"
+    return Server(["up", "--root", str(root), "--no-fsync", *flags], log=log, **variables)
+
+
+def java_that(folder: Path, *lines: str) -> str:
+    """A folder for PATH with a `java` that does what these lines of shell say."""
+    folder.mkdir()
+    script = folder / "java"
+    script.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    script.chmod(0o755)
+    return f"{folder}:/usr/bin:/bin"
+
+
+@pytest.mark.timeout(900)
+async def test_a_niced_child_compacts_is_replaced_when_it_dies_and_never_outlives_its_parent(
+    tmp_path: Path,
+) -> None:
+    server = up(tmp_path / "store", **SPARK)
+    async with running(server), talking(server) as at:
+        assert of_spark(server.pid) == {}  # nothing to compact, nothing at rest
+        assert (await at.health())["compaction"]["state"] == "waiting"
+        await at.send("a", "b")
+        await at.until("a", "b")
+        assert (await at.health())["compaction"] == {"state": "running"}
+        assert await at.metric("arco_compaction_events_total") == 2
+        assert niceness(jvm_of(server.pid)) == niceness(server.pid) + 5
+
+        first = worker_of(server.pid)
+        os.kill(first, signal.SIGKILL)
+        await at.send("c")
+        await at.until("a", "b", "c")
+        assert worker_of(server.pid) != first
+        assert await at.metric("arco_compaction_restarts_total") == 1
+
+        left = of_spark(server.pid)
+        assert len(left) >= 3  # or this shows nothing: child, JVM, workers
+        server.kill()
+
+        async def look() -> bool:
+            return not any(lives(each) for each in left)
+
+        await eventually(look, within_s=30)
+
+
+async def test_without_spark_events_wait_and_fresh_reads_show_them(tmp_path: Path) -> None:
+    server = up(tmp_path / "store", "--no-spark", PATH="/nowhere", JAVA_HOME="")  # nor Java
+    async with running(server), talking(server) as at:
+        await at.send("a")
+        assert await at.executions() == []
+        assert await at.executions("fresh") == ["a"]
+        assert of_spark(server.pid) == {}
+        health = await at.health()
+        assert health["status"] == "degraded"
+        assert health["compaction"]["state"] == "off"
+        assert "--no-spark" in health["compaction"]["reason"]
+
+
+@pytest.mark.timeout(600)
+async def test_once_compacts_all_there_is_and_then_does_not_even_start_spark(
+    tmp_path: Path,
+) -> None:
+    server = up(tmp_path / "store")
+    async with running(server), talking(server) as at:
+        await at.send("a", "b")
+        run = arco("compactor", "--once", "--root", tmp_path / "store", "--no-fsync")
+        assert (run.returncode, run.stderr) == (0, "")
+        assert run.stdout.startswith("Compacted 2 events in 1 commits: ")
+        assert await at.executions() == ["a", "b"]
+    again = arco("compactor", "--once", "--root", tmp_path / "store")
+    assert (again.returncode, again.stdout) == (0, "There is nothing to compact.\n")
+
+
+@pytest.mark.parametrize(
+    "command", [("up",), ("compactor",), ("compactor", "--once"), ("compactor", "--rebuild")]
+)
+@pytest.mark.parametrize("java", [None, ("echo 'openjdk version \"11.0.2\"' >&2",), ("exit 1",)])
+def test_a_java_that_is_missing_or_too_old_is_one_sentence_at_start(
+    tmp_path: Path, command: tuple[str, ...], java: tuple[str, ...] | None
+) -> None:
+    path = "/nowhere" if java is None else java_that(tmp_path / "bin", *java)
+    store = tmp_path / "store"
+    run = arco(*command, "--root", store, PATH=path, JAVA_HOME="", ARCO_SERVICE_TOKEN=TOKEN)
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert is_one_sentence(run.stderr), run.stderr
+    assert re.search(r"Java.*--no-spark", run.stderr)
+    assert not store.exists()
+
+
+async def test_a_spark_that_does_not_start_is_told_and_tried_again_while_all_else_goes_on(
+    tmp_path: Path,
+) -> None:
+    # It knows its version, and nothing else.
+    java = ('[ "$1" = -version ] && echo \'openjdk version "17.0.1"\' >&2 && exit 0', "exit 1")
+    path = java_that(tmp_path / "bin", *java)
+    server = up(tmp_path / "store", PATH=path, JAVA_HOME="", **SPARK)
+    async with running(server), talking(server) as at:
+        await at.send("a")
+
+        async def look() -> bool:
+            return await at.metric("arco_compaction_restarts_total") >= 2
+
+        await eventually(look, within_s=PATIENCE_S)
+        assert (await at.health())["compaction"]["state"] == "restarting"
+        assert await at.executions("fresh") == ["a"]
+        made = await at.http.post("/api/v1/catalogs/default/schemas", json={"name": "s"})
+        assert made.status_code == 201
+        began = time.monotonic()
+        server.send(signal.SIGTERM)
+        assert await server.exit_code(within_s=30) == 0
+        assert time.monotonic() - began < 15
+    told = [line for line in server.log.read_text().splitlines() if "Spark failed" in line]
+    assert told
+    assert "could not be" in told[0]
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.mark.interop  # a JVM each for a service, a rebuild and a service that has rested
+@pytest.mark.timeout(900)
+async def test_apart_the_api_rings_and_the_compactor_folds_keeps_and_rebuilds(
+    tmp_path: Path,
+) -> None:
+    place = ["--root", str(tmp_path / "store"), "--no-fsync"]
+    compactor = Server(
+        ["compactor", *place], log=tmp_path / "c.log", ARCO_SERVICE_TOKEN=TOKEN, **SPARK
+    )
+    api = Server(
+        ["api", *place, "--compactor", compactor.url],
+        log=tmp_path / "api.log",
+        ARCO_SERVICE_TOKEN=TOKEN,
+    )
+    async with running(compactor, api), talking(api) as at, talking(compactor) as beside:
+        await at.send("a")
+        await at.until("a")
+        # Warm, and rung for: it does not wait until it would look by itself.
+        began = time.monotonic()
+        await at.send("b")
+        await at.until("a", "b")
+        assert time.monotonic() - began < 10
+        assert await beside.metric("arco_compaction_events_total") == 2
+        assert (await at.health())["compaction"]["state"] == "elsewhere"
+        compactor.send(signal.SIGTERM)
+        assert await compactor.exit_code(within_s=15) == 0
+        run = arco("compactor", "--rebuild", "--domain", "executions", *place)
+        assert (run.returncode, run.stderr) == (0, "")
+        assert run.stdout.startswith("Rebuilt executions from nothing as manifest ")
+        assert await at.executions() == ["a", "b"]
+
+
+@pytest.mark.interop  # it starts a JVM twice
+@pytest.mark.timeout(900)
+async def test_a_spark_that_idles_is_ended_and_comes_back_with_the_next_event(
+    tmp_path: Path,
+) -> None:
+    server = up(tmp_path / "store", "--spark-idle", "0.05", **SPARK)
+    async with running(server), talking(server) as at:
+        await at.send("a")
+        await at.until("a")
+
+        async def is_free() -> bool:
+            return of_spark(server.pid) == {}
+
+        await eventually(is_free, within_s=60)
+        assert await at.metric("arco_compaction_restarts_total") == 0
+        await at.send("b")
+        await at.until("a", "b")
