@@ -8,8 +8,11 @@ from arco.core.runtime import Runtime, system_runtime
 from arco.core.tasks import run
 from bench import (
     append,
+    at_rest,
     catalog_ddl,
     catalog_reads,
+    compaction,
+    event_load,
     hot_chain,
     iceberg_commits,
     iceberg_costs,
@@ -34,6 +37,9 @@ async def measure(wanted: list[str], runtime: Runtime) -> list[Figure]:
         "iceberg_costs": lambda: iceberg_costs.run(runtime, SCRATCH),
         "iceberg_loads": lambda: iceberg_loads.run(runtime, SCRATCH),
         "iceberg_commits": lambda: iceberg_commits.run(runtime, SCRATCH),
+        "at_rest": at_rest.run,
+        "event_load": lambda: event_load.run(runtime, SCRATCH),
+        "compaction": lambda: compaction.run(runtime, SCRATCH),
     }
     unknown = sorted(set(wanted) - set(benchmarks))
     if unknown:

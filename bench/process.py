@@ -49,10 +49,10 @@ def await_calm(server: Server) -> None:
 
 
 @contextlib.contextmanager
-def arco_up(root: Path, *flags: str) -> Iterator[Server]:
-    """`arco up` on a directory; it must stop cleanly."""
+def arco_up(root: Path, *flags: str, spark: bool = False) -> Iterator[Server]:
+    """`arco up` on a directory, with Spark or without; it must stop cleanly."""
     command = [_ARCO, "up", "--root", str(root), "--port", "0", *flags]
-    with running(command) as process:
+    with running(command, settings={"ARCO_NO_SPARK": "" if spark else "1"}) as process:
         ready = first_line(process)
         found = re.search(r"http://127\.0\.0\.1:(\d+)", ready)
         if found is None:
