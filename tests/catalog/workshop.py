@@ -106,8 +106,8 @@ class Post:
             return await self.always(self, call)
         return await self.inner.sync_compact(call)
 
-    async def mark_orphans(self, before: str) -> Committed:
-        return await self.inner.mark_orphans(before)
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+        return await self.inner.mark_orphans(before, domain)
 
     async def merge(self) -> Committed | None:
         return await self.inner.merge()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
-from arco.core.ids import new_object_id, new_ulid, parse_ulid
+from arco.core.ids import MOST_NUMBERED, new_object_id, new_ulid, numbered_ulid, parse_ulid
 from tests.clocks import HandClock, hand_runtime
 
 CROCKFORD = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}\Z")
@@ -78,3 +78,22 @@ def test_no_text_makes_the_parser_raise_anything_but_invalid(text: str) -> None:
         assert CROCKFORD.match(parse_ulid(text))
     except Invalid as refused:
         assert len(str(refused)) < 500
+
+
+@given(MOMENTS, st.integers(), st.integers(0, MOST_NUMBERED - 1), st.integers(0, MOST_NUMBERED - 1))
+def test_the_ids_of_a_batch_are_ulids_that_sort_by_their_numbers(
+    now_ms: int, seed: int, one: int, two: int
+) -> None:
+    batch = new_ulid(hand_runtime(HandClock(now_ms), seed))
+    first, second = numbered_ulid(batch, one), numbered_ulid(batch, two)
+    assert parse_ulid(first) == first
+    assert first[:22] == batch[:22]
+    assert (first < second) == (one < two)
+    assert (first == second) == (one == two)
+
+
+@pytest.mark.parametrize("number", [-1, MOST_NUMBERED])
+def test_a_batch_has_no_more_numbers_than_fit(number: int) -> None:
+    batch = new_ulid(hand_runtime(HandClock()))
+    with pytest.raises(Invalid, match="numbers"):
+        numbered_ulid(batch, number)

@@ -3,7 +3,8 @@
 from datetime import UTC
 
 from arco.core import json
-from arco.iceberg.event import ICEBERG_COMMITTED, IcebergCommitted, committed_event
+from arco.events.commit import ICEBERG_COMMITTED, IcebergCommitted
+from arco.iceberg.event import committed_event
 from arco.ledger.envelope import Envelope
 from tests.iceberg.engine.sample_metadata import BORN_MS, add, point
 from tests.iceberg.workshop import Workshop, marking, on, with_table

@@ -20,10 +20,10 @@ from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import Invalid, Unavailable
 from arco.core.json import Json
+from arco.events.commit import DOMAIN as EVENTS
+from arco.events.commit import IcebergCommitted
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.event import DOMAIN as EVENTS
-from arco.iceberg.event import IcebergCommitted
 from arco.iceberg.files import TableFiles
 from arco.iceberg.keyed import Told, run
 from arco.iceberg.loaded import Loaded

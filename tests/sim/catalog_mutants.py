@@ -119,7 +119,7 @@ SLEEP_MUTANTS = (
         name="orphans without a mark",
         rule="P27",
         target="arco.compactor.gc:_Work.collect_files",
-        old="if not dry_run:\n            await compactor.mark_orphans(wanted)",
+        old="if not dry_run:\n            await compactor.mark_orphans(wanted, self._domain)",
         new="dry_run = True\n        if False:\n            pass",
     ),
     Mutant(

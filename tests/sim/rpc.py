@@ -14,6 +14,7 @@ import msgspec
 from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.core import json
 from arco.core.errors import ArcoError, Conflict, Denied, Fenced, Invalid, Unavailable, Unknown
+from arco.fold.tier1 import DOMAIN
 
 from .future import Future
 from .process import Life
@@ -102,8 +103,8 @@ class RemotePort:
         answer = await self._post("sync-compact", work, note)
         return json.decode(answer, Committed)
 
-    async def mark_orphans(self, before: str) -> Committed:
-        answer = await self._post("mark-orphans", lambda port: port.mark_orphans(before))
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+        answer = await self._post("mark-orphans", lambda port: port.mark_orphans(before, domain))
         return json.decode(answer, Committed)
 
     async def merge(self) -> Committed | None:

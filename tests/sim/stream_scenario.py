@@ -18,7 +18,7 @@ from arco.ledger.bell import Bell
 from arco.ledger.envelope import Envelope, Source
 from arco.ledger.follower import Batch, Follower
 from arco.ledger.sealer import collect_segments, seal_expired
-from arco.ledger.segment import decode_event
+from arco.ledger.segment import Segment, decode_event
 from arco.ledger.slot import slots_of
 from arco.ledger.watermark import Watermark
 from arco.ledger.writer import Receipt, Writer
@@ -194,7 +194,7 @@ def _watermark(head: Head) -> Watermark:
     return Watermark() if head.entry is None else head.entry.body(Published).watermark
 
 
-def _lines(batch: Batch) -> list[tuple[str, int, int, str]]:
+def _lines(batch: Batch[Segment]) -> list[tuple[str, int, int, str]]:
     return [
         (segment.stream, segment.seq, number, decode_event(line).idempotency_key)
         for segment in batch.segments

@@ -34,7 +34,7 @@ CREATORS: dict[str, tuple[str, ...]] = {
     f"commits/catalog/{7:020d}-01JZ.json": ("compactor",),
     "snapshots/catalog/all/tables/x.parquet": ("compactor",),
     "state/executions/all/tasks/x.parquet": ("compactor",),
-    "quarantine/executions/x.parquet": ("compactor",),
+    "quarantine/executions/all/quarantine/x.parquet": ("compactor",),
     "warehouse/t1/data/x.parquet": ("flow",),
     "warehouse/t1/metadata/x.json": ("api", "flow"),
     f"manifests/catalog/floor/{NUMBER}": ("janitor",),
@@ -54,14 +54,14 @@ CREATORS: dict[str, tuple[str, ...]] = {
 
 # Who may overwrite it: hints and heartbeats, and nothing that correctness rests on (law 2).
 HINTERS: dict[str, tuple[str, ...]] = {
-    "sequence/executions/head.json": ("api", "flow"),
+    "sequence/executions/head.json": ("api", "flow", "janitor"),
     "locks/catalog/head.json": ("api",),
     f"locks/catalog/{7:020d}.renewal.json": ("api",),
     "_catalog/iceberg_pointers/t1/head.json": ("api",),
     "_catalog/iceberg_doubts/names/head.json": ("api",),
     "_catalog/delta_coordinator/t1/head.json": ("api",),
     "_catalog/parquet_pointers/t1/head.json": ("flow",),
-    "manifests/catalog/head.json": ("compactor",),
+    "manifests/catalog/head.json": ("compactor", "janitor"),
     "leases/attempt1.json": ("flow",),
     "leases/floor/attempt1.json": NOBODY,  # floors are never overwritten, whatever the pattern says
     "sequence/floor/head.json": NOBODY,
@@ -78,6 +78,9 @@ NEAR = {
 
 # The key of a hint lies among the numbers of its chain, whose writers may create there.
 CREATORS |= NEAR | HINTERS
+# But the janitor, who writes those anew that are far behind and makes no numbers.
+CREATORS["sequence/executions/head.json"] = ("api", "flow")
+CREATORS["manifests/catalog/head.json"] = ("compactor",)
 CREATORS["leases/attempt1.json"] = NOBODY  # a heartbeat is nothing but a hint
 CREATORS["leases/floor/attempt1.json"] = CREATORS["sequence/floor/head.json"] = ("janitor",)
 CREATORS["_probe/clock.json"] = CREATORS["_probe/put-if-absent.json"]
@@ -88,7 +91,7 @@ LISTED = {"compactor": ("ledger/", "sequence/"), "api": ("_catalog/idempotency/"
 
 def expected(role: str, verb: str, key: str) -> bool:
     if verb == "get":
-        return role != "reader" or key.startswith(PUBLISHED)
+        return role != "reader" or key.startswith((*PUBLISHED, "quarantine/"))
     if verb == "list":
         return role == "janitor" or key.startswith(LISTED.get(role, ("nothing",)))
     if verb == "delete":

@@ -76,13 +76,12 @@ class Aftermath:
         await change(self._committer, request, SYSTEM)
 
     async def close(self) -> None:
-        """Wait a little for what is under way, and seal the stream; the reconciler finishes the rest."""
+        """Wait a little for what is under way; the reconciler finishes the rest."""
         try:
             await self._tasks.deadline(_PATIENCE_MS, self._wait())
         except TimeoutError:
             for task in self._running:
                 task.cancel()
-        await self._writer.close()
 
     async def _wait(self) -> None:
         for task in list(self._running):

@@ -4,7 +4,6 @@ Its id follows from the table and the pointer's number, so that telling of a com
 """
 
 import hashlib
-from datetime import datetime
 
 import msgspec
 from ulid import ULID
@@ -12,39 +11,10 @@ from ulid import ULID
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.runtime import Runtime
+from arco.events.commit import NAME, VERSION, IcebergCommitted
 from arco.iceberg.pointer import Pointer, pointer_of
-from arco.ledger.envelope import Envelope, EventType, Source
+from arco.ledger.envelope import Envelope, Source
 from arco.storage.link import Entry
-
-NAME = "iceberg_committed"
-VERSION = 1
-DOMAIN = "executions"
-
-
-class IcebergCommitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The payload."""
-
-    table_id: str
-    pointer_number: int
-    operation: str
-    actor: str
-    engine: str | None = None
-    update_source: str
-    metadata_location: str
-    previous_location: str | None = None
-    snapshot_id: str | None = None  # as text: such ids do not fit into a float
-    snapshot_operation: str | None = None
-    row_count: int | None = None
-    size_bytes: int | None = None
-    file_count: int | None = None
-    added_rows: int | None = None
-    added_bytes: int | None = None
-    changed: tuple[str, ...] = ()
-    transaction: str | None = None
-    committed_at: datetime
-
-
-ICEBERG_COMMITTED = EventType(NAME, VERSION, IcebergCommitted)
 
 
 def committed_event(runtime: Runtime, table_id: str, entry: Entry) -> Envelope:

@@ -7,11 +7,11 @@ from arco.catalog.model import CatalogRow
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound
+from arco.events.commit import DOMAIN
 from arco.iceberg.aftermath import Aftermath
 from arco.iceberg.collection import TableJanitor
 from arco.iceberg.desk import Desk
 from arco.iceberg.doubt import Doubts
-from arco.iceberg.event import DOMAIN
 from arco.iceberg.files import TableFiles
 from arco.iceberg.lanes import Lanes
 from arco.iceberg.loaded import Shelf
@@ -37,8 +37,9 @@ DEFAULT_ROOM_BYTES = 256 * 1024 * 1024
 class Iceberg:
     """All that Iceberg's clients can ask of a workspace."""
 
-    def __init__(self, desk: Desk, records: Transactions) -> None:
+    def __init__(self, desk: Desk, records: Transactions, own: Writer | None = None) -> None:
         self.desk = desk
+        self._own_writer = own
         self._records = records
         self.namespaces = Namespaces(desk)
         self.tables = Tables(desk)
@@ -81,6 +82,8 @@ class Iceberg:
     async def close(self) -> None:
         """Finish what is under way and leave the store tidy."""
         await self.desk.aftermath.close()
+        if self._own_writer is not None:
+            await self._own_writer.close()
         await self.desk.pointers.close()
         await self.desk.doubts.chain.close()
 
@@ -93,11 +96,13 @@ def open_iceberg(
     *,
     config: dict[str, str] | None = None,
     room_bytes: int = DEFAULT_ROOM_BYTES,
+    writer: Writer | None = None,
 ) -> Iceberg:
-    """The Iceberg catalog over a workspace's parts."""
+    """The Iceberg catalog over a workspace's parts; without a `writer` of events it has its own."""
     reader = committer.reader
     store = reader.store
     pointers, records = Pointers(store), Transactions(store)
+    told = Writer(store, DOMAIN) if writer is None else writer
     desk = Desk(
         store=store,
         reader=reader,
@@ -110,10 +115,10 @@ def open_iceberg(
         doubts=Doubts(store),
         lanes=Lanes(store.runtime.tasks),
         shelf=Shelf(room_bytes),
-        aftermath=Aftermath(store, Writer(store, DOMAIN), committer, files),
+        aftermath=Aftermath(store, told, committer, files),
         config=json.encode(config or {}),
     )
-    return Iceberg(desk, records)
+    return Iceberg(desk, records, told if writer is None else None)
 
 
 def _is_uuid(text: str) -> bool:

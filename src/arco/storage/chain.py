@@ -195,6 +195,10 @@ class Chain:
             except Conflict:
                 continue
 
+    async def refresh_hint(self) -> bool:
+        """Write a hint of the head as it was last seen, whoever moved it; whether it was written."""
+        return self._hints is not None and await self._hints.write()
+
     async def close(self) -> None:
         """A clean stop leaves a fresh hint behind."""
         if self._hints is not None:

@@ -62,14 +62,14 @@ class HintWriter:
         self._clock = store.runtime.clock
         self._written_ms = float("-inf")
         self._stale = False
-        self._writing: Task[None] | None = None
+        self._writing: Task[bool] | None = None
 
     def moved(self) -> None:
         """The head has moved: write a hint beside the caller, unless one was written just now."""
         self._stale = True
         busy = self._writing is not None and not self._writing.done()
         if not busy and self._clock.elapsed_ms() - self._written_ms >= _EVERY_MS:
-            self._writing = self._store.runtime.tasks.spawn(self._write())
+            self._writing = self._store.runtime.tasks.spawn(self.write())
 
     async def close(self) -> None:
         """Leave a hint that names the last head."""
@@ -79,15 +79,18 @@ class HintWriter:
             rest_ms = self._written_ms + _EVERY_MS - self._clock.elapsed_ms()
             if rest_ms > 0:
                 await self._clock.sleep(rest_ms)
-            await self._write()
+            await self.write()
 
-    async def _write(self) -> None:
+    async def write(self) -> bool:
+        """Write a hint now; whether that could be done."""
         self._written_ms = self._clock.elapsed_ms()
         self._stale = False
         try:
             number, floor = await self._mark()
         except ArcoError:  # a hint is worth no trouble: losing one costs time only
             self._stale = True
-            return
+            return False
         hint = Hint(format=FORMAT, number=number, floor_index=floor.index, floor=floor.floor)
-        self._stale = not await self._store.put_hint(self._key, json.encode(hint)) or self._stale
+        written = await self._store.put_hint(self._key, json.encode(hint))
+        self._stale = not written or self._stale
+        return written

@@ -108,14 +108,19 @@ RULES: tuple[Rule, ...] = (
         Verb.HINT,
         ("sequence/*/head.json", "_catalog/parquet_pointers/*/head.json", "leases/*"),
     ),
-    Rule(Role.READER, Verb.GET, PUBLISHED),
+    Rule(Role.READER, Verb.GET, (*PUBLISHED, "quarantine/*")),  # all that manifests name (law 5)
     Rule(Role.JANITOR, Verb.GET, (EVERYTHING,)),
     Rule(Role.JANITOR, Verb.LIST, (EVERYTHING,)),
     Rule(Role.JANITOR, Verb.DELETE, (EVERYTHING,)),
     # Seals are segments, so the pattern is that of the ledger; floors are named by FLOORS.
     Rule(Role.JANITOR, Verb.CREATE, ("ledger/*", PROBE)),
-    # The store's clock is read off the stamp on this one; see store_clock.
-    Rule(Role.JANITOR, Verb.HINT, ("_probe/clock.json",)),
+    # The store's clock is read off the stamp on the first; see store_clock. Those of chains that are far
+    # behind are written anew by anti-entropy, which has counted the numbers.
+    Rule(
+        Role.JANITOR,
+        Verb.HINT,
+        ("_probe/clock.json", "manifests/*/head.json", "sequence/*/head.json"),
+    ),
 )
 
 # Places that are not ours and that an operator has declared (--allow-location): anywhere below them.

@@ -1,0 +1,121 @@
+"""Partitions: that there is one, and whether its data were published."""
+
+from typing import Literal
+
+from arco.events.field import Attempt, Count, Id, Message, Moment
+from arco.events.partition_name import NamesPartition
+from arco.events.partition_row import (
+    COMPLETE,
+    FAILED,
+    PARTITION_COLUMNS,
+    PENDING,
+    partition_row,
+    partition_rows,
+)
+from arco.events.told import EventKind, Projection, Row, Told, kind
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, PARTITIONS
+
+
+class PartitionCreated(NamesPartition, frozen=True, kw_only=True):
+    """A table has a partition, or is about to have it."""
+
+    execution_id: Id | None = None
+    created_at: Moment | None = None
+
+
+class PartitionCompleted(NamesPartition, frozen=True, kw_only=True):
+    """The data of a partition were published."""
+
+    status: Literal["COMPLETE"] = "COMPLETE"
+    row_count: Count | None = None
+    size_bytes: Count | None = None
+    duration_ms: Count | None = None
+    version: Count = 0  # the published one; decides before any clock
+    materialization_id: Id | None = None
+    input_fingerprint: Id | None = None
+    code_fingerprint: Id | None = None
+    execution_id: Id | None = None
+    task_id: Id | None = None
+    attempt: Attempt | None = None
+    completed_at: Moment | None = None
+
+
+class PartitionFailed(NamesPartition, frozen=True, kw_only=True):
+    """The data of a partition could not be made or published; those of before are still there."""
+
+    error: Message | None = None
+    execution_id: Id | None = None
+    task_id: Id | None = None
+    attempt: Attempt | None = None
+
+
+def _created(told: Told, said: PartitionCreated) -> tuple[Row, ...]:
+    created = told.when(said.created_at)
+    return partition_row(told, said.table_id, said, PENDING, said.execution_id, created=created)
+
+
+def _completed(told: Told, said: PartitionCompleted) -> tuple[Row, ...]:
+    [row] = partition_row(told, said.table_id, said, COMPLETE, said.execution_id)
+    data = (
+        said.row_count,
+        said.size_bytes,
+        said.materialization_id,
+        said.input_fingerprint,
+        said.code_fingerprint,
+        told.when(said.completed_at),
+        told.order(causal=said.version),
+    )
+    return (row + data,)
+
+
+def _failed(told: Told, said: PartitionFailed) -> tuple[Row, ...]:
+    return partition_row(told, said.table_id, said, FAILED, said.execution_id, error=said.error)
+
+
+KINDS: tuple[EventKind, ...] = (
+    kind(
+        "partition_created",
+        EXECUTIONS_DOMAIN,
+        PartitionCreated,
+        partition_rows(_created),
+        example={"table_id": "tbl-orders", "partition_values": {"date": "2026-05-01"}},
+    ),
+    kind(
+        "partition_completed",
+        EXECUTIONS_DOMAIN,
+        PartitionCompleted,
+        Projection(
+            PARTITIONS,
+            (
+                *PARTITION_COLUMNS,
+                *("row_count", "size_bytes", "materialization_id", "input_fingerprint"),
+                *("code_fingerprint", "last_successful_run", "_data"),
+            ),
+            _completed,
+        ),
+        example={
+            "table_id": "tbl-orders",
+            "partition_values": {"date": "2026-05-01"},
+            "status": "COMPLETE",
+            "row_count": 150_000,
+            "size_bytes": 45_000_000,
+            "duration_ms": 12_500,
+            "version": 12,
+            "execution_id": "run-7",
+            "task_id": "load",
+            "attempt": 1,
+        },
+    ),
+    kind(
+        "partition_failed",
+        EXECUTIONS_DOMAIN,
+        PartitionFailed,
+        partition_rows(_failed),
+        example={
+            "table_id": "tbl-orders",
+            "partition_key": "date=2026-05-02",
+            "error": "check orders_not_empty failed",
+            "execution_id": "run-8",
+        },
+    ),
+)

@@ -1,0 +1,62 @@
+"""Search: what can be found, document by document."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from arco.events.field import Count, Id, Message, Payload, Text
+from arco.events.told import EventKind, Projection, Row, Told, kind
+from arco.fold.tier2 import OCCURRED, SEARCH_DOCUMENTS, SEARCH_DOMAIN
+
+
+class SearchDocumentChanged(Payload, frozen=True, kw_only=True):
+    """A document that can be found changed, or is gone; a higher `version` decides before clocks."""
+
+    document_id: Id
+    version: Count = 0
+    kind: Id | None = None
+    title: Text | None = None
+    text: Message | None = None
+    tags: Annotated[tuple[Id, ...], Meta(max_length=1_000)] = ()
+    removed: bool = False
+
+
+def _document(told: Told, said: SearchDocumentChanged) -> tuple[Row]:
+    row = (
+        said.document_id,
+        said.kind,
+        said.title,
+        said.text,
+        said.tags,
+        said.removed,
+        told.occurred,
+        told.order(causal=said.version),
+        told.occurred,
+    )
+    return (row,)
+
+
+KINDS: tuple[EventKind, ...] = (
+    kind(
+        "search_document_changed",
+        SEARCH_DOMAIN,
+        SearchDocumentChanged,
+        Projection(
+            SEARCH_DOCUMENTS,
+            (
+                *("document_id", "kind", "title", "text", "tags", "removed", "indexed_at"),
+                *("_told", OCCURRED),
+            ),
+            _document,
+        ),
+        example={
+            "document_id": "tbl-orders",
+            "version": 3,
+            "kind": "TABLE",
+            "title": "sales.orders",
+            "text": "What was ordered, a row for each order.",
+            "tags": ["finance"],
+        },
+        ours=True,
+    ),
+)

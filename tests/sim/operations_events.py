@@ -1,0 +1,90 @@
+"""Events for the story of Tier 2: few things that much is told of, by senders that are not always right.
+
+They come twice, out of order, late or early by their own clocks, under an id that another event has, and
+some cannot be read at all.
+"""
+
+import random
+from datetime import timedelta
+
+import msgspec
+
+from arco.core import json
+from arco.core.clock import utc
+from arco.core.ids import new_ulid
+from arco.events.kinds import KINDS, EventKind
+from arco.ledger.envelope import Envelope, Source
+
+from .process import Life
+from .world import HOUR_MS, MINUTE_MS
+
+_BROKEN = (b"{", b'{"event_type":"nobody_knows","event_version":1}', b"\xff")
+_NAMES = {
+    "execution_id": ("run-1", "run-2", "run-3"),
+    "task_id": ("load", "report"),
+    "table_id": ("tbl-a", "tbl-b", "tbl-c", "tbl-d"),
+    "partition_values": ({"date": "2026-05-01"}, {"date": "2026-05-02"}),
+    "target_table_id": ("tbl-a", "tbl-b", "tbl-c"),
+    "document_id": ("doc-1", "doc-2", "doc-3"),
+    "attempt": (1, 2, 3),
+    "generation": (0, 1),
+    "status": ("SUCCESS", "FAILED"),
+}
+
+
+class Sender:
+    """Tells of a few kinds of events in one domain; all clients of a seed share what was told before."""
+
+    def __init__(self, rng: random.Random, domain: str) -> None:
+        self._rng = rng
+        kinds = [kind for kind in KINDS if kind.domain == domain]
+        self._kinds = rng.sample(kinds, min(len(kinds), rng.randint(1, 4)))
+        self._told: list[bytes] = []
+        self._ids: list[str] = []
+
+    def lines(self, life: Life) -> list[bytes]:
+        """One call: an event or several."""
+        made = [self._line(life) for _ in range(self._rng.choice((1, 1, 2, 5)))]
+        self._rng.shuffle(made)
+        return made
+
+    def _line(self, life: Life) -> bytes:
+        draw = self._rng.random()
+        if draw < 0.03:
+            return self._rng.choice(_BROKEN)
+        if draw < 0.2 and self._told:
+            return self._rng.choice(self._told)
+        kind = self._rng.choice(self._kinds)
+        known = self._ids and draw < 0.3  # a sender that gives two events one id
+        event_id = self._rng.choice(self._ids) if known else new_ulid(life.runtime)
+        made = json.encode(self._envelope(life, kind, event_id))
+        self._told.append(made)
+        self._ids.append(event_id)
+        return made
+
+    def _envelope(self, life: Life, kind: EventKind, event_id: str) -> Envelope:
+        payload = kind.example | {
+            name: self._rng.choice(values)
+            for name, values in _NAMES.items()
+            if name in kind.example
+        }
+        now = utc(life.runtime.clock.now_ms())
+        return Envelope(
+            event_id=event_id,
+            event_type=kind.name,
+            event_version=kind.version,
+            occurred_at=now + timedelta(milliseconds=self._skew_ms()),
+            received_at=now,
+            idempotency_key=f"{kind.name}:{self._rng.randrange(40)}",
+            source=Source("sim"),
+            payload=msgspec.Raw(msgspec.json.encode(payload)),
+        )
+
+    def _skew_ms(self) -> float:
+        """Mostly of this moment; some come hours late, or from a clock that is wrong."""
+        draw = self._rng.random()
+        if draw < 0.5:
+            return 0.0
+        if draw < 0.8:
+            return -self._rng.random() * 7 * HOUR_MS
+        return self._rng.uniform(-50, 50) * MINUTE_MS

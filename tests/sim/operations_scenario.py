@@ -1,0 +1,275 @@
+"""The story of Tier 2: writers, two compactors, a rebuilder and a janitor, all of them real but Spark.
+
+Writers append events of every kind under crashes and sleeps, some past the end of life of their stream.
+Compactors race to fold and publish them and to merge their tails; from time to time the state is made anew.
+The janitor marks and collects files, segments and slots, ends streams that were left, and looks for what
+was lost. When the storm is over, one of the compactors may stay away for good: the other must go on alone.
+"""
+
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any
+
+from arco.compactor.anti_entropy import inspect
+from arco.compactor.compactor import Compactor
+from arco.compactor.cycle import Cycle
+from arco.compactor.gc import collect_garbage
+from arco.compactor.in_process import InProcess
+from arco.compactor.inspection import TroubleKind
+from arco.compactor.rebuild import rebuild
+from arco.compactor.tail import Policy
+from arco.compactor.tier2 import Tier2
+from arco.core.errors import (
+    ArcoError,
+    Conflict,
+    Corrupt,
+    Invalid,
+    NotFound,
+    Unavailable,
+    Unknown,
+)
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN, TIER2
+from arco.ledger.writer import Writer
+from arco.storage.chain import SHORTEST_RETENTION_MS
+from arco.storage.roles import Role
+
+from .chaos import Chaos, Storm
+from .faults import drawn
+from .objects import SimObjects
+from .opening import opened
+from .operations_audit import OperationsAudit
+from .operations_events import Sender
+from .operations_history import History
+from .operations_notes import OperationsNotes, Told
+from .process import Ambush, Life, Process
+from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
+
+_WRITERS = 2
+_CLIENTS = 2
+_CALLS = 7  # of one client
+_LIFE_MS = 20 * MINUTE_MS  # of a stream: short, so that writers sleep past its end
+_CHAOS_MS = 7.0 * HOUR_MS
+_CALM_MS = 8.0 * HOUR_MS
+_CHOICES = (
+    (EXECUTIONS_DOMAIN,),
+    (EXECUTIONS_DOMAIN,),
+    (LINEAGE_DOMAIN,),
+    (SEARCH_DOMAIN,),
+    (EXECUTIONS_DOMAIN, SEARCH_DOMAIN),
+)
+
+
+class OperationsScenario:
+    """Everybody who has to do with events."""
+
+    name = "operations"
+
+    def __init__(self) -> None:
+        self.notes = OperationsNotes()
+        self._world: World
+        self._objects: SimObjects
+        self._domains: tuple[str, ...] = ()
+        self._retention: dict[str, timedelta] = {}
+        self._policy = Policy()
+        self._most = 0
+        self._shards = 1
+        self._senders: dict[str, Sender] = {}
+        self._compactors: list[Process] = []
+
+    def build(self, world: World) -> None:
+        self._world = world
+        self._objects = SimObjects(world, drawn(world.stream("weather")))
+        world.end_ms = _CHAOS_MS + _CALM_MS
+        self._draw()
+        writers = [Process(world, f"writer{n}", self._writer(n)) for n in range(_WRITERS)]
+        self._compactors = [Process(world, f"compactor{n}", self._compact) for n in range(2)]
+        janitor = Process(world, "janitor", self._tidy)
+        processes = [*writers, *self._compactors, janitor]
+        if world.stream("rebuilding").random() < 0.5:
+            processes.append(Process(world, "rebuilder", self._rebuild))
+        for process in processes:
+            process.start()
+        pranks: dict[str, Callable[[], None]] = {
+            "a writer dozes off": lambda: self._doze(writers),
+            "a compactor dozes off": lambda: self._doze(self._compactors),
+            "a compactor takes a nap": lambda: self._nap(self._compactors),
+        }
+        if len(processes) > len(writers) + 3:
+            pranks["a rebuilder takes a nap"] = lambda: self._nap(processes[-1:])
+        storm = Storm(longest_sleep_ms=4 * HOUR_MS)
+        Chaos(
+            world, self._objects, processes, until_ms=_CHAOS_MS, storm=storm, pranks=pranks
+        ).start()
+        world.after(_CHAOS_MS + 1, self._retire)
+        Process(world, "last", self._conclude).start()
+
+    def audit(self, world: World) -> list[str]:
+        found = list(self.notes.complaints)
+        if not self.notes.caught_up:
+            found.append("not everything was appended and published in the calm")
+        for domain in self._domains:
+            history = History.of(self._objects, domain)
+            audit = OperationsAudit(history, self.notes)
+            found += [f"{domain}: {each}" for each in audit.violations()]
+            world.tally.update(audit.tally)
+        return found
+
+    # chaos
+
+    def _draw(self) -> None:
+        rng = self._world.stream("settings")
+        self._domains = rng.choice(_CHOICES)
+        self._policy = Policy(longest=4, longest_behind=6, many_rows=rng.choice((3, 10, 30)))
+        self._most = rng.choice((1, 3, 8))
+        self._shards = rng.choice((1, 1, 4))
+        if rng.random() < 0.6:
+            tables = sorted({name for domain in self._domains for name in TIER2[domain]})
+            self._retention = {
+                name: timedelta(hours=rng.choice((1, 3)))
+                for name in rng.sample(tables, rng.randint(1, len(tables)))
+            }
+        self._senders = {each: Sender(rng, each) for each in self._domains}
+
+    def _retire(self) -> None:
+        """One of the compactors may go for good, so that nobody does the work of the other."""
+        draw = self._world.stream("retiring").random()
+        if draw < 0.6:
+            self._compactors[draw < 0.3].crash()
+
+    def _doze(self, processes: list[Process]) -> None:
+        """Suspend a process between two steps, past the seal and the retention."""
+        rng = self._world.stream("dozing")
+        victim, ms = rng.choice(processes), rng.uniform(2.2, 4.0) * HOUR_MS
+        if victim.life is not None and self._world.now_ms + ms < _CHAOS_MS:
+            victim.life.ambush(Ambush(rng.randint(1, 12), lambda: victim.suspend(ms)))
+
+    def _nap(self, processes: list[Process]) -> None:
+        """Suspend a process after one of its next creates: between its files and its manifest."""
+        rng = self._world.stream("napping")
+        victim, ms = rng.choice(processes), float(SECOND_MS * (10_000 ** rng.random()))
+
+        def strike() -> None:
+            victim.suspend(min(ms, max(0.0, _CHAOS_MS - self._world.now_ms)))
+
+        if victim.life is not None:
+            victim.life.ambush(Ambush(rng.randint(1, 4), strike, for_creates=True))
+
+    # processes
+
+    def _writer(self, number: int) -> Callable[[Life], Coroutine[Any, Any, None]]:
+        calls = {(domain, n): _CALLS for domain in self._domains for n in range(_CLIENTS)}
+        self.notes.senders += len(calls)
+
+        async def main(life: Life) -> None:
+            store = await opened(self._objects, life, Role.API)
+            writers = {each: Writer(store, each, life_ms=_LIFE_MS) for each in self._domains}
+
+            async def client(domain: str, n: int) -> None:
+                rng = life.world.stream(f"w{number}c{n} of {domain}")
+                while calls[domain, n]:
+                    if life.world.now_ms < _CHAOS_MS:
+                        await life.runtime.clock.sleep(float(50 * (2e5 ** rng.random())))
+                    await self._tell(life, writers[domain], domain)
+                    calls[domain, n] -= 1
+                    if not calls[domain, n]:
+                        self.notes.senders -= 1
+
+            await life.runtime.tasks.gather(*(client(*each) for each in calls))
+            for writer in writers.values():
+                await writer.close()
+
+        return main
+
+    async def _tell(self, life: Life, writer: Writer, domain: str) -> None:
+        """Send some events until they are acknowledged."""
+        lines = self._senders[domain].lines(life)
+        while True:
+            try:
+                receipt = await writer.append_lines(lines)
+            except (Unknown, Unavailable):
+                life.world.tally["appends retried"] += 1
+                await life.runtime.clock.sleep(SECOND_MS)
+            else:
+                self.notes.told.append(Told(domain, lines, receipt))
+                life.world.tally["acknowledged"] += len(lines)
+                return
+
+    async def _compact(self, life: Life) -> None:
+        store = await opened(self._objects, life, Role.COMPACTOR)
+        tier2 = Tier2(
+            store,
+            InProcess(store, shards=self._shards),
+            domains=self._domains,
+            retention=self._retention,
+            most_segments=self._most,
+            policy=self._policy,
+            tell=lambda what, problem: self._hear(life, what, problem),
+            report=lambda cycle: self._count(life, cycle),
+        )
+        await tier2.run()
+
+    def _hear(self, life: Life, what: str, problem: Exception) -> None:
+        life.world.tally["failures told"] += 1
+        life.world.note(life.name, f"{what} failed: {problem!r}")
+        if not isinstance(problem, Unknown | Unavailable):
+            self._complain(life, f"{what}: {problem!r}")
+
+    def _complain(self, life: Life, what: str) -> None:
+        self.notes.complaints.append(f"{life.name} at {life.world.now_ms:.0f} ms: {what}")
+
+    def _count(self, life: Life, cycle: Cycle) -> None:
+        life.world.tally[f"published: {cycle.kind}"] += 1
+
+    async def _rebuild(self, life: Life) -> None:
+        store = await opened(self._objects, life, Role.COMPACTOR)
+        engine = InProcess(store, shards=self._shards)
+        rng = life.world.stream("rebuilder whims")
+        while True:
+            await life.runtime.clock.sleep((0.2 + 2 * rng.random()) * HOUR_MS)
+            for domain in self._domains:
+                try:
+                    await rebuild(store, domain, engine, most_segments=self._most)
+                    life.world.tally["rebuilds"] += 1
+                except (Unknown, Unavailable, NotFound, Invalid):
+                    life.world.tally["rebuilds given up"] += 1
+                except Corrupt as problem:
+                    self._complain(life, f"rebuild: {problem!r}")
+
+    async def _tidy(self, life: Life) -> None:
+        store = await opened(self._objects, life, Role.JANITOR)
+        compactor = Compactor(await opened(self._objects, life, Role.COMPACTOR))
+        rng = life.world.stream("janitor whims")
+        while True:
+            for domain in self._domains:
+                try:
+                    gone = await collect_garbage(
+                        store, compactor, domain=domain, retention_ms=SHORTEST_RETENTION_MS
+                    )
+                    counted = {"files": gone.files, "segments": gone.segments, "slots": gone.slots}
+                    life.world.tally.update(
+                        {f"{name} collected": pile.objects for name, pile in counted.items()}
+                    )
+                    life.world.tally["seals"] += gone.seals
+                    await self._inspect(life, domain)
+                except (Unknown, Unavailable, Conflict, NotFound):
+                    life.world.tally["collections given up"] += 1
+                except ArcoError as problem:
+                    self._complain(life, f"collection: {problem!r}")
+            await life.runtime.clock.sleep((0.1 + rng.random()) * HOUR_MS)
+
+    async def _inspect(self, life: Life, domain: str) -> None:
+        """Nothing is ever lost, so the inspection has nothing to tell but that somebody is slow."""
+        found = await inspect(await opened(self._objects, life, Role.JANITOR), domain)
+        for trouble in found.troubles:
+            if trouble.kind is not TroubleKind.LAG:
+                self._complain(life, f"inspection: {trouble.path} {trouble.explanation}")
+
+    async def _conclude(self, life: Life) -> None:
+        """Wait until all that was told is published."""
+        await life.runtime.clock.sleep(_CHAOS_MS)
+        while not self.notes.caught_up:
+            await life.runtime.clock.sleep(10 * MINUTE_MS)
+            self.notes.caught_up = not self.notes.senders and all(
+                History.of(self._objects, domain).is_caught_up() for domain in self._domains
+            )
+        life.world.stop()
