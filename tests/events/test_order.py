@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.events.told import line, row_of, rows_of
+from tests.events.told import line, read, row_of, rows_of
 
-TASK = {"execution_id": "e", "task_id": "t"}
-PLACE = {"table_id": "x", "partition_key": "d=1"}
+TASK: dict[str, Any] = {"execution_id": "e", "task_id": "t"}
+PLACE: dict[str, Any] = {"table_id": "x", "partition_key": "d=1"}
 
 
 def settled(table: str, lines: Sequence[bytes]) -> dict[str, Any]:
@@ -215,3 +215,43 @@ def test_schedules_sensors_and_backfills_go_by_their_own_numbers() -> None:
     ]
     row = settled("backfills", steps)
     assert (row["status"], row["chunks_planned"], row["partitions_total"]) == ("RUNNING", 2, 9)
+
+
+def test_an_event_that_counted_nothing_leaves_what_others_counted() -> None:
+    lines = [
+        line("table_profiled", {"table_id": "x", "row_count": 9, "snapshot_id": "s"}, second=1),
+        line("table_profiled", {"table_id": "x", "snapshot_id": "t"}, second=5, event=2),
+    ]
+    row = settled("table_stats", lines)
+    assert (row["row_count"], row["snapshot_id"]) == (9, "s")
+
+
+def test_the_first_version_of_a_table_outranks_an_unknown_one() -> None:
+    lines = [
+        line("table_profiled", {"table_id": "x", "row_count": 1, "version": 0}, second=1),
+        line("table_profiled", {"table_id": "x", "row_count": 2}, second=5, event=2),
+    ]
+    assert settled("table_stats", lines)["row_count"] == 1
+
+
+def test_one_event_names_a_partition_once() -> None:
+    tasks = [
+        {"task_id": key, "table_id": "x", "partition_id": "own", "partition_key": key}
+        for key in ("first", "second")
+    ]
+    plan = {"execution_id": "e", "plan_id": "p", "tasks": tasks}
+    [row] = read([line("execution_planned", plan)]).rows["partitions"].to_pylist()
+    assert row["partition_key"] == "first"
+
+
+def test_events_that_share_an_id_but_not_their_clock_still_have_an_order() -> None:
+    lines = [line("task_started", TASK, second=second, received=0) for second in (1, 2)]
+    settled("tasks", lines)
+
+
+def test_events_that_share_an_id_but_not_their_execution_still_have_an_order() -> None:
+    lines = [
+        line("partition_completed", PLACE, source={"type": "t", "execution_id": execution})
+        for execution in ("e", "f")
+    ]
+    settled("partitions", lines)

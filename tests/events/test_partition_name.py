@@ -1,6 +1,7 @@
 """Names of partitions: one spelling for each, however it was sent."""
 
 import hashlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -51,7 +52,7 @@ def test_a_key_is_spelled_in_one_way(sent: str, key: str) -> None:
 
 
 def test_a_partition_is_one_row_however_it_is_named() -> None:
-    names = [
+    names: list[dict[str, Any]] = [
         {"partition_values": {"date": "1", "region": "e/u"}},
         {"partition_key": "date=1/region=e%2Fu"},
         {"partition_key": "region=e%2fu/date=1"},

@@ -82,6 +82,13 @@ async def test_what_was_stored_lately_is_not_stored_again(store: Store) -> None:
     assert len(await _stored(store, "executions")) == 3
 
 
+async def test_events_without_a_key_do_not_push_out_those_that_have_one(store: Store) -> None:
+    intake = _intake(store, Recent(10))
+    await intake.take([_task("a", "k")])
+    await intake.take([_task("a") for _ in range(100)])
+    assert [each.line for each in (await intake.take([_task("a", "k")])).duplicates] == [1]
+
+
 async def test_another_event_under_the_same_key_is_for_the_fold_to_judge(store: Store) -> None:
     intake = _intake(store)
     await intake.take([_task("a", "k")])

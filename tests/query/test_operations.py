@@ -4,6 +4,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from arco.catalog.manifest import manifests_of
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Invalid, NotFound
 from arco.core.scope import Scope
@@ -25,6 +26,8 @@ from arco.fold.tier2 import (
 )
 from arco.ledger.watermark import Watermark
 from arco.query.engine import SqlEngine
+from arco.query.limits import Limits
+from arco.query.needs import STATES
 from arco.query.schemas import SYSTEM
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
@@ -175,6 +178,57 @@ async def test_statistics_are_those_of_the_time_of_the_number_that_is_asked() ->
         assert await here.column(sql) == [2]
         assert await here.column(sql, as_of=str(between.number)) == [1]
         assert await here.column(sql, as_of=str(made.number)) == [None]
+
+
+async def test_tables_are_there_where_their_statistics_are_not_kept_any_more() -> None:
+    async with workspace() as here:
+        await here.schema("s")
+        made = await here.table("s", "t")
+        executions = Publishing(here, EXECUTIONS_DOMAIN)
+        stats = {"table_id": made.object.row.table_id, "row_count": 1}  # type: ignore[union-attr]
+        for _ in range(3):
+            await executions.tail((TABLE_STATS, rows_of(TABLE_STATS, stats)))
+        janitor = manifests_of(here.store(Role.JANITOR), EXECUTIONS_DOMAIN)
+        await janitor.raise_floor(2)
+        for number in range(2):
+            await janitor.store.delete(janitor.key(number))
+        sql = "SELECT name, row_count FROM system.tables"
+        assert await here.ask(sql) == [{"name": "t", "row_count": 1}]
+        then = await here.ask(sql, as_of=str(made.number))
+        assert then == [{"name": "t", "row_count": None}]
+        moment = (await here.reader().at_number(made.number)).created_at
+        assert moment is not None
+        with pytest.raises(NotFound):
+            await here.ask("SELECT * FROM system.table_stats", as_of=moment.isoformat())
+
+
+async def test_of_large_tables_only_the_columns_in_use_are_decoded() -> None:
+    async with workspace(limits=Limits(wide_rows=2)) as here:
+        row = {"execution_id": "a", "status": "RUNNING", "pipeline_id": "p", "run_key": "k"}
+        rows = [{**row, "execution_id": each} for each in "abc"]
+        executions = Publishing(here, EXECUTIONS_DOMAIN)
+        await executions.tail((EXECUTIONS, rows_of(EXECUTIONS, *rows)))
+        late = {"execution_id": "b", "status": "SUCCESS"}
+        await executions.tail((EXECUTIONS, rows_of(EXECUTIONS, late, order=2)))
+        counted = "SELECT status, count(*) AS n FROM system.executions GROUP BY 1 ORDER BY 1"
+        assert [list(row.values()) for row in await here.ask(counted)] == [
+            ["RUNNING", 2],
+            ["SUCCESS", 1],
+        ]
+        assert await here.column("SELECT run_key FROM system.executions") == ["k"] * 3
+        whole = await here.ask("SELECT * FROM system.executions ORDER BY execution_id")
+        assert [(each["pipeline_id"], each["status"]) for each in whole] == [
+            ("p", "RUNNING"),
+            ("p", "SUCCESS"),
+            ("p", "RUNNING"),
+        ]
+        state = STATES["executions/executions"]
+        assert state.columns_for(["status"]) == (
+            "_occurred_at",
+            "_status",
+            "execution_id",
+            "status",
+        )
 
 
 async def test_a_query_that_asks_for_no_statistics_does_not_read_their_domain() -> None:

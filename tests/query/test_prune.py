@@ -140,7 +140,7 @@ class _Asked:
         listed = ", ".join(values)
         low, high = sorted((self._value(), self._value()))
         sign = self._random.choice(("=", "<", "<=", ">", ">=", "<>"))
-        return self._random.choice(
+        chosen: str = self._random.choice(
             (
                 f"{column} {sign} {values[0]}",
                 f"{values[0]} {sign} {column}",
@@ -152,6 +152,7 @@ class _Asked:
                 *((f"{name}.status = 'FAILED'",) if name == "e" else ()),
             )
         )
+        return chosen
 
     def _value(self) -> str:
         known = self._random.choice(RUNS)
@@ -167,7 +168,9 @@ async def test_what_is_passed_over_changes_no_answer(seed: int) -> None:
     random = Random(seed)
     told, asked = _Told(random), _Asked(random)
     whole = Session(Limits(), SYSTEM, filter_columns)
-    async with workspace() as here:
+    # For every other seed only the columns in use are decoded, as of large tables.
+    limits = Limits(wide_rows=0 if seed % 2 else Limits().wide_rows)
+    async with workspace(limits=limits) as here:
         executions = Publishing(here, EXECUTIONS_DOMAIN)
         await executions.base(*told.runs(30, 1))
         await executions.base(*told.tasks(60, 1))

@@ -14,6 +14,8 @@ from tests.stores import open_bench
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from arco.compactor.spark.engine import Sizes
+
 
 @dataclass(frozen=True)
 class Floors:
@@ -23,12 +25,10 @@ class Floors:
     runtime: Runtime
     url: str
 
-    def floor(self, *, small_bytes: int = 8 * 1024 * 1024) -> Floor:
-        """An engine that cuts up what is larger than `small_bytes`, into tasks and shards as small."""
-        from arco.compactor.spark.engine import Sizes, SparkEngine
+    def floor(self, sizes: "Sizes | None" = None) -> Floor:
+        from arco.compactor.spark.engine import SparkEngine
 
         stores = open_bench(self.url, self.runtime)
         spec = spec_of(parse_address(self.url), Scope(), fsync=False)
-        sizes = Sizes(small=small_bytes, task=max(1, small_bytes), shard=max(1, small_bytes))
         engine = SparkEngine(self.session, spec, self.runtime, sizes)
         return Floor(stores.store(Role.API), stores.store(Role.COMPACTOR), engine)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from arco.compactor.spark.engine import Sizes
 from tests.compactor.engine_claims import *  # noqa: F403
 from tests.compactor.engine_claims import Floor
 from tests.spark.floors import Floors
@@ -9,4 +10,6 @@ from tests.spark.floors import Floors
 
 @pytest.fixture(params=["small", "large"])
 def floor(request: pytest.FixtureRequest, floors: Floors) -> Floor:
-    return floors.floor() if request.param == "small" else floors.floor(small_bytes=10_000)
+    if request.param == "small":
+        return floors.floor()
+    return floors.floor(Sizes(small=1_000, task=60_000, shard=60_000))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from arco.compactor.spark.engine import SparkEngine
-from arco.compactor.spark.parcel import Kind, told
-from arco.core.errors import Unavailable
-from tests.compactor.engine_claims import DOMAIN, Floor
+from arco.compactor.spark.engine import Sizes
+from tests.compactor.engine_claims import DOMAIN
 from tests.compactor.histories import expected, fold_job
 from tests.spark.floors import Floors
+
+SEVERAL = Sizes(small=60_000, task=200_000, shard=1_000_000)
 
 
 def python_workers() -> list[int]:
@@ -44,7 +44,7 @@ def _command(pid: int) -> bytes:
 
 
 async def test_a_job_whose_workers_are_killed_is_done_all_the_same(floors: Floors) -> None:
-    floor = floors.floor(small_bytes=60_000)
+    floor = floors.floor(SEVERAL)
     segments = await floor.segments(1, lines=4_000, each=20)
     await floor.fold(dict(list(segments.items())[:1]))  # so that there are workers
     job = asyncio.ensure_future(floor.engine.fold(fold_job(floor.store, DOMAIN, segments)))
@@ -61,7 +61,7 @@ async def test_a_job_whose_workers_are_killed_is_done_all_the_same(floors: Floor
 
 
 async def test_a_caller_that_gives_up_leaves_a_session_that_works(floors: Floors) -> None:
-    floor = floors.floor(small_bytes=60_000)
+    floor = floors.floor(SEVERAL)
     segments = await floor.segments(2, lines=4_000, each=20)
     job = asyncio.ensure_future(floor.engine.fold(fold_job(floor.store, DOMAIN, segments)))
     await asyncio.sleep(0.7)

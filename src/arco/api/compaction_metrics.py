@@ -1,6 +1,6 @@
 """What the process tells Prometheus of Tier 2: its cycles, and the process that they run in."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -63,6 +63,6 @@ class CompactionMetrics:
         """Spark had died, or had not come up, and is started again."""
         self._restarts.inc()
 
-    def running(self, *, up: bool) -> None:
-        """Spark is up, or is not."""
-        self._running.set(up)
+    def watch(self, is_up: Callable[[], bool]) -> None:
+        """Ask whether Spark is up whenever somebody looks."""
+        self._running.set_function(is_up)

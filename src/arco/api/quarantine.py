@@ -4,24 +4,31 @@ The event keeps its id and its key, so a replay that is repeated, or of an event
 changes nothing. What the door refuses still stays in quarantine, and the sender is told why.
 """
 
+from dataclasses import dataclass
+
 import msgspec
 
 from arco.access.operation import Operation
+from arco.api.problem import CONTENT_TYPE, encode_problem, problem_of
 from arco.api.query_params import Query
-from arco.api.route import Answered, AnyRoute, Call, Reply, Route, sent
+from arco.api.route import JSON, Answered, AnyRoute, Call, Reply, Route, sent
 from arco.api.services import Services
 from arco.api.wire import Document
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.errors import AlreadyExists, Invalid, NotFound
-from arco.core.ids import new_ulid, parse_ulid
+from arco.core.hashing import sha256_hex
+from arco.core.ids import Ulid, new_ulid, parse_ulid
 from arco.events.quarantine import KINDS, QuarantineReplayed
 from arco.fold.tier2 import TIER2
+from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.envelope import Count, Envelope, Source
+from arco.ledger.idempotency import Hold, Terms
 
 REPLAY = "/api/v1/quarantine/replay"
 
 (_REPLAYED,) = KINDS
+_NOTE = "note"
 
 _BODY = """SELECT body FROM system.quarantine
 WHERE domain = '{domain}' AND stream = '{stream}' AND segment = {segment} AND line = {line}"""
@@ -51,16 +58,36 @@ class Quarantine:
 
     async def replay(self, call: Call[Query, Line]) -> Reply:
         """Send the event of a line in quarantine anew."""
-        line = call.body
+        services, line = self._services, call.body
+        key = call.header(b"idempotency-key")
+        if key is None:
+            return Reply(200, json.encode(await self.send(line, new_ulid(services.runtime))))
+        path = key_path(
+            services.scope,
+            principal=call.principal.name,
+            api="v1",
+            operation=call.operation.value,
+            key=key,
+        )
+        answer = await services.idempotency.once(
+            path, sha256_hex(json.encode(line)), _Replay(self, line), arrived_ms=call.arrived_ms
+        )
+        return Reply(answer.status, bytes(answer.body), JSON if answer.succeeded else CONTENT_TYPE)
+
+    def new_id(self) -> Ulid:
+        """An id for the note that a line was replayed."""
+        return new_ulid(self._services.runtime)
+
+    async def send(self, line: Line, note_id: Ulid) -> Replayed:
+        """Append the event of a line, then the note that it was."""
         event = await self._event(line)
         taken = await self._services.intake.take([_as_sent(event)])
         if taken.refused:
             raise Invalid(f"the event is still refused: {taken.refused[0].reason}")
         if taken.duplicates:
             raise AlreadyExists("the same event was sent a moment ago")
-        await self._services.intake.tell(line.domain, self._note(line))
-        replayed = Replayed(event_id=event.event_id, event_type=event.event_type)
-        return Reply(200, json.encode(replayed))
+        await self._services.intake.tell(line.domain, self._note(line, note_id))
+        return Replayed(event_id=event.event_id, event_type=event.event_type)
 
     async def _event(self, line: Line) -> Envelope:
         """The event as it was stored; `Invalid` if it is none."""
@@ -80,12 +107,10 @@ class Quarantine:
         except Invalid as problem:
             raise Invalid(f"the line is no event, so it cannot be replayed: {problem}") from problem
 
-    def _note(self, line: Line) -> Envelope:
+    def _note(self, line: Line, event_id: Ulid) -> Envelope:
         """The event that says so."""
-        runtime = self._services.runtime
-        now = utc(runtime.clock.now_ms())
+        now = utc(self._services.runtime.clock.now_ms())
         said = QuarantineReplayed(stream=line.stream, segment=line.segment, line=line.line)
-        event_id = new_ulid(runtime)
         return Envelope(
             event_id=event_id,
             event_type=_REPLAYED.name,
@@ -96,6 +121,33 @@ class Quarantine:
             source=Source(type="api"),
             payload=msgspec.Raw(json.encode(said)),
         )
+
+
+@dataclass(frozen=True)
+class _Replay:
+    """The work of one request under its key."""
+
+    quarantine: Quarantine
+    line: Line
+
+    async def terms(self) -> Terms:
+        return Terms(ids={_NOTE: self.quarantine.new_id()}, base=0)
+
+    def renew(self, claim: Claim) -> dict[str, str]:
+        return claim.ids
+
+    async def find(self, claim: Claim) -> Answer | None:  # noqa: ARG002
+        """Nothing to be found: a takeover sends the event again, which counts once."""
+        return None
+
+    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+        await hold.check()
+        try:
+            sent_anew = await self.quarantine.send(self.line, Ulid(claim.ids[_NOTE]))
+        except (AlreadyExists, Invalid, NotFound) as problem:
+            told = problem_of(problem)
+            return Answer(status=told.status, body=msgspec.Raw(encode_problem(told)))
+        return Answer(status=200, body=msgspec.Raw(json.encode(sent_anew)), has_landed=False)
 
 
 def quarantine_route(on: Quarantine) -> AnyRoute:
@@ -112,6 +164,7 @@ def quarantine_route(on: Quarantine) -> AnyRoute:
         sent(Line, {**example, "line": 17}),
         problems=(404, 409),
         mutates=True,
+        keyed=True,
         tagged=False,
     )
 

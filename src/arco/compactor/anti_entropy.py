@@ -24,7 +24,7 @@ from arco.compactor.sweep import Pile, Sweep
 from arco.core.errors import Corrupt, NotFound
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.sealer import seal_expired
-from arco.ledger.slot import Slot, slots_of
+from arco.ledger.slot import kept_slots, slots_of
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
 from arco.storage.hint import read_hint
@@ -130,14 +130,13 @@ class _Look:
         chain = slots_of(self._store, self._domain)
         if not await self._check_chain(chain, ProblemKind.LINK):
             return False
-        head, floor = await chain.head(), await chain.floor()
         try:
-            entries = await chain.history(floor, head.number)
-            numbers = {entry.body(Slot).stream: entry.number for entry in entries}
+            slots = await kept_slots(chain)
+            head, floor = await chain.head(), await chain.floor()
         except Corrupt as problem:
             self._trouble(TroubleKind.CHAIN, f"{chain.path}/", str(problem), _RESTORE)
             return False
-        self._slots = Slots(floor, numbers)
+        self._slots = Slots(floor, {slot.stream: number for number, slot in slots.items()})
         frontier = self._kept.newest.frontier
         if frontier > head.number + 1:
             passed = f"manifest {self._kept.head} has passed {frontier} slots"

@@ -32,7 +32,7 @@ from arco.fold.tier2 import TIER2
 from arco.ledger.bell import Bell
 from arco.ledger.follower import MOST_PLACES
 from arco.ledger.watermark import Watermark
-from arco.storage.chain import Head
+from arco.storage.chain import FRESH_MS, Head
 from arco.storage.store import Store
 
 _KEEP_ALL: Mapping[str, timedelta] = MappingProxyType({})
@@ -80,6 +80,7 @@ class DomainCompactor:
         self._publisher = Publisher(store, domain)
         self._news: News | None = None  # None: to be looked for from the head on
         self._seen: Manifest | None = None  # at the head as it was last seen
+        self._seen_ms = 0.0
         self._index: tuple[Ref, BaseIndex] | None = None
         self._may_forget = True
         self.is_behind = False  # whether the last cycle left some of what it had found
@@ -119,7 +120,7 @@ class DomainCompactor:
                 if not self._is_worth_it(news, everything=everything):
                     return None  # another has seen to it
                 if _watermark(parent_of(head)) == news.since:
-                    cycle = await self._fold(news, head, laps)
+                    cycle = await self._fold_unless_collected(news, head, laps)
                     if cycle is not None:
                         return cycle
                 self._news = None  # another has published
@@ -139,7 +140,12 @@ class DomainCompactor:
         if not parts:
             return None
         work = TailMerge(self._publisher, manifest, base, self._tables, parts)
-        await work.fold(self._engine, forget=self._may_forget)
+        try:
+            await work.fold(self._engine, forget=self._may_forget)
+        except Corrupt:
+            if work.holds(parent_of(await self._publisher.chain.head())):
+                raise
+            return None  # we slept: another has merged these files, and they were collected
         laps.end("merge")
         published = await work.publish(head)
         laps.end("publish")
@@ -162,7 +168,7 @@ class DomainCompactor:
 
     async def _look(self, *, everything: bool) -> News:
         """What is new since the watermark that is published."""
-        if self._news is None:
+        if self._news is None or await self._has_lost_touch(self._news):
             self._news = await self._begin()
         try:
             await self._news.look(most=self._room, everything=everything)
@@ -173,13 +179,22 @@ class DomainCompactor:
             await self._news.look(most=self._room, everything=everything)
         return self._news
 
+    async def _has_lost_touch(self, news: News) -> bool:
+        """Whether another has published while we found nothing, which is asked twice an hour.
+
+        What it has folded may be collected, slots too: we would look for keys that never come back.
+        """
+        if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:
+            return False
+        return _watermark(parent_of(await self._head())) != news.since
+
     async def _begin(self) -> News:
         since = _watermark(parent_of(await self._head()))
         return News(self._store, self.domain, since)
 
     async def _head(self) -> Head:
         head = await self._publisher.chain.head()
-        self._seen = parent_of(head)
+        self._seen, self._seen_ms = parent_of(head), head.seen_ms
         return head
 
     def _is_worth_it(self, news: News, *, everything: bool) -> bool:
@@ -188,6 +203,15 @@ class DomainCompactor:
             return True
         now = utc(self._clock.now_ms())
         return self._seen is not None and is_overdue(_bounds(self._seen), self._retention, now)
+
+    async def _fold_unless_collected(self, news: News, head: Head, laps: Laps) -> Cycle | None:
+        """`_fold`; None also if we slept, and another has folded what was collected since."""
+        try:
+            return await self._fold(news, head, laps)
+        except Corrupt:
+            if _watermark(parent_of(await self._head())) == news.since:
+                raise
+            return None
 
     async def _fold(self, news: News, head: Head, laps: Laps) -> Cycle | None:
         """Have the news folded, and publish them; None if another has published meanwhile."""
@@ -215,7 +239,7 @@ class DomainCompactor:
         if published is None:
             return None
         news.published()
-        self._seen = parent_of(published)
+        self._seen, self._seen_ms = parent_of(published), published.seen_ms
         self.is_behind = news.is_cut_short
         return self._report(published, folded, laps)
 

@@ -19,7 +19,7 @@ from arco.compactor.rebase import is_doomed, publish_on_head
 from arco.compactor.steps import Step, last_lost, read_steps
 from arco.compactor.tail import base_parts, buckets_in
 from arco.compactor.work import add
-from arco.core.errors import Invalid, NotFound
+from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import MOST_PLACES
@@ -46,8 +46,23 @@ async def rebuild(
     head = await publisher.chain.head()
     if head.entry is None:
         raise Invalid(f"nothing of {domain} was published yet, so there is nothing to rebuild")
+    began = await publisher.chain.floor(), mark_of(parent_of(head))
+    try:
+        return await _rebuilt(publisher, head, engine, most_segments)
+    except Corrupt as problem:
+        now = await publisher.chain.floor(), mark_of(parent_of(await publisher.chain.head()))
+        if now == began:
+            raise
+        raise Unavailable(
+            "what this rebuild began with was collected meanwhile; start it again"
+        ) from problem
+
+
+async def _rebuilt(
+    publisher: Publisher, head: Head, engine: Engine, most_segments: int
+) -> Rebuilt:
     start, steps = await _all_steps(publisher, head)
-    lost = await last_lost(store, domain, steps)
+    lost = await last_lost(publisher.store, publisher.domain, steps)
     start = start if lost is None else lost
     work = _Rebuild(publisher, engine, most_segments)
     await work.begin(start)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from arco.ledger.sealer import seal_expired
 from arco.ledger.segment import parse_segment_key
-from arco.ledger.slot import Slot, slots_of
+from arco.ledger.slot import Slot, kept_slots, slots_of
 from arco.ledger.watermark import Watermark
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
@@ -58,7 +58,7 @@ async def seal_streams(store: Store, domain: str, streams: Streams, *, retention
     is unknown here.
     """
     slots = slots_of(store, domain)
-    registered = await _registered(slots)
+    registered = await kept_slots(slots)
     sealed = await _seal(slots, domain, registered, streams)
     still_open = (number for number, slot in registered.items() if slot.stream not in sealed)
     ceiling = min(still_open, default=max(registered, default=0))
@@ -68,7 +68,7 @@ async def seal_streams(store: Store, domain: str, streams: Streams, *, retention
 async def seal_dead(store: Store, domain: str, streams: Streams) -> None:
     """Seal the streams that are past their end; `streams` was listed before this call."""
     slots = slots_of(store, domain)
-    await _seal(slots, domain, await _registered(slots), streams)
+    await _seal(slots, domain, await kept_slots(slots), streams)
 
 
 async def _seal(
@@ -81,9 +81,3 @@ async def _seal(
         if slot.stream in streams
     }
     return set(await seal_expired(slots, domain, Watermark(0, highest)))
-
-
-async def _registered(slots: Chain) -> dict[int, Slot]:
-    head = await slots.head()
-    entries = await slots.history(await slots.floor(), head.number)
-    return {entry.number: entry.body(Slot) for entry in entries}

@@ -61,7 +61,7 @@ class TailMerge:
     async def publish(self, head: Head) -> Head | None:
         """Publish on the newest head that still has all inputs; None if none has."""
         return await publish_on_head(
-            self._publisher, head, self._attempt, self._holds, self._change
+            self._publisher, head, self._attempt, self.holds, self._change
         )
 
     def _take(self, merged: Merged) -> None:
@@ -98,7 +98,8 @@ class TailMerge:
         self.size_bytes += file.bytes
         self._added.append(Ref(path=file.path, sha256=file.sha256))
 
-    def _holds(self, head: Manifest | None) -> bool:
+    def holds(self, head: Manifest | None) -> bool:
+        """Whether it can still be published on `head`."""
         if head is None:
             return False
         if self._forgets and head.rows_changed_at != self._input.rows_changed_at:

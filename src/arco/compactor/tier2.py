@@ -13,6 +13,7 @@ from arco.compactor.backoff import Backoff
 from arco.compactor.compactor import Tell
 from arco.compactor.cycle import Cycle, DomainCompactor
 from arco.compactor.job import Engine
+from arco.compactor.tail import Policy
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import MOST_PLACES
@@ -59,6 +60,7 @@ class Tier2:
         tell: Tell | None = None,
         report: Report | None = None,
         most_segments: int = MOST_PLACES,
+        policy: Policy | None = None,
     ) -> None:
         self._tasks = store.runtime.tasks
         self._tell = tell
@@ -71,7 +73,12 @@ class Tier2:
             each: Standing(
                 store.runtime,
                 DomainCompactor(
-                    store, each, engine, retention=retention, most_segments=most_segments
+                    store,
+                    each,
+                    engine,
+                    retention=retention,
+                    most_segments=most_segments,
+                    policy=policy,
                 ),
             )
             for each in domains

@@ -17,6 +17,7 @@ Ulid = NewType("Ulid", str)
 ObjectId = NewType("ObjectId", str)
 
 MOST_NUMBERED = 1 << 20
+NUMBERED_FROM = 22  # up to here the ULIDs of a batch are the same
 
 _MS_BITS = 48
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -38,7 +39,7 @@ def numbered_ulid(batch: Ulid, number: int) -> Ulid:
     """
     if not 0 <= number < MOST_NUMBERED:
         raise Invalid(f"a batch has numbers from 0 to {MOST_NUMBERED - 1}, not {number}")
-    return Ulid(batch[:22] + _PAIRS[number >> 10] + _PAIRS[number & 1023])
+    return Ulid(batch[:NUMBERED_FROM] + _PAIRS[number >> 10] + _PAIRS[number & 1023])
 
 
 def new_object_id(runtime: Runtime) -> ObjectId:

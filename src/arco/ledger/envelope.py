@@ -17,7 +17,7 @@ import msgspec
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.errors import Invalid
-from arco.core.ids import Ulid, new_ulid, numbered_ulid, parse_ulid
+from arco.core.ids import NUMBERED_FROM, Ulid, new_ulid, numbered_ulid, parse_ulid
 from arco.core.runtime import Runtime
 
 LONGEST_LINE_BYTES = 1024 * 1024
@@ -108,6 +108,10 @@ class Stamp:
 
     received_at: datetime
     batch: Ulid
+
+    def minted(self, event: "Envelope") -> bool:
+        """Whether the sender gave neither a key nor an id, so that both are of our making."""
+        return event.idempotency_key[:NUMBERED_FROM] == self.batch[:NUMBERED_FROM]
 
 
 def new_stamp(runtime: Runtime, batch: Ulid | None = None) -> Stamp:

@@ -15,7 +15,7 @@ from arco.core.errors import Unknown
 from arco.core.ids import Ulid
 from arco.core.runtime import Runtime
 from arco.ledger.door import Refusal, admit_all
-from arco.ledger.envelope import Envelope, EventTypes, new_stamp
+from arco.ledger.envelope import Envelope, EventTypes, Stamp, new_stamp
 from arco.ledger.recent import Recent
 from arco.ledger.writers import Writers
 
@@ -75,12 +75,12 @@ class Intake:
         """
         stamp = new_stamp(self._runtime, batch)
         admission = await admit_all(lines, self._types, stamp, self._runtime)
-        fresh, duplicates = self._sift(admission.accepted)
+        fresh, duplicates = self._sift(admission.accepted, stamp)
         parcels = self._pack(fresh)
         await self._runtime.tasks.gather(*map(self._send, parcels))
         for parcel in parcels:
             if parcel.problem is None:
-                self._recent.add(parcel.events)
+                self._recent.add(each for each in parcel.events if not stamp.minted(each))
         _check(parcels)
         return Taken(
             accepted=[event.event_id for event in fresh],
@@ -93,13 +93,20 @@ class Intake:
         """Append an event of our own, which the door would refuse."""
         await self._writers.of(domain).append([event])
 
-    def _sift(self, admitted: dict[int, Envelope]) -> tuple[list[Envelope], list[Duplicate]]:
-        """What is to be stored, and what is there already or stands in the batch twice."""
+    def _sift(
+        self, admitted: dict[int, Envelope], stamp: Stamp
+    ) -> tuple[list[Envelope], list[Duplicate]]:
+        """What is to be stored, and what is there already or stands in the batch twice.
+
+        An event whose key is of our making cannot have been sent before.
+        """
         here = Recent(2 * len(admitted) + 2)  # nothing leaves it before the batch ends
         fresh: list[Envelope] = []
         duplicates: list[Duplicate] = []
         for line, event in admitted.items():
-            if self._recent.has(event) or here.has(event):
+            if stamp.minted(event):
+                fresh.append(event)
+            elif self._recent.has(event) or here.has(event):
                 duplicates.append(Duplicate(line, event.idempotency_key))
             else:
                 here.add((event,))

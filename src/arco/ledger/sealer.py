@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from arco.core.errors import Conflict, Invalid
 from arco.ledger.segment import Segment, encode_seal, find_segment, parse_segment_key, segment_key
-from arco.ledger.slot import Slot
+from arco.ledger.slot import Slot, kept_slots
 from arco.ledger.watermark import Watermark
 from arco.storage.backend import Meta
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
@@ -65,12 +65,12 @@ async def collect_segments(
 
 async def collect_slots(slots: Chain, watermark: Watermark, *, retention_ms: int) -> int:
     """Delete old slots whose streams `watermark`, which must be published, has closed; how many."""
-    head, floor = await slots.head(), await slots.floor()
-    ceiling = watermark.frontier
-    for entry in await slots.history(floor, min(head.number, ceiling - 1)):
-        if entry.body(Slot).stream in watermark.open:
-            ceiling = entry.number
-            break
+    still_open = [
+        number
+        for number, slot in (await kept_slots(slots)).items()
+        if slot.stream in watermark.open
+    ]
+    ceiling = min([watermark.frontier, *still_open])
     return (await collect(slots, retention_ms=retention_ms, ceiling=ceiling)).deleted
 
 
@@ -93,10 +93,8 @@ async def _open_streams(slots: Chain, watermark: Watermark) -> dict[str, Slot | 
     An open stream without a slot is so old that its slot was collected: it has outlived its end.
     """
     found: dict[str, Slot | None] = dict.fromkeys(watermark.open)
-    head = await slots.head()
-    for entry in await slots.history(await slots.floor(), head.number):
-        slot = entry.body(Slot)
-        if slot.stream in found or entry.number >= watermark.frontier:
+    for number, slot in (await kept_slots(slots)).items():
+        if slot.stream in found or number >= watermark.frontier:
             found[slot.stream] = slot
     return found
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from arco.core.clock import utc
-from arco.core.errors import Unavailable, Unknown
+from arco.core.errors import NotFound, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.storage.chain import Chain, Head
 from arco.storage.store import Store
@@ -44,3 +44,16 @@ async def register(slots: Chain, life_ms: int) -> Slot:
         # If it lands after all, it is an empty stream that the janitor will seal.
         raise Unavailable("could not register a stream of events; retry") from unclear
     return slot
+
+
+async def kept_slots(slots: Chain) -> dict[int, Slot]:
+    """All slots that are kept, by number; for who may find that others collect some meanwhile."""
+    while True:
+        floor, head = await slots.floor(), await slots.head()
+        try:
+            entries = await slots.history(floor, head.number)
+        except NotFound:
+            if await slots.floor() == floor:
+                raise
+            continue
+        return {entry.number: entry.body(Slot) for entry in entries}

@@ -1,8 +1,10 @@
-"""A cache of tables by key, bounded by their bytes. What was used last stays."""
+"""A cache of tables by key, bounded by their bytes and their number. What was used last stays."""
 
 from collections import OrderedDict
 
 import pyarrow as pa
+
+_MOST = 8_192
 
 
 class Cache:
@@ -10,6 +12,7 @@ class Cache:
 
     def __init__(self, room_bytes: int) -> None:
         self._room_bytes = room_bytes
+        self._used_bytes = 0
         self._tables: OrderedDict[str, pa.Table] = OrderedDict()
 
     def get(self, key: str) -> pa.Table | None:
@@ -21,13 +24,14 @@ class Cache:
 
     def put(self, key: str, table: pa.Table) -> pa.Table:
         """Hold a table."""
+        known = self._tables.get(key)
+        self._used_bytes += table.nbytes - (0 if known is None else known.nbytes)
         self._tables[key] = table
         self._tables.move_to_end(key)
         return table
 
     def trim(self) -> None:
         """Let go of the least used until the rest fits."""
-        used = sum(table.nbytes for table in self._tables.values())
-        while used > self._room_bytes:
+        while self._used_bytes > self._room_bytes or len(self._tables) > _MOST:
             _, table = self._tables.popitem(last=False)
-            used -= table.nbytes
+            self._used_bytes -= table.nbytes

@@ -19,6 +19,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     cache_bytes: int = 512 * _MIB  # tables that a worker keeps for the next query
     process_bytes: int = 2048 * _MIB  # all of a worker: beyond it the system refuses
     history: int = 1_000  # how many numbers `commits`, `audit` and `manifests` go back
+    wide_rows: int = 250_000  # of larger tables of state only the columns in use are decoded
     fresh_segments: int = 4_000  # of the ledger that one fresh read of a domain may take,
     fresh_events: int = 200_000
     fresh_bytes: int = 128 * _MIB

@@ -48,6 +48,7 @@ class Loaded:
 
     states: dict[str, Parts] = field(default_factory=dict)
     files: dict[str, Pruned] = field(default_factory=dict)
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)  # to decode; none for all
     finished: dict[str, str] = field(default_factory=dict)
 
     def run(self, sql: str, question: Question) -> Run:
@@ -72,12 +73,13 @@ class Load:
             files = await self._snapshots[state.domain].files_of(state.table)
             pruned = prune(question.states[state.name], files)
             loaded.files[state.name] = pruned
-            loaded.states[state.name] = self._parts(state, pruned, tails.get(state.domain))
+            loaded.columns[state.name] = self._columns(state, pruned, question)
+            loaded.states[state.name] = self._parts(state, loaded, tails.get(state.domain))
         loaded.finished = {view: self._key(view, of) for view, of in question.chains.items()}
         keys = [part.key for each in loaded.states.values() for part in each.parts]
         lacking = set(await self._talk.lacks((*keys, *loaded.finished.values())))
+        await self._send_files(states, loaded, lacking)
         for state in states:
-            await self._send_files(state, loaded.files[state.name].files, lacking)
             await self._send_fresh(state, tails.get(state.domain), lacking)
         for view, key in loaded.finished.items():
             if key in lacking:
@@ -96,13 +98,21 @@ class Load:
             return await tail.since(Watermark(), {})
         return await tail.since(manifest.watermark, manifest.retained_from)
 
-    def _parts(self, state: State, pruned: Pruned, fresh: Fresh | None) -> Parts:
+    def _columns(self, state: State, pruned: Pruned, question: Question) -> tuple[str, ...]:
+        rows = sum(ref.rows for ref in pruned.files)
+        if state.domain == DOMAIN or rows <= self._sources.limits.wide_rows:
+            return ()
+        return state.columns_for(question.columns[state.name])
+
+    def _parts(self, state: State, loaded: Loaded, fresh: Fresh | None) -> Parts:
         """The files of a table of state, which of them are news, and what is in no file yet."""
+        pruned, columns = loaded.files[state.name], loaded.columns[state.name]
         manifest = self._snapshots[state.domain].manifest
         tail = () if manifest is None else manifest.tail.get(state.table.name, ())
         news = {ref.path for ref in tail}
         parts = [
-            Part(key=ref.sha256, tail=ref.path in news, buckets=ref.buckets) for ref in pruned.files
+            Part(key=_file_key(ref, columns), tail=ref.path in news, buckets=ref.buckets)
+            for ref in pruned.files
         ]
         rows = None if fresh is None else fresh.rows.get(state.table.name)
         if fresh is not None and rows is not None:
@@ -120,15 +130,24 @@ class Load:
         named = sha256_hex("/".join([*domains, *hashes]).encode())
         return f"{view}/{named}/{self._sources.limits.history}"
 
-    async def _send_files(self, state: State, refs: Sequence[FileRef], lacking: set[str]) -> None:
-        wanted = [ref for ref in refs if ref.sha256 in lacking]
-        store = self._sources.readers[state.domain].store
+    async def _send_files(self, states: Sequence[State], loaded: Loaded, lacking: set[str]) -> None:
+        wanted = [
+            (state, ref)
+            for state in states
+            for ref in loaded.files[state.name].files
+            if _file_key(ref, loaded.columns[state.name]) in lacking
+        ]
         for start in range(0, len(wanted), _AT_ONCE):
             batch = wanted[start : start + _AT_ONCE]
-            read = await self._tasks.gather(*(read_named(store, ref) for ref in batch))
-            for ref, raw in zip(batch, read, strict=True):
-                message = StateFile(key=ref.sha256, state=state.name, rows=ref.rows)
+            read = await self._tasks.gather(*(self._read(*each) for each in batch))
+            for (state, ref), raw in zip(batch, read, strict=True):
+                columns = loaded.columns[state.name]
+                key = _file_key(ref, columns)
+                message = StateFile(key=key, state=state.name, rows=ref.rows, columns=columns)
                 await self._talk.send(message, raw)
+
+    async def _read(self, state: State, ref: FileRef) -> bytes:
+        return await read_named(self._sources.readers[state.domain].store, ref)
 
     async def _send_fresh(self, state: State, fresh: Fresh | None, lacking: set[str]) -> None:
         if fresh is None or (key := _fresh_key(state, fresh)) not in lacking:
@@ -146,3 +165,7 @@ class Load:
 
 def _fresh_key(state: State, fresh: Fresh) -> str:
     return f"{state.name}/{fresh.key}"
+
+
+def _file_key(ref: FileRef, columns: Sequence[str]) -> str:
+    return "/".join([ref.sha256, *columns])

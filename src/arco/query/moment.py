@@ -29,7 +29,7 @@ class Moments:
         own = sorted(domains)
         others = sorted(set(joined) - set(own))
         if as_of is None or isinstance(parse_as_of(as_of), datetime):
-            return await self._all([*own, *others], as_of)
+            return await self._all(own, others, as_of)
         if len(own) > 1:
             raise Invalid(
                 f"the query reads the domains {', '.join(own)}, and each has numbers of its own: "
@@ -38,19 +38,24 @@ class Moments:
         [domain] = own or [DOMAIN]
         snapshot = await self._readers[domain].at(as_of)
         then = None if snapshot.created_at is None else snapshot.created_at.isoformat()
-        return {domain: snapshot, **await self._all(others, then)}
+        return {domain: snapshot, **await self._all([], others, then)}
 
-    async def _all(self, domains: Iterable[str], as_of: str | None) -> dict[str, Snapshot]:
-        named = list(domains)
-        found = await self._tasks.gather(*(self._at(each, as_of) for each in named))
-        return dict(zip(named, found, strict=True))
+    async def _all(
+        self, own: list[str], joined: list[str], as_of: str | None
+    ) -> dict[str, Snapshot]:
+        found = await self._tasks.gather(
+            *(self._at(each, as_of) for each in own),
+            *(self._at(each, as_of, joined=True) for each in joined),
+        )
+        return dict(zip([*own, *joined], found, strict=True))
 
-    async def _at(self, domain: str, as_of: str | None) -> Snapshot:
+    async def _at(self, domain: str, as_of: str | None, *, joined: bool = False) -> Snapshot:
         reader = self._readers[domain]
         try:
             return await reader.at(as_of)
         except NotFound:
-            # A domain that nobody had told of anything yet was empty; of the catalog this is not so.
-            if domain == DOMAIN or await reader.chain.floor() > 0:
-                raise
-            return reader.nothing
+            # A domain that nobody had told of anything yet was empty; of the catalog this is not so. And
+            # tables are not refused because their statistics are not kept for as long as they are.
+            if joined or (domain != DOMAIN and await reader.chain.floor() == 0):
+                return reader.nothing
+            raise

@@ -26,6 +26,7 @@ from arco.fold.tier2 import (
     EXECUTIONS_DOMAIN,
     LINEAGE_DOMAIN,
     LINEAGE_EDGES,
+    OCCURRED,
     QUARANTINE,
     TIER2,
 )
@@ -45,6 +46,15 @@ class State:
     @property
     def name(self) -> str:
         return f"{self.domain}/{self.table.name}"
+
+    def columns_for(self, used: Iterable[str]) -> tuple[str, ...]:
+        """The columns of a table of Tier 2 without which those that are used could not be folded."""
+        wanted = {*used, OCCURRED}
+        names = set(self.table.key)
+        for rule in self.table.rules:
+            if wanted.intersection(rule.columns):
+                names |= {*wanted.intersection(rule.columns), *rule.order}
+        return tuple(sorted(names))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ class Question:
 
     made: tuple[Made, ...]
     states: dict[str, list[tuple[Need, Wanted]]]  # by table of state, for each place that reads it
+    columns: dict[str, frozenset[str]]  # by table of state, those of `system` that are asked for
     chains: dict[str, tuple[str, ...]]  # by table of `system`, of which domains
     domains: frozenset[str]
     joined: frozenset[str]
@@ -24,6 +25,7 @@ def question_of(scans: Sequence[Scan]) -> Question:
     """What must be read for these tables of `system`."""
     made: list[Made] = []
     states: dict[str, list[tuple[Need, Wanted]]] = {}
+    columns: dict[str, frozenset[str]] = {}
     chains: dict[str, tuple[str, ...]] = {}
     domains: set[str] = set()
     joined: set[str] = set()
@@ -39,9 +41,12 @@ def question_of(scans: Sequence[Scan]) -> Question:
         domains.update(need.state.domain for need in needs)
         joined.update(need.state.domain for need in joins)
         for need in (*needs, *joins):
-            places = states.setdefault(need.state.name, [])
-            places += [(need, wanted) for wanted in scan.wanted]
-    return Question(tuple(made), states, chains, frozenset(domains), frozenset(joined - domains))
+            name = need.state.name
+            states.setdefault(name, []).extend((need, wanted) for wanted in scan.wanted)
+            columns[name] = columns.get(name, frozenset()).union(scan.columns)
+    return Question(
+        tuple(made), states, columns, chains, frozenset(domains), frozenset(joined - domains)
+    )
 
 
 def _asks(scan: Scan, domain: str) -> bool:

@@ -1,6 +1,5 @@
 """State: the rows of one table of state, made of the files that a manifest names."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -24,10 +23,14 @@ class Piece:
     buckets: frozenset[int]
 
 
-def decode(table: Table, raw: bytes, rows: int) -> pa.Table:
-    """The rows of a file with the table's columns as they are today, or `Corrupt`."""
+def decode(table: Table, raw: bytes, rows: int, columns: Sequence[str] = ()) -> pa.Table:
+    """The rows of a file with the table's columns as they are today, or `Corrupt`.
+
+    If some columns are named, the others are null.
+    """
     try:
-        found = conform(table, pq.read_table(io.BytesIO(raw), use_threads=False))
+        file = pq.ParquetFile(pa.BufferReader(raw), pre_buffer=False)
+        found = conform(table, file.read(columns=list(columns) or None, use_threads=False))
     except (pa.ArrowException, OSError) as problem:
         raise Corrupt(f"a file of {table.name} is not Parquet of that table") from problem
     if found.num_rows != rows:

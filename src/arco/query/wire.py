@@ -44,6 +44,7 @@ class StateFile(Message, frozen=True, kw_only=True):
     key: str
     state: str
     rows: int
+    columns: tuple[str, ...] = ()  # to decode; none stands for all
 
 
 class Rows(Message, frozen=True, kw_only=True):

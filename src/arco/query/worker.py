@@ -85,7 +85,9 @@ class Worker:
 
     def _take(self, asked: StateFile, data: bytes) -> Done | Broken:
         try:
-            self._cache.put(asked.key, decode(STATES[asked.state].table, data, asked.rows))
+            self._cache.put(
+                asked.key, decode(STATES[asked.state].table, data, asked.rows, asked.columns)
+            )
         except Corrupt as problem:
             return Broken(reason=str(problem))
         return Done()

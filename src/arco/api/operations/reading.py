@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from arco.api.limits import PAGE_SIZE
-from arco.api.operations.select import Select, literal
+from arco.api.operations.selection import Select, literal
 from arco.api.paging import Token, cut, unpack
 from arco.api.query_params import AtQuery, Freshness, PageSize, PageToken
 from arco.api.services import Engine, Services

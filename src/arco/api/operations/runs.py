@@ -10,7 +10,7 @@ from arco.api.operations.reading import (
     look,
     page,
 )
-from arco.api.operations.select import Select, equal
+from arco.api.operations.selection import Select, equal
 from arco.api.operations.wire import (
     Execution,
     ExecutionStatus,

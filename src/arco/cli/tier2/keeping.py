@@ -42,7 +42,7 @@ def make_keeper(
     async def anything() -> bool:
         return any([await is_behind(store, domain, keep.spans()) for domain in TIER2])
 
-    return Keeper(
+    keeper = Keeper(
         start,
         store.runtime,
         care=care,
@@ -50,6 +50,8 @@ def make_keeper(
         heard=Reports(log, metrics).take,
         tell=teller(log, metrics),
     )
+    metrics.compaction.watch(lambda: keeper.is_up)
+    return keeper
 
 
 def ringing(keeper: Keeper | None) -> Ring:

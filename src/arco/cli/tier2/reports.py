@@ -18,7 +18,6 @@ class Reports:
         """Log it and count it."""
         match said:
             case Ready():
-                self._metrics.compaction.running(up=True)
                 self._log.info("Spark is up", ms=said.ms)
             case Cycled():
                 self._cycled(said.cycle)
@@ -27,7 +26,6 @@ class Reports:
                 detail = {"detail": said.detail} if said.detail else {}
                 self._log.error(f"{said.what} failed", error=said.error, **detail)
             case Died():
-                self._metrics.compaction.running(up=False)
                 self._metrics.compaction.restarted()
                 again_s = round(said.again_ms / 1000, 1)
                 self._log.warning("Spark has ended, and is started again", after_s=again_s)
