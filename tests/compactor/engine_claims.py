@@ -94,7 +94,9 @@ async def test_a_job_that_is_done_twice_makes_other_files_with_the_same_rows(flo
 
 async def test_late_events_are_counted_and_not_folded(floor: Floor) -> None:
     lines = [
-        line("execution_started", {"execution_id": f"run-{n}", "pipeline_id": "p"}, second=n, event=n)
+        line(
+            "execution_started", {"execution_id": f"run-{n}", "pipeline_id": "p"}, second=n, event=n
+        )
         for n in range(10)
     ]
     segments = await write_segments(floor.writer, DOMAIN, lines, each=3)
@@ -145,7 +147,9 @@ async def test_a_base_has_a_file_a_bucket_and_takes_the_tail_in(floor: Floor) ->
         assert len({ref.buckets for ref in files}) == len(files)
 
 
-async def test_rows_that_are_no_longer_retained_leave_the_base_and_are_counted(floor: Floor) -> None:
+async def test_rows_that_are_no_longer_retained_leave_the_base_and_are_counted(
+    floor: Floor,
+) -> None:
     tail = await floor.fold(await floor.segments(10, lines=200, each=50))
     since = {"tasks": NOON + timedelta(seconds=700)}
     merged = await floor.merge(merge_parts(tail, into_base=True), retained_from=since)

@@ -114,7 +114,9 @@ async def test_what_is_gathered_by_many_chunks_is_finished_to_the_same_rows(
     names = {(blob.table, blob.shard) for blob in gathered.blobs}
     assert len(gathered.blobs) > len(names)
     files = [
-        await finish(store, job, *name, [b.data for b in gathered.blobs if (b.table, b.shard) == name])
+        await finish(
+            store, job, *name, [b.data for b in gathered.blobs if (b.table, b.shard) == name]
+        )
         for name in names
     ]
     assert await rows_in(store, DOMAIN, files) == expected(DOMAIN, segments)

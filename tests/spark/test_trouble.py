@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from arco.compactor.spark.engine import Sizes
+from arco.compactor.job import MergePart
+from arco.compactor.spark.engine import Sizes, SparkEngine
+from arco.core.errors import Unavailable
 from tests.compactor.engine_claims import DOMAIN
 from tests.compactor.histories import expected, fold_job
 from tests.spark.floors import Floors
@@ -17,9 +19,13 @@ SEVERAL = Sizes(small=60_000, task=200_000, shard=1_000_000)
 
 def python_workers() -> list[int]:
     """The Python processes below Spark's daemon, which is one of our grandchildren."""
-    parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    parents = {
+        int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()
+    }
     daemons = [pid for pid in parents if b"arco.compactor.spark.daemon" in _command(pid)]
-    return [pid for pid in daemons if parents[pid] in daemons and os.getpid() in _line(pid, parents)]
+    return [
+        pid for pid in daemons if parents[pid] in daemons and os.getpid() in _line(pid, parents)
+    ]
 
 
 def _line(pid: int, parents: dict[int, int]) -> list[int]:
@@ -70,3 +76,17 @@ async def test_a_caller_that_gives_up_leaves_a_session_that_works(floors: Floors
         await job
     few = dict(list(segments.items())[:3])
     assert await floor.rows(*await floor.fold(few)) == expected(DOMAIN, few)
+
+
+async def test_an_error_of_a_worker_is_told_in_one_line(floors: Floors) -> None:
+    part = MergePart(table="nobody_knows", buckets=(0,), tail=(), base={}, into_base=True)
+    with pytest.raises(Unavailable) as met:
+        await floors.floor().merge((part,))
+    assert str(met.value) == "Spark could not carry out a job: KeyError: 'nobody_knows'"
+
+
+async def test_warming_up_leaves_nothing_in_the_store(floors: Floors) -> None:
+    engine = floors.floor().engine
+    assert isinstance(engine, SparkEngine)
+    await engine.warm_up()
+    assert [path for path in Path(floors.url).rglob("*") if path.is_file()] == []

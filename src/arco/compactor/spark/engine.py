@@ -53,7 +53,9 @@ class SparkEngine:
         self._spec = spec
         self._runtime = runtime
         self._sizes = sizes or Sizes()
-        self.is_lost = False  # whether the session is gone for good: another process must begin anew
+        self.is_lost = (
+            False  # whether the session is gone for good: another process must begin anew
+        )
 
     async def fold(self, job: FoldJob) -> Folded:
         small = FoldSmall(self._spec, job, self._sizes.small)

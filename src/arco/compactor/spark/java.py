@@ -11,7 +11,9 @@ from arco.core.errors import Unsupported
 
 OLDEST_JAVA = 17
 
-_ADVICE = f"install Java {OLDEST_JAVA} or newer and set JAVA_HOME, or go on without Spark (--no-spark)"
+_ADVICE = (
+    f"install Java {OLDEST_JAVA} or newer and set JAVA_HOME, or go on without Spark (--no-spark)"
+)
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _START_S = 30
 
@@ -26,7 +28,9 @@ def check_java() -> None:
     java = _find_java()
     version = _version_of(java)
     if version < OLDEST_JAVA:
-        raise Unsupported(f"Spark needs Java {OLDEST_JAVA}, and {java} is Java {version}: {_ADVICE}")
+        raise Unsupported(
+            f"Spark needs Java {OLDEST_JAVA}, and {java} is Java {version}: {_ADVICE}"
+        )
 
 
 def _find_java() -> str:

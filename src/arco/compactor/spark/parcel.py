@@ -61,7 +61,9 @@ def failed(problem: ArcoError) -> Parcel:
 def to_batches(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
     """A batch a parcel: the largest are some megabytes."""
     for parcel in parcels:
-        columns = [pa.array([value], field.type) for value, field in zip(parcel, _ARROW, strict=True)]
+        columns = [
+            pa.array([value], field.type) for value, field in zip(parcel, _ARROW, strict=True)
+        ]
         yield pa.record_batch(columns, schema=_ARROW)
 
 

@@ -1,0 +1,158 @@
+"""Histories: lines of the ledger, as good or bad as they come, all made from one seed.
+
+Clocks are wrong, senders repeat themselves under another id, one id is given twice, and some lines nobody
+can fold. Of some tables it is said from when on they keep what they are told.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from random import Random
+from typing import Any
+
+from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
+from tests.differential.payload import payload_of
+from tests.differential.story import Step, Story
+from tests.differential.words import EXECUTIONS, NOON
+
+_BROKEN = (
+    b"",
+    b"{",
+    b"\xff\xfe",
+    b'{"event_type":"nobody_knows","event_version":1}',
+    b'{"event_type":"task_started","event_version":1,"received_at":"2026-05-01T12:00:00Z"}',
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A line, and what it says as JSON; None if nobody can fold it."""
+
+    line: bytes
+    said: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class History:
+    """The events of one domain, and the oldest that its tables still want."""
+
+    domain: str
+    events: tuple[Event, ...]
+    bounds: dict[str, datetime]
+
+    @property
+    def lines(self) -> list[bytes]:
+        return [event.line for event in self.events]
+
+
+def histories_of(seed: int) -> list[History]:
+    """What happened, by domain."""
+    return [history_of(seed, domain) for domain in TIER2]
+
+
+def history_of(seed: int, domain: str) -> History:
+    rng = Random(f"{seed}/{domain}")
+    steps = _steps(rng, domain)
+    maker = _Maker(rng)
+    events = [event for step in steps for event in maker.events(step)]
+    events += [maker.broken(domain) for _ in range(rng.choice((0, 0, 1, 2)))]
+    rng.shuffle(events)
+    tables = TIER2[domain] if rng.random() < 0.5 else ()
+    bounds = {
+        name: NOON + timedelta(seconds=rng.randrange(-20, 60))
+        for name in tables
+        if rng.random() < 0.5
+    }
+    return History(domain, tuple(events), bounds)
+
+
+def _steps(rng: Random, domain: str) -> list[Step]:
+    steps: list[Step] = []
+    if domain == EXECUTIONS_DOMAIN:
+        for execution_id in rng.sample(EXECUTIONS, rng.randint(1, 2)):
+            steps += Story(rng, execution_id).steps()
+    kinds = _kinds(domain)
+    for _ in range(rng.randint(3, 15)):
+        kind = rng.choice(kinds)
+        payload = payload_of(rng, kind.type.payload)
+        steps.append(Step(kind.name, payload, rng.randrange(90)))
+    return steps
+
+
+@cache
+def _kinds(domain: str) -> list[EventKind]:
+    found = [kind for kind in KINDS if kind.domain in (domain, ANY_DOMAIN)]
+    return sorted(found, key=lambda kind: (kind.name, kind.version))
+
+
+class _Maker:
+    """Makes lines of what happened."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._count = 0
+
+    def events(self, step: Step) -> list[Event]:
+        """The line of a step, and another if its sender did not hear that it had been taken."""
+        rng = self._rng
+        occurred = step.second + rng.choice((0, 0, 0, 0.25, -86_400, 7_200))  # a clock may be wrong
+        first = self._said(step, occurred)
+        if rng.random() < 0.1:
+            again = {**first, "event_id": self._id(), "received_at": _time(step.second + 300)}
+            return [_event(first), _event(again)]
+        if rng.random() < 0.03:
+            return [_event(first), _event({**self._said(step, occurred + 1), "event_id": self._id(0)})]
+        return [_event(first)]
+
+    def broken(self, domain: str) -> Event:
+        """A line that nobody can fold, for one of many reasons."""
+        rng = self._rng
+        if rng.random() < 0.4:
+            return Event(rng.choice(_BROKEN), None)
+        stranger = rng.choice([kind for kind in KINDS if kind.domain not in (domain, ANY_DOMAIN)])
+        said = self._said(Step(stranger.name, stranger.example, rng.randrange(60)), 0)
+        spoiled = rng.choice(
+            (
+                said,
+                {**said, "event_version": 99},
+                {**said, "payload": 7},
+                {**said, "payload": {**stranger.example, "no_such_field": 1}},
+                {**said, "received_at": "yesterday"},
+            )
+        )
+        return Event(_event(spoiled).line, None)
+
+    def _said(self, step: Step, occurred: float) -> dict[str, Any]:
+        rng = self._rng
+        source: dict[str, Any] = {"type": "worker"}
+        if rng.random() < 0.3:
+            source["sequence"] = rng.randrange(3)
+        if rng.random() < 0.3:
+            source["execution_id"] = rng.choice(EXECUTIONS)
+        return {
+            "event_id": self._id(),
+            "event_type": step.name,
+            "event_version": 1,
+            "occurred_at": _time(occurred),
+            "received_at": _time(step.second + rng.choice((0, 0, 1, 30))),
+            "idempotency_key": f"key-{rng.randrange(12)}",
+            "source": source,
+            "payload": step.payload,
+        }
+
+    def _id(self, number: int | None = None) -> str:
+        """An id that says nothing of when it was given; a number gives one that is not the only one."""
+        if number is None:
+            self._count += 1
+            number = self._count * 1_000 + self._rng.randrange(1_000)
+        return f"01M7FVEX5Z{self._rng.randrange(10) if number else 0}{number:015d}"
+
+
+def _time(second: float) -> str:
+    return (NOON + timedelta(seconds=second)).isoformat()
+
+
+def _event(said: dict[str, Any]) -> Event:
+    return Event(json.dumps(said, ensure_ascii=False).encode(), said)

@@ -1,0 +1,147 @@
+"""Tier 2 with one rule taken out at a time; every one of these must be caught."""
+
+from .mutants import Mutant
+from .operations_scenario import OperationsScenario
+
+OPERATIONS_MUTANTS = (
+    Mutant(
+        name="watermark not compared at a rebase",
+        rule="P16",
+        target="arco.compactor.cycle:DomainCompactor._fold",
+        old="_watermark(found) == news.since and _bounds(found) == _bounds(parent)",
+        new="_bounds(found) == _bounds(parent)",
+    ),
+    Mutant(
+        name="bounds not compared at a rebase",
+        rule="P20",
+        target="arco.compactor.cycle:DomainCompactor._fold",
+        old=" and _bounds(found) == _bounds(parent)",
+        new="",
+    ),
+    Mutant(
+        name="mark of the head not looked at",
+        rule="P27",
+        target="arco.compactor.rebase:is_doomed",
+        old="mark is not None and attempt <= mark",
+        new="False",
+    ),
+    Mutant(
+        name="stream left without its seal",
+        rule="P16",
+        target="arco.ledger.probing:Probing.poll",
+        old="if last.seal:\n            del self._targets[last.stream]",
+        new=(
+            "if last.seal:\n"
+            "            del self._targets[last.stream]\n"
+            "    idle = [each for each in self._watermark.open if each not in "
+            "{segment.stream for segment in segments}\n"
+            "            and self._targets[each].due_ms - self._targets[each].active_ms > 600_000]\n"
+            "    for each in idle:\n"
+            "        self._watermark = self._watermark.folded(each, -1, seal=True)\n"
+            "        del self._targets[each]"
+        ),
+    ),
+    Mutant(
+        name="segments collected by the head",
+        rule="P20",
+        target="arco.compactor.gc:_Work.collect_folded_segments",
+        old="spent = self.kept.oldest",
+        new="spent = self.kept.newest",
+    ),
+    Mutant(
+        name="merge of files that are gone",
+        rule="P26",
+        target="arco.compactor.tail_merge:TailMerge.holds",
+        old="return has_base and self._inputs <= tail",
+        new="return True",
+    ),
+    Mutant(
+        name="lost number taken for a loss without looking",
+        rule="law 8",
+        target="arco.compactor.rebase:publish_on_head",
+        old="landed = await _landed(publisher, head, draft.commit_ulid)",
+        new="head = await publisher.chain.head()\n            continue",
+    ),
+    Mutant(
+        name="watermark moved before it is published",
+        rule="P16",
+        target="arco.compactor.cycle:DomainCompactor._fold",
+        old="attempt = attempt_ulid(self._store.runtime, mark_of(parent))",
+        new=(
+            "attempt = attempt_ulid(self._store.runtime, mark_of(parent))\n"
+            "    segments = news.segments()\n"
+            "    news.published()"
+        ),
+    ),
+    Mutant(
+        name="rows forgotten in a tail",
+        rule="P20",
+        target="arco.compactor.merge_part:_Part.carry_out",
+        old="rows = await self._fold(news.values())",
+        new=(
+            "rows = await self._fold(news.values())\n"
+            "    rows = retain(self.table, rows, self.job.retained_from.get(self.table.name))"
+        ),
+    ),
+    Mutant(
+        name="orphans deleted without a mark",
+        rule="P27",
+        target="arco.compactor.gc:_Work.collect_files",
+        old="self._mark = wanted if dry_run else self.kept.mark",
+        new="self._mark = wanted",
+    ),
+    Mutant(
+        name="events with an id that was seen dropped",
+        rule="P18",
+        target="arco.compactor.work:_read",
+        old="lines = segment.decode().lines",
+        new=(
+            "lines, seen = [], set()\n"
+            "    for line in segment.decode().lines:\n"
+            '        event_id = line.partition(b\'"event_id":"\')[2][:26]\n'
+            "        if not event_id or event_id not in seen:\n"
+            "            lines.append(line)\n"
+            "        seen.add(event_id)"
+        ),
+    ),
+    Mutant(
+        name="head not looked at again",
+        rule="P8",
+        target="arco.compactor.cycle:DomainCompactor._has_lost_touch",
+        old="if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:",
+        new="if True:",
+    ),
+    Mutant(
+        name="forgetting on rows that were not seen",
+        rule="P20",
+        target="arco.compactor.tail_merge:TailMerge.holds",
+        old="if self._forgets and head.rows_changed_at != self._input.rows_changed_at:",
+        new="if False:",
+    ),
+    Mutant(
+        name="rebuild without the bounds of its time",
+        rule="P20",
+        target="arco.compactor.rebuild:_Rebuild._fold",
+        old="retained_from=bounds,",
+        new="retained_from={},",
+    ),
+    Mutant(
+        name="rebuild on rows that were not seen",
+        rule="P26",
+        target="arco.compactor.rebuild:_Rebuild._is_same",
+        old=(
+            "and found.watermark == self._at.watermark\n"
+            "        and found.rows_changed_at == self._at.rows_changed_at"
+        ),
+        new="",
+    ),
+    Mutant(
+        name="slots of open streams collected",
+        rule="P8",
+        target="arco.ledger.sealer:collect_slots",
+        old="if entry.body(Slot).stream in watermark.open:",
+        new="if False:",
+    ),
+)
+
+CAUGHT_BY = OperationsScenario
