@@ -163,6 +163,27 @@ async def test_after_a_long_silence_there_is_none_and_the_next_ring_brings_one(
         assert len(watched.children) == 2
 
 
+async def test_one_that_is_still_on_its_way_or_has_much_to_do_is_not_idle(
+    runtime: Runtime,
+) -> None:
+    slow = OBEDIENT.replace("import json, sys", "import json, sys, time; time.sleep(1)")
+    async with keeping(runtime, slow, Care(at_once=True, idle_ms=100)) as watched:
+        await watched.until(Ready)  # it took ten times as long
+    async with keeping(runtime, OBEDIENT, Care(idle_ms=100), behind=True) as watched:
+        await watched.until(Ready)
+        await asyncio.sleep(0.5)
+        assert watched.keeper.has_child
+        assert len(watched.children) == 1
+
+
+async def test_one_that_does_not_come_up_in_time_is_given_up(runtime: Runtime) -> None:
+    silent = "import sys; sys.stdin.read()"
+    async with keeping(runtime, silent, Care(at_once=True, start_ms=200)) as watched:
+        await watched.until(Died)
+        assert Failed("Spark", "TimeoutError", "it did not start in time") in watched.heard
+        assert watched.keeper.state == "restarting"
+
+
 async def test_a_child_that_hears_nothing_is_killed_after_a_few_seconds(runtime: Runtime) -> None:
     began = time.monotonic()
     async with keeping(runtime, DEAF, Care(at_once=True)) as watched:

@@ -8,7 +8,6 @@ import pytest
 from arco.catalog.manifest import Counts
 from arco.compactor import segment_reader
 from arco.compactor.blob import pack, unpack
-from arco.compactor.job import SegmentRef
 from arco.compactor.segment_reader import SegmentReader
 from arco.compactor.shard import by_bucket, by_shard
 from arco.compactor.work import add, finish, gather
@@ -17,7 +16,7 @@ from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
 from arco.fold.fold import fold
 from arco.fold.table import Table
-from arco.fold.tier2 import SCHEDULES, TASKS, TIER2
+from arco.fold.tier2 import SCHEDULES, TASKS
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.compactor.histories import expected, fold_job, random_lines, rows_in, write_segments

@@ -11,12 +11,14 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind
+from arco.core.errors import Invalid
+from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind, kind_of
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
 from tests.differential.payload import payload_of
 from tests.differential.story import Step, Story
 from tests.differential.words import EXECUTIONS, NOON
 
+_SHARED = "01M7FVEX5Z0000000000000000"
 _BROKEN = (
     b"",
     b"{",
@@ -98,13 +100,14 @@ class _Maker:
         """The line of a step, and another if its sender did not hear that it had been taken."""
         rng = self._rng
         occurred = step.second + rng.choice((0, 0, 0, 0.25, -86_400, 7_200))  # a clock may be wrong
-        first = self._said(step, occurred)
+        told = [self._said(step, occurred)]
         if rng.random() < 0.1:
-            again = {**first, "event_id": self._id(), "received_at": _time(step.second + 300)}
-            return [_event(first), _event(again)]
-        if rng.random() < 0.03:
-            return [_event(first), _event({**self._said(step, occurred + 1), "event_id": self._id(0)})]
-        return [_event(first)]
+            told.append(
+                {**told[0], "event_id": self._id(), "received_at": _time(step.second + 300)}
+            )
+        if rng.random() < 0.1:  # an id that others have too
+            told.append({**self._said(step, occurred + 1), "event_id": _SHARED})
+        return [_event(each) for each in told]
 
     def broken(self, domain: str) -> Event:
         """A line that nobody can fold, for one of many reasons."""
@@ -122,7 +125,7 @@ class _Maker:
                 {**said, "received_at": "yesterday"},
             )
         )
-        return Event(_event(spoiled).line, None)
+        return Event(_line(spoiled), None)
 
     def _said(self, step: Step, occurred: float) -> dict[str, Any]:
         rng = self._rng
@@ -142,12 +145,10 @@ class _Maker:
             "payload": step.payload,
         }
 
-    def _id(self, number: int | None = None) -> str:
-        """An id that says nothing of when it was given; a number gives one that is not the only one."""
-        if number is None:
-            self._count += 1
-            number = self._count * 1_000 + self._rng.randrange(1_000)
-        return f"01M7FVEX5Z{self._rng.randrange(10) if number else 0}{number:015d}"
+    def _id(self) -> str:
+        """An id of its own, which says nothing of when it was given."""
+        self._count += 1
+        return f"01M7FVEX5Z{self._rng.randrange(1, 10**9):09d}{self._count:07d}"
 
 
 def _time(second: float) -> str:
@@ -155,4 +156,14 @@ def _time(second: float) -> str:
 
 
 def _event(said: dict[str, Any]) -> Event:
-    return Event(json.dumps(said, ensure_ascii=False).encode(), said)
+    """An event of a kind that belongs here; by chance its payload may still be one that is refused."""
+    line = _line(said)
+    try:
+        kind_of(said["event_type"], 1).type.read(json.dumps(said["payload"]).encode())
+    except Invalid:
+        return Event(line, None)
+    return Event(line, said)
+
+
+def _line(said: dict[str, Any]) -> bytes:
+    return json.dumps(said, ensure_ascii=False).encode()

@@ -255,3 +255,13 @@ def test_events_that_share_an_id_but_not_their_execution_still_have_an_order() -
         for execution in ("e", "f")
     ]
     settled("partitions", lines)
+
+
+def test_two_types_of_event_that_say_the_same_under_one_id_are_not_alike() -> None:
+    """A sender's mistake must not make a row depend on which of them was read first."""
+    made, failed = line("partition_completed", PLACE), line("partition_failed", PLACE)
+    assert settled("partitions", [made, failed])["status"] in ("COMPLETE", "FAILED")
+    check = {"table_id": "x", "check_name": "c", "check_type": "ROW_COUNT"}
+    passed = line("quality_check_passed", check, idempotency_key="k")
+    refuted = line("quality_check_failed", check, idempotency_key="k")
+    assert settled("quality_results", [passed, refuted])["status"] in ("PASSED", "FAILED")

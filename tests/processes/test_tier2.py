@@ -142,7 +142,7 @@ async def test_a_spark_that_does_not_start_is_told_and_tried_again_while_all_els
     assert "Traceback" not in server.log.read_text()
 
 
-@pytest.mark.interop  # a JVM each for a service, a rebuild and a service that has rested
+@pytest.mark.interop  # a JVM each for a service, its successor and a rebuild
 @pytest.mark.timeout(900)
 async def test_apart_the_api_rings_and_the_compactor_folds_keeps_and_rebuilds(
     tmp_path: Path,
@@ -165,16 +165,21 @@ async def test_apart_the_api_rings_and_the_compactor_folds_keeps_and_rebuilds(
         await at.until("a", "b")
         assert time.monotonic() - began < 10
         assert await beside.metric("arco_compaction_events_total") == 2
+        # A child without its JVM is of no use, and says so by its end.
+        os.kill(jvm_of(compactor.pid), signal.SIGKILL)
+        await at.send("c")
+        await at.until("a", "b", "c")
+        assert await beside.metric("arco_compaction_restarts_total") == 1
         assert (await at.health())["compaction"]["state"] == "elsewhere"
         compactor.send(signal.SIGTERM)
         assert await compactor.exit_code(within_s=15) == 0
         run = arco("compactor", "--rebuild", "--domain", "executions", *place)
         assert (run.returncode, run.stderr) == (0, "")
         assert run.stdout.startswith("Rebuilt executions from nothing as manifest ")
-        assert await at.executions() == ["a", "b"]
+        assert await at.executions() == ["a", "b", "c"]
 
 
-@pytest.mark.interop  # it starts a JVM twice
+@pytest.mark.interop  # it starts a JVM twice, and waits
 @pytest.mark.timeout(900)
 async def test_a_spark_that_idles_is_ended_and_comes_back_with_the_next_event(
     tmp_path: Path,

@@ -5,7 +5,9 @@ some cannot be read at all.
 """
 
 import random
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -30,6 +32,32 @@ _NAMES = {
     "generation": (0, 1),
     "status": ("SUCCESS", "FAILED"),
 }
+
+
+def event(
+    life: Life,
+    name: str,
+    payload: Mapping[str, Any],
+    *,
+    event_id: str | None = None,
+    key: str | None = None,
+    skew_ms: float = 0.0,
+) -> bytes:
+    """A line that tells of something that has occurred now, or `skew_ms` from now."""
+    now = utc(life.runtime.clock.now_ms())
+    given = event_id or new_ulid(life.runtime)
+    return json.encode(
+        Envelope(
+            event_id=given,
+            event_type=name,
+            event_version=1,
+            occurred_at=now + timedelta(milliseconds=skew_ms),
+            received_at=now,
+            idempotency_key=key or given,
+            source=Source("sim"),
+            payload=msgspec.Raw(msgspec.json.encode(payload)),
+        )
+    )
 
 
 class Sender:
@@ -57,28 +85,24 @@ class Sender:
         kind = self._rng.choice(self._kinds)
         known = self._ids and draw < 0.3  # a sender that gives two events one id
         event_id = self._rng.choice(self._ids) if known else new_ulid(life.runtime)
-        made = json.encode(self._envelope(life, kind, event_id))
+        made = event(
+            life,
+            kind.name,
+            self._payload(kind),
+            event_id=event_id,
+            key=f"{kind.name}:{self._rng.randrange(40)}",
+            skew_ms=self._skew_ms(),
+        )
         self._told.append(made)
         self._ids.append(event_id)
         return made
 
-    def _envelope(self, life: Life, kind: EventKind, event_id: str) -> Envelope:
-        payload = kind.example | {
+    def _payload(self, kind: EventKind) -> dict[str, Any]:
+        return kind.example | {
             name: self._rng.choice(values)
             for name, values in _NAMES.items()
             if name in kind.example
         }
-        now = utc(life.runtime.clock.now_ms())
-        return Envelope(
-            event_id=event_id,
-            event_type=kind.name,
-            event_version=kind.version,
-            occurred_at=now + timedelta(milliseconds=self._skew_ms()),
-            received_at=now,
-            idempotency_key=f"{kind.name}:{self._rng.randrange(40)}",
-            source=Source("sim"),
-            payload=msgspec.Raw(msgspec.json.encode(payload)),
-        )
 
     def _skew_ms(self) -> float:
         """Mostly of this moment; some come hours late, or from a clock that is wrong."""

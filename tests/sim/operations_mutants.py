@@ -1,8 +1,8 @@
 """Tier 2 with one rule taken out at a time; every one of these must be caught."""
 
 from .mutants import Mutant
-from .operations_scenario import OperationsScenario
 
+# Noticed by the story.
 OPERATIONS_MUTANTS = (
     Mutant(
         name="watermark not compared at a rebase",
@@ -10,20 +10,6 @@ OPERATIONS_MUTANTS = (
         target="arco.compactor.cycle:DomainCompactor._fold",
         old="_watermark(found) == news.since and _bounds(found) == _bounds(parent)",
         new="_bounds(found) == _bounds(parent)",
-    ),
-    Mutant(
-        name="bounds not compared at a rebase",
-        rule="P20",
-        target="arco.compactor.cycle:DomainCompactor._fold",
-        old=" and _bounds(found) == _bounds(parent)",
-        new="",
-    ),
-    Mutant(
-        name="mark of the head not looked at",
-        rule="P27",
-        target="arco.compactor.rebase:is_doomed",
-        old="mark is not None and attempt <= mark",
-        new="False",
     ),
     Mutant(
         name="stream left without its seal",
@@ -49,28 +35,15 @@ OPERATIONS_MUTANTS = (
         new="spent = self.kept.newest",
     ),
     Mutant(
-        name="merge of files that are gone",
-        rule="P26",
-        target="arco.compactor.tail_merge:TailMerge.holds",
-        old="return has_base and self._inputs <= tail",
-        new="return True",
-    ),
-    Mutant(
-        name="lost number taken for a loss without looking",
-        rule="law 8",
-        target="arco.compactor.rebase:publish_on_head",
-        old="landed = await _landed(publisher, head, draft.commit_ulid)",
-        new="head = await publisher.chain.head()\n            continue",
-    ),
-    Mutant(
-        name="watermark moved before it is published",
+        name="watermark moved past what was not folded",
         rule="P16",
         target="arco.compactor.cycle:DomainCompactor._fold",
-        old="attempt = attempt_ulid(self._store.runtime, mark_of(parent))",
+        old="folded = await self._fold_on_engine(job)",
         new=(
-            "attempt = attempt_ulid(self._store.runtime, mark_of(parent))\n"
-            "    segments = news.segments()\n"
-            "    news.published()"
+            "try:\n"
+            "            folded = await self._fold_on_engine(job)\n"
+            "        except Exception:\n"
+            "            pass"
         ),
     ),
     Mutant(
@@ -82,13 +55,6 @@ OPERATIONS_MUTANTS = (
             "rows = await self._fold(news.values())\n"
             "    rows = retain(self.table, rows, self.job.retained_from.get(self.table.name))"
         ),
-    ),
-    Mutant(
-        name="orphans deleted without a mark",
-        rule="P27",
-        target="arco.compactor.gc:_Work.collect_files",
-        old="self._mark = wanted if dry_run else self.kept.mark",
-        new="self._mark = wanted",
     ),
     Mutant(
         name="events with an id that was seen dropped",
@@ -112,19 +78,44 @@ OPERATIONS_MUTANTS = (
         new="if True:",
     ),
     Mutant(
-        name="forgetting on rows that were not seen",
-        rule="P20",
-        target="arco.compactor.tail_merge:TailMerge.holds",
-        old="if self._forgets and head.rows_changed_at != self._input.rows_changed_at:",
-        new="if False:",
-    ),
-    Mutant(
         name="rebuild without the bounds of its time",
         rule="P20",
         target="arco.compactor.rebuild:_Rebuild._fold",
         old="retained_from=bounds,",
         new="retained_from={},",
     ),
+)
+
+# Noticed by one who sleeps at every point of a piece of work in turn.
+POINT_MUTANTS = {
+    Mutant(
+        name="mark of the head not looked at",
+        rule="P27",
+        target="arco.compactor.rebase:is_doomed",
+        old="mark is not None and attempt <= mark",
+        new="False",
+    ): ("merge", "sleep beside a janitor"),
+    Mutant(
+        name="merge of files that are gone",
+        rule="P26",
+        target="arco.compactor.tail_merge:TailMerge.holds",
+        old="return has_base and self._inputs <= tail",
+        new="return True",
+    ): ("merge", "nap over a merge"),
+    Mutant(
+        name="orphans deleted without a mark",
+        rule="P27",
+        target="arco.compactor.gc:_Work.collect_files",
+        old="await compactor.mark_orphans(wanted, self._domain)",
+        new="self.kept.mark = wanted",
+    ): ("cycle", "sleep beside a janitor"),
+    Mutant(
+        name="forgetting on rows that were not seen",
+        rule="P20",
+        target="arco.compactor.tail_merge:TailMerge.holds",
+        old="if self._forgets and head.rows_changed_at != self._input.rows_changed_at:",
+        new="if False:",
+    ): ("merge", "nap"),
     Mutant(
         name="rebuild on rows that were not seen",
         rule="P26",
@@ -134,14 +125,5 @@ OPERATIONS_MUTANTS = (
             "        and found.rows_changed_at == self._at.rows_changed_at"
         ),
         new="",
-    ),
-    Mutant(
-        name="slots of open streams collected",
-        rule="P8",
-        target="arco.ledger.sealer:collect_slots",
-        old="if entry.body(Slot).stream in watermark.open:",
-        new="if False:",
-    ),
-)
-
-CAUGHT_BY = OperationsScenario
+    ): ("rebuild", "nap"),
+}

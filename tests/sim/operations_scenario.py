@@ -19,15 +19,7 @@ from arco.compactor.inspection import TroubleKind
 from arco.compactor.rebuild import rebuild
 from arco.compactor.tail import Policy
 from arco.compactor.tier2 import Tier2
-from arco.core.errors import (
-    ArcoError,
-    Conflict,
-    Corrupt,
-    Invalid,
-    NotFound,
-    Unavailable,
-    Unknown,
-)
+from arco.core.errors import ArcoError, Conflict, Invalid, NotFound, Unavailable, Unknown
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN, TIER2
 from arco.ledger.writer import Writer
 from arco.storage.chain import SHORTEST_RETENTION_MS
@@ -70,6 +62,7 @@ class OperationsScenario:
         self._objects: SimObjects
         self._domains: tuple[str, ...] = ()
         self._retention: dict[str, timedelta] = {}
+        self._forgetful = "nobody"  # who was not told what is retained
         self._policy = Policy()
         self._most = 0
         self._shards = 1
@@ -96,7 +89,7 @@ class OperationsScenario:
         }
         if len(processes) > len(writers) + 3:
             pranks["a rebuilder takes a nap"] = lambda: self._nap(processes[-1:])
-        storm = Storm(longest_sleep_ms=4 * HOUR_MS)
+        storm = Storm(every_ms=12 * MINUTE_MS, longest_sleep_ms=4 * HOUR_MS)
         Chaos(
             world, self._objects, processes, until_ms=_CHAOS_MS, storm=storm, pranks=pranks
         ).start()
@@ -128,6 +121,7 @@ class OperationsScenario:
                 name: timedelta(hours=rng.choice((1, 3)))
                 for name in rng.sample(tables, rng.randint(1, len(tables)))
             }
+        self._forgetful = rng.choice(("nobody", "nobody", "compactor0"))
         self._senders = {each: Sender(rng, each) for each in self._domains}
 
     def _retire(self) -> None:
@@ -146,7 +140,9 @@ class OperationsScenario:
     def _nap(self, processes: list[Process]) -> None:
         """Suspend a process after one of its next creates: between its files and its manifest."""
         rng = self._world.stream("napping")
-        victim, ms = rng.choice(processes), float(SECOND_MS * (10_000 ** rng.random()))
+        victim, ms = rng.choice(processes), float(SECOND_MS * (300 ** rng.random()))
+        if rng.random() < 0.5:
+            ms = rng.uniform(2.2, 4.0) * HOUR_MS  # past all that may be collected meanwhile
 
         def strike() -> None:
             victim.suspend(min(ms, max(0.0, _CHAOS_MS - self._world.now_ms)))
@@ -200,7 +196,7 @@ class OperationsScenario:
             store,
             InProcess(store, shards=self._shards),
             domains=self._domains,
-            retention=self._retention,
+            retention={} if life.name.startswith(self._forgetful) else self._retention,
             most_segments=self._most,
             policy=self._policy,
             tell=lambda what, problem: self._hear(life, what, problem),
@@ -232,7 +228,7 @@ class OperationsScenario:
                     life.world.tally["rebuilds"] += 1
                 except (Unknown, Unavailable, NotFound, Invalid):
                     life.world.tally["rebuilds given up"] += 1
-                except Corrupt as problem:
+                except ArcoError as problem:
                     self._complain(life, f"rebuild: {problem!r}")
 
     async def _tidy(self, life: Life) -> None:

@@ -11,6 +11,8 @@ from .iceberg_mutants import ICEBERG_MUTANTS
 from .iceberg_scenario import IcebergScenario
 from .ledger_mutants import LEDGER_MUTANTS
 from .mutants import Mutant
+from .operations_mutants import OPERATIONS_MUTANTS
+from .operations_scenario import OperationsScenario
 from .scenario import Scenario
 from .stream_scenario import StreamScenario
 
@@ -22,6 +24,7 @@ SCENARIOS: dict[str, Story] = {
     StreamScenario.name: StreamScenario,
     CatalogScenario.name: CatalogScenario,
     IcebergScenario.name: IcebergScenario,
+    OperationsScenario.name: OperationsScenario,
 }
 
 # A run of these takes so much longer that a survey of all stories gives them only every n-th seed.
@@ -29,6 +32,7 @@ EVERY_NTH: dict[str, int] = {
     StreamScenario.name: 2,
     CatalogScenario.name: 5,
     IcebergScenario.name: 20,
+    OperationsScenario.name: 10,
 }
 
 MUTANTS: dict[str, tuple[Mutant, Story]] = {
@@ -36,4 +40,5 @@ MUTANTS: dict[str, tuple[Mutant, Story]] = {
     **{mutant.name: (mutant, story) for mutant, story in LEDGER_MUTANTS},
     **{mutant.name: (mutant, story) for mutant, story in CATALOG_MUTANTS},
     **{mutant.name: (mutant, story) for mutant, story in ICEBERG_MUTANTS},
+    **{mutant.name: (mutant, OperationsScenario) for mutant in OPERATIONS_MUTANTS},
 }

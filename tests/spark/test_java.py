@@ -67,7 +67,7 @@ def test_a_java_that_does_not_run_is_told(
 ) -> None:
     fake_java(tmp_path, says, code)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(Unsupported, match="does not start|does not tell its version"):
+    with pytest.raises(Unsupported, match=r"does not start|does not tell its version"):
         check_java()
 
 

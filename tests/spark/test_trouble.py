@@ -1,4 +1,4 @@
-"""When workers die and callers give up, a job is done all the same, or the session is ready for the next."""
+"""When workers die or callers give up: the job is done all the same, or the session works on."""
 
 import asyncio
 import os

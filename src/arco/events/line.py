@@ -36,16 +36,16 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     source: Seen
     payload: msgspec.Raw
 
-    def told(self) -> Told:
-        """What its projections are given beside the payload."""
+    def told(self, kind: bytes) -> Told:
+        """What its projections are given beside the payload; `kind` names its type and version."""
         at = occurred = us(self.occurred_at)
         source = self.source
         # The last resort of an order: all that rows are made of and the order does not name before.
-        digest = sha256(self.payload)
+        digest = sha256(kind + self.payload)
         if source.execution_id is not None:
             digest.update(source.execution_id.encode())
         if self.occurred_at > self.received_at:
-            digest.update(b"%d" % occurred)
+            digest.update(b"\0%d" % occurred)
             at = us(self.received_at)
         end = moment(at, source.sequence or 0, self.event_id, digest.digest())
         return Told(self.event_id, self.idempotency_key, occurred, source.execution_id, end)

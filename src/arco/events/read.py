@@ -81,7 +81,7 @@ def read_lines(
             batch.reject(rejected(stream, seq, number, line, str(problem)))
         else:
             received.append(event.received_at)
-            told = event.told()
+            told = event.told(plan.mark)
             if told.occurred < plan.newest_bound:
                 batch.late += plan.make_retained(told, payload)
             else:
@@ -102,7 +102,7 @@ class _Plan:
     """How the events of one kind are read, and the rows that they have made so far."""
 
     def __init__(self, kind: EventKind, decode: _Decode, bounds: Mapping[str, int]) -> None:
-        self.kind = kind
+        self.mark = f"{kind.name}/{kind.version}".encode()
         self.decode = decode
         self.projections = kind.projections
         self.rows: list[list[Row]] = [[] for _ in kind.projections]

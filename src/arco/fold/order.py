@@ -26,7 +26,7 @@ def order_of(
 
     `sticky` lifts above every `causal`: a cancel above all attempts, a published success above a cancel.
     `causal` is an attempt, a published version or a generation. `at_us` is the earlier of when it occurred
-    and when we received it. `digest` is the SHA-256 of the payload.
+    and when we received it. `digest` is a SHA-256 of all that the event says.
     """
     return standing(causal, rank, sticky) + moment(at_us, sequence, event_id, digest)
 

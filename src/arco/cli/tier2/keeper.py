@@ -30,10 +30,11 @@ _REASONS: dict[State, str] = {
 
 @dataclass(frozen=True)
 class Care:
-    """How a child is kept: whether from the start, and how long it may idle (None: for ever)."""
+    """How a child is kept: whether from the start, and how long it may idle (None: for ever) and start."""
 
     at_once: bool = False
     idle_ms: float | None = None
+    start_ms: float = 10 * 60_000
 
 
 @dataclass(frozen=True)
@@ -147,14 +148,15 @@ class Keeper:
         life = self._life = _Life(child, self._runtime.clock.elapsed_ms())
         passing_on = tasks.spawn(self._pass_on(life))
         idling = tasks.spawn(self._end_when_idle(life, passing_on))
+        late = tasks.spawn(self._end_when_late(life))
         try:
             while (said := await tasks.in_thread(child.listen)) is not None:
                 life.active_ms = self._runtime.clock.elapsed_ms()
                 self._take(said)
         finally:
             self.is_up = False
-            passing_on.cancel()
-            idling.cancel()
+            for each in (passing_on, idling, late):
+                each.cancel()
         await tasks.in_thread(child.end)
         self._life = None
         return life.was_asked
@@ -177,15 +179,40 @@ class Keeper:
             await self._runtime.tasks.in_thread(_ringing(life.child, rings))
             await self._runtime.clock.sleep(_RINGS_MS)
 
+    async def _end_when_late(self, life: _Life) -> None:
+        """Give up one that does not come up: a cluster may have no room, a JVM may hang."""
+        await self._runtime.clock.sleep(self._care.start_ms)
+        if not self.is_up:
+            self._take(Failed("Spark", "TimeoutError", "it did not start in time"))
+            life.child.finish()
+
     async def _end_when_idle(self, life: _Life, passing_on: Task[None]) -> None:
         """Ask it to finish after a long silence; what is rung for from then on is for the next one."""
         if self._care.idle_ms is None:
             return
-        while (ms := life.active_ms + self._care.idle_ms - self._runtime.clock.elapsed_ms()) > 0:
-            await self._runtime.clock.sleep(ms)
+        while not await self._is_idle(life, self._care.idle_ms):
+            pass
         passing_on.cancel()
         life.was_asked = True
         life.child.finish()
+
+    async def _is_idle(self, life: _Life, idle_ms: float) -> bool:
+        """Whether there was silence for so long, and not because it has much to do, or is on its way."""
+        while (ms := life.active_ms + idle_ms - self._runtime.clock.elapsed_ms()) > 0:
+            await self._runtime.clock.sleep(ms)
+        before_ms = life.active_ms
+        if self.is_up and not await self._is_needed():
+            return life.active_ms == before_ms
+        life.active_ms = self._runtime.clock.elapsed_ms()
+        return False
+
+    async def _is_needed(self) -> bool:
+        """Whether there is something to do; if that cannot be told, there is."""
+        try:
+            return await self._is_behind()
+        except Exception as problem:
+            self._tell("looking at the ledger", problem)
+            return True
 
     async def _look(self) -> None:
         """While there is no child, look whether others have given it something to do."""

@@ -11,4 +11,4 @@ from arco.compactor.spark import worker
 __all__ = ["manager", "worker"]
 
 if __name__ == "__main__":
-    manager()
+    manager()  # type: ignore[no-untyped-call]

@@ -49,7 +49,7 @@ def _find_java() -> str:
 
 def _version_of(java: str) -> int:
     try:
-        asked = subprocess.run(  # noqa: S603: it is the program that Spark would start
+        asked = subprocess.run(  # noqa: S603 - the program that Spark itself would start
             [java, "-version"], capture_output=True, text=True, timeout=_START_S, check=True
         )
     except (OSError, subprocess.SubprocessError) as problem:

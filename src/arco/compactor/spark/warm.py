@@ -27,7 +27,7 @@ from arco.ledger.envelope import Envelope, Source
 class Warm(NumberedTask):
     """Reads the examples of all events, as if they had been sent."""
 
-    async def work(self, number: int) -> list[Parcel]:
+    async def work(self, _number: int, /) -> list[Parcel]:
         return [parcel for domain in DOMAINS for parcel in _parcels(domain)]
 
 

@@ -1,8 +1,8 @@
 """What runs in Spark's Python workers: tasks over record batches, as `mapInArrow` calls them.
 
-A task knows its number from the one row that it is given, and all else from itself, as it was sent. An error
-of ours is an answer like any other: to try the same again would not help, and its message should arrive in
-one piece. Any other error is raised, and Spark tries the task again.
+A task knows its number from the one row that it is given, and all else from itself, as it was sent. An
+error of ours is an answer like any other: to try the same again would not help, and its message should
+arrive in one piece. Any other error is raised, and Spark tries the task again.
 """
 
 import gc
@@ -47,7 +47,7 @@ class NumberedTask(ABC):
             return [failed(problem)]
 
     @abstractmethod
-    async def work(self, number: int) -> list[Parcel]:
+    async def work(self, number: int, /) -> list[Parcel]:
         """Do the work of task `number`."""
 
 
@@ -59,7 +59,7 @@ class FoldSmall(NumberedTask):
     job: FoldJob
     most_bytes: int
 
-    async def work(self, number: int) -> list[Parcel]:
+    async def work(self, _number: int, /) -> list[Parcel]:
         store = open_once(self.spec)
         reader = SegmentReader(store, self.job.domain, self.job.segments)
         first = await reader.chunk()
@@ -82,7 +82,7 @@ class Gather(NumberedTask):
     tasks: int
     shards: int
 
-    async def work(self, number: int) -> list[Parcel]:
+    async def work(self, number: int, /) -> list[Parcel]:
         mine = self.job.segments[number :: self.tasks]
         gathered = await gather(open_once(self.spec), self.job, mine, self.shards)
         parcels = (Parcel(blob.shard, Kind.BLOB, blob.table, blob.data) for blob in gathered.blobs)
@@ -122,7 +122,7 @@ class MergeParts(NumberedTask):
     spec: StoreSpec
     job: MergeJob
 
-    async def work(self, number: int) -> list[Parcel]:
+    async def work(self, number: int, /) -> list[Parcel]:
         part = self.job.parts[number]
         files, forgotten = await merge_part(open_once(self.spec), self.job, part)
         return [told(Kind.FORGOTTEN, forgotten), *(told(Kind.FILE, file) for file in files)]

@@ -1,0 +1,131 @@
+"""The life of a domain: lines are appended by writers that come and go, and compacted now and then.
+
+Before each compaction a fresh read tells what will be published by it. Sometimes tails are merged, by one of
+two compactors that know little of each other, and in the end everything is built anew.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from random import Random
+
+from arco.catalog.manifest import Manifest
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.state_file import read_rows
+from arco.compactor.cycle import DomainCompactor
+from arco.compactor.job import SegmentRef
+from arco.compactor.rebuild import rebuild
+from arco.compactor.tail import Policy
+from arco.fold.fold import fold
+from arco.fold.retain import retain
+from arco.fold.tier2 import TIER2
+from arco.ledger.slot import register, slots_of
+from arco.ledger.writer import Writer
+from arco.query.limits import Limits
+from arco.query.state import Piece, merge
+from arco.query.tail import LedgerTail
+from arco.storage.roles import Role
+from tests.compactor.plant import state_of
+from tests.differential.rows import Tables
+from tests.differential.site import Site
+
+_LIFE_MS = 24 * 3_600_000
+
+
+class Life:
+    """One domain of a site."""
+
+    def __init__(
+        self, rng: Random, site: Site, domain: str, retention: Mapping[str, timedelta]
+    ) -> None:
+        self._rng = rng
+        self._site = site
+        self._domain = domain
+        self._store = site.store(Role.COMPACTOR)
+        self._engine = site.engine(self._store)
+        self._writers: list[Writer] = []
+        self._compactors = [self._compactor(retention) for _ in range(2)]
+        api = site.store(Role.API)
+        self._tail = LedgerTail(api, domain, Limits())
+        self._slots = slots_of(api, domain)
+        self._reader = SnapshotReader(api, domain)
+        self.segments: dict[SegmentRef, list[bytes]] = {}
+        self.tally: Counter[str] = Counter()
+
+    def _compactor(self, retention: Mapping[str, timedelta]) -> DomainCompactor:
+        rng = self._rng
+        return DomainCompactor(
+            self._store,
+            self._domain,
+            self._engine,
+            retention=retention,
+            most_segments=rng.choice((1, 3, 8_192)),
+            policy=Policy(longest=rng.randint(2, 4), many_rows=rng.choice((1, 10, 1_000))),
+        )
+
+    async def begin(self) -> None:
+        """Publish once without events, so that the bounds hold from the first of them on."""
+        await register(self._slots, _LIFE_MS)
+        await self.compact()
+
+    async def append(self, lines: list[bytes]) -> None:
+        rng = self._rng
+        if not self._writers or (len(self._writers) < 3 and rng.random() < 0.3):
+            self._writers.append(Writer(self._site.store(Role.API), self._domain))
+        writer = rng.choice(self._writers)
+        receipt = await writer.append_lines(lines)
+        self.segments[SegmentRef(receipt.stream, receipt.seq)] = lines
+        if rng.random() < 0.2:
+            self._writers.remove(writer)
+            await writer.close()
+
+    async def compact(self) -> None:
+        compactor = self._rng.choice(self._compactors)
+        while (cycle := await compactor.cycle(everything=True)) is not None:
+            self.tally["cycles"] += 1
+            self.tally["late events"] += cycle.counts.late
+        if self._rng.random() < 0.5 and await compactor.merge() is not None:
+            self.tally["merges"] += 1
+
+    async def rebuild(self) -> None:
+        most = self._rng.choice((1, 5, 8_192))
+        await rebuild(self._store, self._domain, self._engine, most_segments=most)
+        self.tally["rebuilds"] += 1
+
+    async def bounds(self) -> dict[str, datetime]:
+        """From when on tables keep what they are told, as was last published."""
+        return (await self._manifest()).retained_from
+
+    async def rows(self, *, hidden: bool = True) -> Tables:
+        """What is published; with `hidden` also rows that are no longer retained."""
+        return await state_of(self._store, await self._manifest(), hidden=hidden)
+
+    async def fresh(self) -> Tables:
+        """What a fresh read sees, by the parts of which a query is made."""
+        self.tally["fresh reads"] += 1
+        snapshot, manifest = await self._reader.head(), await self._manifest()
+        bounds = manifest.retained_from
+        found = (await self._tail.since(manifest.watermark, bounds)).rows
+        read = {}
+        for name, table in TIER2[self._domain].items():
+            tail = {ref.path for ref in manifest.tail.get(name, ())}
+            pieces = [
+                Piece(
+                    await read_rows(self._store, table, ref),
+                    tail=ref.path in tail,
+                    buckets=frozenset(ref.buckets),
+                )
+                for ref in await snapshot.files_of(table)
+            ]
+            if name in found:
+                buckets = frozenset(table.buckets_of(found[name]))
+                pieces.append(Piece(found[name], tail=True, buckets=buckets))
+            rows = retain(table, merge(table, pieces), bounds.get(name))
+            if rows.num_rows:
+                read[name] = fold(table, rows)
+        return read
+
+    async def _manifest(self) -> Manifest:
+        manifest = (await self._reader.head()).manifest
+        assert manifest is not None
+        return manifest

@@ -1,0 +1,57 @@
+"""Seeds on Spark: the same life of a domain, with an engine that works in other processes."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from arco.compactor.spark.store_spec import spec_of
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN
+from arco.storage.address import parse_address
+from tests.differential.history import history_of
+from tests.differential.in_memory import reference
+from tests.differential.published import aged, compacted
+from tests.differential.seed import Result
+from tests.differential.site import Site, new_site
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DOMAINS = (EXECUTIONS_DOMAIN, EXECUTIONS_DOMAIN, EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN)
+_AGED_EVERY = 4
+_PAUSE = 0.1  # a job takes some tenths of a second, so there are fewer
+
+
+@dataclass(frozen=True)
+class SparkSites:
+    """Sites of one session, each in a folder of its own."""
+
+    session: "SparkSession"
+    runtime: Runtime
+    root: Path
+
+    def site(self, rng: Random, name: str) -> Site:
+        """In one task a job, or in stages, with a shuffle in between."""
+        from arco.compactor.spark.engine import Sizes, SparkEngine
+
+        url = str(self.root / name)
+        spec = spec_of(parse_address(url), Scope(), fsync=False)
+        sizes = rng.choice((Sizes(), Sizes(small=1, task=4_000, shard=8_000)))
+        engine = SparkEngine(self.session, spec, self.runtime, sizes)
+        return new_site(rng, url, lambda store: engine)
+
+
+async def check_on_spark(seed: int, sites: SparkSites) -> Result:
+    """What Spark publishes of a seed, against what this process makes of the same lines."""
+    rng = Random(f"{seed}/spark")
+    history = history_of(seed, _DOMAINS[seed % len(_DOMAINS)])
+    tally = Counter({"histories": 1, "events": len(history.events)})
+    site = sites.site(rng, f"seed-{seed}")
+    if seed % _AGED_EVERY == 0:
+        problems = await aged(rng, site, history, tally, pause=_PAUSE)
+    else:
+        problems = await compacted(rng, site, history, reference(history), tally, pause=_PAUSE)
+    return Result(seed, problems, tally)

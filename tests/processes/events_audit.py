@@ -1,0 +1,161 @@
+"""The audit of events: rows against what senders were told, commits against the ledger, processes gone."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from io import StringIO
+
+import httpx2
+
+from arco.catalog.manifest import Commit, CommitKind, manifests_of, read_commit, read_manifest
+from arco.fold.tier2 import TIER2
+from arco.ledger.segment import find_segment, parse_segment_key
+from arco.storage.store import Store
+from tests.cli.command import arco
+from tests.processes.facts import FOUND, wrong
+from tests.processes.sender import Said
+from tests.processes.spark_killer import Arena, Kill
+
+_COUNTED = f"SELECT count(*), count(DISTINCT number), sum(number) FROM ({FOUND})"
+
+
+def audit_rows(arena: Arena, said: Said) -> list[str]:
+    """Every fact that was acknowledged is there once, as it was told, and nothing that was never sent."""
+    run = arco("sql", FOUND, *arena.place, "--csv")
+    assert run.returncode == 0, run.stderr
+    rows = csv.reader(StringIO(run.stdout))
+    next(rows)
+    numbers, strange = wrong((int(number), told) for number, told in rows)
+    kinds = {
+        "lost": said.done.difference(numbers),
+        "doubled": {each for each, count in Counter(numbers).items() if count > 1},
+        "never sent": set(numbers) - said.done - said.unknown,
+    }
+    found = [f"{len(some)} {kind}: {sorted(some)[:10]}" for kind, some in kinds.items() if some]
+    return [*said.wrong, *strange, *found]
+
+
+async def audit_doors(arena: Arena, said: Said) -> list[str]:
+    """Every door counts the same in SQL."""
+    found = []
+    for door in arena.doors:
+        async with httpx2.AsyncClient(base_url=door.url, trust_env=False, timeout=120) as http:
+            rows, distinct, total = await _ask(http, _COUNTED)
+        most = said.done | said.unknown
+        if rows != distinct or not len(said.done) <= rows <= len(most):
+            found.append(f"{door.url} counts {rows} rows about {distinct} facts")
+        if not said.unknown and total != sum(said.done):
+            found.append(f"{door.url} adds up to {total}")
+    return found
+
+
+async def _ask(http: httpx2.AsyncClient, sql: str) -> list[int]:
+    answer = await http.post("/api/v1/query", json={"sql": sql})
+    assert answer.status_code == 200, answer.text
+    (row,) = answer.json()["rows"]
+    return [int(each) for each in row]
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The commits that have folded segments, of all domains, and what is wrong with them."""
+
+    commits: list[Commit]
+    events: int
+    wrong: list[str]
+
+
+async def audit_folds(store: Store) -> Folds:
+    """Every segment of the ledger was folded by one commit, and every line of it counted once."""
+    commits: list[Commit] = []
+    found: list[str] = []
+    events = 0
+    for domain in TIER2:
+        folds = [each async for each in _folds(store, domain)]
+        lines = [place async for place in _lines(store, domain)]
+        folded = Counter(
+            (stream, seq)
+            for commit in folds
+            for stream, (first, last) in commit.streams.items()
+            for seq in range(first, last + 1)
+        )
+        found += [
+            f"{place} was folded {count} times" for place, count in folded.items() if count > 1
+        ]
+        found += [
+            f"{place} was not folded" for place, count in lines if count and place not in folded
+        ]
+        counts = [commit.counts for commit in folds if commit.counts is not None]
+        counted, there = sum(each.events for each in counts), sum(count for _, count in lines)
+        if counted != there:
+            found.append(f"{domain} has {there} lines, and {counted} were folded")
+        if any(each.late or each.quarantined for each in counts):
+            found.append(f"events of {domain} came late or were quarantined")
+        commits += folds
+        events += there
+    return Folds(commits, events, found)
+
+
+async def _folds(store: Store, domain: str) -> AsyncIterator[Commit]:
+    chain = manifests_of(store, domain)
+    for entry in await chain.history(0, (await chain.head()).number):
+        commit = await read_commit(store, read_manifest(entry).commit)
+        if commit.kind is CommitKind.FOLD:
+            yield commit
+
+
+async def _lines(store: Store, domain: str) -> AsyncIterator[tuple[tuple[str, int], int]]:
+    """Every segment of a domain's ledger, and how many events it has."""
+    async for meta in store.list(f"ledger/{domain}/"):
+        place = parse_segment_key(meta.key)
+        if place is not None:
+            segment = await find_segment(store, *place)
+            assert segment is not None
+            yield place[1:], len(segment.lines)
+
+
+def audit_files(arena: Arena) -> list[str]:
+    """No chain has a gap or a fork, and every file has its hash."""
+    run = arco("verify", *arena.place, "--all", "--json")
+    if run.returncode == 0 and json.loads(run.stdout)["ok"] is True:
+        return []
+    return [f"arco verify: {run.returncode} {run.stdout} {run.stderr}"]
+
+
+def figures(arena: Arena, said: Said, folds: Folds, kills: list[Kill]) -> str:
+    """What a run has shown, in one line."""
+    kinds = Counter(each.kind for each in kills)
+    acks = recovery([each.elapsed_s for each in kills], said.acks)
+    seen = [
+        (each.counts.newest_received.timestamp(), each.created_at.timestamp())
+        for each in folds.commits
+        if each.counts is not None and each.counts.newest_received is not None
+    ]
+    visible = recovery([each.at for each in kills], seen)
+    return (
+        f"kill -9 under events, {arena.name}: {len(kills)} kills "
+        f"({', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}), "
+        f"{len(said.done)} events acknowledged: 0 lost, 0 doubled ({len(said.unknown)} unknown, "
+        f"{said.failures} tries failed, {said.repeats} batches repeated; {folds.events} lines folded "
+        f"once each in {len(folds.commits)} commits); recovery p50/max {_told(acks)} to the next "
+        f"acknowledgement, {_told(visible)} until it is visible"
+    )
+
+
+def recovery(kills: list[float], spans: list[tuple[float, float]]) -> list[float]:
+    """How long after each kill something had ended that began after it, if no other kill came between."""
+    found = []
+    for at in kills:
+        ends = [ended for began, ended in spans if began > at]
+        if ends and not any(at < other < min(ends) for other in kills):
+            found.append(min(ends) - at)
+    return found
+
+
+def _told(seconds: list[float]) -> str:
+    if not seconds:
+        return "-"
+    ordered = sorted(seconds)
+    return f"{ordered[(len(ordered) - 1) // 2]:.1f}/{ordered[-1]:.1f} s"

@@ -1,0 +1,17 @@
+"""`kill -9` of all that compacts, under events: what was acknowledged is there once, in SQL."""
+
+from pathlib import Path
+
+import pytest
+
+from arco.core.runtime import Runtime
+from tests.figures import Figure
+from tests.processes.under_fire import all_in_one, killed
+
+
+@pytest.mark.timeout(600)
+async def test_no_event_is_lost_or_doubled_when_spark_or_its_server_is_killed(
+    tmp_path: Path, runtime: Runtime, figure: Figure
+) -> None:
+    arena = all_in_one(str(tmp_path / "store"), tmp_path, runtime)
+    figure(await killed(arena, ("up", "JVM", "executor"), kills=3, seed=6))

@@ -1,0 +1,95 @@
+"""One run: senders at the doors of an arena while its processes are killed, and the audit after it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+from arco.storage.address import parse_address
+from arco.storage.open import open_backend
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.processes.deployment import TOKEN, place_of
+from tests.processes.events_audit import (
+    audit_doors,
+    audit_files,
+    audit_folds,
+    audit_rows,
+    figures,
+)
+from tests.processes.sender import said, send
+from tests.processes.server import Server, eventually, running
+from tests.processes.spark_killer import SIGN, Arena, Killer
+
+_SPARK = {"ARCO_NO_SPARK": ""}  # empty counts as not set
+
+
+def all_in_one(url: str, logs: Path, runtime: Runtime) -> Arena:
+    """`arco up`, with Spark below it."""
+    sign = uuid4().hex
+    server = Server(["up", *place_of(url)], log=logs / "up.log", **_SPARK, **{SIGN: sign})
+    return Arena("arco up", place_of(url), (server,), (server,), _looking(url, runtime), sign)
+
+
+def apart(url: str, logs: Path, runtime: Runtime) -> Arena:
+    """Two compactors for one workspace, and two APIs: each rings for one of them."""
+    sign = uuid4().hex
+    shared = {"ARCO_SERVICE_TOKEN": TOKEN, SIGN: sign}
+    compactors = tuple(
+        Server(["compactor", *place_of(url)], log=logs / f"compactor-{n}.log", **_SPARK, **shared)
+        for n in range(2)
+    )
+    apis = tuple(
+        Server(
+            ["api", *place_of(url), "--compactor", compactor.url],
+            log=logs / f"api-{n}.log",
+            **shared,
+        )
+        for n, compactor in enumerate(compactors)
+    )
+    name = "arco api x 2 + compactor x 2"
+    return Arena(name, place_of(url), apis, compactors, _looking(url, runtime), sign)
+
+
+def _looking(url: str, runtime: Runtime) -> Store:
+    backend = open_backend(parse_address(url), runtime, fsync=False)
+    return Store(backend, runtime, scope=Scope(), role=Role.JANITOR)
+
+
+async def killed(arena: Arena, kinds: Sequence[str], *, kills: int, seed: int) -> str:
+    """The figure of one run, if nothing is wrong."""
+    async with _up(arena):
+        senders = send([door.port for door in arena.doors], seed)
+        killer = Killer(arena, kinds, seed)
+        try:
+            await arena.until_published(-1)
+            await killer.kill(kills)
+        finally:
+            told = await asyncio.to_thread(said, senders)
+        await arena.until_caught_up()
+        wrong = await audit_doors(arena, told)
+    wrong += await asyncio.to_thread(audit_rows, arena, told)
+    folds = await audit_folds(arena.store)
+    wrong += folds.wrong + await asyncio.to_thread(audit_files, arena)
+    assert wrong == [], "\n".join([f"{len(wrong)} things are wrong (seed {seed})", *wrong[:20]])
+    assert len(told.done) > 100 * kills  # or they came too early to mean anything
+    return figures(arena, told, folds, killer.kills)
+
+
+@asynccontextmanager
+async def _up(arena: Arena) -> AsyncIterator[None]:
+    """All servers, and in the end nothing that any of them has started."""
+    async with running(*arena.servers):
+        yield
+        assert len(arena.processes()) > len(arena.servers)  # or nothing would be found below
+
+    async def look() -> bool:
+        return arena.processes() == {}
+
+    try:
+        await eventually(look, within_s=30)
+    except AssertionError:
+        raise AssertionError(f"these were left behind: {arena.processes()}") from None
