@@ -115,6 +115,37 @@ async def test_once_does_all_that_there_is_and_then_nothing(runtime: Runtime) ->
     await tier2.close()
 
 
+class Busy:
+    """An engine beside which somebody writes: each time it is asked, there is one more event."""
+
+    def __init__(self, engine: Engine, writer: Writer, runtime: Runtime) -> None:
+        self._engine = engine
+        self._writer = writer
+        self._runtime = runtime
+        self.asked = 0
+
+    async def fold(self, job: FoldJob) -> Folded:
+        self.asked += 1
+        assert self.asked < 10, "it never ends"
+        await self._writer.append([started(self._runtime, f"while {self.asked}")])
+        return await self._engine.fold(job)
+
+    async def merge(self, job: MergeJob) -> Merged:
+        return await self._engine.merge(job)
+
+
+async def test_once_ends_though_somebody_never_stops_writing(runtime: Runtime) -> None:
+    bench = open_bench("memory://", runtime)
+    store = bench.store(Role.COMPACTOR)
+    writer = Writer(bench.store(), EXECUTIONS)
+    for number in range(5):
+        await writer.append([started(runtime, f"e{number}")])
+    engine = Busy(InProcess(store), writer, runtime)
+    done = await Tier2(store, engine, most_segments=2).once()
+    assert sum(cycle.counts.events for cycle in done) >= 5, "what was there before is all done"
+    assert await events_of(store, EXECUTIONS) >= 5
+
+
 async def test_once_makes_long_tails_shorter_too(runtime: Runtime) -> None:
     bench = open_bench("memory://", runtime)
     writer = Writer(bench.store(), EXECUTIONS)

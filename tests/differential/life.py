@@ -1,11 +1,12 @@
 """The life of a domain: lines are appended by writers that come and go, and compacted now and then.
 
-Before each compaction a fresh read tells what will be published by it. Sometimes tails are merged, by one of
-two compactors that know little of each other, and in the end everything is built anew.
+Before each compaction a fresh read tells what it will publish. Sometimes tails are merged, by one of two
+compactors that know little of each other, and in the end everything is built anew.
 """
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
@@ -32,12 +33,27 @@ from tests.differential.site import Site
 _LIFE_MS = 24 * 3_600_000
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How much is made of a history."""
+
+    pause: float = 0.4  # how likely it is that a segment is published before the next one comes
+    most_segments: tuple[int, ...] = (1, 3, 8_192)  # in one job, any of these
+    rebuilds: bool = True
+
+
 class Life:
     """One domain of a site."""
 
     def __init__(
-        self, rng: Random, site: Site, domain: str, retention: Mapping[str, timedelta]
+        self,
+        rng: Random,
+        site: Site,
+        domain: str,
+        retention: Mapping[str, timedelta],
+        pace: Pace,
     ) -> None:
+        self._pace = pace
         self._rng = rng
         self._site = site
         self._domain = domain
@@ -59,7 +75,7 @@ class Life:
             self._domain,
             self._engine,
             retention=retention,
-            most_segments=rng.choice((1, 3, 8_192)),
+            most_segments=rng.choice(self._pace.most_segments),
             policy=Policy(longest=rng.randint(2, 4), many_rows=rng.choice((1, 10, 1_000))),
         )
 
@@ -88,7 +104,7 @@ class Life:
             self.tally["merges"] += 1
 
     async def rebuild(self) -> None:
-        most = self._rng.choice((1, 5, 8_192))
+        most = self._rng.choice(self._pace.most_segments)
         await rebuild(self._store, self._domain, self._engine, most_segments=most)
         self.tally["rebuilds"] += 1
 

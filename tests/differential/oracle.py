@@ -1,4 +1,4 @@
-"""The oracle: what should be seen of executions, tasks and partitions, by the rules as people are told them.
+"""The oracle: what should be seen of executions, tasks and partitions, by the rules as they are told.
 
 It is slow and plain, works on the JSON of the events, and uses nothing of the code under test.
 """

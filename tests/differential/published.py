@@ -6,12 +6,13 @@ from random import Random
 
 from tests.differential.history import History
 from tests.differential.layout import cut, mixed
-from tests.differential.life import Life
+from tests.differential.life import Life, Pace
 from tests.differential.rows import Tables, differences, folded, placeless, read
 from tests.differential.site import Site
 from tests.differential.words import RECEIVED_BY
 
 _HOUR_MS = 3_600_000
+_PACE = Pace()
 
 
 async def compacted(
@@ -20,33 +21,30 @@ async def compacted(
     history: History,
     wanted: Tables,
     tally: Counter[str],
-    *,
-    pause: float = 0.4,
+    pace: Pace = _PACE,
 ) -> list[str]:
-    """What is wrong about a life in which the bounds stay as they are, so that delay changes nothing.
-
-    `pause` is how likely it is that a segment is published before the next one comes.
-    """
+    """What is wrong about a life in which the bounds stay as they are, so that delay changes nothing."""
     retention = {name: RECEIVED_BY - bound for name, bound in history.bounds.items()}
-    life = Life(rng, site, history.domain, retention)
+    life = Life(rng, site, history.domain, retention, pace)
     await life.begin()
     wrong: list[str] = []
     for lines in cut(rng, mixed(rng, history.lines)):
         await life.append(lines)
-        if rng.random() < pause:
+        if rng.random() < pace.pause:
             wrong += await _publish(life)
     wrong += await _publish(life)
     found = await life.rows()
     own = folded(history.domain, read(history.domain, life.segments, history.bounds).rows)
     wrong += differences("published", own, found)
     wrong += differences("published, another layout", placeless(wanted), placeless(found))
-    wrong += await _rebuilt(life)
+    if pace.rebuilds:
+        wrong += await _rebuilt(life)
     tally += life.tally
     return wrong
 
 
 async def aged(
-    rng: Random, site: Site, history: History, tally: Counter[str], *, pause: float = 0.4
+    rng: Random, site: Site, history: History, tally: Counter[str], pace: Pace = _PACE
 ) -> list[str]:
     """What is wrong about a life in which time passes and rows leave.
 
@@ -54,16 +52,17 @@ async def aged(
     the bounds rise with it, and a rebuild still gives what was published.
     """
     kept = timedelta(hours=rng.randint(2, 8))
-    life = Life(rng, site, history.domain, dict.fromkeys(history.bounds, kept))
+    life = Life(rng, site, history.domain, dict.fromkeys(history.bounds, kept), pace)
     await life.begin()
     wrong: list[str] = []
     for lines in cut(rng, mixed(rng, history.lines)):
         await life.append(lines)
-        if rng.random() < pause:
+        if rng.random() < pace.pause:
             wrong += await _publish(life)
             site.clock.pass_ms(rng.random() * _HOUR_MS)
     wrong += await _publish(life)
-    wrong += await _rebuilt(life)
+    if pace.rebuilds:
+        wrong += await _rebuilt(life)
     tally += life.tally
     return wrong
 

@@ -4,7 +4,7 @@ All columns count, hidden ones too. Only rows of the quarantine go by where a li
 differ in: of these the lines themselves are compared, each once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from arco.fold.tier2 import OCCURRED, QUARANTINE, TIER2
 Tables = dict[str, pa.Table]
 Segments = Mapping[SegmentRef, list[bytes]]
 
+_KEYS = {name: table.key for tables in TIER2.values() for name, table in tables.items()}
 _PLACE = ("stream", "segment", "line", OCCURRED)
 
 
@@ -37,7 +38,7 @@ def folded(domain: str, rows: Mapping[str, pa.Table]) -> Tables:
 def differences(way: str, wanted: Tables, found: Tables) -> list[str]:
     """What another way has come to, if that is not the same."""
     return [
-        f"{way}: {name}: {_difference(wanted.get(name), found.get(name))}"
+        f"{way}: {name}: {_difference(name, wanted.get(name), found.get(name))}"
         for name in sorted(wanted.keys() | found.keys())
         if not _same(wanted.get(name), found.get(name))
     ]
@@ -64,14 +65,21 @@ def _same(wanted: pa.Table | None, found: pa.Table | None) -> bool:
     return wanted is not None and found is not None and bool(wanted.equals(found))
 
 
-def _difference(wanted: pa.Table | None, found: pa.Table | None) -> str:
-    """The first row that only one of them has."""
-    ours, theirs = (_lines(each) for each in (wanted, found))
-    only_ours = [row for row in ours if row not in theirs]
-    only_theirs = [row for row in theirs if row not in ours]
-    return f"{only_ours[:1]} should be there, {only_theirs[:1]} is instead"
+def _difference(name: str, wanted: pa.Table | None, found: pa.Table | None) -> str:
+    """The first row that is not the same in both, and what of it."""
+    ours, theirs = (_by_key(name, each) for each in (wanted, found))
+    for key in [*ours, *theirs]:
+        one, other = ours.get(key), theirs.get(key)
+        if one is None or other is None:
+            return f"{key} should {'not ' if one is None else ''}be there"
+        odd = [column for column in one if one[column] != other[column]]
+        if odd:
+            told = [f"{column} is {other[column]!r}, not {one[column]!r}" for column in odd]
+            return f"{key}: {'; '.join(told)}"
+    return "the rows are the same, and lie in another order"
 
 
-def _lines(rows: pa.Table | None) -> list[dict[str, Any]]:
-    found: Iterable[dict[str, Any]] = () if rows is None else rows.to_pylist()
-    return list(found)
+def _by_key(name: str, rows: pa.Table | None) -> dict[str, dict[str, Any]]:
+    key = [part for part in _KEYS[name] if rows is None or part in rows.column_names]
+    found = [] if rows is None else rows.to_pylist()
+    return {repr([row[part] for part in key] or row): row for row in found}

@@ -16,7 +16,6 @@ from tests.clocks import HandClock
 from tests.differential.layout import hand_clock
 from tests.stores import HASTY, open_bench
 
-
 _TASKS = AsyncioTasks()  # one for all: each has threads of its own
 
 

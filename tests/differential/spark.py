@@ -13,6 +13,7 @@ from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN
 from arco.storage.address import parse_address
 from tests.differential.history import history_of
 from tests.differential.in_memory import reference
+from tests.differential.life import Pace
 from tests.differential.published import aged, compacted
 from tests.differential.seed import Result
 from tests.differential.site import Site, new_site
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DOMAINS = (EXECUTIONS_DOMAIN, EXECUTIONS_DOMAIN, EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN)
-_AGED_EVERY = 4
-_PAUSE = 0.1  # a job takes some tenths of a second, so there are fewer
+_EVERY_AGED, _EVERY_REBUILT = 4, 10
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SparkSites:
 
         url = str(self.root / name)
         spec = spec_of(parse_address(url), Scope(), fsync=False)
-        sizes = rng.choice((Sizes(), Sizes(small=1, task=4_000, shard=8_000)))
+        sizes = rng.choice((Sizes(), Sizes(small=1, task=10_000, shard=60_000)))
         engine = SparkEngine(self.session, spec, self.runtime, sizes)
         return new_site(rng, url, lambda store: engine)
 
@@ -50,8 +50,10 @@ async def check_on_spark(seed: int, sites: SparkSites) -> Result:
     history = history_of(seed, _DOMAINS[seed % len(_DOMAINS)])
     tally = Counter({"histories": 1, "events": len(history.events)})
     site = sites.site(rng, f"seed-{seed}")
-    if seed % _AGED_EVERY == 0:
-        problems = await aged(rng, site, history, tally, pause=_PAUSE)
+    # A job takes some tenths of a second, and a rebuild has many.
+    pace = Pace(pause=0.1, most_segments=(4, 8_192), rebuilds=seed % _EVERY_REBUILT == 0)
+    if seed % _EVERY_AGED == 1:
+        problems = await aged(rng, site, history, tally, pace)
     else:
-        problems = await compacted(rng, site, history, reference(history), tally, pause=_PAUSE)
+        problems = await compacted(rng, site, history, reference(history), tally, pace)
     return Result(seed, problems, tally)

@@ -91,11 +91,16 @@ class Tier2:
             self._rung.set()
 
     async def once(self) -> list[Cycle]:
-        """All work that there is now, merges included; what fails is raised."""
+        """All work that there is now, merges included; what fails is raised.
+
+        What comes meanwhile is left for the next time: beside a busy writer it would never end.
+        """
         done: list[Cycle] = []
         for each in self.domains.values():
             while (cycle := await each.compactor.cycle(everything=True)) is not None:
                 done.append(self._note(each, cycle))
+                if not each.is_behind:
+                    break
             while (cycle := await each.compactor.merge()) is not None:
                 done.append(self._note(each, cycle))
         return done
