@@ -84,6 +84,49 @@ def test_the_runs_of_a_pipeline_come_latest_first_page_by_page(
     assert none == {"items": [], "next_page_token": None}
 
 
+def test_pages_go_on_behind_any_key_and_any_time(own: Served, http: httpx2.Client) -> None:
+    pipeline, run = _name(), _name()
+    runs = [f"{pipeline}-{number}" for number in range(4)]
+    tasks = [f"a\x1f{number}" for number in range(3)] + ["b" * 255, "\U0001f4a1" * 255]
+    _told(
+        http,
+        *(
+            _event("execution_started", f"19{60 + number}-05-01T10:00:00Z", **_run(each, pipeline))
+            for number, each in enumerate(runs)
+        ),
+        *(_event("task_started", execution_id=run, task_id=each) for each in tasks),
+    )
+    compact(own)
+    found = [
+        item["execution_id"]
+        for page in _pages(http, f"/pipelines/{pipeline}/runs", page_size=1)
+        for item in page["items"]
+    ]
+    assert found == runs[::-1], "a clock before 1970 ends no list"
+    found = [
+        item["task_id"]
+        for page in _pages(http, f"/executions/{run}/tasks", page_size=1)
+        for item in page["items"]
+    ]
+    assert found == tasks
+
+
+def test_pages_go_on_behind_the_longest_key(own: Served, http: httpx2.Client) -> None:
+    table, keys = _name(), [f"date={letter * 4_000}" for letter in "aé💡"]
+    _told(http, *(_event("partition_created", table_id=table, partition_key=key) for key in keys))
+    compact(own)
+    found = [
+        item["partition_key"]
+        for page in _pages(http, f"/tables/{table}/partitions", page_size=1)
+        for item in page["items"]
+    ]
+    assert found == keys
+
+
+def _run(execution_id: str, pipeline_id: str) -> dict[str, str]:
+    return {"execution_id": execution_id, "pipeline_id": pipeline_id}
+
+
 def test_pages_are_of_the_manifest_that_the_first_was_read_from(
     own: Served, http: httpx2.Client
 ) -> None:

@@ -129,11 +129,27 @@ def test_an_answer_that_settles_nothing_is_asked_again(server: Served, status: i
 
 @pytest.mark.parametrize(
     "answer",
-    [b"<html>", b"{}", b'{"accepted":1,"refused":[{"line":9,"reason":"x"}]}'],
+    [
+        b"<html>",
+        b"{}",
+        b'{"accepted":1,"duplicates":[],"refused":[{"line":9,"reason":"x"}]}',
+        b'{"accepted":0,"duplicates":[],"refused":[]}',
+    ],
 )
 def test_a_success_that_is_not_one_of_arco_s_is_not_believed(server: Served, answer: bytes) -> None:
     run, line = _run(), Line()
     line.answers = [httpx2.Response(200, content=answer)]
+    with EventClient(server.url, transport=line) as client:
+        client.emit("execution_started", _payload(run))
+        assert client.flush(60).is_complete
+    assert len(_stored(server, run)) == 1
+
+
+def test_a_refusal_that_is_not_one_of_arco_s_costs_no_event(server: Served) -> None:
+    """A proxy that does not like our headers says nothing of what we tell."""
+    run, line = _run(), Line()
+    line.answers = [httpx2.Response(400, content=b"<html>header too large</html>")]
+    line.answers += [httpx2.Response(422, json={"code": "events_refused", "refused": []})]
     with EventClient(server.url, transport=line) as client:
         client.emit("execution_started", _payload(run))
         assert client.flush(60).is_complete

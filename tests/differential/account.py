@@ -26,6 +26,7 @@ class Said:
 
     def __init__(self, said: dict[str, Any]) -> None:
         self.name: str = said["event_type"]
+        self.key: str = said["idempotency_key"]
         self.payload: dict[str, Any] = said["payload"]
         self.occurred = moment(said["occurred_at"])
         self.source: dict[str, Any] = said["source"]

@@ -1,4 +1,4 @@
-"""The oracle: what should be seen of executions, tasks and partitions, by the rules as they are told.
+"""The oracle: what should be seen of executions, tasks, partitions and checks, by the rules as told.
 
 It is slow and plain, works on the JSON of the events, and uses nothing of the code under test.
 """
@@ -17,9 +17,15 @@ Rows = dict[Key, Row]
 
 _EXECUTION_RANKS = ("PENDING", "RUNNING", "FAILED", "CANCELLED", "SUCCESS")
 _KNOWN = ("pipeline_id", "pipeline_name", "trigger_type", "triggered_by", "run_key", "plan_id")
-_OUTCOME = ("input_tables", "output_tables", "input_partitions", "output_partitions", "rows_read")
-_OUTCOME += ("rows_written", "bytes_read", "bytes_written")
+_OUTCOME = (
+    *("input_tables", "output_tables", "input_partitions", "output_partitions", "rows_read"),
+    *("rows_written", "bytes_read", "bytes_written"),
+)
 _DATA = ("row_count", "size_bytes", "materialization_id", "input_fingerprint", "code_fingerprint")
+_RESULT = (
+    *("check_name", "check_type", "severity", "blocking", "expected_value", "actual_value"),
+    *("message", "task_id"),
+)
 # Of one attempt; a loss is a guess, which whatever the worker itself says outranks.
 _TASK_RANKS = (
     *({"PENDING", "RETRY_WAIT"}, {"DISPATCHED"}, {"RUNNING"}, {"LOST"}),
@@ -28,8 +34,13 @@ _TASK_RANKS = (
 
 
 def foretell(history: History) -> dict[str, Rows]:
-    """The rows of the three tables, by key."""
-    rules = {"executions": _execution, "tasks": _tasks, "partitions": _partitions}
+    """The rows of these tables, by key."""
+    rules = {
+        "executions": _execution,
+        "tasks": _tasks,
+        "partitions": _partitions,
+        "quality_results": _check,
+    }
     rows: dict[str, Rows] = {table: defaultdict(Row) for table in rules}
     for event in history.events:
         if event.said is None:
@@ -141,10 +152,11 @@ def _partitions(rows: Rows, said: Said) -> None:
     named = (said.get("tasks") or ()) if said.name == "execution_planned" else [said.payload]
     seen = set()
     for each in named:
-        key = (each.get("table_id"), _partition_id(each))
-        if None not in key and key not in seen:
-            seen.add(key)
-            _partition(rows[key], said, each, status)
+        table_id, partition_id = each.get("table_id"), _partition_id(each)
+        if table_id is None or partition_id is None or (table_id, partition_id) in seen:
+            continue
+        seen.add((table_id, partition_id))
+        _partition(rows[table_id, partition_id], said, each, status)
 
 
 def _partition(row: Row, said: Said, named: dict[str, Any], status: str) -> None:
@@ -170,6 +182,23 @@ def _partition(row: Row, said: Said, named: dict[str, Any], status: str) -> None
         done = {name: said.get(name) for name in _DATA}
         order = said.order(causal=said.get("version") or 0)
         row.group("data", order, **done, last_successful_run=said.time("completed_at"))
+
+
+def _check(rows: Rows, said: Said) -> None:
+    """The same result told twice, under one key of its sender, is one result."""
+    if not said.name.startswith("quality_check_"):
+        return
+    row = rows[said.get("table_id"), said.key]
+    row.group(
+        "told",
+        said.order(),
+        **{name: said.get(name) for name in _RESULT},
+        partition_id=_partition_id(said.payload),
+        status=said.get("status") or said.name.removeprefix("quality_check_").upper(),
+        execution_id=said.get("execution_id") or said.source.get("execution_id"),
+        checked_at=said.time("checked_at"),
+    )
+    row.largest(_occurred_at=said.occurred)
 
 
 def _attempt(said: Said) -> int:

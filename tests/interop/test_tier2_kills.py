@@ -28,7 +28,9 @@ async def test_no_event_is_lost_or_doubled_in_arco_up(
     kind: str, tmp_path: Path, runtime: Runtime, figure: Figure, request: pytest.FixtureRequest
 ) -> None:
     arena = all_in_one(store_url(kind, request), tmp_path, runtime)
-    figure(f"{await killed(arena, ('up', *_OF_SPARK), kills=KILLS, seed=11)}; on {kind}")
+    figure(
+        f"{await killed(arena, ('up', *_OF_SPARK), kills=KILLS, pause_s=0.15, seed=11)}; on {kind}"
+    )
 
 
 @pytest.mark.parametrize("kind", ["local", "minio"])
@@ -37,4 +39,4 @@ async def test_no_event_is_lost_or_doubled_by_two_compactors(
 ) -> None:
     arena = apart(store_url(kind, request), tmp_path, runtime)
     kinds = ("API", "compactor", *_OF_SPARK)
-    figure(f"{await killed(arena, kinds, kills=KILLS, seed=12)}; on {kind}")
+    figure(f"{await killed(arena, kinds, kills=KILLS, pause_s=0.15, seed=12)}; on {kind}")

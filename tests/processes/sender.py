@@ -18,7 +18,7 @@ from enum import StrEnum
 from tests.processes.facts import KINDS, event
 
 _APART = KINDS * 10_000_000  # numbers of one sender
-_SIZES = (1, 7, 40, 200)
+_SIZES = (1, 7, 40, 150)
 _WINDOW = 6  # batches that wait for their acknowledgement
 _PATIENCE_S = 180.0  # until all is acknowledged, once the last was made
 
@@ -63,11 +63,14 @@ class Batch:
 class Sender(threading.Thread):
     """Sends batches to any of the doors until it is stopped, and then until all is acknowledged."""
 
-    def __init__(self, number: int, way: Way, doors: Sequence[int], seed: int) -> None:
+    def __init__(
+        self, number: int, way: Way, doors: Sequence[int], *, pause_s: float, seed: int
+    ) -> None:
         super().__init__(name=f"sender-{number}", daemon=True)
         self.said = Said()
         self._way = way
         self._doors = list(doors)
+        self._pause_s = pause_s
         self._rng = random.Random(seed)
         self._next = (number + 1) * _APART
         self._connections: dict[int, http.client.HTTPConnection] = {}
@@ -83,7 +86,7 @@ class Sender(threading.Thread):
             if len(waiting) < _WINDOW:
                 waiting.append(self._batch())
             self._try_one(waiting)
-            time.sleep(self._rng.uniform(0, 0.05))
+            time.sleep(self._rng.uniform(0, self._pause_s))
         until_s = time.monotonic() + _PATIENCE_S
         while waiting and time.monotonic() < until_s:
             self._try_one(waiting)
@@ -160,9 +163,11 @@ class Sender(threading.Thread):
         return False
 
 
-def send(doors: Sequence[int], seed: int) -> list[Sender]:
-    """A sender of each way, begun."""
-    senders = [Sender(each, way, doors, seed + each) for each, way in enumerate(Way)]
+def send(doors: Sequence[int], *, pause_s: float, seed: int) -> list[Sender]:
+    """A sender of each way, begun; between two batches each rests up to so long."""
+    senders = [
+        Sender(each, way, doors, pause_s=pause_s, seed=seed + each) for each, way in enumerate(Way)
+    ]
     for sender in senders:
         sender.start()
     return senders

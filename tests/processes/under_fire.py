@@ -59,10 +59,12 @@ def _looking(url: str, runtime: Runtime) -> Store:
     return Store(backend, runtime, scope=Scope(), role=Role.JANITOR)
 
 
-async def killed(arena: Arena, kinds: Sequence[str], *, kills: int, seed: int) -> str:
+async def killed(
+    arena: Arena, kinds: Sequence[str], *, kills: int, pause_s: float, seed: int
+) -> str:
     """The figure of one run, if nothing is wrong."""
     async with _up(arena):
-        senders = send([door.port for door in arena.doors], seed)
+        senders = send([door.port for door in arena.doors], pause_s=pause_s, seed=seed)
         killer = Killer(arena, kinds, seed)
         try:
             await arena.until_published(-1)

@@ -154,7 +154,7 @@ def prepare() -> Prepared:
         await domain.collect(life)
         for n in range(4):
             await domain.append(life, f"run{n}", done=True)
-            await domain.append(life, f"new{n}", ago=n * HOUR_MS)
+            await domain.append(life, f"new{n}", ago=(3 - n) * HOUR_MS)
             await domain.fold(life)
         await life.runtime.clock.sleep(HOUR_MS)
         await domain.append(life, "waiting", "old1", done=True)
@@ -229,7 +229,7 @@ class Trial(_Domain):
         await life.runtime.clock.sleep(10 * SECOND_MS)
         self._bomb.armed = False
         if self._halt.folds:
-            await self.append(life, "old2", "run1", "mine", done=True)
+            await self.append(life, "old2", "new0", "run1", "mine", done=True)
             await self.fold(life, merges=self._halt.merges)
         if self._halt.collects:
             await life.runtime.clock.sleep(began_ms + 2.7 * HOUR_MS - life.world.now_ms)

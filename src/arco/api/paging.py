@@ -24,7 +24,7 @@ class Token(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     """Where a list goes on."""
 
     number: Annotated[int, Meta(ge=0, le=2**53)]
-    key: Annotated[str, Meta(max_length=1024)]
+    key: Annotated[str, Meta(max_length=16_384)]
 
     def pack(self) -> str:
         """The token as it travels."""

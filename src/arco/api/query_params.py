@@ -43,7 +43,7 @@ AsOf = Annotated[
 ]
 PageSize = Annotated[int, Meta(ge=1, le=MOST_PAGE_SIZE)]
 PageToken = Annotated[
-    str, Meta(max_length=4096, description="`next_page_token` of the page before.")
+    str, Meta(max_length=32_768, description="`next_page_token` of the page before.")
 ]
 
 Freshness = Annotated[

@@ -14,7 +14,6 @@ PATH = "/api/v1/events"
 Token = str | Callable[[], str]
 
 _LONGEST_DETAIL = 300
-_UNREADABLE = frozenset({400, 413})  # the batch as a whole; of one event it is the event's fault
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,7 @@ class _Refusal(msgspec.Struct):
 
 class _Appended(msgspec.Struct):
     accepted: int
+    duplicates: list[msgspec.Raw]
     refused: list[_Refusal]
 
 
@@ -92,23 +92,27 @@ class Post:
 
 def _meaning(answer: httpx2.Response, count: int) -> Answer:
     if answer.status_code == 200:
-        return _settled(json.decode(answer.content, _Appended).refused, count)
+        told = json.decode(answer.content, _Appended)
+        return _settled(told.refused, count, told.accepted + len(told.duplicates))
     try:
         problem = json.decode(answer.content, _Problem)
     except Invalid:
         problem = _Problem()  # somebody between us and the server has answered
     if answer.status_code == 422 and problem.code == "events_refused":
-        return _settled(problem.refused, count)
+        return _settled(problem.refused, count, 0)
     said = f"{answer.status_code} {problem.detail or answer.reason_phrase}"[:_LONGEST_DETAIL]
-    if answer.status_code in _UNREADABLE:
-        return TooMuch(said)
+    is_ours = bool(problem.code)
+    if answer.status_code == 413 or (answer.status_code == 400 and is_ours):
+        return TooMuch(said)  # of one event it is the event's fault
     return Later(said, _after_s(answer))
 
 
-def _settled(refused: list[_Refusal], count: int) -> Settled:
+def _settled(refused: list[_Refusal], count: int, stored: int) -> Settled:
     places = {each.line - 1: each.reason for each in refused}
     if any(not 0 <= place < count for place in places):
         raise Invalid("it refuses a line that was not sent")
+    if stored + len(places) != count:
+        raise Invalid(f"it tells of {stored + len(places)} events, and {count} were sent")
     return Settled(places)
 
 

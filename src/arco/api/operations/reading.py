@@ -4,6 +4,7 @@ Unless it is to be fresh, the moment is a manifest of the domain; a page token p
 follow. Fresh pages are each of their own moment, and go on behind the last key.
 """
 
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,17 +12,19 @@ import pyarrow as pa
 
 from arco.api.limits import PAGE_SIZE
 from arco.api.operations.selection import Select, literal
-from arco.api.paging import Token, cut, unpack
+from arco.api.paging import MALFORMED, Token, cut, unpack
 from arco.api.query_params import AtQuery, Freshness, PageSize, PageToken
 from arco.api.services import Engine, Services
 from arco.api.wire import Document
 from arco.catalog.snapshot import Snapshot
+from arco.core import json
 from arco.core.errors import Invalid, NotFound
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 
 D = TypeVar("D", bound=Document)
 
-_BETWEEN = "\x1f"  # a sort key and the id behind it
+_Spot = tuple[str, str]  # a sort key and the id behind it
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 class FreshQuery(AtQuery, frozen=True, kw_only=True):
@@ -92,23 +95,23 @@ async def _snapshot(services: Services, as_of: str | None, token: Token | None) 
         return await reader.head()  # it was collected: the list goes on where it is (P29)
 
 
-def after(page_token: str | None) -> tuple[str, str] | None:
+def after(page_token: str | None) -> _Spot | None:
     """The sort key and the id that a page goes on behind; None for the first."""
     if page_token is None:
         return None
-    key, _, name = unpack(page_token).key.partition(_BETWEEN)
-    return key, name
+    try:
+        return json.decode(unpack(page_token).key.encode(), _Spot)
+    except Invalid as problem:
+        raise Invalid(MALFORMED) from problem
 
 
-def behind(
-    sort_key: str, spot: tuple[str, str] | None, *, name: str, numeric: bool = False
-) -> list[str]:
+def behind(sort_key: str, spot: _Spot | None, *, name: str, numeric: bool = False) -> list[str]:
     """The condition that a page goes on behind a spot: upwards in texts, downwards in numbers."""
     if spot is None:
         return []
     key, last = spot
-    if numeric and not (key.isascii() and key.isdigit() and len(key) < 20):
-        raise Invalid("page_token is not one that this server gave")
+    if numeric and not _NUMBER.fullmatch(key):
+        raise Invalid(MALFORMED)
     value, sign = (key, "<") if numeric else (literal(key), ">")
     return [f"{sort_key} {sign} {value} OR ({sort_key} = {value} AND {name} > {literal(last)})"]
 
@@ -117,7 +120,7 @@ def page(
     rows: list[dict[str, Any]], size: int, sort_key: str, name: str
 ) -> tuple[list[dict[str, Any]], str | None]:
     """The rows of a page, and the key of its last if there are more."""
-    return cut(rows, size, lambda row: f"{row[sort_key]}{_BETWEEN}{row[name]}")
+    return cut(rows, size, lambda row: json.encode((str(row[sort_key]), row[name])).decode())
 
 
 def document(kind: type[D], row: dict[str, Any], **others: object) -> D:

@@ -1,0 +1,105 @@
+"""The code with one rule taken out at a time; every one of these must be caught by some seed."""
+
+from collections.abc import Iterable
+
+from tests.differential.seed import Result, check_seed
+from tests.sim.mutants import Mutant
+
+_MUTANTS = (
+    Mutant(
+        name="order without rank",
+        rule="P19",
+        target="arco.events.told:Told.order",
+        old="standing(causal, rank, sticky)",
+        new="standing(causal, 0, sticky)",
+    ),
+    Mutant(
+        name="order without what is causal",
+        rule="P19",
+        target="arco.events.told:Told.order",
+        old="standing(causal, rank, sticky)",
+        new="standing(0, rank, sticky)",
+    ),
+    Mutant(
+        name="cancel that does not stick",
+        rule="P19",
+        target="arco.events.told:Told.order",
+        old="standing(causal, rank, sticky)",
+        new="standing(causal, rank, 0)",
+    ),
+    Mutant(
+        name="clock ahead of ours believed",
+        rule="P19",
+        target="arco.events.line:Line.told",
+        old="at = us(self.received_at)",
+        new="pass",
+    ),
+    Mutant(
+        name="orders that end with the id",
+        rule="P19",
+        target="arco.fold.order:moment",
+        old="digest[:8]",
+        new="bytes(8)",
+    ),
+    Mutant(
+        name="row under the event's id",
+        rule="P18",
+        target="arco.events.quality:_result",
+        old="told.key,",
+        new="told.event_id,",
+    ),
+    Mutant(
+        name="fold that keeps the first",
+        rule="law 7",
+        target="arco.fold.winner:winners",
+        old="highest = rule.keep in _HIGHEST",
+        new="highest = rule.keep is Keep.MAX",
+    ),
+    Mutant(
+        name="fold that keeps whoever comes last",
+        rule="law 7",
+        target="arco.fold.winner:winners",
+        old="by = rule.order or rule.columns",
+        new="by = () if rule.order else rule.columns",
+    ),
+    Mutant(
+        name="late event folded",
+        rule="P20",
+        target="arco.events.read:read_lines",
+        old="if told.occurred < plan.newest_bound:",
+        new="if False:",
+    ),
+    Mutant(
+        name="rebuild without the bounds of then",
+        rule="P20",
+        target="arco.compactor.rebuild:_Rebuild._fold",
+        old="retained_from=bounds",
+        new="retained_from={}",
+    ),
+    Mutant(
+        name="tail that does not reach the base's rows",
+        rule="law 7",
+        target="arco.query.state:merge",
+        old="stale.append(piece.rows.filter(touched))",
+        new="done.append(piece.rows.filter(touched))",
+    ),
+    Mutant(
+        name="merge that leaves the old base out",
+        rule="P26",
+        target="arco.compactor.tail:base_parts",
+        old="if int(bucket) in buckets",
+        new="if int(bucket) in ()",
+    ),
+)
+
+MUTANTS = {mutant.name: mutant for mutant in _MUTANTS}
+
+
+def first_catch(mutant: Mutant, seeds: Iterable[int]) -> Result | None:
+    """The first seed that notices the mutant."""
+    with mutant.applied():
+        for seed in seeds:
+            result = check_seed(seed)
+            if result.problems:
+                return result
+    return None
