@@ -3,7 +3,7 @@
 import csv
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from io import StringIO
 
@@ -14,36 +14,43 @@ from arco.fold.tier2 import TIER2
 from arco.ledger.segment import find_segment, parse_segment_key
 from arco.storage.store import Store
 from tests.cli.command import arco
-from tests.processes.facts import FOUND, wrong
+from tests.processes.facts import FOUND, told
 from tests.processes.sender import Said
 from tests.processes.spark_killer import Arena, Kill
+
+Place = tuple[str, int]  # a stream, and the number of a segment in it
 
 _PART = 80_000
 _COUNTED = f"SELECT count(*), count(DISTINCT number), sum(number) FROM ({FOUND})"
 
 
 def audit_rows(arena: Arena, said: Said) -> list[str]:
+    """What `judge` finds in the rows of the store itself."""
+    parts = {number - number % _PART for number in said.done | said.unknown}
+    return judge(said, [row for part in sorted(parts) for row in read_rows(arena, part)])
+
+
+def judge(said: Said, rows: list[tuple[int, str]]) -> list[str]:
     """Every fact that was acknowledged is there once, as it was told, and nothing that was never sent."""
-    sent = said.done | said.unknown
-    parts = {number - number % _PART for number in sent}
-    numbers, strange = wrong(row for part in sorted(parts) for row in _read(arena, part))
+    numbers = Counter(number for number, _ in rows)
     kinds = {
-        "lost": said.done.difference(numbers),
-        "doubled": {each for each, count in Counter(numbers).items() if count > 1},
-        "never sent": set(numbers) - sent,
+        "lost": said.done - numbers.keys(),
+        "doubled": {each for each, count in numbers.items() if count > 1},
+        "never sent": numbers.keys() - said.done - said.unknown,
+        "told otherwise": {number for number, words in rows if words != told(number)},
     }
     found = [f"{len(some)} {kind}: {sorted(some)[:10]}" for kind, some in kinds.items() if some]
-    return [*said.wrong, *strange, *found]
+    return [*said.wrong, *found]
 
 
-def _read(arena: Arena, part: int) -> Iterator[tuple[int, str]]:
+def read_rows(arena: Arena, part: int) -> list[tuple[int, str]]:
     """What the store says of some numbers: not of all at once, as an answer has only so many rows."""
     some = f"SELECT * FROM ({FOUND}) WHERE number >= {part} AND number < {part + _PART}"
     run = arco("sql", some, *arena.place, "--csv")
     assert run.returncode == 0, run.stderr
     rows = csv.reader(StringIO(run.stdout))
     next(rows)
-    return ((int(number), told) for number, told in rows)
+    return [(int(number), words) for number, words in rows]
 
 
 async def audit_doors(arena: Arena, said: Said) -> list[str]:
@@ -77,37 +84,41 @@ class Folds:
 
 
 async def audit_folds(store: Store) -> Folds:
-    """Every segment of the ledger was folded by one commit, and every line of it counted once."""
+    """What `judge_folds` finds in all domains."""
     commits: list[Commit] = []
     found: list[str] = []
     events = 0
     for domain in TIER2:
-        folds = [each async for each in _folds(store, domain)]
-        lines = [place async for place in _lines(store, domain)]
-        folded = Counter(
-            (stream, seq)
-            for commit in folds
-            for stream, (first, last) in commit.streams.items()
-            for seq in range(first, last + 1)
-        )
-        found += [
-            f"{place} was folded {count} times" for place, count in folded.items() if count > 1
-        ]
-        found += [
-            f"{place} was not folded" for place, count in lines if count and place not in folded
-        ]
-        counts = [commit.counts for commit in folds if commit.counts is not None]
-        counted, there = sum(each.events for each in counts), sum(count for _, count in lines)
-        if counted != there:
-            found.append(f"{domain} has {there} lines, and {counted} were folded")
-        if any(each.late or each.quarantined for each in counts):
-            found.append(f"events of {domain} came late or were quarantined")
+        folds = [each async for each in folds_of(store, domain)]
+        lines = {place: count async for place, count in lines_of(store, domain)}
+        found += [f"{domain}: {each}" for each in judge_folds(folds, lines)]
         commits += folds
-        events += there
+        events += sum(lines.values())
     return Folds(commits, events, found)
 
 
-async def _folds(store: Store, domain: str) -> AsyncIterator[Commit]:
+def judge_folds(folds: list[Commit], lines: dict[Place, int]) -> list[str]:
+    """Every segment of the ledger was folded by one commit, and every line of it counted once."""
+    folded = Counter(
+        (stream, seq)
+        for commit in folds
+        for stream, (first, last) in commit.streams.items()
+        for seq in range(first, last + 1)
+    )
+    found = [f"{place} was folded {count} times" for place, count in folded.items() if count > 1]
+    found += [
+        f"{place} was not folded" for place, count in lines.items() if count and not folded[place]
+    ]
+    counts = [commit.counts for commit in folds if commit.counts is not None]
+    counted, there = sum(each.events for each in counts), sum(lines.values())
+    if counted != there:
+        found.append(f"{there} lines are there, and {counted} were folded")
+    if any(each.late or each.quarantined for each in counts):
+        found.append("events came late or were quarantined")
+    return found
+
+
+async def folds_of(store: Store, domain: str) -> AsyncIterator[Commit]:
     chain = manifests_of(store, domain)
     for entry in await chain.history(0, (await chain.head()).number):
         commit = await read_commit(store, read_manifest(entry).commit)
@@ -115,14 +126,15 @@ async def _folds(store: Store, domain: str) -> AsyncIterator[Commit]:
             yield commit
 
 
-async def _lines(store: Store, domain: str) -> AsyncIterator[tuple[tuple[str, int], int]]:
+async def lines_of(store: Store, domain: str) -> AsyncIterator[tuple[Place, int]]:
     """Every segment of a domain's ledger, and how many events it has."""
     async for meta in store.list(f"ledger/{domain}/"):
         place = parse_segment_key(meta.key)
         if place is not None:
             segment = await find_segment(store, *place)
             assert segment is not None
-            yield place[1:], len(segment.lines)
+            _, stream, seq = place
+            yield (stream, seq), len(segment.lines)
 
 
 def audit_files(arena: Arena) -> list[str]:
@@ -148,8 +160,8 @@ def figures(arena: Arena, said: Said, folds: Folds, kills: list[Kill]) -> str:
         f"({', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}), "
         f"{len(said.done)} events acknowledged: 0 lost, 0 doubled ({len(said.unknown)} unknown, "
         f"{said.failures} tries failed, {said.repeats} batches repeated; {folds.events} lines folded "
-        f"once each in {len(folds.commits)} commits); recovery p50/max {_told(acks)} to the next "
-        f"acknowledgement, {_told(visible)} until it is visible"
+        f"once each in {len(folds.commits)} commits); recovery p50/max {_words(acks)} to the next "
+        f"acknowledgement, {_words(visible)} until it is visible"
     )
 
 
@@ -163,7 +175,7 @@ def recovery(kills: list[float], spans: list[tuple[float, float]]) -> list[float
     return found
 
 
-def _told(seconds: list[float]) -> str:
+def _words(seconds: list[float]) -> str:
     if not seconds:
         return "-"
     ordered = sorted(seconds)

@@ -4,7 +4,6 @@ Every number is one event, and makes one row or one part of a row that says the 
 counted against what was acknowledged. A run is told of by two events, which may come in any order.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 KINDS = 8  # of eight numbers one starts a run, one ends it, one is lineage, and five are results of checks
@@ -51,16 +50,6 @@ def told(number: int) -> str:
         case 0:
             return f"FAILED {7 * number}"
     return f"PASSED {7 * number}"
-
-
-def wrong(rows: Iterator[tuple[int, str]]) -> tuple[list[int], list[str]]:
-    """The numbers that rows are about, and the rows that say something else than was sent."""
-    numbers, strange = [], []
-    for number, said in rows:
-        numbers.append(number)
-        if said != told(number):
-            strange.append(f"{number} is told as {said}")
-    return numbers, strange
 
 
 def _said(number: int) -> tuple[str, dict[str, Any]]:

@@ -27,10 +27,11 @@ from tests.processes.spark_killer import SIGN, Arena, Killer
 _SPARK = {"ARCO_NO_SPARK": ""}  # empty counts as not set
 
 
-def all_in_one(url: str, logs: Path, runtime: Runtime) -> Arena:
+def all_in_one(url: str, logs: Path, runtime: Runtime, *, spark: bool = True) -> Arena:
     """`arco up`, with Spark below it."""
     sign = uuid4().hex
-    server = Server(["up", *place_of(url)], log=logs / "up.log", **_SPARK, **{SIGN: sign})
+    variables = {SIGN: sign} | (_SPARK if spark else {})
+    server = Server(["up", *place_of(url)], log=logs / "up.log", **variables)
     return Arena("arco up", place_of(url), (server,), (server,), _looking(url, runtime), sign)
 
 

@@ -43,7 +43,10 @@ class OperationsAudit:
             return found  # what rests on it would only repeat it
         parent: Step | None = None
         for number, step in enumerate(self._history.steps):
-            found += [f"manifest {number}, a {step.record.kind}: {each}" for each in self._check(step, parent)]
+            found += [
+                f"manifest {number}, a {step.record.kind}: {each}"
+                for each in self._check(step, parent)
+            ]
             parent = step
         if parent is not None and not found:
             found += self._check_end(parent)
@@ -102,7 +105,9 @@ class OperationsAudit:
         counts = step.record.counts or Counts()
         told = (counts.segments, counts.events, counts.late, counts.quarantined)
         if told != (len(step.news), reading.events, reading.late, reading.quarantined):
-            found.append(f"counts {told}, and has folded {len(step.news)} segments: {reading.events}")
+            found.append(
+                f"counts {told}, and has folded {len(step.news)} segments: {reading.events}"
+            )
         self.tally.update({"events folded": reading.events, "events late": reading.late})
         self.tally["events quarantined"] += reading.quarantined
         return found
@@ -131,7 +136,9 @@ class OperationsAudit:
 
     def _check_end(self, last: Step) -> list[str]:
         """The final rows, held against all events at once, where nothing was ever forgotten."""
-        readings = [self._reading(each, {}) for each in self._history.segments.values() if not each.seal]
+        readings = [
+            self._reading(each, {}) for each in self._history.segments.values() if not each.seal
+        ]
         expected = self._folded(Reading.joined(readings))
         bounds = last.manifest.retained_from
         return [
@@ -159,7 +166,9 @@ class OperationsAudit:
     def _file(self, name: str, path: str) -> pa.Table:
         if path not in self._read:
             raw = pa.BufferReader(self._history.bodies[path])
-            self._read[path] = conform(self._tables[name], pq.ParquetFile(raw).read(use_threads=False))
+            self._read[path] = conform(
+                self._tables[name], pq.ParquetFile(raw).read(use_threads=False)
+            )
         return self._read[path]
 
     def _by_key(

@@ -62,7 +62,7 @@ HALTS = {
 }
 
 
-class _Domain:
+class Site:
     """A store, and what can be done to the domain in it."""
 
     def __init__(self, objects: SimObjects, notes: OperationsNotes) -> None:
@@ -76,7 +76,9 @@ class _Domain:
         """Tell that executions have begun, or are done, in a stream that ends with them."""
         writer = Writer(self.store(life, Role.API), DOMAIN, life_ms=_LIFE_MS)
         for name in names:
-            payload = {"execution_id": name} | ({"status": "SUCCESS"} if done else {"pipeline_id": "p"})
+            payload = {"execution_id": name} | (
+                {"status": "SUCCESS"} if done else {"pipeline_id": "p"}
+            )
             kind = "execution_completed" if done else "execution_started"
             line = event(life, kind, payload, skew_ms=-ago)
             receipt = await writer.append_lines([line, b"{"])
@@ -144,7 +146,7 @@ class Prepared:
 def prepare() -> Prepared:
     """Make the domain, with something for every kind of work to do."""
     world = World(0)
-    domain = _Domain(SimObjects(world, NONE), OperationsNotes())
+    domain = Site(SimObjects(world, NONE), OperationsNotes())
 
     async def drive(life: Life) -> None:
         for n in range(4):
@@ -168,7 +170,7 @@ def prepare() -> Prepared:
     return Prepared(domain.objects, domain.notes.told, world.now_ms)
 
 
-class Trial(_Domain):
+class Trial(Site):
     """One piece of work with a halt at a point, from the prepared state to the verdict."""
 
     def __init__(self, work: str, bomb: Bomb, halt: Halt = CRASH) -> None:
@@ -237,7 +239,9 @@ class Trial(_Domain):
                 await self.append(life, "later")
                 await self.fold(life, merges=True)
             await self.collect(life)
-        await life.runtime.clock.sleep(began_ms + self._halt.sleep_ms + MINUTE_MS - life.world.now_ms)
+        await life.runtime.clock.sleep(
+            began_ms + self._halt.sleep_ms + MINUTE_MS - life.world.now_ms
+        )
         await self.append(life, "old3", "last", done=True)
         await self.fold(life)
         store = self.store(life, Role.COMPACTOR)

@@ -78,7 +78,9 @@ class History:
             self._raised(read_entry(change.body, int(name[:20]), folder).body(FloorBody), change)
         elif folder == f"sequence/{self.domain}" and name != "head.json":
             number = int(name[:12])
-            self._slots.setdefault(number, read_entry(change.body, number, folder).body(Slot).stream)
+            self._slots.setdefault(
+                number, read_entry(change.body, number, folder).body(Slot).stream
+            )
         elif path.startswith(f"ledger/{self.domain}/"):
             self._appended(path, change.body)
         elif path.startswith((*_FILES, f"commits/{self.domain}/")):
@@ -169,7 +171,9 @@ class History:
         met = [self._slots.get(slot) for slot in range(old.frontier, new.frontier)]
         known = {**old.open, **{stream: -1 for stream in met if stream is not None}}
         if new.frontier < old.frontier or None in met or not new.open.keys() <= known.keys():
-            self.wrong.append(f"manifest {number} has a watermark that does not follow its parent's")
+            self.wrong.append(
+                f"manifest {number} has a watermark that does not follow its parent's"
+            )
             return []
         found: list[Segment] = []
         for stream, folded in known.items():

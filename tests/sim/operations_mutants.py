@@ -71,13 +71,6 @@ OPERATIONS_MUTANTS = (
         ),
     ),
     Mutant(
-        name="head not looked at again",
-        rule="P8",
-        target="arco.compactor.cycle:DomainCompactor._has_lost_touch",
-        old="if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:",
-        new="if True:",
-    ),
-    Mutant(
         name="rebuild without the bounds of its time",
         rule="P20",
         target="arco.compactor.rebuild:_Rebuild._fold",
@@ -127,3 +120,12 @@ POINT_MUTANTS = {
         new="",
     ): ("rebuild", "nap"),
 }
+
+# Noticed where nobody else is there to do the work.
+DEAF = Mutant(
+    name="head not looked at again",
+    rule="P8",
+    target="arco.compactor.cycle:DomainCompactor._has_lost_touch",
+    old="if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:",
+    new="if True:",
+)

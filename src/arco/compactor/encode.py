@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from arco.catalog.manifest import FileRef
 from arco.core.hashing import sha256_hex
+from arco.fold.column import Kind
 from arco.fold.table import Table
 from arco.fold.tier1 import COMMIT
 from arco.fold.tier1 import DOMAIN as TIER1_DOMAIN
@@ -47,8 +48,8 @@ def encode(table: Table, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
         compression="zstd" if many else "lz4",
         row_group_size=_ROW_GROUP,
         store_schema=False,
-        use_dictionary=many,
-        write_statistics=many,
+        use_dictionary=_repeated(table) if many else False,
+        write_statistics=_compared(table) if many else False,
     )
     raw: bytes = sink.getvalue().to_pybytes()
     ref = FileRef(
@@ -58,12 +59,26 @@ def encode(table: Table, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
         sha256=sha256_hex(raw),
         low=_place(table, rows, 0),
         high=_place(table, rows, rows.num_rows - 1),
-        buckets=tuple(sorted(set(table.buckets_of(rows)))),
+        buckets=table.buckets_in(rows),
         newest=pc.max(rows.column(COMMIT)).as_py() if COMMIT in rows.column_names else -1,
         dropped_from=_dropped_from(rows),
         visibility=VISIBILITY,
     )
     return ref, raw
+
+
+def _repeated(table: Table) -> list[str]:
+    """Columns in which the same texts come again and again; keys and orders would only be written twice."""
+    return [
+        each.name
+        for each in table.columns
+        if each.kind is Kind.STRING and each.name not in table.key
+    ]
+
+
+def _compared(table: Table) -> list[str]:
+    """Columns that somebody may compare; nobody compares orders but the fold, which reads them all."""
+    return [each.name for each in table.columns if each.kind is not Kind.BYTES]
 
 
 def _place(table: Table, rows: pa.Table, at: int) -> tuple[str, ...]:

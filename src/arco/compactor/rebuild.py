@@ -58,9 +58,7 @@ async def rebuild(
         ) from problem
 
 
-async def _rebuilt(
-    publisher: Publisher, head: Head, engine: Engine, most_segments: int
-) -> Rebuilt:
+async def _rebuilt(publisher: Publisher, head: Head, engine: Engine, most_segments: int) -> Rebuilt:
     start, steps = await _all_steps(publisher, head)
     lost = await last_lost(publisher.store, publisher.domain, steps)
     start = start if lost is None else lost

@@ -60,9 +60,7 @@ class TailMerge:
 
     async def publish(self, head: Head) -> Head | None:
         """Publish on the newest head that still has all inputs; None if none has."""
-        return await publish_on_head(
-            self._publisher, head, self._attempt, self.holds, self._change
-        )
+        return await publish_on_head(self._publisher, head, self._attempt, self.holds, self._change)
 
     def _take(self, merged: Merged) -> None:
         into_base = {part.table for part in self._parts if part.into_base}

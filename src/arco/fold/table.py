@@ -112,6 +112,13 @@ class Table:
         """The bucket of the rows with this value in the bucket's column; 0 if there is one file."""
         return 0 if self.bucket is None else self.bucket.of(value)
 
+    def buckets_in(self, rows: pa.Table) -> tuple[int, ...]:
+        """The buckets that have some of these rows, in their order."""
+        if self.bucket is None:
+            return (0,)
+        values = rows.column(self.bucket.column).unique().to_pylist()
+        return tuple(sorted({self.bucket.of(value) for value in values}))
+
     def buckets_of(self, rows: pa.Table) -> list[int]:
         """The bucket of each row."""
         if self.bucket is None:

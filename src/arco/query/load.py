@@ -116,7 +116,7 @@ class Load:
         ]
         rows = None if fresh is None else fresh.rows.get(state.table.name)
         if fresh is not None and rows is not None:
-            buckets = tuple(sorted(set(state.table.buckets_of(rows))))
+            buckets = state.table.buckets_in(rows)
             parts.append(Part(key=_fresh_key(state, fresh), tail=True, buckets=buckets))
         retained = {} if manifest is None else manifest.retained_from
         return Parts(

@@ -8,10 +8,11 @@ arrive in one piece. Any other error is raised, and Spark tries the task again.
 import gc
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -28,6 +29,7 @@ from arco.core.tasks import run
 from arco.storage.store import Store
 
 Batches = Iterable[pa.RecordBatch]
+T = TypeVar("T")
 
 
 class NumberedTask(ABC):
@@ -37,7 +39,7 @@ class NumberedTask(ABC):
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with _undisturbed():
-                    answers = run(self._answers(number))
+                    answers = _done(self._answers(number))
                 yield from to_batches(answers)
 
     async def _answers(self, number: int) -> list[Parcel]:
@@ -104,7 +106,7 @@ class Finish:
             else:
                 yield from to_batches([parcel])
         for table, shard in sorted(blobs):
-            yield from to_batches([run(self._file(table, shard, blobs.pop((table, shard))))])
+            yield from to_batches([_done(self._file(table, shard, blobs.pop((table, shard))))])
 
     async def _file(self, table: str, shard: int, blobs: list[bytes]) -> Parcel:
         try:
@@ -139,6 +141,21 @@ def _undisturbed() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+def _done(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` comes to, on a loop of its own.
+
+    A loop that ends has Python spell out the result of its main task, for an error message that nobody
+    sees; megabytes of it take longer than the work itself. So that result is nothing.
+    """
+    results: list[T] = []
+
+    async def keep() -> None:
+        results.append(await work)
+
+    run(keep())
+    return results[0]
 
 
 def open_once(spec: StoreSpec) -> Store:

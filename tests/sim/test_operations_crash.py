@@ -1,0 +1,84 @@
+"""Whatever call of its work somebody of Tier 2 dies or falls asleep at, every event is published once."""
+
+import pytest
+
+from arco.ledger.slot import slots_of
+from arco.storage.roles import Role
+
+from .crash_points import Bomb, Point
+from .faults import NONE
+from .mutants import Mutant
+from .objects import SimObjects
+from .operations_crash import DOMAIN, Site, Trial, failures, points_of, survey
+from .operations_history import History
+from .operations_mutants import DEAF, POINT_MUTANTS
+from .operations_notes import OperationsNotes
+from .process import Life, Process
+from .world import HOUR_MS, World
+
+
+@pytest.mark.parametrize("work", ["append", "cycle"])
+@pytest.mark.parametrize("halt", ["crash", "sleep"])
+def test_a_halt_at_any_storage_call_leaves_nothing_wrong(work: str, halt: str) -> None:
+    _, points, wrong = survey(work, halt)
+    print(f"{work}: {points} points to {halt} at: {len(wrong)} violations")
+    assert points >= 10
+    assert wrong == []
+
+
+@pytest.mark.parametrize("work", ["merge", "rebuild", "collection"])
+def test_a_crash_around_a_change_leaves_nothing_wrong(work: str) -> None:
+    """The longer work, at some of its points; all of them are explored by `make sim`."""
+    points = [point for point in points_of(work) if point.after]
+    assert len(points) >= 5
+    assert list(failures(work, points[:: max(1, len(points) // 8)], "crash")) == []
+
+
+def test_a_point_that_nobody_reaches_is_noticed() -> None:
+    wrong = Trial("cycle", Bomb([Point("worker", 10_000, after=False)])).run()
+    assert wrong == ["nobody reached worker before call 10000"]
+
+
+@pytest.mark.parametrize("mutant", POINT_MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_rule_that_is_taken_out_is_missed_by_some_sleeper(mutant: Mutant) -> None:
+    work, halt = POINT_MUTANTS[mutant]
+    points = [point for point in points_of(work) if point.after]
+    with mutant.applied():
+        caught = next(failures(work, points, halt), None)
+    assert caught is not None, f"{mutant.rule} can be taken out and nobody notices"
+
+
+def wakes_up_alone() -> bool:
+    """A compactor sleeps; another folds and goes. Is what comes then published by the sleeper?"""
+    world = World(0)
+    site = Site(SimObjects(world, NONE), OperationsNotes())
+    published = []
+
+    async def drive(life: Life) -> None:
+        sleeper = site.compactor(site.store(life, Role.COMPACTOR))
+        await site.append(life, "first")
+        await sleeper.cycle(everything=True)
+        for name in ("second", "third", "fourth"):
+            await site.append(life, name)
+            await site.fold(life)
+            await life.runtime.clock.sleep(3 * HOUR_MS)
+        await site.collect(life)
+        assert await slots_of(site.store(life, Role.JANITOR), DOMAIN).floor() > 1
+        await site.append(life, "last")
+        published.append(await sleeper.cycle(everything=True))
+
+    Process(world, "driver", drive).start()
+    try:
+        world.run()
+        assert world.failures == []
+        assert len(published) == 1
+        return published[0] is not None and History.of(site.objects, DOMAIN).is_caught_up()
+    finally:
+        world.close()
+
+
+def test_a_compactor_that_slept_while_all_it_waits_for_was_collected_goes_on() -> None:
+    """It looked for slots and segments that another had folded and the janitor had deleted, for ever."""
+    assert wakes_up_alone()
+    with DEAF.applied():
+        assert not wakes_up_alone()
