@@ -105,6 +105,27 @@ def test_lines_are_listed_shown_and_sent_anew_unless_nobody_understands_them_yet
     assert len(json.loads(served.done("quarantine", "list", "--json", *root))["rows"]) == 1
 
 
+def test_an_event_of_our_own_can_be_sent_anew_and_more_than_once(served: Served) -> None:
+    document = {"document_id": "tbl-1", "kind": "TABLE", "title": "orders"}
+
+    async def misplace() -> None:
+        runtime = system_runtime()
+        writer = Writer(store_at(served.root, runtime, Role.API), "executions")
+        await writer.append([event(runtime, "search_document_changed", document)])
+        await writer.close()
+        await compact(served.root)
+
+    asyncio.run(misplace())
+    root = ("--root", str(served.root))
+    [line] = served.done("quarantine", "list", *root).splitlines()[1:]
+    for _ in range(2):  # as after an answer that was lost
+        assert "was sent anew" in served.done("quarantine", "replay", line.split()[0])
+    asyncio.run(compact(served.root))
+    titles = served.done("sql", "SELECT title FROM system.search_documents", *root)
+    assert titles.splitlines()[1:] == ["orders"]
+    assert len(served.done("quarantine", "list", *root).splitlines()) == 1
+
+
 def test_a_line_that_is_not_there_or_is_none_is_refused(served: Served) -> None:
     nowhere = "executions/01M7FVEX5ZQ4SN3QGY2E97DMKR/0/1"
     root = ("--root", str(served.root))

@@ -1,6 +1,8 @@
 """The client: durable or told, never lost in silence, and never in its caller's way for long."""
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -102,6 +104,35 @@ def test_an_answer_that_was_lost_is_made_good_without_a_second_copy(server: Serv
     assert (report.acknowledged, report.problem) == (20, None)
     assert [each["event"].event_id for each in _stored(server, run)] == ids
     assert len({request.read() for request in line.requests}) == 1
+
+
+_FORKS = """
+import os, sys
+from arco.client import EventClient
+url, run = sys.argv[1:]
+client = EventClient(url)
+def tell(where):
+    client.emit("execution_started", {"execution_id": run, "pipeline_id": where})
+tell("before")
+client.flush(30)
+tell("on the way")  # it may still be in the buffer, and is the parent's to send
+child = os.fork()
+if child == 0:
+    tell("child")
+    report = client.close(30)
+    os._exit(0 if (report.is_complete, report.acknowledged) == (True, 1) else 1)
+tell("parent")
+assert os.waitpid(child, 0)[1] == 0
+report = client.close(30)
+assert (report.is_complete, report.acknowledged) == (True, 3), report
+"""
+
+
+def test_a_process_that_forks_tells_from_both_sides(server: Served) -> None:
+    run = _run()
+    subprocess.run([sys.executable, "-c", _FORKS, server.url, run], check=True, timeout=120)
+    told = sorted(each["pipeline_id"] for each in _stored(server, run))
+    assert told == ["before", "child", "on the way", "parent"]
 
 
 def test_a_server_that_is_down_is_waited_for(server: Served) -> None:

@@ -57,9 +57,9 @@ def histories_of(seed: int) -> list[History]:
 def history_of(seed: int, domain: str) -> History:
     rng = Random(f"{seed}/{domain}")
     steps = _steps(rng, domain)
-    maker = _Maker(rng)
+    maker = _Maker(rng, domain)
     events = [event for step in steps for event in maker.events(step)]
-    events += [maker.broken(domain) for _ in range(rng.choice((0, 0, 1, 2)))]
+    events += [maker.broken() for _ in range(rng.choice((0, 0, 1, 2)))]
     rng.shuffle(events)
     tables = TIER2[domain] if rng.random() < 0.5 else ()
     bounds = {
@@ -92,8 +92,9 @@ def _kinds(domain: str) -> list[EventKind]:
 class _Maker:
     """Makes lines of what happened."""
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, domain: str) -> None:
         self._rng = rng
+        self._domain = domain
         self._count = 0
 
     def events(self, step: Step) -> list[Event]:
@@ -107,11 +108,16 @@ class _Maker:
             )
         if rng.random() < 0.1:  # an id that others have too
             told.append({**self._said(step, occurred + 1), "event_id": _SHARED})
+        if rng.random() < 0.1:  # under one id something else
+            more = payload_of(rng, kind_of(step.name, 1).type.payload)
+            told.append({**told[0], "payload": {**more, **step.payload}})
+        if rng.random() < 0.1:
+            told.append({**told[0], "event_type": rng.choice(_kinds(self._domain)).name})
         return [_event(each) for each in told]
 
-    def broken(self, domain: str) -> Event:
+    def broken(self) -> Event:
         """A line that nobody can fold, for one of many reasons."""
-        rng = self._rng
+        rng, domain = self._rng, self._domain
         if rng.random() < 0.4:
             return Event(rng.choice(_BROKEN), None)
         stranger = rng.choice([kind for kind in KINDS if kind.domain not in (domain, ANY_DOMAIN)])

@@ -9,10 +9,12 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from arco.compactor.job import SegmentRef
 from arco.events.read import Reading, read_lines
 from arco.fold.fold import fold
+from arco.fold.table import Table
 from arco.fold.tier2 import OCCURRED, QUARANTINE, TIER2
 
 Tables = dict[str, pa.Table]
@@ -33,6 +35,13 @@ def folded(domain: str, rows: Mapping[str, pa.Table]) -> Tables:
     """One row a key; tables without rows are left out."""
     made = {name: fold(TIER2[domain][name], each) for name, each in rows.items()}
     return {name: each for name, each in made.items() if each.num_rows}
+
+
+def in_order(table: Table, rows: pa.Table) -> pa.Table:
+    """The same rows in the order of a file; if there are two with one key, they stay two."""
+    names = dict.fromkeys((*table.sort, *table.key))
+    order = pc.sort_indices(rows, sort_keys=[(name, "ascending", "at_start") for name in names])
+    return rows.take(order).combine_chunks()
 
 
 def differences(way: str, wanted: Tables, found: Tables) -> list[str]:
@@ -76,7 +85,7 @@ def _difference(name: str, wanted: pa.Table | None, found: pa.Table | None) -> s
         if odd:
             told = [f"{column} is {other[column]!r}, not {one[column]!r}" for column in odd]
             return f"{key}: {'; '.join(told)}"
-    return "the rows are the same, and lie in another order"
+    return "some rows are there twice, or lie in another order"
 
 
 def _by_key(name: str, rows: pa.Table | None) -> dict[str, dict[str, Any]]:

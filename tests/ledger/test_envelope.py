@@ -125,8 +125,21 @@ def test_the_events_of_a_batch_have_the_same_ids_whenever_it_is_repeated(runtime
     assert admit(LINE, TYPES, new_stamp(runtime)).event_id not in ids
 
 
+@pytest.mark.parametrize("text", [r"\u0000", r"a\\\u0000", r"\u0000b"])
+def test_a_null_character_in_a_payload_is_refused(runtime: Runtime, text: str) -> None:
+    line = LINE.replace(b'{"task":"a"}', b'{"task":"%s"}' % text.encode())
+    with pytest.raises(Invalid, match="a null character"):
+        admit(line, TYPES, new_stamp(runtime))
+
+
+@pytest.mark.parametrize("text", [r"\\u0000", r"\\\\u0000", r"u0000"])
+def test_a_backslash_before_u0000_is_no_null_character(runtime: Runtime, text: str) -> None:
+    line = LINE.replace(b'{"task":"a"}', b'{"task":"%s"}' % text.encode())
+    assert admit(line, TYPES, new_stamp(runtime)).event_type == "task_started"
+
+
 def test_a_backslash_in_a_payload_is_no_control_character(runtime: Runtime) -> None:
-    line = changed(payload={"task": "a\nb\u0000"}, idempotency_key='say "hello" \\ ü')
+    line = changed(payload={"task": "a\nb\u0001"}, idempotency_key='say "hello" \\ ü')
     event = admit(line, TYPES, new_stamp(runtime))
-    assert json.loads(bytes(event.payload))["task"] == "a\nb\u0000"
+    assert json.loads(bytes(event.payload))["task"] == "a\nb\u0001"
     assert event.idempotency_key == 'say "hello" \\ ü'

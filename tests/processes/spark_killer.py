@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from arco.catalog.manifest import manifests_of
@@ -134,23 +135,26 @@ class Killer:
 
     async def _kill(self, kind: str) -> None:
         servers = [each for each, what in self.arena.servers.items() if what == kind]
-        now = Kill(kind, time.time(), time.monotonic())
         if servers:
             victim = self._rng.choice(servers)
+            self._note(kind, victim.pid)
             victim.kill()
-            self.kills.append(now)
             await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.5]))
             await victim.start()
-            return
-        below = [
-            pid
-            for keeper in self.arena.keepers
-            for pid, command in of_spark(keeper.pid).items()
-            if MARKS[kind] in command
-        ]
-        if not below:  # it is on its way, and that is no bad moment to wait for
+        elif below := self._below(MARKS[kind]):
+            pid = self._rng.choice(below)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                self._note(kind, pid)
+        else:  # it is on its way
             await asyncio.sleep(0.5)
-            return
-        with suppress(ProcessLookupError):
-            os.kill(self._rng.choice(below), signal.SIGKILL)
-            self.kills.append(now)
+
+    def _below(self, mark: str) -> list[int]:
+        """The processes of Spark, below any server, whose command has a mark."""
+        found = [each for keeper in self.arena.keepers for each in of_spark(keeper.pid).items()]
+        return [pid for pid, command in found if mark in command]
+
+    def _note(self, kind: str, pid: int) -> None:
+        """For the figures, and in words for whoever looks for the cause of a failure in the logs."""
+        self.kills.append(Kill(kind, time.time(), time.monotonic()))
+        print(f"{datetime.now(UTC):%H:%M:%S.%f} killed {kind} {pid}")

@@ -13,10 +13,9 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from arco.catalog.manifest import CommitKind, Counts, FileRef
+from arco.catalog.manifest import CommitKind, Counts
 from arco.events.read import Reading, read_lines
 from arco.fold.fold import conform, fold
-from arco.fold.retain import retain
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment
 

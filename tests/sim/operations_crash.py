@@ -19,7 +19,7 @@ from arco.compactor.rebuild import rebuild
 from arco.compactor.tail import Policy
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.scope import Scope
-from arco.fold.tier2 import EXECUTIONS_DOMAIN as DOMAIN
+from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.ledger.writer import Writer
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
@@ -36,6 +36,8 @@ from .operations_notes import OperationsNotes, Told
 from .process import Life, Process
 from .store import SimBackend
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
+
+DOMAIN = EXECUTIONS_DOMAIN
 
 _LIFE_MS = 20 * MINUTE_MS
 _POLICY = Policy(longest=4, many_rows=3)

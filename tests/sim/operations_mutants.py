@@ -92,8 +92,8 @@ POINT_MUTANTS = {
         name="merge of files that are gone",
         rule="P26",
         target="arco.compactor.tail_merge:TailMerge.holds",
-        old="return has_base and self._inputs <= tail",
-        new="return True",
+        old="if head is None:\n        return False",
+        new="return head is not None",
     ): ("merge", "nap over a merge"),
     Mutant(
         name="orphans deleted without a mark",

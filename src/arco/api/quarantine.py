@@ -16,9 +16,10 @@ from arco.api.services import Services
 from arco.api.wire import Document
 from arco.core import json
 from arco.core.clock import utc
-from arco.core.errors import AlreadyExists, Invalid, NotFound
+from arco.core.errors import Invalid, NotFound
 from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid, parse_ulid
+from arco.events.kinds import ALL_TYPES, ANY_DOMAIN, kind_of
 from arco.events.quarantine import KINDS, QuarantineReplayed
 from arco.fold.tier2 import TIER2
 from arco.ledger.claim import Answer, Claim, key_path
@@ -80,13 +81,14 @@ class Quarantine:
 
     async def send(self, line: Line, note_id: Ulid) -> Replayed:
         """Append the event of a line, then the note that it was."""
-        event = await self._event(line)
-        taken = await self._services.intake.take([_as_sent(event)])
-        if taken.refused:
-            raise Invalid(f"the event is still refused: {taken.refused[0].reason}")
-        if taken.duplicates:
-            raise AlreadyExists("the same event was sent a moment ago")
-        await self._services.intake.tell(line.domain, self._note(line, note_id))
+        event, intake = await self._event(line), self._services.intake
+        try:
+            kind = kind_of(event.event_type, event.event_version)
+            domain = line.domain if kind.domain == ANY_DOMAIN else kind.domain
+            await intake.repeat(domain, _as_sent(event), ALL_TYPES)
+        except Invalid as problem:
+            raise Invalid(f"the event is still refused: {problem}") from problem
+        await intake.tell(line.domain, self._note(line, note_id))
         return Replayed(event_id=event.event_id, event_type=event.event_type)
 
     async def _event(self, line: Line) -> Envelope:
@@ -144,7 +146,7 @@ class _Replay:
         await hold.check()
         try:
             sent_anew = await self.quarantine.send(self.line, Ulid(claim.ids[_NOTE]))
-        except (AlreadyExists, Invalid, NotFound) as problem:
+        except (Invalid, NotFound) as problem:
             told = problem_of(problem)
             return Answer(status=told.status, body=msgspec.Raw(encode_problem(told)))
         return Answer(status=200, body=msgspec.Raw(json.encode(sent_anew)), has_landed=False)

@@ -1,11 +1,13 @@
 """The client itself: tell what happens, and go on; a thread beside does the rest."""
 
 import atexit
+import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from itertools import count
 from types import TracebackType
 from typing import Literal, Self
+from weakref import WeakSet
 
 import httpx2
 
@@ -57,11 +59,17 @@ class EventClient(Calls):
         self._block_s = block_s
         self._when_full = when_full
         self._timeout_s = timeout_s
-        self._buffer = Buffer(most_events=buffer_events, most_bytes=buffer_bytes)
-        http = httpx2.Client(base_url=url, timeout=timeout_s, transport=transport)
         batching = Batching(batch_events, batch_bytes, linger_s)
         rng = self._runtime.rng
-        self._sender = Sender(self._buffer, Post(http, token), batching, rng, on_refused)
+
+        def begin() -> tuple[Buffer, Sender]:
+            buffer = Buffer(most_events=buffer_events, most_bytes=buffer_bytes)
+            http = httpx2.Client(base_url=url, timeout=timeout_s, transport=transport)
+            return buffer, Sender(buffer, Post(http, token), batching, rng, on_refused)
+
+        self._begin = begin
+        self._buffer, self._sender = begin()
+        _open.add(self)
         atexit.register(self.close)
 
     def emit(
@@ -107,9 +115,14 @@ class EventClient(Calls):
     def close(self, timeout_s: float = 10.0) -> Report:
         """Deliver what was told, for `timeout_s` at most, and end; what is pending then is given up."""
         atexit.unregister(self.close)
+        _open.discard(self)
         self._buffer.wait_settled(timeout_s)
         self._sender.stop(0.0 if self._buffer.pending else self._timeout_s)
         return self.report()
+
+    def begin_anew(self) -> None:
+        """Go on in a copy of the process, which has no thread of ours: what was told before is not its."""
+        self._buffer, self._sender = self._begin()
 
     def __enter__(self) -> Self:
         return self
@@ -133,3 +146,15 @@ class EventClient(Calls):
             source=Source(kind, execution_id, task_name, next(self._sequence)),
             now=utc(runtime.clock.now_ms()),
         )
+
+
+_open: WeakSet[EventClient] = WeakSet()
+
+
+def _begin_all_anew() -> None:
+    for client in list(_open):
+        client.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_all_anew)

@@ -26,6 +26,7 @@ LONGEST_LINE_BYTES = 1024 * 1024
 # msgspec are matched in Python, label by label, and took longer than all the rest.
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NULL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # and no backslash that is one
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -164,9 +165,12 @@ def _refuse_control(sent: Submission) -> None:
 def _payload(raw: msgspec.Raw, kind: EventType) -> msgspec.Raw:
     """The payload checked against its type, and written anew so that no oddity of the sender stays."""
     try:
-        return msgspec.Raw(json.encode(kind.read(raw)))
+        payload = json.encode(kind.read(raw))
     except Invalid as problem:
         raise Invalid(f"payload of {kind.name}: {problem}") from problem
+    if b"\\u0000" in payload and _NULL.search(payload):
+        raise Invalid(f"payload of {kind.name}: a null character, which no query could ask for")
+    return msgspec.Raw(payload)
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -15,7 +15,7 @@ from arco.core.errors import Unknown
 from arco.core.ids import Ulid
 from arco.core.runtime import Runtime
 from arco.ledger.door import Refusal, admit_all
-from arco.ledger.envelope import Envelope, EventTypes, Stamp, new_stamp
+from arco.ledger.envelope import Envelope, EventTypes, Stamp, admit, new_stamp
 from arco.ledger.recent import Recent
 from arco.ledger.writers import Writers
 
@@ -88,6 +88,15 @@ class Intake:
             duplicates=duplicates,
             by_domain=_counted(parcels),
         )
+
+    async def repeat(self, domain: str, line: bytes, types: EventTypes) -> Envelope:
+        """Append an event of any of these types to a domain, though it may be there already.
+
+        `Invalid` if it is still none that can be read.
+        """
+        event = admit(line, types, new_stamp(self._runtime))
+        await self._writers.of(domain).append([event])
+        return event
 
     async def tell(self, domain: str, event: Envelope) -> None:
         """Append an event of our own, which the door would refuse."""
