@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from arco.events.partition_name import canonical_key, key_of, values_of
 from tests.events.told import line, row_of, rows_of
 
-TEXTS = st.text(st.sampled_from("ab/=%25F å\x00"), max_size=6)
+TEXTS = st.text(st.sampled_from("ab/=%250F å\x00"), max_size=6)
 VALUES = st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=3)
 
 
@@ -26,7 +26,7 @@ def test_partitions_with_other_values_have_other_keys(
     assert (key_of(one) == key_of(other)) == (one == other)
 
 
-@given(st.text(st.sampled_from("ab/=%25Fé"), max_size=12))
+@given(st.text(st.sampled_from("ab/=%250Fé"), max_size=12))
 def test_the_one_spelling_of_a_key_is_its_own(key: str) -> None:
     assert canonical_key(canonical_key(key)) == canonical_key(key)
 
@@ -38,6 +38,7 @@ def test_the_one_spelling_of_a_key_is_its_own(key: str) -> None:
         ("region=eu/date=2026-05-01", "date=2026-05-01/region=eu"),
         ("at=10%3A00", "at=10:00"),
         ("share=50%25", "share=50%25"),
+        ("%00=a%00b", "%2500=a%2500b"),
         ("share=50%", "share=50%25"),
         ("path=a%2Fb", "path=a%2Fb"),
         ("odd=%FF", "odd=%25FF"),

@@ -101,7 +101,7 @@ class _Rebuild:
         self.number = -1
         self._base = BaseFiles(Base())
         self._tail: dict[str, list[FileRef]] = {}
-        self._index: Ref | None = None
+        self._index: Ref | None = None  # of the base as it is; None: still to be written
         self._index_bytes = 0
         self._oldest = ""  # the first attempt whose files are in the result
         self._counts = Counts()
@@ -139,15 +139,15 @@ class _Rebuild:
             tail = self._tail.pop(name, [])
             buckets = buckets_in(tail) | set(map(int, self._base.of(table)))
             await self._into_base(attempt, name, tail, buckets, {})
-        self._index, raw = self._base.new_index(self._domain, attempt)
-        self._index_bytes = len(raw)
-        await self._publisher.create([(self._index, raw)])
+        await self._write_index(attempt)
         self._oldest = attempt
 
     async def publish(self, head: Head) -> Head | None:
         """Publish on the newest head whose rows are ours; None if another has changed rows."""
         if is_doomed(self._oldest, parent_of(head)):
             await self.write_anew()
+        if self._index is None:
+            await self._write_index(self._attempt())
         commit_ulid = new_ulid(self._runtime)
         return await publish_on_head(
             self._publisher,
@@ -227,10 +227,16 @@ class _Rebuild:
             return
         job = MergeJob(domain=self._domain, attempt=attempt, parts=parts, retained_from=bounds)
         merged = await self._engine.merge(job)
+        self._index = None
         for bucket in buckets:
             self._base.put(table, bucket, None)
         for new in merged.files:
             self._base.put(table, new.file.buckets[0], new.file)
+
+    async def _write_index(self, attempt: str) -> None:
+        self._index, raw = self._base.new_index(self._domain, attempt)
+        self._index_bytes = len(raw)
+        await self._publisher.create([(self._index, raw)])
 
     def _attempt(self) -> str:
         return attempt_ulid(self._runtime, mark_of(self._at))

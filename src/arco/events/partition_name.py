@@ -126,7 +126,7 @@ def _escaped(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    if "%" not in text:
+    if "%" not in text or "%00" in text:  # no query could ask for a null character
         return text
     try:
         return unquote(text, errors="strict")
