@@ -9,6 +9,7 @@
 SEEDS ?= 1000
 REQUESTS ?= 20000
 KILLS ?= 400
+SPARK ?= 300
 JOBS ?= 2
 
 BIN := .venv/bin
@@ -17,10 +18,10 @@ DOCS_READY := .venv-docs/.ready
 INTEROP_READY := .venv-interop/.ready
 AZURITE_READY := tests/azurite/node_modules/.ready
 
-.PHONY: help setup azurite run demo test check sim fuzz bench interop docs lock clean
+.PHONY: help setup azurite run demo test check sim differential fuzz bench interop docs lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) azurite ## Make .venv with everything locked, and Azurite for the tests; idempotent
 	@echo "Ready: .venv/bin/arco"
@@ -45,6 +46,10 @@ sim: $(READY) ## Explore the small models, then run SEEDS=1000 simulations; SEED
 	$(BIN)/python -m tests.models
 	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 	$(if $(SEED),,$(BIN)/python -m tests.sim --seeds 20 --twice)
+
+differential: SEEDS = 10000
+differential: $(READY) ## Random events by many ways to the same rows: SEEDS=10000, of these SPARK=300 on Spark too
+	$(BIN)/python -m tests.differential $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --spark $(SPARK))
 
 fuzz: setup ## Send REQUESTS=20000 generated requests to the API (schemathesis); no 5xx may come back
 	$(BIN)/python -m tests.api.fuzz --requests $(REQUESTS)

@@ -232,3 +232,28 @@ async def test_there_is_nothing_to_rebuild_where_nothing_was_published() -> None
     plant = open_plant()
     with pytest.raises(Invalid):
         await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))
+
+
+async def test_a_rebuild_forgets_what_a_merge_has_forgotten_meanwhile() -> None:
+    """It had written its base by then, and the rows that came with the merge were lost."""
+    plant = open_plant()
+    writer, store = plant.writer(), plant.store()
+    soon = Policy(longest=2, many_rows=1)
+    compactor = plant.compactor(policy=soon, retention={"executions": 2 * DAY})
+    await plant.tell(writer, "old", "older")
+    await compactor.cycle(everything=True)
+    engine, seen = Slow(InProcess(store)), dict[str, list[dict[str, object]]]()
+
+    async def go_on() -> None:
+        plant.clock.pass_ms(3 * DAY_MS)
+        await plant.tell(writer, "new")
+        await compactor.cycle(everything=True)
+        await compactor.merge()
+        seen.update(await plant.rows(hidden=True))
+
+    engine.meanwhile = go_on
+    await rebuild(store, DOMAIN, engine)
+    kinds = [each.kind for each in await plant.commits()]
+    assert kinds[-2:] == [CommitKind.MERGE, CommitKind.REBUILD]
+    assert [row["execution_id"] for row in seen["executions"]] == ["new"]
+    assert await plant.rows(hidden=True) == seen

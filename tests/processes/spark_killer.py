@@ -95,7 +95,7 @@ class Kill:
 
 @dataclass
 class Killer:
-    """Kills `kinds` in turn, each time by chance; servers begin again, all else is for them to replace."""
+    """Kills processes of these kinds. Servers begin again; all else is for them to replace."""
 
     arena: Arena
     kinds: Sequence[str]
@@ -105,7 +105,14 @@ class Killer:
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
 
-    async def kill(self, count: int) -> None:
+    async def in_turn(self) -> None:
+        """Each kind once, in their order; what takes seconds to come back is not waited for."""
+        for number, kind in enumerate(self.kinds):
+            await self._moment()
+            while len(self.kills) == number:
+                await self._kill(kind)
+
+    async def by_chance(self, count: int) -> None:
         """So many kills; after most of them something is published before the next."""
         order: list[str] = []
         while len(self.kills) < count:

@@ -61,15 +61,15 @@ def _looking(url: str, runtime: Runtime) -> Store:
 
 
 async def killed(
-    arena: Arena, kinds: Sequence[str], *, kills: int, pause_s: float, seed: int
+    arena: Arena, kinds: Sequence[str], *, kills: int | None = None, pause_s: float, seed: int
 ) -> str:
-    """The figure of one run, if nothing is wrong."""
+    """The figure of one run, if nothing is wrong: so many kills by chance, or one of each kind."""
     async with _up(arena):
         senders = send([door.port for door in arena.doors], pause_s=pause_s, seed=seed)
         killer = Killer(arena, kinds, seed)
         try:
             await arena.until_published(-1)
-            await killer.kill(kills)
+            await (killer.in_turn() if kills is None else killer.by_chance(kills))
         finally:
             told = await asyncio.to_thread(said, senders)
         await arena.until_caught_up()
@@ -78,7 +78,7 @@ async def killed(
     folds = await audit_folds(arena.store)
     wrong += folds.wrong + await asyncio.to_thread(audit_files, arena)
     assert wrong == [], "\n".join([f"{len(wrong)} things are wrong (seed {seed})", *wrong[:20]])
-    assert len(told.done) > 100 * kills  # or they came too early to mean anything
+    assert len(told.done) > 100 * len(killer.kills)  # or they came too early to mean anything
     return figures(arena, told, folds, killer.kills)
 
 

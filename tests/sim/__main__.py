@@ -4,7 +4,7 @@ python -m tests.sim --seeds 1000 [--first 0] [--jobs 2] [--scenario NAME] [--mut
 python -m tests.sim --seed 17 [--scenario NAME] [--mutant NAME]
 
 A survey of all scenarios ends with every pair of crash points of the most important operations, and with
-every point at which whoever changes a table may fall asleep.
+every point at which whoever changes a table, or works on events, may die or fall asleep.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import iceberg_crash
+from . import iceberg_crash, operations_crash
 from .crash_points import PAIRED, survey_pairs
 from .registry import EVERY_NTH, MUTANTS, SCENARIOS
 from .report import Report
@@ -145,9 +145,11 @@ def _crash(workers: int) -> int:
     tasks += [("pairs of crash points of tables", name) for name in iceberg_crash.PAIRED]
     slept = list(iceberg_crash.operations(iceberg_crash.prepare()))
     tasks += [(kind, name) for kind in _SLEEPS for name in slept]
+    tasks += [(halt, work) for halt in operations_crash.HALTS for work in operations_crash.WORK]
     with multiprocessing.Pool(max(1, workers)) as pool:
         for (kind, name), points, wrong in pool.imap(_explore, tasks):
-            print(f"{name}: {points:,} {kind}: {len(wrong)} violations", flush=True)
+            told = f"points to {kind} at" if kind in operations_crash.HALTS else kind
+            print(f"{name}: {points:,} {told}: {len(wrong)} violations", flush=True)
             failed += len(wrong)
             for violation in wrong[:_SHOWN]:
                 print(f"  {violation}")
@@ -156,7 +158,9 @@ def _crash(workers: int) -> int:
 
 def _explore(task: tuple[str, str]) -> tuple[tuple[str, str], int, list[str]]:
     kind, name = task
-    if kind in _SLEEPS:
+    if kind in operations_crash.HALTS:
+        _, points, wrong = operations_crash.survey(name, kind)
+    elif kind in _SLEEPS:
         _, points, wrong = iceberg_crash.survey_singles(name, _SLEEPS[kind])
     elif kind.endswith("tables"):
         _, points, wrong = iceberg_crash.survey_pairs(name)

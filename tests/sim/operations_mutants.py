@@ -119,6 +119,13 @@ POINT_MUTANTS = {
         ),
         new="",
     ): ("rebuild", "nap"),
+    Mutant(
+        name="rebuild with an index that was written before",
+        rule="P20",
+        target="arco.compactor.rebuild:_Rebuild._into_base",
+        old="self._index = None",
+        new="pass",
+    ): ("rebuild", "nap over a merge"),
 }
 
 # Noticed where nobody else is there to do the work.

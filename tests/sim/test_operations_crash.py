@@ -23,12 +23,12 @@ from .world import HOUR_MS, World
     [
         ("append", "crash", 4),
         ("append", "sleep", 4),
-        ("cycle", "crash", 2),
+        ("cycle", "crash", 3),
         ("cycle", "sleep", 4),
         ("merge", "crash", 10),
-        ("merge", "sleep", 10),
+        ("merge", "sleep", 15),
         ("rebuild", "crash", 25),
-        ("collection", "crash", 10),
+        ("collection", "crash", 25),
     ],
 )
 def test_a_halt_at_a_storage_call_leaves_nothing_wrong(work: str, halt: str, nth: int) -> None:

@@ -23,7 +23,14 @@ from arco.fold.tier2 import EXECUTIONS_DOMAIN
 
 D = TypeVar("D", bound=Document)
 
-_Spot = tuple[str, str]  # a sort key and the id behind it
+
+class Spot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a page ends."""
+
+    key: str  # that it is sorted by
+    name: str  # of several with this key
+
+
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -95,32 +102,33 @@ async def _snapshot(services: Services, as_of: str | None, token: Token | None) 
         return await reader.head()  # it was collected: the list goes on where it is (P29)
 
 
-def after(page_token: str | None) -> _Spot | None:
+def after(page_token: str | None) -> Spot | None:
     """The sort key and the id that a page goes on behind; None for the first."""
     if page_token is None:
         return None
     try:
-        return json.decode(unpack(page_token).key.encode(), _Spot)
+        return json.decode(unpack(page_token).key.encode(), Spot)
     except Invalid as problem:
         raise Invalid(MALFORMED) from problem
 
 
-def behind(sort_key: str, spot: _Spot | None, *, name: str, numeric: bool = False) -> list[str]:
+def behind(sort_key: str, spot: Spot | None, *, name: str, numeric: bool = False) -> list[str]:
     """The condition that a page goes on behind a spot: upwards in texts, downwards in numbers."""
     if spot is None:
         return []
-    key, last = spot
-    if numeric and not _NUMBER.fullmatch(key):
+    if numeric and not _NUMBER.fullmatch(spot.key):
         raise Invalid(MALFORMED)
-    value, sign = (key, "<") if numeric else (literal(key), ">")
-    return [f"{sort_key} {sign} {value} OR ({sort_key} = {value} AND {name} > {literal(last)})"]
+    value, sign = (spot.key, "<") if numeric else (literal(spot.key), ">")
+    return [
+        f"{sort_key} {sign} {value} OR ({sort_key} = {value} AND {name} > {literal(spot.name)})"
+    ]
 
 
 def page(
     rows: list[dict[str, Any]], size: int, sort_key: str, name: str
 ) -> tuple[list[dict[str, Any]], str | None]:
     """The rows of a page, and the key of its last if there are more."""
-    return cut(rows, size, lambda row: json.encode((str(row[sort_key]), row[name])).decode())
+    return cut(rows, size, lambda row: json.encode(Spot(str(row[sort_key]), row[name])).decode())
 
 
 def document(kind: type[D], row: dict[str, Any], **others: object) -> D:

@@ -114,6 +114,10 @@ class SparkEngine:
                 self._session.removeTag(tag)
         except Exception as problem:
             self.is_lost = not self._answers()
+            if self.is_lost:
+                raise Unavailable(
+                    "Spark does not answer any more: its session is lost"
+                ) from problem
             raise Unavailable(f"Spark could not carry out a job: {_reason(problem)}") from problem
 
     def _answers(self) -> bool:

@@ -4,6 +4,7 @@ It gets no cloud jars and no metastore: tasks reach the store by themselves. On 
 installed for the Python of its workers, and the store's credentials stand in their environment.
 """
 
+import logging
 import os
 import re
 import sys
@@ -64,6 +65,7 @@ def open_session(
     if master.startswith(("local", "spark://")):
         # The workers need the libraries that this process has; elsewhere only the cluster knows.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _quieten()
     try:
         if remote:
             return builder.remote(remote).getOrCreate()
@@ -71,6 +73,17 @@ def open_session(
     except Exception as problem:
         where = remote or master
         raise Unavailable(f"Spark at {where} could not be reached or started") from problem
+
+
+def _quieten() -> None:
+    """Keep traces of the way to the JVM out of the log: that it is lost, an engine tells in one line."""
+    root = logging.getLogger()  # the gateway logs to none of its own
+    if _not_of_the_gateway not in root.filters:
+        root.addFilter(_not_of_the_gateway)
+
+
+def _not_of_the_gateway(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _place(master: str, heap: str) -> dict[str, str]:
