@@ -43,7 +43,15 @@ def test_a_file_is_read_gzipped_or_not() -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"{", b"[]", b"\xff", gzip.compress(b"{}", mtime=0)[:-4], b"\x1f\x8bnonsense", b"[" * 100_000],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        gzip.compress(b"{}", mtime=0)[:-4],
+        b"\x1f\x8bnonsense",
+        b"[" * 100_000,
+    ],
 )
 def test_what_is_no_metadata_file_is_refused(raw: bytes) -> None:
     with pytest.raises(Invalid):
