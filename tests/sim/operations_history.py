@@ -8,7 +8,7 @@ manifest that is kept at that moment: then no reader can miss a file within the 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from arco.catalog.manifest import BaseIndex, Commit, Manifest, read_manifest
+from arco.catalog.manifest import BaseIndex, Commit, FileRef, Manifest, read_manifest
 from arco.core import json
 from arco.core.scope import Scope
 from arco.ledger.segment import Segment, decode_segment, parse_segment_key
@@ -140,7 +140,7 @@ class History:
             if manifest.retained_from.get(table, bound) < bound:
                 self.wrong.append(f"manifest {number} has lowered the bound of {table}")
 
-    def _named(self, manifest: Manifest) -> dict[str, list]:  # type: ignore[type-arg]
+    def _named(self, manifest: Manifest) -> dict[str, list[FileRef]]:
         named = {name: list(refs) for name, refs in manifest.tail.items()}
         for name, ref in manifest.base.whole.items():
             named.setdefault(name, []).append(ref)
