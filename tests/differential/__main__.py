@@ -72,7 +72,9 @@ def main(arguments: list[str] | None = None) -> int:
         chosen.first, chosen.seeds, chosen.jobs = chosen.seed, 1, 1
         chosen.spark = min(chosen.spark, 1)
     seeds = range(chosen.first, chosen.first + chosen.seeds)
-    failed = _in_process(seeds, chosen.jobs, everything=chosen.seed is not None)
+    failed = 0
+    if seeds:
+        failed |= _in_process(seeds, chosen.jobs, everything=chosen.seed is not None)
     if chosen.spark:
         failed |= asyncio.run(_on_spark(range(chosen.first, chosen.first + chosen.spark)))
     return failed
@@ -87,7 +89,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--spark", type=int, default=0, help="how many on Spark, in one session")
     parser.add_argument("--jobs", type=int, default=2, help="on how many processes")
     parser.add_argument("--seed", type=int, help="try all of this one")
-    return parser.parse_args(arguments)
+    chosen = parser.parse_args(arguments)
+    if chosen.seed is None and chosen.seeds < 1 and chosen.spark < 1:
+        parser.error("there is nothing to try: --seeds or --spark must be at least 1")
+    return chosen
 
 
 def _in_process(seeds: Sequence[int], jobs: int, *, everything: bool) -> int:

@@ -41,3 +41,8 @@ def test_the_command_names_the_seed_that_failed(capsys: pytest.CaptureFixture[st
     told = capsys.readouterr().out
     assert "FAILED 1: [3]" in told
     assert "replay: python -m tests.differential --seed 3" in told
+
+
+def test_the_command_does_not_pass_for_nothing() -> None:
+    with pytest.raises(SystemExit):
+        main(["--seeds", "0"])

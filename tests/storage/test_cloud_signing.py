@@ -1,6 +1,7 @@
 """The clouds sign their own URLs, and each URL is shown to work, or to be right, without credentials."""
 
 import json
+import re
 from hashlib import sha256
 from pathlib import Path
 from urllib.error import HTTPError
@@ -69,7 +70,8 @@ async def test_a_url_of_azure_opens_this_object_and_no_other(azure: Bench) -> No
     assert ask(url, Range="bytes=10-19") == (206, BODY[10:20])
     stolen = neighbour.partition("?")[0] + "?" + url.partition("?")[2]
     later = url.replace("se=2", "se=3")
-    for forged in (stolen, later, url[:-6] + "AAAA%3D", url.partition("?")[0]):
+    other = re.sub(r"sig=[^&]+", "sig=" + "A" * 43 + "%3D", url)  # as long as a signature is
+    for forged in (stolen, later, other, url.partition("?")[0]):
         assert forged != url
         assert ask(forged)[0] in (403, 404)
 
