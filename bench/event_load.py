@@ -64,7 +64,7 @@ def _append(root: Path) -> list[Figure]:
 
 
 def _steady(root: Path) -> list[Figure]:
-    with arco_up(root, "--log-level", "warning") as server:
+    with arco_up(root, "--log-level", "warning", spark=True) as server:
         quiet_ms = _reads(server, 10.0)
         _see(server, _Watch(), _tell(server, "warm-up", 1), _WARM_S * 4)
         watch = _Watch()
