@@ -5,11 +5,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import inspect
 
 from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind
+from arco.events.line import read_line, told
+from arco.events.told import Told
+from tests.events.told import admitted
 
 PAGE = Path(__file__).parents[2] / "docs" / "events.md"
 BEGIN, END = "<!-- what follows is made of the code -->\n", "<!-- until here -->\n"
@@ -35,10 +39,18 @@ def _entry(kind: EventKind) -> str:
         lines += [f"`{inner.cls.__name__}`: {_sentence(inner)}", ""]
         lines += ["| field | type | if left out |", "|---|---|---|", *_fields(inner.cls), ""]
     for made in kind.projections:
-        shown = [f"`{name}`" for name in made.columns if not name.startswith("_")]
+        columns = made.rows(_told(kind)).columns
+        shown = [f"`{name}`" for name in made.table.visible if name in columns]
         lines += [f"- makes rows of `{made.table.name}`: {', '.join(shown)}"]
     example = json.dumps(kind.example, indent=2, ensure_ascii=False)
     return "\n".join([*lines, "", "```json", example, "```", ""])
+
+
+def _told(kind: EventKind) -> Told[Any]:
+    """The example, as a projection is given it."""
+    payload = msgspec.convert(kind.example, kind.type.payload)
+    line = read_line(admitted(kind.name, kind.example))
+    return told(b"", [line], [payload])
 
 
 def _sentence(part: inspect.StructType) -> str:

@@ -40,12 +40,12 @@ class SegmentReader:
         self._segments_read = 0
         self._bytes_read = 0
 
-    async def chunk(self) -> list[RawSegment]:
+    async def chunk(self, most_bytes: int = CHUNK_BYTES) -> list[RawSegment]:
         """The next segments; none at the end. `Corrupt` if one is missing: none is left out (law 14)."""
         chunk: list[RawSegment] = []
         size = 0
-        while size < CHUNK_BYTES and self._segments_read < len(self._segments):
-            wave = await self._wave(CHUNK_BYTES - size)
+        while size < most_bytes and self._segments_read < len(self._segments):
+            wave = await self._wave(most_bytes - size)
             size += sum(len(each.raw) for each in wave)
             chunk += wave
         return chunk

@@ -6,9 +6,9 @@ from msgspec import Meta
 
 from arco.core import json
 from arco.events.field import Moment, Payload
-from arco.events.statistics import TABLE_STATS_COLUMNS, nothing_counted, version_order
-from arco.events.told import EventKind, Projection, Row, Told, kind, us
-from arco.fold.tier2 import EXECUTIONS_DOMAIN, OCCURRED, TABLE_COMMITS, TABLE_STATS
+from arco.events.statistics import version_order
+from arco.events.told import EventKind, Projection, Rows, Told, kind
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, TABLE_COMMITS, TABLE_STATS
 
 NAME = "iceberg_committed"
 VERSION = 1
@@ -40,43 +40,31 @@ class IcebergCommitted(Payload, frozen=True, kw_only=True):
     committed_at: Moment
 
 
-def _commit(told: Told, said: IcebergCommitted) -> tuple[Row]:
-    row = (
-        said.table_id,
-        said.pointer_number,
-        told.event_id,
-        said.operation,
-        said.actor,
-        said.engine,
-        said.update_source,
-        said.snapshot_id,
-        said.metadata_location,
-        json.encode(said.changed).decode(),
-        said.added_rows,
-        said.added_bytes,
-        us(said.committed_at),
-        told.order(),
-        told.occurred,
+def _commit(told: Told[IcebergCommitted]) -> Rows:
+    return Rows(
+        told,
+        {
+            **told.fields("table_id", "pointer_number", "operation", "actor", "engine"),
+            **told.fields("update_source", "snapshot_id", "metadata_location", "added_rows"),
+            **told.fields("added_bytes"),
+            "commit_id": told.event_ids,
+            "changed": [json.encode(said.changed).decode() for said in told.said],
+            "committed_at": told.when("committed_at"),
+            "_told": told.order(),
+        },
     )
-    return (row,)
 
 
-def _statistics(told: Told, said: IcebergCommitted) -> tuple[Row]:
+def _statistics(told: Told[IcebergCommitted]) -> Rows:
     """A commit of a table without a snapshot says when it changed, and nothing of what is in it."""
-    if said.snapshot_id is None:
-        return (nothing_counted(told, said.table_id, us(said.committed_at)),)
-    row = (
-        said.table_id,
-        said.row_count,
-        said.size_bytes,
-        said.file_count,
-        us(said.committed_at),
-        said.snapshot_id,
-        "iceberg",
-        version_order(told, said.pointer_number),
-        told.occurred,
-    )
-    return (row,)
+    counts = {
+        **told.fields("row_count", "size_bytes", "file_count", "snapshot_id"),
+        "source": told.all("iceberg"),
+        "_told": version_order(told, told.field("pointer_number")),
+    }
+    columns = {**told.fields("table_id"), "last_modified_at": told.when("committed_at")}
+    has_snapshot = [said.snapshot_id is not None for said in told.said]
+    return Rows(told, {**columns, **told.where(has_snapshot, counts)})
 
 
 KINDS: tuple[EventKind, ...] = (
@@ -84,16 +72,8 @@ KINDS: tuple[EventKind, ...] = (
         NAME,
         DOMAIN,
         IcebergCommitted,
-        Projection(
-            TABLE_COMMITS,
-            (
-                *("table_id", "pointer_number", "commit_id", "operation", "actor", "engine"),
-                *("update_source", "snapshot_id", "metadata_location", "changed", "added_rows"),
-                *("added_bytes", "committed_at", "_told", OCCURRED),
-            ),
-            _commit,
-        ),
-        Projection(TABLE_STATS, TABLE_STATS_COLUMNS, _statistics),
+        Projection(TABLE_COMMITS, _commit),
+        Projection(TABLE_STATS, _statistics),
         example={
             "table_id": "01a1e0f6-9113-7475-bb94-e3fac6dcb4cd",
             "pointer_number": 1,

@@ -1,19 +1,19 @@
 """Executions: runs of a pipeline, from the wish for one to its end."""
 
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple, TypeVar
 
 from arco.events.field import Count, Id, Message, Moment, Payload
 from arco.events.partition_name import MayNamePartition
-from arco.events.partition_row import PENDING, partition_row, partition_rows
+from arco.events.partition_row import PENDING, Named, named, partition_rows
 from arco.events.task_row import RANKS as TASK_RANKS
 from arco.events.task_row import partition_key
-from arco.events.told import EventKind, Projection, Row, Told, kind
-from arco.fold.tier2 import EXECUTIONS, EXECUTIONS_DOMAIN, OCCURRED, TASKS
+from arco.events.told import EventKind, Projection, Rows, Told, Values, kind, us_or_none
+from arco.fold.tier2 import EXECUTIONS, EXECUTIONS_DOMAIN, PARTITIONS, TASKS
 
 TriggerType = Literal["SCHEDULED", "MANUAL", "EVENT", "BACKFILL"]
 
 _RANKS = {"PENDING": 1, "RUNNING": 2, "FAILED": 3, "CANCELLED": 4, "SUCCESS": 5}
-_KNOWN = ("pipeline_id", "pipeline_name", "trigger_type", "triggered_by", "run_key", "plan_id")
 
 
 class _OfExecution(Payload, frozen=True, kw_only=True):
@@ -27,6 +27,9 @@ class _OfExecution(Payload, frozen=True, kw_only=True):
     run_key: Id | None = None
     plan_id: Id | None = None
     generation: Count = 0  # decides before the status and before any clock
+
+
+E = TypeVar("E", bound=_OfExecution)
 
 
 class ExecutionRequested(_OfExecution, frozen=True, kw_only=True):
@@ -83,73 +86,76 @@ class CancelRequested(_OfExecution, frozen=True, kw_only=True):
     reason: Message | None = None
 
 
-def _known(said: _OfExecution) -> Row:
-    return (
-        said.execution_id,
-        said.pipeline_id,
-        said.pipeline_name,
-        said.trigger_type,
-        said.triggered_by,
-        said.run_key,
-        said.plan_id,
+def _columns(told: Told[E], statuses: Sequence[str], **also: Values) -> dict[str, Values]:
+    ranks = [_RANKS[status] for status in statuses]
+    return {
+        **told.fields("execution_id", "pipeline_id", "pipeline_name", "trigger_type"),
+        **told.fields("triggered_by", "run_key", "plan_id"),
+        "status": statuses,
+        "_status": told.order(told.field("generation"), ranks),
+        **also,
+    }
+
+
+def _pending(told: Told[E]) -> Rows:
+    return Rows(told, _columns(told, told.all("PENDING")))
+
+
+def _started(told: Told[ExecutionStarted]) -> Rows:
+    return Rows(told, _columns(told, told.all("RUNNING"), started_at=told.when("started_at")))
+
+
+def _completed(told: Told[ExecutionCompleted]) -> Rows:
+    began = [us_or_none(moment) for moment in told.field("started_at")]
+    outcome = told.fields("duration_ms", "error_message")
+    columns = _columns(
+        told,
+        told.field("status"),
+        started_at=began,
+        completed_at=told.when("completed_at"),
+        **outcome,
+    )
+    return Rows(told, columns)
+
+
+def _cancelled(told: Told[CancelRequested]) -> Rows:
+    return Rows(told, _columns(told, told.all("CANCELLED"), error_message=told.field("reason")))
+
+
+class _Planned(NamedTuple):
+    execution_id: str
+    task: PlannedTask
+
+
+def _planned_tasks(told: Told[ExecutionPlanned]) -> Rows:
+    planned = told.spread(lambda said: [_Planned(said.execution_id, task) for task in said.tasks])
+    tasks = [each.task for each in planned.said]
+    return Rows(
+        planned,
+        {
+            **planned.fields("execution_id"),
+            "task_id": [task.task_id for task in tasks],
+            "task_name": [task.task_name for task in tasks],
+            "table_id": [task.table_id for task in tasks],
+            "partition_key": [partition_key(task.table_id, task) for task in tasks],
+            "status": planned.all("PENDING"),
+            "attempt": planned.all(0),
+            "_status": planned.order(rank=TASK_RANKS["PENDING"]),  # below the first attempt
+        },
     )
 
 
-def _order(told: Told, said: _OfExecution, status: str) -> bytes:
-    return told.order(causal=said.generation, rank=_RANKS[status])
+def _planned_partitions(told: Told[ExecutionPlanned]) -> Rows:
+    return partition_rows(told, PENDING, _partitions)
 
 
-def _pending(told: Told, said: _OfExecution) -> tuple[Row]:
-    return ((*_known(said), "PENDING", _order(told, said, "PENDING"), told.occurred),)
-
-
-def _started(told: Told, said: ExecutionStarted) -> tuple[Row]:
-    order = _order(told, said, "RUNNING")
-    return ((*_known(said), "RUNNING", told.when(said.started_at), order, told.occurred),)
-
-
-def _completed(told: Told, said: ExecutionCompleted) -> tuple[Row]:
-    began = None if said.started_at is None else told.when(said.started_at)
-    ended = told.when(said.completed_at)
-    order = _order(told, said, said.status)
-    outcome = (said.status, began, ended, said.duration_ms, said.error_message)
-    return ((*_known(said), *outcome, order, told.occurred),)
-
-
-def _cancelled(told: Told, said: CancelRequested) -> tuple[Row]:
-    order = _order(told, said, "CANCELLED")
-    return ((*_known(said), "CANCELLED", said.reason, order, told.occurred),)
-
-
-def _planned_tasks(told: Told, said: ExecutionPlanned) -> list[Row]:
-    order = told.order(rank=TASK_RANKS["PENDING"])  # no attempt yet, so below the first
-    return [
-        (
-            said.execution_id,
-            task.task_id,
-            task.task_name,
-            task.table_id,
-            partition_key(task.table_id, task),
-            "PENDING",
-            0,
-            order,
-            told.occurred,
-        )
-        for task in said.tasks
-    ]
-
-
-def _planned_partitions(told: Told, said: ExecutionPlanned) -> list[Row]:
+def _partitions(said: ExecutionPlanned) -> Iterable[Named]:
     """Should two tasks fill one partition, it is named as the first says: one event has one order."""
-    rows: dict[Row, Row] = {}
+    found: dict[tuple[str, str], Named] = {}
     for task in said.tasks:
-        for row in partition_row(told, task.table_id, task, PENDING, said.execution_id):
-            rows.setdefault(row[:2], row)
-    return list(rows.values())
-
-
-def _projection(*names: str) -> tuple[str, ...]:
-    return ("execution_id", *_KNOWN, *names, "_status", OCCURRED)
+        for each in named(task.table_id, task, said.execution_id):
+            found.setdefault((each.table_id, each.partition.partition_id), each)
+    return found.values()
 
 
 KINDS: tuple[EventKind, ...] = (
@@ -157,7 +163,7 @@ KINDS: tuple[EventKind, ...] = (
         "execution_requested",
         EXECUTIONS_DOMAIN,
         ExecutionRequested,
-        Projection(EXECUTIONS, _projection("status"), _pending),
+        Projection(EXECUTIONS, _pending),
         example={
             "execution_id": "run-7",
             "run_key": "orders_daily:2026-05-01",
@@ -170,16 +176,9 @@ KINDS: tuple[EventKind, ...] = (
         "execution_planned",
         EXECUTIONS_DOMAIN,
         ExecutionPlanned,
-        Projection(EXECUTIONS, _projection("status"), _pending),
-        Projection(
-            TASKS,
-            (
-                *("execution_id", "task_id", "task_name", "table_id", "partition_key"),
-                *("status", "attempt", "_status", OCCURRED),
-            ),
-            _planned_tasks,
-        ),
-        partition_rows(_planned_partitions),
+        Projection(EXECUTIONS, _pending),
+        Projection(TASKS, _planned_tasks),
+        Projection(PARTITIONS, _planned_partitions),
         example={
             "execution_id": "run-7",
             "plan_id": "plan-7",
@@ -199,7 +198,7 @@ KINDS: tuple[EventKind, ...] = (
         "execution_started",
         EXECUTIONS_DOMAIN,
         ExecutionStarted,
-        Projection(EXECUTIONS, _projection("status", "started_at"), _started),
+        Projection(EXECUTIONS, _started),
         example={
             "execution_id": "run-7",
             "pipeline_id": "orders_daily",
@@ -212,11 +211,7 @@ KINDS: tuple[EventKind, ...] = (
         "execution_completed",
         EXECUTIONS_DOMAIN,
         ExecutionCompleted,
-        Projection(
-            EXECUTIONS,
-            _projection("status", "started_at", "completed_at", "duration_ms", "error_message"),
-            _completed,
-        ),
+        Projection(EXECUTIONS, _completed),
         example={
             "execution_id": "run-7",
             "status": "FAILED",
@@ -228,7 +223,7 @@ KINDS: tuple[EventKind, ...] = (
         "cancel_requested",
         EXECUTIONS_DOMAIN,
         CancelRequested,
-        Projection(EXECUTIONS, _projection("status", "error_message"), _cancelled),
+        Projection(EXECUTIONS, _cancelled),
         example={
             "execution_id": "run-7",
             "requested_by": "user:ann",

@@ -6,19 +6,21 @@ are never null; the names that were seen stand beside them.
 """
 
 import hashlib
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import product
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta
 
 from arco.core import json
 from arco.events.field import Count, Id, Keys, Message, Moment, Payload, Text
 from arco.events.partition_name import canonical_key
-from arco.events.told import EventKind, Projection, Row, Told, kind
+from arco.events.told import EventKind, Projection, Rows, Told, kind
 from arco.fold.tier2 import (
     EDGE_OBSERVATIONS,
     LINEAGE_DOMAIN,
     LINEAGE_EDGES,
-    OCCURRED,
     PARTITION_LINEAGE,
 )
 
@@ -141,65 +143,109 @@ def _hash(*parts: object) -> str:
     return hashlib.sha256(json.encode(parts)).hexdigest()
 
 
-def _edge_rows(told: Told, said: LineageObserved) -> list[Row]:
-    at, order = told.when(said.observed_at), told.order()
-    execution = said.execution_id or told.execution_id
-    return [
-        (
-            name,
-            edge.source_table_id,
-            edge.source_column_id,
-            edge.target_table_id or "",
-            edge.target_column_id,
-            edge.source_name,
-            edge.target_name,
-            edge.transformation_type,
-            edge.transformation_sql,
-            edge.transform_fingerprint,
-            said.pipeline_id,
-            execution,
-            said.soundness,
-            *(at, at, at),
-            order,
-            told.occurred,
-        )
-        for name, edge in _edges(said).items()
-    ]
+class _Observed(NamedTuple):
+    """An edge, and the event that tells of it."""
+
+    said: LineageObserved
+    edge_id: str
+    edge: ColumnEdge
+
+    @property
+    def execution_id(self) -> str | None:
+        return self.said.execution_id
+
+    @property
+    def observed_at(self) -> datetime | None:
+        return self.said.observed_at
 
 
-def _observations(told: Told, said: LineageObserved) -> list[Row]:
-    at, execution = told.when(said.observed_at), said.execution_id or told.execution_id or ""
-    return [
-        (edge.target_table_id or "", name, execution, said.task_id or "", at, told.occurred)
-        for name, edge in _edges(said).items()
-    ]
+def _observed(told: Told[LineageObserved]) -> Told[_Observed]:
+    return told.spread(
+        lambda said: [_Observed(said, name, edge) for name, edge in _edges(said).items()]
+    )
 
 
-def _partitions(told: Told, said: LineageObserved) -> list[Row]:
-    at, order = told.when(said.observed_at), told.order()
-    execution = said.execution_id or told.execution_id or ""
-    rows: dict[Row, Row] = {}
-    for target in said.outputs:
-        for source in said.inputs:
-            figures = _figures(source)
-            for key in _pairs(target, source):
-                rows.setdefault(key, (*key, execution, *figures, at, order, told.occurred))
-    return list(rows.values())
+def _edge_rows(told: Told[LineageObserved]) -> Rows:
+    of = _observed(told)
+    edges, at = [each.edge for each in of.said], of.when("observed_at")
+    names = (
+        *("source_table_id", "source_column_id", "target_column_id", "source_name"),
+        *("target_name", "transformation_type", "transformation_sql", "transform_fingerprint"),
+    )
+    return Rows(
+        of,
+        {
+            **of.fields("edge_id"),
+            **{name: [getattr(edge, name) for edge in edges] for name in names},
+            "target_table_id": [edge.target_table_id or "" for edge in edges],
+            "pipeline_id": [each.said.pipeline_id for each in of.said],
+            "execution_id": of.execution_ids(),
+            "soundness": [each.said.soundness for each in of.said],
+            **dict.fromkeys(("first_observed_at", "last_observed_at", "created_at"), at),
+            "_told": of.order(),
+        },
+    )
 
 
-def _pairs(target: Output, source: Input) -> list[Row]:
-    return [
-        (target.table_id or "", canonical_key(written), source.table_id or "", canonical_key(read))
-        for written in target.partitions or ("",)
-        for read in source.partitions or ("",)
-    ]
+def _observations(told: Told[LineageObserved]) -> Rows:
+    of = _observed(told)
+    return Rows(
+        of,
+        {
+            **of.fields("edge_id"),
+            "target_table_id": [each.edge.target_table_id or "" for each in of.said],
+            "execution_id": _key(of.execution_ids()),
+            "task_id": _key(each.said.task_id for each in of.said),
+            "observed_at": of.when("observed_at"),
+        },
+    )
 
 
-def _figures(source: Input) -> Row:
-    """Rows and bytes of several partitions together cannot be told apart."""
-    if len(source.partitions) > 1:
-        return (source.version, None, None)
-    return (source.version, source.rows, source.bytes)
+class _Pair(NamedTuple):
+    """A partition that was written, one that was read for it, and who says so."""
+
+    target_table_id: str
+    target_partition_key: str
+    source_table_id: str
+    source_partition_key: str
+    source_version: str | None
+    rows_read: int | None
+    bytes_read: int | None
+    execution_id: str | None
+    observed_at: datetime | None
+
+
+def _partitions(told: Told[LineageObserved]) -> Rows:
+    of = told.spread(_pairs)
+    return Rows(
+        of,
+        {
+            **of.fields(*_Pair._fields[:-2]),
+            "execution_id": _key(of.execution_ids()),
+            "observed_at": of.when("observed_at"),
+            "_told": of.order(),
+        },
+    )
+
+
+def _pairs(said: LineageObserved) -> Iterable[_Pair]:
+    """Should two be the same, the first counts: one event has one order."""
+    found: dict[tuple[str, ...], _Pair] = {}
+    for target, source in product(said.outputs, said.inputs):
+        # Rows and bytes of several partitions together cannot be told apart.
+        several = len(source.partitions) > 1
+        figures = (None, None) if several else (source.rows, source.bytes)
+        for written, read in product(target.partitions or ("",), source.partitions or ("",)):
+            sides = (target.table_id or "", canonical_key(written))
+            key = (*sides, source.table_id or "", canonical_key(read))
+            pair = _Pair(*key, source.version, *figures, said.execution_id, said.observed_at)
+            found.setdefault(key, pair)
+    return found.values()
+
+
+def _key(names: Iterable[str | None]) -> list[str]:
+    """Names as part of a key, which is never null."""
+    return [name or "" for name in names]
 
 
 KINDS: tuple[EventKind, ...] = (
@@ -207,34 +253,9 @@ KINDS: tuple[EventKind, ...] = (
         "lineage_observed",
         LINEAGE_DOMAIN,
         LineageObserved,
-        Projection(
-            LINEAGE_EDGES,
-            (
-                *("edge_id", "source_table_id", "source_column_id", "target_table_id"),
-                *("target_column_id", "source_name", "target_name", "transformation_type"),
-                *("transformation_sql", "transform_fingerprint", "pipeline_id", "execution_id"),
-                *("soundness", "first_observed_at", "last_observed_at", "created_at"),
-                *("_told", OCCURRED),
-            ),
-            _edge_rows,
-        ),
-        Projection(
-            EDGE_OBSERVATIONS,
-            (
-                *("target_table_id", "edge_id", "execution_id", "task_id", "observed_at"),
-                OCCURRED,
-            ),
-            _observations,
-        ),
-        Projection(
-            PARTITION_LINEAGE,
-            (
-                *("target_table_id", "target_partition_key", "source_table_id"),
-                *("source_partition_key", "execution_id", "source_version", "rows_read"),
-                *("bytes_read", "observed_at", "_told", OCCURRED),
-            ),
-            _partitions,
-        ),
+        Projection(LINEAGE_EDGES, _edge_rows),
+        Projection(EDGE_OBSERVATIONS, _observations),
+        Projection(PARTITION_LINEAGE, _partitions),
         example={
             "execution_id": "run-7",
             "task_id": "load",

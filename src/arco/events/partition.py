@@ -4,15 +4,8 @@ from typing import Literal
 
 from arco.events.field import Attempt, Count, Id, Message, Moment
 from arco.events.partition_name import NamesPartition
-from arco.events.partition_row import (
-    COMPLETE,
-    FAILED,
-    PARTITION_COLUMNS,
-    PENDING,
-    partition_row,
-    partition_rows,
-)
-from arco.events.told import EventKind, Projection, Row, Told, kind
+from arco.events.partition_row import COMPLETE, FAILED, PENDING, Named, named, partition_rows
+from arco.events.told import EventKind, Projection, Rows, Told, kind
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, PARTITIONS
 
 
@@ -49,27 +42,28 @@ class PartitionFailed(NamesPartition, frozen=True, kw_only=True):
     attempt: Attempt | None = None
 
 
-def _created(told: Told, said: PartitionCreated) -> tuple[Row, ...]:
-    created = told.when(said.created_at)
-    return partition_row(told, said.table_id, said, PENDING, said.execution_id, created=created)
+def _created(told: Told[PartitionCreated]) -> Rows:
+    return partition_rows(told, PENDING, _named, {"created_at": told.when("created_at")})
 
 
-def _completed(told: Told, said: PartitionCompleted) -> tuple[Row, ...]:
-    [row] = partition_row(told, said.table_id, said, COMPLETE, said.execution_id)
-    data = (
-        said.row_count,
-        said.size_bytes,
-        said.materialization_id,
-        said.input_fingerprint,
-        said.code_fingerprint,
-        told.when(said.completed_at),
-        told.order(causal=said.version),
+def _completed(told: Told[PartitionCompleted]) -> Rows:
+    data = {
+        **told.fields("row_count", "size_bytes", "materialization_id"),
+        **told.fields("input_fingerprint", "code_fingerprint"),
+        "last_successful_run": told.when("completed_at"),
+        "_data": told.order(causal=told.field("version")),
+    }
+    return partition_rows(told, COMPLETE, _named, data)
+
+
+def _failed(told: Told[PartitionFailed]) -> Rows:
+    return partition_rows(
+        told, FAILED, lambda said: named(said.table_id, said, said.execution_id, said.error)
     )
-    return (row + data,)
 
 
-def _failed(told: Told, said: PartitionFailed) -> tuple[Row, ...]:
-    return partition_row(told, said.table_id, said, FAILED, said.execution_id, error=said.error)
+def _named(said: PartitionCreated | PartitionCompleted) -> tuple[Named, ...]:
+    return named(said.table_id, said, said.execution_id)
 
 
 KINDS: tuple[EventKind, ...] = (
@@ -77,22 +71,14 @@ KINDS: tuple[EventKind, ...] = (
         "partition_created",
         EXECUTIONS_DOMAIN,
         PartitionCreated,
-        partition_rows(_created),
+        Projection(PARTITIONS, _created),
         example={"table_id": "tbl-orders", "partition_values": {"date": "2026-05-01"}},
     ),
     kind(
         "partition_completed",
         EXECUTIONS_DOMAIN,
         PartitionCompleted,
-        Projection(
-            PARTITIONS,
-            (
-                *PARTITION_COLUMNS,
-                *("row_count", "size_bytes", "materialization_id", "input_fingerprint"),
-                *("code_fingerprint", "last_successful_run", "_data"),
-            ),
-            _completed,
-        ),
+        Projection(PARTITIONS, _completed),
         example={
             "table_id": "tbl-orders",
             "partition_values": {"date": "2026-05-01"},
@@ -110,7 +96,7 @@ KINDS: tuple[EventKind, ...] = (
         "partition_failed",
         EXECUTIONS_DOMAIN,
         PartitionFailed,
-        partition_rows(_failed),
+        Projection(PARTITIONS, _failed),
         example={
             "table_id": "tbl-orders",
             "partition_key": "date=2026-05-02",

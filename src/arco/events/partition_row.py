@@ -4,57 +4,56 @@ The status goes by time, but that a partition is planned never hides what became
 out is kept apart from that, by the version that was published.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
-from arco.events.partition_name import MayNamePartition, partition_of
-from arco.events.told import Projection, Row, Told
-from arco.fold.tier2 import OCCURRED, PARTITIONS
+from arco.events.partition_name import MayNamePartition, Partition, partition_of
+from arco.events.told import Rows, Told, Values
 
 PENDING, RUNNING, COMPLETE, FAILED = "PENDING", "RUNNING", "COMPLETE", "FAILED"
 
-PARTITION_COLUMNS = (
-    *("table_id", "partition_id", "partition_key", "partition_values", "status", "error_message"),
-    *("last_execution_id", "created_at", "updated_at", "_named", "_status", OCCURRED),
-)
-P_contra = TypeVar("P_contra", contravariant=True)
+P = TypeVar("P")
 
 
-def partition_row(
-    told: Told,
-    table_id: str | None,
-    named: MayNamePartition,
-    status: str,
-    execution_id: str | None,
-    *,
-    error: str | None = None,
-    created: int | None = None,
-) -> tuple[Row, ...]:
-    """The row of the partition that a payload names, if it names one."""
+class Named(NamedTuple):
+    """A partition of a table, and what is told of it."""
+
+    table_id: str
+    partition: Partition
+    execution_id: str | None
+    error_message: str | None
+
+
+def named(
+    table_id: str | None, by: MayNamePartition, execution_id: str | None, error: str | None = None
+) -> tuple[Named, ...]:
+    """The partition that a payload names, if it names one."""
     if table_id is None:
         return ()
-    found = partition_of(table_id, named)
-    if found is None:
-        return ()
-    at = told.occurred
-    order = told.order(rank=0 if status == PENDING else 1)
-    row = (
-        table_id,
-        found.partition_id,
-        found.key,
-        found.values,
-        status,
-        error,
-        execution_id or told.execution_id,
-        at if created is None else created,
-        at,
-        None if found.key is None else order,
-        order,
-        at,
-    )
-    return (row,)
+    found = partition_of(table_id, by)
+    return () if found is None else (Named(table_id, found, execution_id, error),)
 
 
-def partition_rows(rows: Callable[[Told, P_contra], Iterable[Row]]) -> Projection[P_contra]:
-    """A projection that makes such rows."""
-    return Projection(PARTITIONS, PARTITION_COLUMNS, rows)
+def partition_rows(
+    told: Told[P],
+    status: str,
+    partitions: Callable[[P], Iterable[Named]],
+    also: Mapping[str, Values] | None = None,
+) -> Rows:
+    """A row for each partition that events name; `also` is what more they say, if each names one."""
+    of = told.spread(partitions)
+    names = [each.partition for each in of.said]
+    order = of.order(rank=0 if status == PENDING else 1)
+    key = {"_named": order, "partition_key": [each.key for each in names]}
+    columns = {
+        **of.where([each.key is not None for each in names], key),
+        "partition_values": [each.values for each in names],
+        **of.fields("table_id", "error_message"),
+        "partition_id": [each.partition_id for each in names],
+        "status": of.all(status),
+        "last_execution_id": of.execution_ids(),
+        "created_at": of.occurred,
+        "updated_at": of.occurred,
+        "_status": order,
+    }
+    return Rows(of, {**columns, **(also or {})})

@@ -1,11 +1,11 @@
 """Quality: what a check of a table or partition found."""
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 from arco.events.field import Id, Message, Moment, Text
 from arco.events.partition_name import MayNamePartition, partition_of
-from arco.events.told import EventKind, Projection, Row, Told, kind
-from arco.fold.tier2 import EXECUTIONS_DOMAIN, OCCURRED, QUALITY_RESULTS
+from arco.events.told import EventKind, Projection, Rows, Told, kind
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, QUALITY_RESULTS
 
 CheckType = Literal[
     "FRESHNESS",
@@ -44,42 +44,32 @@ class QualityCheckFailed(_OfCheck, frozen=True, kw_only=True):
     status: Literal["FAILED", "WARNING"] = "FAILED"
 
 
-def _result(told: Told, said: QualityCheckPassed | QualityCheckFailed) -> tuple[Row]:
+R = TypeVar("R", bound=_OfCheck)
+
+
+def _result(told: Told[R]) -> Rows:
     """One row for each idempotency key: the same result told twice is one result (P18)."""
-    partition = partition_of(said.table_id, said)
-    row = (
-        told.key,
-        said.table_id,
-        None if partition is None else partition.partition_id,
-        said.check_name,
-        said.check_type,
-        said.status,
-        said.severity,
-        said.blocking,
-        said.expected_value,
-        said.actual_value,
-        said.message,
-        said.execution_id or told.execution_id,
-        said.task_id,
-        told.when(said.checked_at),
-        told.order(),
-        told.occurred,
+    partitions = [partition_of(said.table_id, said) for said in told.said]
+    return Rows(
+        told,
+        {
+            **told.fields("table_id", "check_name", "check_type", "status", "severity"),
+            **told.fields("blocking", "expected_value", "actual_value", "message", "task_id"),
+            "result_id": told.keys,
+            "partition_id": [None if each is None else each.partition_id for each in partitions],
+            "execution_id": told.execution_ids(),
+            "checked_at": told.when("checked_at"),
+            "_told": told.order(),
+        },
     )
-    return (row,)
 
-
-_COLUMNS = (
-    *("result_id", "table_id", "partition_id", "check_name", "check_type", "status", "severity"),
-    *("blocking", "expected_value", "actual_value", "message", "execution_id", "task_id"),
-    *("checked_at", "_told", OCCURRED),
-)
 
 KINDS: tuple[EventKind, ...] = (
     kind(
         "quality_check_passed",
         EXECUTIONS_DOMAIN,
         QualityCheckPassed,
-        Projection(QUALITY_RESULTS, _COLUMNS, _result),
+        Projection(QUALITY_RESULTS, _result),
         example={
             "table_id": "tbl-orders",
             "partition_values": {"date": "2026-05-01"},
@@ -95,7 +85,7 @@ KINDS: tuple[EventKind, ...] = (
         "quality_check_failed",
         EXECUTIONS_DOMAIN,
         QualityCheckFailed,
-        Projection(QUALITY_RESULTS, _COLUMNS, _result),
+        Projection(QUALITY_RESULTS, _result),
         example={
             "table_id": "tbl-orders",
             "check_name": "customer_id_known",

@@ -4,8 +4,8 @@ Every domain has a quarantine of its own, so the event is kept in the domain of 
 """
 
 from arco.events.field import Count, Id, Moment, Payload
-from arco.events.told import EventKind, Projection, Row, Told, kind
-from arco.fold.tier2 import OCCURRED, QUARANTINE
+from arco.events.told import EventKind, Projection, Rows, Told, kind
+from arco.fold.tier2 import QUARANTINE
 
 ANY_DOMAIN = "*"
 
@@ -19,9 +19,9 @@ class QuarantineReplayed(Payload, frozen=True, kw_only=True):
     replayed_at: Moment | None = None
 
 
-def _replayed(told: Told, said: QuarantineReplayed) -> tuple[Row]:
-    at = told.when(said.replayed_at)
-    return ((said.stream, said.segment, said.line, at, told.occurred),)
+def _replayed(told: Told[QuarantineReplayed]) -> Rows:
+    lines = told.fields("stream", "segment", "line")
+    return Rows(told, {**lines, "replayed_at": told.when("replayed_at")})
 
 
 KINDS: tuple[EventKind, ...] = (
@@ -29,7 +29,7 @@ KINDS: tuple[EventKind, ...] = (
         "quarantine_replayed",
         ANY_DOMAIN,
         QuarantineReplayed,
-        Projection(QUARANTINE, ("stream", "segment", "line", "replayed_at", OCCURRED), _replayed),
+        Projection(QUARANTINE, _replayed),
         example={"stream": "01M7FVEX5ZQ4SN3QGY2E97DMKR", "segment": 3, "line": 17},
         ours=True,
     ),

@@ -1,8 +1,9 @@
 """Reading: lines of a segment become rows of the tables of state, not yet folded.
 
 This is the hot path of compaction. Each line is decoded twice, envelope and payload, by decoders that are
-made once; rows are tuples, turned into columns once for each kind and table. A line that cannot be folded
-becomes a row of `quarantine`, and the lines around it are read as if it were not there (P18).
+made once; then all lines of a kind become columns together, so that little is done for each value. A line
+that cannot be folded becomes a row of `quarantine`, and those around it are read as if it were not there
+(P18).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,11 +18,11 @@ import pyarrow as pa
 from arco.core.errors import Invalid
 from arco.core.json import explain
 from arco.events.kinds import ALL_TYPES, kinds_of
-from arco.events.line import BROKEN, read_line
+from arco.events.line import BROKEN, Line, read_line, told
 from arco.events.rejected import REJECTED_COLUMNS, Rejected, rejected
-from arco.events.told import EventKind, Row, Told, moment_of, us
+from arco.events.told import Columns, EventKind, Values, moment_of, us
 from arco.fold.table import Table
-from arco.fold.tier2 import QUARANTINE
+from arco.fold.tier2 import OCCURRED, QUARANTINE
 
 _NO_BOUND = -(1 << 63)
 
@@ -68,25 +69,20 @@ def read_lines(
 ) -> Reading:
     """The rows that the lines of segment `seq` of `stream` make; `lines[0]` is line 1."""
     batch = _Batch(domain, {table: us(bound) for table, bound in retained_from.items()})
-    plans, received = batch.plans, batch.received
+    heaps = batch.heaps
     for number, line in enumerate(lines, start=1):
         try:
             event = read_line(line)
             name = event.event_type, event.event_version
-            plan = plans.get(name) or batch.plan(*name)
-            payload = plan.decode(event.payload)
+            heap = heaps.get(name) or batch.heap(*name)
+            payload = heap.decode(event.payload)
         except BROKEN as problem:
             batch.reject(rejected(stream, seq, number, line, explain(problem)))
         except Invalid as problem:
             batch.reject(rejected(stream, seq, number, line, str(problem)))
         else:
-            received.append(event.received_at)
-            told = event.told(plan.mark)
-            if told.occurred < plan.newest_bound:
-                batch.late += plan.make_retained(told, payload)
-            else:
-                for rows, made in plan.makes:
-                    made.extend(rows(told, payload))
+            heap.events.append(event)
+            heap.said.append(payload)
     return batch.reading(len(lines))
 
 
@@ -98,94 +94,101 @@ def _decoders(domain: str) -> dict[tuple[str, int], tuple[EventKind, _Decode]]:
     }
 
 
-class _Plan:
-    """How the events of one kind are read, and the rows that they have made so far."""
+class _Heap:
+    """The events of one kind, and how they are read."""
 
-    def __init__(self, kind: EventKind, decode: _Decode, bounds: Mapping[str, int]) -> None:
-        self.mark = f"{kind.name}/{kind.version}".encode()
+    def __init__(self, kind: EventKind, decode: _Decode) -> None:
+        self.kind = kind
         self.decode = decode
-        self.projections = kind.projections
-        self.rows: list[list[Row]] = [[] for _ in kind.projections]
-        self.makes = [
-            (each.rows, made) for each, made in zip(kind.projections, self.rows, strict=True)
-        ]
-        self.bounds = [bounds.get(each.table.name, _NO_BOUND) for each in kind.projections]
-        self.newest_bound = max(self.bounds)
+        self.events: list[Line] = []
+        self.said: list[Any] = []
 
-    def make_retained(self, told: Told, payload: Any) -> bool:
-        """Make the rows of those tables that still want them; True if there were others alone."""
-        late = kept = 0
-        for (rows, made), bound in zip(self.makes, self.bounds, strict=True):
-            found = list(rows(told, payload))
-            if told.occurred < bound:
-                late += len(found)
-            else:
-                kept += len(found)
-                made.extend(found)
-        return late > 0 and kept == 0
+    def tables(self, bounds: Mapping[str, int]) -> tuple[list[tuple[str, pa.Table]], int]:
+        """What becomes of them, by table; and how many of them come too late for all that they make."""
+        mark = f"{self.kind.name}/{self.kind.version}".encode()
+        events = told(mark, self.events, self.said)
+        late, kept = set[int](), set[int]()
+        tables = []
+        for projection in self.kind.projections:
+            table, rows = projection.table, projection.rows(events)
+            stays = rows.told.occurred >= bounds.get(table.name, _NO_BOUND)
+            if stays.any():
+                made = _arrow(table, {**rows.columns, OCCURRED: rows.told.occurred})
+                tables.append((table.name, made if stays.all() else made.filter(pa.array(stays))))
+            if bounds:
+                kept.update(rows.told.events[stays].tolist())
+                late.update(rows.told.events[~stays].tolist())
+        return tables, len(late - kept)
 
 
 class _Batch:
-    """The rows of one call, by kind."""
+    """The lines of one call, by kind."""
 
     def __init__(self, domain: str, bounds: Mapping[str, int]) -> None:
         self._domain = domain
         self._bounds = bounds
         self._decoders = _decoders(domain)
-        self.plans: dict[tuple[str, int], _Plan] = {}
-        self._rejected: list[Row] = []
-        self._quarantined = 0
-        self.late = 0
-        self.received: list[datetime] = []
+        self.heaps: dict[tuple[str, int], _Heap] = {}
+        self._rejected: list[Rejected] = []
+        self._rejected_late = 0
+        self._received: list[datetime] = []
 
-    def plan(self, name: str, version: int) -> _Plan:
-        """How such events are read from now on, or `Invalid` if they are not read here."""
+    def heap(self, name: str, version: int) -> _Heap:
+        """Where such events are kept from now on, or `Invalid` if they are not read here."""
         known = self._decoders.get((name, version))
         if known is None:
             ALL_TYPES.find(name, version)
             raise Invalid(f"events of type {name!r} do not belong into {self._domain!r}")
-        kind, decode = known
-        plan = self.plans[name, version] = _Plan(kind, decode, self._bounds)
-        return plan
+        heap = self.heaps[name, version] = _Heap(*known)
+        return heap
 
     def reject(self, row: Rejected) -> None:
         """Keep a line that cannot be folded, unless the quarantine has forgotten such old ones."""
         if row.received_at is not None:
-            self.received.append(moment_of(row.received_at))
+            self._received.append(moment_of(row.received_at))
         if row.at < self._bounds.get(QUARANTINE.name, _NO_BOUND):
-            self.late += 1
+            self._rejected_late += 1
         else:
-            self._quarantined += 1
             self._rejected.append(row)
 
     def reading(self, events: int) -> Reading:
-        """All that was made, as tables."""
+        """All that became of them."""
         tables: dict[str, list[pa.Table]] = {}
-        for plan in self.plans.values():
-            for projection, rows in zip(plan.projections, plan.rows, strict=True):
-                _put(tables, projection.table, projection.columns, rows)
-        _put(tables, QUARANTINE, REJECTED_COLUMNS, self._rejected)
+        received, late = self._received, self._rejected_late
+        for heap in (each for each in self.heaps.values() if each.events):
+            received += [event.received_at for event in heap.events]
+            made, too_late = heap.tables(self._bounds)
+            late += too_late
+            for name, rows in made:
+                tables.setdefault(name, []).append(rows)
+        if self._rejected:
+            columns = dict(zip(REJECTED_COLUMNS, zip(*self._rejected, strict=True), strict=True))
+            tables.setdefault(QUARANTINE.name, []).append(_arrow(QUARANTINE, columns))
         return Reading(
             {name: pa.concat_tables(parts) for name, parts in tables.items()},
             events,
-            self.late,
-            self._quarantined,
-            min(self.received, default=None),
-            max(self.received, default=None),
+            late,
+            len(self._rejected),
+            min(received, default=None),
+            max(received, default=None),
         )
 
 
-def _put(
-    tables: dict[str, list[pa.Table]], table: Table, columns: tuple[str, ...], rows: Sequence[Row]
-) -> None:
-    if not rows:
-        return
-    values = dict(zip(columns, zip(*rows, strict=True), strict=True))
+def _arrow(table: Table, columns: Columns) -> pa.Table:
+    """Rows of a table, with nulls where nothing is said."""
+    size = len(columns[OCCURRED])
+    odd = columns.keys() - {*table.schema.names}
+    if odd:
+        raise KeyError(f"{table.name} has no {sorted(odd)}")
     arrays = [
-        pa.array(values[column.name], column.type)
-        if column.name in values
-        else pa.nulls(len(rows), column.type)
-        for column in table.schema
+        _array(columns[each.name], each.type) if each.name in columns else pa.nulls(size, each.type)
+        for each in table.schema
     ]
-    made = pa.Table.from_arrays(arrays, schema=table.schema)
-    tables.setdefault(table.name, []).append(made)
+    return pa.Table.from_arrays(arrays, schema=table.schema)
+
+
+def _array(values: Values, kind: pa.DataType) -> pa.Array:
+    if isinstance(values, Sequence):
+        return pa.array(values, kind)
+    array = pa.array(values)
+    return array if array.type == kind else array.cast(kind)

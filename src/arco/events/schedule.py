@@ -3,8 +3,8 @@
 from typing import Literal
 
 from arco.events.field import Count, Id, Message, Moment, Payload
-from arco.events.told import EventKind, Projection, Row, Told, kind, us
-from arco.fold.tier2 import BACKFILLS, EXECUTIONS_DOMAIN, OCCURRED, SCHEDULES, SENSORS
+from arco.events.told import EventKind, Projection, Rows, Told, kind, us, us_or_none
+from arco.fold.tier2 import BACKFILLS, EXECUTIONS_DOMAIN, SCHEDULES, SENSORS
 
 Switch = Literal["ACTIVE", "PAUSED"]
 BackfillStatus = Literal["PENDING", "RUNNING", "PAUSED", "FAILED", "CANCELLED", "SUCCESS"]
@@ -66,62 +66,61 @@ class BackfillStateChanged(Payload, frozen=True, kw_only=True):
     error_message: Message | None = None
 
 
-def _ticked(told: Told, said: ScheduleTicked) -> tuple[Row]:
-    tick = us(said.tick_at)
-    row = (
-        said.schedule_id,
-        said.pipeline_id,
-        said.definition,
-        said.status,
-        tick,
-        None if said.next_at is None else us(said.next_at),
-        said.run_key,
-        told.order(causal=max(tick, 0)),
-        told.occurred,
+def _ticked(told: Told[ScheduleTicked]) -> Rows:
+    ticks = [us(said.tick_at) for said in told.said]
+    return Rows(
+        told,
+        {
+            **told.fields("schedule_id", "pipeline_id", "definition", "status"),
+            "last_tick_at": ticks,
+            "next_at": [us_or_none(said.next_at) for said in told.said],
+            "last_run_key": told.field("run_key"),
+            "_told": told.order(causal=[max(tick, 0) for tick in ticks]),
+        },
     )
-    return (row,)
 
 
-def _evaluated(told: Told, said: SensorEvaluated) -> tuple[Row]:
-    row = (
-        said.sensor_id,
-        said.pipeline_id,
-        said.definition,
-        said.status,
-        said.cursor,
-        said.cursor_number,
-        told.when(said.evaluated_at),
-        None if said.next_at is None else us(said.next_at),
-        said.error_message,
-        told.order(causal=said.cursor_number),
-        told.occurred,
+def _evaluated(told: Told[SensorEvaluated]) -> Rows:
+    return Rows(
+        told,
+        {
+            **told.fields("sensor_id", "pipeline_id", "definition", "status", "cursor"),
+            **told.fields("cursor_number", "error_message"),
+            "evaluated_at": told.when("evaluated_at"),
+            "next_at": [us_or_none(said.next_at) for said in told.said],
+            "_told": told.order(causal=told.field("cursor_number")),
+        },
     )
-    return (row,)
 
 
-def _created(told: Told, said: BackfillCreated) -> tuple[Row]:
-    row = (
-        said.backfill_id,
-        said.pipeline_id,
-        said.definition,
-        "PENDING",
-        said.partitions_total,
-        told.when(said.created_at),
-        told.occurred,
-        told.order(rank=_RANKS["PENDING"]),
-        told.occurred,
+def _created(told: Told[BackfillCreated]) -> Rows:
+    return Rows(
+        told,
+        {
+            **told.fields("backfill_id", "pipeline_id", "definition", "partitions_total"),
+            "status": told.all("PENDING"),
+            "created_at": told.when("created_at"),
+            "updated_at": told.occurred,
+            "_status": told.order(rank=_RANKS["PENDING"]),
+        },
     )
-    return (row,)
 
 
-def _chunk(told: Told, said: BackfillChunkPlanned) -> tuple[Row]:
-    return ((said.backfill_id, said.chunk, told.occurred, told.occurred),)
+def _chunk(told: Told[BackfillChunkPlanned]) -> Rows:
+    planned = {"chunks_planned": told.field("chunk"), "updated_at": told.occurred}
+    return Rows(told, {**told.fields("backfill_id"), **planned})
 
 
-def _changed(told: Told, said: BackfillStateChanged) -> tuple[Row]:
-    order = told.order(causal=said.change, rank=_RANKS[said.status])
-    row = (said.backfill_id, said.status, said.error_message, told.occurred, order, told.occurred)
-    return (row,)
+def _changed(told: Told[BackfillStateChanged]) -> Rows:
+    ranks = [_RANKS[said.status] for said in told.said]
+    return Rows(
+        told,
+        {
+            **told.fields("backfill_id", "status", "error_message"),
+            "updated_at": told.occurred,
+            "_status": told.order(causal=told.field("change"), rank=ranks),
+        },
+    )
 
 
 KINDS: tuple[EventKind, ...] = (
@@ -129,14 +128,7 @@ KINDS: tuple[EventKind, ...] = (
         "schedule_ticked",
         EXECUTIONS_DOMAIN,
         ScheduleTicked,
-        Projection(
-            SCHEDULES,
-            (
-                *("schedule_id", "pipeline_id", "definition", "status", "last_tick_at"),
-                *("next_at", "last_run_key", "_told", OCCURRED),
-            ),
-            _ticked,
-        ),
+        Projection(SCHEDULES, _ticked),
         example={
             "schedule_id": "orders_daily",
             "tick_at": "2026-05-01T10:00:00Z",
@@ -150,15 +142,7 @@ KINDS: tuple[EventKind, ...] = (
         "sensor_evaluated",
         EXECUTIONS_DOMAIN,
         SensorEvaluated,
-        Projection(
-            SENSORS,
-            (
-                *("sensor_id", "pipeline_id", "definition", "status", "cursor"),
-                *("cursor_number", "evaluated_at", "next_at", "error_message"),
-                *("_told", OCCURRED),
-            ),
-            _evaluated,
-        ),
+        Projection(SENSORS, _evaluated),
         example={
             "sensor_id": "new_orders",
             "cursor": "orders/2026-05-01/part-0007",
@@ -170,14 +154,7 @@ KINDS: tuple[EventKind, ...] = (
         "backfill_created",
         EXECUTIONS_DOMAIN,
         BackfillCreated,
-        Projection(
-            BACKFILLS,
-            (
-                *("backfill_id", "pipeline_id", "definition", "status", "partitions_total"),
-                *("created_at", "updated_at", "_status", OCCURRED),
-            ),
-            _created,
-        ),
+        Projection(BACKFILLS, _created),
         example={
             "backfill_id": "bf-3",
             "pipeline_id": "orders_daily",
@@ -189,18 +166,14 @@ KINDS: tuple[EventKind, ...] = (
         "backfill_chunk_planned",
         EXECUTIONS_DOMAIN,
         BackfillChunkPlanned,
-        Projection(BACKFILLS, ("backfill_id", "chunks_planned", "updated_at", OCCURRED), _chunk),
+        Projection(BACKFILLS, _chunk),
         example={"backfill_id": "bf-3", "chunk": 4, "run_key": "bf-3:4", "partitions": 7},
     ),
     kind(
         "backfill_state_changed",
         EXECUTIONS_DOMAIN,
         BackfillStateChanged,
-        Projection(
-            BACKFILLS,
-            ("backfill_id", "status", "error_message", "updated_at", "_status", OCCURRED),
-            _changed,
-        ),
+        Projection(BACKFILLS, _changed),
         example={"backfill_id": "bf-3", "status": "RUNNING", "change": 1},
     ),
 )

@@ -5,8 +5,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from arco.events.field import Count, Id, Message, Payload, Text
-from arco.events.told import EventKind, Projection, Row, Told, kind
-from arco.fold.tier2 import OCCURRED, SEARCH_DOCUMENTS, SEARCH_DOMAIN
+from arco.events.told import EventKind, Projection, Rows, Told, kind
+from arco.fold.tier2 import SEARCH_DOCUMENTS, SEARCH_DOMAIN
 
 
 class SearchDocumentChanged(Payload, frozen=True, kw_only=True):
@@ -21,19 +21,15 @@ class SearchDocumentChanged(Payload, frozen=True, kw_only=True):
     removed: bool = False
 
 
-def _document(told: Told, said: SearchDocumentChanged) -> tuple[Row]:
-    row = (
-        said.document_id,
-        said.kind,
-        said.title,
-        said.text,
-        said.tags,
-        said.removed,
-        told.occurred,
-        told.order(causal=said.version),
-        told.occurred,
+def _document(told: Told[SearchDocumentChanged]) -> Rows:
+    return Rows(
+        told,
+        {
+            **told.fields("document_id", "kind", "title", "text", "tags", "removed"),
+            "indexed_at": told.occurred,
+            "_told": told.order(causal=told.field("version")),
+        },
     )
-    return (row,)
 
 
 KINDS: tuple[EventKind, ...] = (
@@ -41,14 +37,7 @@ KINDS: tuple[EventKind, ...] = (
         "search_document_changed",
         SEARCH_DOMAIN,
         SearchDocumentChanged,
-        Projection(
-            SEARCH_DOCUMENTS,
-            (
-                *("document_id", "kind", "title", "text", "tags", "removed", "indexed_at"),
-                *("_told", OCCURRED),
-            ),
-            _document,
-        ),
+        Projection(SEARCH_DOCUMENTS, _document),
         example={
             "document_id": "tbl-orders",
             "version": 3,

@@ -1,17 +1,15 @@
 """Statistics: what a profiler counted in a table."""
 
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, NamedTuple
 
+import pyarrow as pa
 from msgspec import Meta
 
 from arco.events.field import Count, Id, Moment, Payload, Text
-from arco.events.told import EventKind, Projection, Row, Told, kind, us
-from arco.fold.tier2 import COLUMN_STATS, EXECUTIONS_DOMAIN, OCCURRED, TABLE_STATS
+from arco.events.told import EventKind, Projection, Rows, Told, kind, us_or_none
+from arco.fold.tier2 import COLUMN_STATS, EXECUTIONS_DOMAIN, TABLE_STATS
 
-TABLE_STATS_COLUMNS = (
-    *("table_id", "row_count", "size_bytes", "file_count", "last_modified_at", "snapshot_id"),
-    *("source", "_told", OCCURRED),
-)
 PROFILER = "profiler"
 
 
@@ -43,52 +41,60 @@ class TableProfiled(Payload, frozen=True, kw_only=True):
     columns: Annotated[tuple[ColumnProfile, ...], Meta(max_length=10_000)] = ()
 
 
-def version_order(told: Told, version: int | None) -> bytes:
+def version_order(told: Told[Any], versions: Sequence[int | None]) -> pa.Array:
     """Who does not know which version was looked at is outranked by who does."""
-    return told.order(causal=0 if version is None else version + 1)
+    return told.order(causal=[0 if each is None else each + 1 for each in versions])
 
 
-def nothing_counted(told: Told, table_id: str, modified: int | None) -> Row:
-    """Who counted nothing leaves what others counted: without an order, nothing is said."""
-    return (table_id, None, None, None, modified, None, None, None, told.occurred)
-
-
-def _table(told: Told, said: TableProfiled) -> tuple[Row]:
-    figures = (said.row_count, said.size_bytes, said.file_count)
-    if figures == (None, None, None):
-        return (nothing_counted(told, said.table_id, _modified(said)),)
-    order = version_order(told, said.version)
-    named = (said.table_id, *figures, _modified(said), said.snapshot_id, PROFILER)
-    return ((*named, order, told.occurred),)
-
-
-def _columns(told: Told, said: TableProfiled) -> list[Row]:
-    """Should a column be told of twice, the first counts: one event has one order."""
-    order, modified = version_order(told, said.version), _modified(said)
-    columns = {each.column_id: each for each in reversed(said.columns)}
-    return [
-        (
-            said.table_id,
-            each.column_id,
-            each.column_name,
-            said.row_count if each.row_count is None else each.row_count,
-            each.null_count,
-            each.distinct_count,
-            each.min_value,
-            each.max_value,
-            each.size_bytes,
-            modified,
-            said.snapshot_id,
-            PROFILER,
-            order,
-            told.occurred,
-        )
-        for each in columns.values()
+def _table(told: Told[TableProfiled]) -> Rows:
+    """Who counted nothing leaves what others counted."""
+    counts = {
+        **told.fields("row_count", "size_bytes", "file_count", "snapshot_id"),
+        "source": told.all(PROFILER),
+        "_told": version_order(told, told.field("version")),
+    }
+    has_counted = [
+        any(each is not None for each in (said.row_count, said.size_bytes, said.file_count))
+        for said in told.said
     ]
+    modified = [us_or_none(said.last_modified_at) for said in told.said]
+    columns = {**told.fields("table_id"), "last_modified_at": modified}
+    return Rows(told, {**columns, **told.where(has_counted, counts)})
 
 
-def _modified(said: TableProfiled) -> int | None:
-    return None if said.last_modified_at is None else us(said.last_modified_at)
+class _Looked(NamedTuple):
+    """A profile of a column, and the event that has it."""
+
+    said: TableProfiled
+    column: ColumnProfile
+
+
+def _looked(said: TableProfiled) -> Iterable[_Looked]:
+    """Should a column be told of twice, the first counts: one event has one order."""
+    columns = {each.column_id: each for each in reversed(said.columns)}
+    return [_Looked(said, each) for each in columns.values()]
+
+
+def _columns(told: Told[TableProfiled]) -> Rows:
+    of = told.spread(_looked)
+    columns = [each.column for each in of.said]
+    profiles = [each.said for each in of.said]
+    names = ("column_id", "column_name", "null_count", "distinct_count", "min_value", "max_value")
+    return Rows(
+        of,
+        {
+            **{name: [getattr(each, name) for each in columns] for name in (*names, "size_bytes")},
+            "table_id": [each.table_id for each in profiles],
+            "row_count": [
+                said.row_count if column.row_count is None else column.row_count
+                for said, column in of.said
+            ],
+            "last_modified_at": [us_or_none(each.last_modified_at) for each in profiles],
+            "snapshot_id": [each.snapshot_id for each in profiles],
+            "source": of.all(PROFILER),
+            "_told": version_order(of, [each.version for each in profiles]),
+        },
+    )
 
 
 KINDS: tuple[EventKind, ...] = (
@@ -96,16 +102,8 @@ KINDS: tuple[EventKind, ...] = (
         "table_profiled",
         EXECUTIONS_DOMAIN,
         TableProfiled,
-        Projection(TABLE_STATS, TABLE_STATS_COLUMNS, _table),
-        Projection(
-            COLUMN_STATS,
-            (
-                *("table_id", "column_id", "column_name", "row_count", "null_count"),
-                *("distinct_count", "min_value", "max_value", "size_bytes", "last_modified_at"),
-                *("snapshot_id", "source", "_told", OCCURRED),
-            ),
-            _columns,
-        ),
+        Projection(TABLE_STATS, _table),
+        Projection(COLUMN_STATS, _columns),
         example={
             "table_id": "tbl-orders",
             "row_count": 4_500_000,

@@ -5,14 +5,13 @@ a success that was published outranks a cancel. Who names the table and partitio
 the partition's status too.
 """
 
-from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from arco.events.field import Count, Id, Ids, Keys, Message, Metrics, Moment, texts
-from arco.events.partition_row import FAILED, RUNNING, partition_row, partition_rows
-from arco.events.task_row import CANCELLED_FOR_GOOD, PUBLISHED, TASK_COLUMNS, OfTask, task_row
-from arco.events.told import EventKind, Projection, Row, Told, kind, us
-from arco.fold.tier2 import EXECUTIONS_DOMAIN, TASKS
+from arco.events.partition_row import FAILED, RUNNING, named, partition_rows
+from arco.events.task_row import CANCELLED_FOR_GOOD, PUBLISHED, OfTask, task_columns
+from arco.events.told import Columns, EventKind, Projection, Rows, Told, kind, us_or_none
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, PARTITIONS, TASKS
 
 
 class TaskDispatched(OfTask, frozen=True, kw_only=True):
@@ -71,41 +70,45 @@ class TaskCancelled(OfTask, frozen=True, kw_only=True):
     reason: Message | None = None
 
 
-def _dispatched(told: Told, said: TaskDispatched) -> tuple[Row]:
-    return (task_row(told, said, "DISPATCHED"),)
+F = TypeVar("F", TaskLost, TaskCancelled)
 
 
-def _started(told: Told, said: TaskStarted) -> tuple[Row]:
-    order = told.order(said.attempt)
-    started = (told.when(said.started_at), said.worker, order)
-    return (task_row(told, said, "RUNNING") + started,)
+def _dispatched(told: Told[TaskDispatched]) -> Rows:
+    return Rows(told, task_columns(told, told.all("DISPATCHED")))
 
 
-def _completed(told: Told, said: TaskCompleted) -> tuple[Row]:
-    status = task_row(told, said, said.status, sticky=_sticky(said))
-    began = said.started_at
-    outcome = (
-        told.when(said.completed_at),
-        said.duration_ms,
-        said.error_message,
-        *((None, None, None) if began is None else _began(told, said, began)),
-        said.input_tables,
-        said.output_tables,
-        said.input_partitions,
-        said.output_partitions,
-        said.rows_read,
-        said.rows_written,
-        said.bytes_read,
-        said.bytes_written,
-        None if said.metrics is None else texts(said.metrics),
-        status[_STATUS_ORDER],
-    )
-    return (status + outcome,)
+def _started(told: Told[TaskStarted]) -> Rows:
+    began = {
+        **told.fields("worker"),
+        "started_at": told.when("started_at"),
+        "_started": told.order(told.field("attempt")),
+    }
+    return Rows(told, {**task_columns(told, told.all("RUNNING")), **began})
 
 
-def _began(told: Told, said: TaskCompleted, began: datetime) -> Row:
+def _completed(told: Told[TaskCompleted]) -> Rows:
+    sticky = [_sticky(said) for said in told.said]
+    columns = task_columns(told, told.field("status"), sticky=sticky)
+    outcome = {
+        **told.fields("duration_ms", "error_message", "input_tables", "output_tables"),
+        **told.fields("input_partitions", "output_partitions", "rows_read", "rows_written"),
+        **told.fields("bytes_read", "bytes_written"),
+        "completed_at": told.when("completed_at"),
+        "metrics": [None if each is None else texts(each) for each in told.field("metrics")],
+        "_outcome": columns["_status"],
+    }
+    return Rows(told, {**columns, **outcome, **_began(told)})
+
+
+def _began(told: Told[TaskCompleted]) -> Columns:
     """Who ends an attempt and says when it began knows better than who said so before."""
-    return (us(began), said.worker, told.order(said.attempt, 1))
+    began = told.field("started_at")
+    columns = {
+        **told.fields("worker"),
+        "started_at": [us_or_none(moment) for moment in began],
+        "_started": told.order(told.field("attempt"), 1),
+    }
+    return told.where([moment is not None for moment in began], columns)
 
 
 def _sticky(said: TaskCompleted) -> int:
@@ -114,37 +117,47 @@ def _sticky(said: TaskCompleted) -> int:
     return PUBLISHED if said.status == "SUCCESS" and said.published_version is not None else 0
 
 
-def _lost(told: Told, said: TaskLost) -> tuple[Row]:
-    return ((*task_row(told, said, FAILED, "LOST"), told.occurred, said.reason),)
+def _lost(told: Told[TaskLost]) -> Rows:
+    return Rows(told, {**task_columns(told, told.all(FAILED), "LOST"), **_ended(told)})
 
 
-def _retried(told: Told, said: TaskRetryScheduled) -> tuple[Row]:
-    return ((*task_row(told, said, "RETRY_WAIT"), said.reason),)
+def _retried(told: Told[TaskRetryScheduled]) -> Rows:
+    reason = {"error_message": told.field("reason")}
+    return Rows(told, {**task_columns(told, told.all("RETRY_WAIT")), **reason})
 
 
-def _cancelled(told: Told, said: TaskCancelled) -> tuple[Row]:
-    row = task_row(told, said, "CANCELLED", sticky=CANCELLED_FOR_GOOD)
-    return ((*row, told.occurred, said.reason),)
+def _cancelled(told: Told[TaskCancelled]) -> Rows:
+    columns = task_columns(told, told.all("CANCELLED"), sticky=CANCELLED_FOR_GOOD)
+    return Rows(told, {**columns, **_ended(told)})
 
 
-def _running_partition(told: Told, said: TaskStarted) -> tuple[Row, ...]:
-    return partition_row(told, said.table_id, said, RUNNING, said.execution_id)
+def _ended(told: Told[F]) -> Columns:
+    return {"completed_at": told.occurred, "error_message": told.field("reason")}
 
 
-def _ended_partition(told: Told, said: TaskCompleted) -> tuple[Row, ...]:
+def _running_partition(told: Told[TaskStarted]) -> Rows:
+    return partition_rows(told, RUNNING, lambda said: named(said.table_id, said, said.execution_id))
+
+
+def _ended_partition(told: Told[TaskCompleted]) -> Rows:
     """Of a success it is the partition's own event that tells, as only that knows what was published."""
-    if said.status == "SUCCESS":
-        return ()
-    error = said.error_message
-    return partition_row(told, said.table_id, said, FAILED, said.execution_id, error=error)
+    return partition_rows(
+        told,
+        FAILED,
+        lambda said: (
+            ()
+            if said.status == "SUCCESS"
+            else named(said.table_id, said, said.execution_id, said.error_message)
+        ),
+    )
 
 
-def _failed_partition(told: Told, said: TaskLost | TaskCancelled) -> tuple[Row, ...]:
-    return partition_row(told, said.table_id, said, FAILED, said.execution_id, error=said.reason)
+def _failed_partition(told: Told[F]) -> Rows:
+    return partition_rows(
+        told, FAILED, lambda said: named(said.table_id, said, said.execution_id, said.reason)
+    )
 
 
-_STATUS_ORDER = TASK_COLUMNS.index("_status")
-_ENDED = ("completed_at", "error_message")
 _TASK = {"execution_id": "run-7", "task_id": "load"}
 _PLACE = {"table_id": "tbl-orders", "partition_values": {"date": "2026-05-01"}}
 
@@ -153,7 +166,7 @@ KINDS: tuple[EventKind, ...] = (
         "task_dispatched",
         EXECUTIONS_DOMAIN,
         TaskDispatched,
-        Projection(TASKS, TASK_COLUMNS, _dispatched),
+        Projection(TASKS, _dispatched),
         example={
             **_TASK,
             "attempt": 1,
@@ -166,8 +179,8 @@ KINDS: tuple[EventKind, ...] = (
         "task_started",
         EXECUTIONS_DOMAIN,
         TaskStarted,
-        Projection(TASKS, (*TASK_COLUMNS, "started_at", "worker", "_started"), _started),
-        partition_rows(_running_partition),
+        Projection(TASKS, _started),
+        Projection(PARTITIONS, _running_partition),
         example={
             **_TASK,
             "task_name": "load_orders",
@@ -180,17 +193,8 @@ KINDS: tuple[EventKind, ...] = (
         "task_completed",
         EXECUTIONS_DOMAIN,
         TaskCompleted,
-        Projection(
-            TASKS,
-            (
-                *(*TASK_COLUMNS, "completed_at", "duration_ms", "error_message", "started_at"),
-                *("worker", "_started", "input_tables", "output_tables", "input_partitions"),
-                *("output_partitions", "rows_read", "rows_written", "bytes_read"),
-                *("bytes_written", "metrics", "_outcome"),
-            ),
-            _completed,
-        ),
-        partition_rows(_ended_partition),
+        Projection(TASKS, _completed),
+        Projection(PARTITIONS, _ended_partition),
         example={
             **_TASK,
             "task_name": "load_orders",
@@ -213,23 +217,23 @@ KINDS: tuple[EventKind, ...] = (
         "task_lost",
         EXECUTIONS_DOMAIN,
         TaskLost,
-        Projection(TASKS, (*TASK_COLUMNS, *_ENDED), _lost),
-        partition_rows(_failed_partition),
+        Projection(TASKS, _lost),
+        Projection(PARTITIONS, _failed_partition),
         example={**_TASK, "attempt": 1, "reason": "lease_expired", **_PLACE},
     ),
     kind(
         "task_retry_scheduled",
         EXECUTIONS_DOMAIN,
         TaskRetryScheduled,
-        Projection(TASKS, (*TASK_COLUMNS, "error_message"), _retried),
+        Projection(TASKS, _retried),
         example={**_TASK, "attempt": 2, "not_before": "2026-05-01T10:01:00Z"},
     ),
     kind(
         "task_cancelled",
         EXECUTIONS_DOMAIN,
         TaskCancelled,
-        Projection(TASKS, (*TASK_COLUMNS, *_ENDED), _cancelled),
-        partition_rows(_failed_partition),
+        Projection(TASKS, _cancelled),
+        Projection(PARTITIONS, _failed_partition),
         example={**_TASK, "attempt": 2, "reason": "cancelled by user:ann"},
     ),
 )

@@ -1,20 +1,17 @@
 """Rows of tasks: which status outranks which, and what all events of a task have in common."""
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from arco.events.field import Attempt, Id
 from arco.events.partition_name import MayNamePartition, partition_of
-from arco.events.told import Row, Told
-from arco.fold.tier2 import OCCURRED
+from arco.events.told import Told, Values
 
 # Of one attempt. That a worker was lost is a guess, which what the worker itself says outranks.
 RANKS = {"PENDING": 1, "RETRY_WAIT": 1, "READY": 2, "DISPATCHED": 3, "RUNNING": 4}
 RANKS |= {"LOST": 5, "FAILED": 6, "SKIPPED": 6, "BLOCKED": 6, "CANCELLED": 7, "SUCCESS": 8}
 
 CANCELLED_FOR_GOOD, PUBLISHED = 1, 2  # these two outrank every attempt, the second the first (P19)
-
-TASK_COLUMNS = (
-    *("execution_id", "task_id", "task_name", "table_id", "partition_key", "retry_count"),
-    *("status", "attempt", "_status", OCCURRED),
-)
 
 
 class OfTask(MayNamePartition, frozen=True, kw_only=True):
@@ -28,23 +25,23 @@ class OfTask(MayNamePartition, frozen=True, kw_only=True):
     attempt_id: Id | None = None
 
 
-def task_row(
-    told: Told, said: OfTask, status: str, rank: str | None = None, sticky: int = 0
-) -> Row:
-    """Values for `TASK_COLUMNS`."""
-    attempt = said.attempt
-    return (
-        said.execution_id,
-        said.task_id,
-        said.task_name,
-        said.table_id,
-        partition_key(said.table_id, said),
-        attempt - 1,
-        status,
-        attempt,
-        told.order(attempt, RANKS[rank or status], sticky),
-        told.occurred,
-    )
+T = TypeVar("T", bound=OfTask)
+
+
+def task_columns(
+    told: Told[T], statuses: Sequence[str], rank: str | None = None, sticky: Sequence[int] | int = 0
+) -> dict[str, Values]:
+    """What all events of tasks say of theirs; `rank` names another status, if it is not its own rank."""
+    attempts = told.field("attempt")
+    ranks = [RANKS[rank or status] for status in statuses]
+    return {
+        **told.fields("execution_id", "task_id", "task_name", "table_id"),
+        "partition_key": [partition_key(said.table_id, said) for said in told.said],
+        "retry_count": [attempt - 1 for attempt in attempts],
+        "status": statuses,
+        "attempt": attempts,
+        "_status": told.order(attempts, ranks, sticky),
+    }
 
 
 def partition_key(table_id: str | None, named: MayNamePartition) -> str | None:

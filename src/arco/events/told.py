@@ -1,24 +1,28 @@
-"""Told: what is known of an event beside its payload, and how it becomes rows.
+"""Told: some events of one kind, and how they become rows.
 
-A projection makes rows of one table of one event, as tuples for a fixed choice of columns; what it does not
-set is null and says nothing. Times are microseconds since 1970 in UTC.
+A projection makes rows of one table, all of them at once and column by column: this is the hot path of
+compaction. What it does not set is null and says nothing. Times are microseconds since 1970 in UTC.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from arco.core.errors import Invalid
-from arco.fold.order import standing
+from arco.fold.order import Integers, Moments, orders
 from arco.fold.table import Table
-from arco.fold.tier2 import OCCURRED
 from arco.ledger.envelope import EventType
 
-Row = tuple[object, ...]
-P_contra = TypeVar("P_contra", contravariant=True)
+Values: TypeAlias = Sequence[Any] | pa.Array | Integers
+Columns: TypeAlias = Mapping[str, Values]
+P = TypeVar("P")
+Q = TypeVar("Q")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -28,8 +32,18 @@ _LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 def us(moment: datetime) -> int:
     """Microseconds since 1970; what lies outside the years 1 to 9999 of UTC is moved to their end."""
-    found = (moment - _EPOCH) // _MICROSECOND
-    return found if _EARLIEST <= found <= _LATEST else min(max(found, _EARLIEST), _LATEST)
+    return min(max((moment - _EPOCH) // _MICROSECOND, _EARLIEST), _LATEST)
+
+
+def all_us(moments: Sequence[datetime]) -> Integers:
+    """The same of many."""
+    found = [(moment - _EPOCH) // _MICROSECOND for moment in moments]
+    return np.clip(np.array(found, np.int64), _EARLIEST, _LATEST)
+
+
+def us_or_none(moment: datetime | None) -> int | None:
+    """The same of a moment that may not have been told."""
+    return None if moment is None else us(moment)
 
 
 def moment_of(microseconds: int) -> datetime:
@@ -37,37 +51,97 @@ def moment_of(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
-class Told(msgspec.Struct, frozen=True, gc=False):
-    """An event without its payload."""
+@dataclass(frozen=True)
+class Told(Generic[P]):
+    """Some events of one kind, or parts of them: place n of each list is of the same row."""
 
-    event_id: str
-    key: str  # its idempotency key
-    occurred: int
-    execution_id: str | None  # of the source, for payloads that do not name one
-    moment: bytes  # what the orders of all that it says end with (P19)
+    said: Sequence[P]  # their payloads, or what a row is made of within them
+    events: npt.NDArray[np.intp]  # the numbers of the events among those of their kind
+    event_ids: Sequence[str]
+    keys: Sequence[str]  # their idempotency keys
+    executions: Sequence[str | None]  # of the source, for payloads that do not name one
+    occurred: Integers
+    moments: Moments  # what the orders of all that they say end with (P19)
 
-    def order(self, causal: int = 0, rank: int = 0, sticky: int = 0) -> bytes:
-        """The order of what it says."""
-        return standing(causal, rank, sticky) + self.moment
+    def __len__(self) -> int:
+        return len(self.said)
 
-    def when(self, moment: datetime | None) -> int:
-        """A moment of the payload, or if it names none, that of the event."""
-        return self.occurred if moment is None else us(moment)
+    def part(self, places: Sequence[int], said: Sequence[Q]) -> "Told[Q]":
+        """Rows of some of these, in other number: for each its place here, and what it is made of."""
+        return replace(
+            cast("Told[Q]", self),
+            said=said,
+            events=self.events[places],
+            event_ids=[self.event_ids[place] for place in places],
+            keys=[self.keys[place] for place in places],
+            executions=[self.executions[place] for place in places],
+            occurred=self.occurred[places],
+            moments=self.moments[places],
+        )
+
+    def spread(self, parts: Callable[[P], Iterable[Q]]) -> "Told[Q]":
+        """A row for each part of each event."""
+        found = [(place, part) for place, said in enumerate(self.said) for part in parts(said)]
+        return self.part([place for place, _ in found], [part for _, part in found])
+
+    def fields(self, *names: str) -> dict[str, Values]:
+        """Columns that bear the names of fields of the payload, and their values."""
+        return {name: self.field(name) for name in names}
+
+    def field(self, name: str) -> list[Any]:
+        """What they say in one field."""
+        return list(map(attrgetter(name), self.said))
+
+    def all(self, value: Q) -> list[Q]:
+        """The same value for each."""
+        return [value] * len(self.said)
+
+    def order(
+        self,
+        causal: int | Sequence[int] = 0,
+        rank: int | Sequence[int] = 0,
+        sticky: int | Sequence[int] = 0,
+    ) -> pa.Array:
+        """The orders of what they say."""
+        return orders(self.moments, causal, rank, sticky)
+
+    def where(self, says: Sequence[bool], columns: Columns) -> Columns:
+        """`columns` of those who say anything in them, and nulls for the others."""
+        if all(says):
+            return columns
+        mask = pa.array(says, pa.bool_())
+        return {name: pc.if_else(mask, pa.array(values), None) for name, values in columns.items()}
+
+    def when(self, name: str) -> Values:
+        """The moments of a field; those who name none mean the moment of the event."""
+        named = self.field(name)
+        if not any(named):
+            return self.occurred
+        pairs = zip(named, self.occurred.tolist(), strict=True)
+        return [occurred if moment is None else us(moment) for moment, occurred in pairs]
+
+    def execution_ids(self) -> list[str | None]:
+        """The executions that they name, or that their source did."""
+        return [
+            named or of_source
+            for named, of_source in zip(self.field("execution_id"), self.executions, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
-class Projection(Generic[P_contra]):
-    """The rows of one table that an event makes; `rows` gives a value for each of `columns`."""
+class Rows:
+    """Rows of one table, and the events that they were made of."""
+
+    told: Told[Any]
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class Projection(Generic[P]):
+    """What some events of one kind make of one table; when they occurred is put beside it by itself."""
 
     table: Table
-    columns: tuple[str, ...]
-    rows: Callable[[Told, P_contra], Iterable[Row]]
-
-    def __post_init__(self) -> None:
-        odd = {*self.columns} - {*self.table.schema.names}
-        lacking = {*self.table.key, OCCURRED} - {*self.columns}
-        if odd or lacking:
-            raise Invalid(f"{self.table.name}: {sorted(odd | lacking)} is odd or lacking")
+    rows: Callable[[Told[P]], Rows]
 
 
 @dataclass(frozen=True)
@@ -97,8 +171,8 @@ class EventKind:
 def kind(
     name: str,
     domain: str,
-    payload: type[P_contra],
-    *projections: Projection[P_contra],
+    payload: type[P],
+    *projections: Projection[P],
     example: dict[str, Any],
     version: int = 1,
     ours: bool = False,

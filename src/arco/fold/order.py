@@ -2,41 +2,62 @@
 
 It begins with what is causal, then come the rank and only then a time; what is left to decide between is
 settled by things that say nothing, so that no two events have the same order unless they are the same.
+Orders are made for many events at once.
 """
 
-import struct
-from functools import lru_cache
+from collections.abc import Sequence
 
-_STANDING = struct.Struct(">BQB")
-_MOMENT = struct.Struct(">QQ26s8s")
-_EPOCH = 1 << 63  # so that times before 1970 sort below those after it
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Integers = npt.NDArray[np.int64]
+Moments = npt.NDArray[np.void]  # of `_MOMENT`
+
+_ID_BYTES, _DIGEST_BYTES = 26, 8
+_MOMENT = np.dtype(
+    [
+        ("at", ">u8"),
+        ("sequence", ">u8"),
+        ("event_id", f"S{_ID_BYTES}"),
+        ("digest", f"V{_DIGEST_BYTES}"),
+    ]
+)
+_ORDER = np.dtype([("sticky", "u1"), ("causal", ">u8"), ("rank", "u1"), ("moment", _MOMENT)])
+_EPOCH = np.uint64(1 << 63)  # so that times before 1970 sort below those after it
 
 
-def order_of(
-    *,
-    at_us: int,
-    event_id: str,
-    digest: bytes,
-    sequence: int = 0,
-    causal: int = 0,
-    rank: int = 0,
-    sticky: int = 0,
-) -> bytes:
-    """The order of what one event says.
+def moments(
+    at_us: Integers, sequences: Sequence[int], event_ids: Sequence[str], digests: Sequence[bytes]
+) -> Moments:
+    """The part of an order that all that one event says has in common.
+
+    `at_us` is the earlier of when it occurred and when we received it; a digest is the SHA-256 of all that
+    the event says.
+    """
+    made = np.empty(len(at_us), _MOMENT)
+    made["at"] = at_us.view(np.uint64) + _EPOCH
+    made["sequence"] = sequences
+    made["event_id"] = [each.encode() for each in event_ids]
+    every = np.frombuffer(b"".join(digests), _MOMENT["digest"])
+    made["digest"] = every.reshape(len(made), -1)[:, 0]  # of each, the first bytes
+    return made
+
+
+def orders(
+    of: Moments,
+    causal: int | Sequence[int] = 0,
+    rank: int | Sequence[int] = 0,
+    sticky: int | Sequence[int] = 0,
+) -> pa.Array:
+    """The orders of what some events say.
 
     `sticky` lifts above every `causal`: a cancel above all attempts, a published success above a cancel.
-    `causal` is an attempt, a published version or a generation. `at_us` is the earlier of when it occurred
-    and when we received it. `digest` is a SHA-256 of all that the event says.
+    `causal` is an attempt, a published version or a generation.
     """
-    return standing(causal, rank, sticky) + moment(at_us, sequence, event_id, digest)
-
-
-@lru_cache(4096)
-def standing(causal: int, rank: int, sticky: int) -> bytes:
-    """The part of an order that decides first; most events share theirs with many others."""
-    return _STANDING.pack(sticky, causal, rank)
-
-
-def moment(at_us: int, sequence: int, event_id: str, digest: bytes) -> bytes:
-    """The part of an order that all that one event says has in common."""
-    return _MOMENT.pack(at_us + _EPOCH, sequence, event_id.encode(), digest[:8])
+    made = np.empty(len(of), _ORDER)
+    made["sticky"], made["causal"], made["rank"], made["moment"] = sticky, causal, rank, of
+    ends = np.arange(0, made.nbytes + 1, _ORDER.itemsize, dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.binary(), len(made), [None, pa.py_buffer(ends), pa.py_buffer(made)]
+    )

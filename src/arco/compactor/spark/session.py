@@ -29,6 +29,8 @@ _SQL = {
 }
 _OWN = {
     "spark.app.name": "arco-compactor",
+    # A JVM that only moves blobs gains nothing from compiling its code well, or from collecting beside it.
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.log.level": "ERROR",
     "spark.python.daemon.module": "arco.compactor.spark.daemon",
     "spark.python.worker.reuse": "true",

@@ -64,7 +64,7 @@ class FoldSmall(NumberedTask):
     async def work(self, _number: int, /) -> list[Parcel]:
         store = open_once(self.spec)
         reader = SegmentReader(store, self.job.domain, self.job.segments)
-        first = await reader.chunk()
+        first = await reader.chunk(self.most_bytes)
         if reader.expected_bytes > self.most_bytes:
             return [told(Kind.LARGE, Large(reader.expected_bytes))]
         gathered = await gather_from(reader, store, self.job, 1, first)
