@@ -11,10 +11,10 @@ from arco.catalog.state_file import read_rows
 from arco.compactor.job import FoldJob, MergePart, NewRef, SegmentRef
 from arco.core.ids import new_ulid
 from arco.events.kinds import KINDS
-from arco.events.read import Reading, read_lines
+from arco.events.read import Reading, read_segment
 from arco.fold.fold import fold
 from arco.fold.tier2 import TIER2
-from arco.ledger.segment import encode_segment, segment_key
+from arco.ledger.segment import Segment, encode_segment, segment_key
 from arco.storage.store import Store
 from tests.events.told import line
 
@@ -75,7 +75,10 @@ def fold_job(store: Store, domain: str, segments: Iterable[SegmentRef], **more: 
 
 def expected(domain: str, segments: Segments) -> Rows:
     """The rows of all lines, read and folded in one go."""
-    readings = [read_lines(domain, at.stream, at.seq, lines, {}) for at, lines in segments.items()]
+    readings = [
+        read_segment(domain, Segment.of(at.stream, at.seq, lines), {})
+        for at, lines in segments.items()
+    ]
     tables = TIER2[domain]
     return {
         name: fold(tables[name], rows).to_pylist()

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arco.compactor.job import SegmentRef
-from arco.events.read import Reading, read_lines
+from arco.events.read import Reading, read_segment
 from arco.fold.fold import fold
 from arco.fold.table import Table
 from arco.fold.tier2 import OCCURRED, QUARANTINE, TIER2
+from arco.ledger.segment import Segment
 
 Tables = dict[str, pa.Table]
 Segments = Mapping[SegmentRef, list[bytes]]
@@ -27,7 +28,8 @@ _PLACE = ("stream", "segment", "line", OCCURRED)
 def read(domain: str, segments: Segments, bounds: Mapping[str, datetime]) -> Reading:
     """All lines at once, not folded."""
     return Reading.joined(
-        read_lines(domain, at.stream, at.seq, lines, bounds) for at, lines in segments.items()
+        read_segment(domain, Segment.of(at.stream, at.seq, lines), bounds)
+        for at, lines in segments.items()
     )
 
 

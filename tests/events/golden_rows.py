@@ -9,7 +9,8 @@ from typing import Any
 from msgspec.structs import fields
 
 from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind
-from arco.events.read import Reading, read_lines
+from arco.events.read import Reading, read_segment
+from arco.ledger.segment import Segment
 from tests.events.told import STREAM, admitted
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -45,7 +46,7 @@ def _plain(value: Any) -> Any:
 def golden(kind: EventKind, payload: dict[str, Any]) -> dict[str, Any]:
     line = admitted(kind.name, payload)
     domain = "executions" if kind.domain == ANY_DOMAIN else kind.domain
-    rows = rows_as_json(read_lines(domain, STREAM, 0, [line], {}))
+    rows = rows_as_json(read_segment(domain, Segment.of(STREAM, 0, [line]), {}))
     return {"domain": domain, "line": line.decode(), "rows": rows}
 
 

@@ -7,10 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arco.events.kinds import DOMAINS, kinds_of
-from arco.events.read import Reading, read_lines
+from arco.events.read import Reading, read_segment
 from arco.fold.fold import fold
 from arco.fold.table import Keep
 from arco.fold.tier2 import TIER2
+from arco.ledger.segment import Segment
 from tests.events.payloads import MOMENTS, payloads
 from tests.events.told import STREAM, line
 
@@ -64,11 +65,11 @@ def test_any_order_duplication_and_split_gives_the_same_rows(
     history: History, chance: random.Random, cut: int
 ) -> None:
     domain, lines = history
-    whole = read_lines(domain, STREAM, 0, lines, {})
+    whole = read_segment(domain, Segment.of(STREAM, 0, lines), {})
     mixed = [*lines, *chance.sample(lines, len(lines) // 2)]
     chance.shuffle(mixed)
     parts = [
-        read_lines(domain, STREAM, number, part, {})
+        read_segment(domain, Segment.of(STREAM, number, part), {})
         for number, part in enumerate((mixed[:cut], mixed[cut:]))
     ]
     joined = Reading.joined(parts)
@@ -87,7 +88,7 @@ def test_any_order_duplication_and_split_gives_the_same_rows(
 def test_without_an_order_nothing_is_said(history: History) -> None:
     """Else the fold could not choose between two such rows."""
     domain, lines = history
-    for name, rows in read_lines(domain, STREAM, 0, lines, {}).rows.items():
+    for name, rows in read_segment(domain, Segment.of(STREAM, 0, lines), {}).rows.items():
         for rule in TIER2[domain][name].rules:
             if rule.keep is Keep.LAST:
                 [order] = rule.order

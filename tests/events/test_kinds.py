@@ -19,8 +19,9 @@ from arco.events.kinds import (
     domain_of,
     kind_of,
 )
-from arco.events.read import read_lines
+from arco.events.read import read_segment
 from arco.fold.tier2 import TIER2
+from arco.ledger.segment import Segment
 from tests.events.golden_rows import GOLDEN, golden_name, rows_as_json
 from tests.events.told import STREAM, admitted, folded, read
 
@@ -105,7 +106,9 @@ def test_there_are_golden_rows_of_every_kind() -> None:
 @pytest.mark.parametrize("file", _golden(), ids=lambda file: file.stem)
 def test_an_event_of_old_makes_the_rows_that_it_always_made(file: Path) -> None:
     for golden in json.loads(file.read_text()):
-        reading = read_lines(golden["domain"], STREAM, 0, [golden["line"].encode()], {})
+        reading = read_segment(
+            golden["domain"], Segment.of(STREAM, 0, [golden["line"].encode()]), {}
+        )
         assert reading.quarantined == 0
         assert rows_as_json(reading) == golden["rows"]
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from arco.events.kinds import kind_of
-from arco.events.read import Reading, read_lines
+from arco.events.read import Reading, read_segment
+from arco.ledger.segment import Segment
 from tests.events.told import NOON, STREAM, folded, line, read, row_of, rows_of
 
 TASK = {"execution_id": "e", "task_id": "t"}
@@ -119,7 +120,7 @@ def test_a_bad_line_counts_for_when_events_were_received() -> None:
 
 
 def test_a_bad_line_of_a_strange_stream_is_kept_too() -> None:
-    reading = read_lines("search", "not a ULID", 4, [b"hello"], {})
+    reading = read_segment("search", Segment.of("not a ULID", 4, [b"hello"]), {})
     [row] = reading.rows["quarantine"].to_pylist()
     assert (row["stream"], row["segment"], row["line"]) == ("not a ULID", 4, 1)
 

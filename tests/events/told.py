@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from arco.core.json import encode
 from arco.events.kinds import ALL_TYPES
-from arco.events.read import Reading, read_lines
+from arco.events.read import Reading, read_segment
 from arco.fold.fold import fold
 from arco.fold.tier2 import TIER2
 from arco.ledger.envelope import admit, new_stamp
+from arco.ledger.segment import Segment
 from tests.clocks import HandClock, hand_runtime
 
 STREAM = "01M7FVEX5ZQ4SN3QGY2E97DMKR"
@@ -52,7 +53,7 @@ def read(
     domain: str = "executions",
     retained_from: Mapping[str, datetime] | None = None,
 ) -> Reading:
-    return read_lines(domain, STREAM, 0, list(lines), retained_from or {})
+    return read_segment(domain, Segment.of(STREAM, 0, lines), retained_from or {})
 
 
 def folded(domain: str, reading: Reading) -> dict[str, pa.Table]:

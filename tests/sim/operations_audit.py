@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from arco.catalog.manifest import CommitKind, Counts
-from arco.events.read import Reading, read_lines
+from arco.events.read import Reading, read_segment
 from arco.fold.fold import conform, fold
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment
@@ -147,7 +147,7 @@ class OperationsAudit:
         ]
 
     def _reading(self, segment: Segment, bounds: Mapping[str, datetime]) -> Reading:
-        return read_lines(self._history.domain, segment.stream, segment.seq, segment.lines, bounds)
+        return read_segment(self._history.domain, segment, bounds)
 
     def _folded(self, reading: Reading) -> dict[str, list[dict[str, object]]]:
         return {

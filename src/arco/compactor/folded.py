@@ -54,7 +54,7 @@ class FoldedCheck:
                     fault = "is missing, and the state cannot be made anew without it"
                     # If the floor has come up to this commit, it was rightly collected.
                     raise _wrong(place, fault, record, led_by=record.number - 1)
-                events += len(segment.lines)
+                events += segment.events
                 size_bytes += size
         counts = record.counts or Counts()
         if (counts.events, counts.bytes) != (events, size_bytes):

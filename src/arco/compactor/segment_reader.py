@@ -40,12 +40,12 @@ class SegmentReader:
         self._segments_read = 0
         self._bytes_read = 0
 
-    async def chunk(self, most_bytes: int = CHUNK_BYTES) -> list[RawSegment]:
+    async def chunk(self, most_bytes: int | None = None) -> list[RawSegment]:
         """The next segments; none at the end. `Corrupt` if one is missing: none is left out (law 14)."""
         chunk: list[RawSegment] = []
-        size = 0
-        while size < most_bytes and self._segments_read < len(self._segments):
-            wave = await self._wave(most_bytes - size)
+        size, most = 0, CHUNK_BYTES if most_bytes is None else most_bytes
+        while size < most and self._segments_read < len(self._segments):
+            wave = await self._wave(most - size)
             size += sum(len(each.raw) for each in wave)
             chunk += wave
         return chunk

@@ -16,7 +16,7 @@ from arco.compactor.blob import Blob, pack, unpack
 from arco.compactor.job import FoldJob, NewRef, SegmentRef
 from arco.compactor.new_file import create_file
 from arco.compactor.segment_reader import RawSegment, SegmentReader
-from arco.events.read import Reading, read_lines
+from arco.events.read import Reading, read_segment
 from arco.fold.fold import fold
 from arco.fold.table import Table
 from arco.fold.tier2 import TIER2
@@ -88,17 +88,12 @@ def add(some: Counts, more: Counts) -> Counts:
 
 def _digest(job: FoldJob, chunk: Sequence[RawSegment], shards: int) -> Gathered:
     """Parse and partly fold some segments."""
-    readings = [_read(job, each) for each in chunk]
+    readings = [read_segment(job.domain, each.decode(), job.retained_from) for each in chunk]
     names = sorted({name for reading in readings for name in reading.rows})
     tables = [TIER2[job.domain][name] for name in names]
     blobs = [blob for table in tables for blob in _blobs(table, readings, shards)]
     counts = [_count(*each) for each in zip(chunk, readings, strict=True)]
     return Gathered(blobs, reduce(add, counts, Counts()))
-
-
-def _read(job: FoldJob, segment: RawSegment) -> Reading:
-    lines = segment.decode().lines
-    return read_lines(job.domain, segment.ref.stream, segment.ref.seq, lines, job.retained_from)
 
 
 def _blobs(table: Table, readings: Sequence[Reading], shards: int) -> list[Blob]:

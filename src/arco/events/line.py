@@ -39,7 +39,8 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     payload: msgspec.Raw
 
 
-read_line = msgspec.json.Decoder(Line).decode
+_LINES = msgspec.json.Decoder(Line)
+read_line, read_all = _LINES.decode, _LINES.decode_lines
 
 
 def told(mark: bytes, lines: Sequence[Line], said: Sequence[P]) -> Told[P]:

@@ -6,7 +6,7 @@ that cannot be folded becomes a row of `quarantine`, and those around it are rea
 (P18).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -18,13 +18,15 @@ import pyarrow as pa
 from arco.core.errors import Invalid
 from arco.core.json import explain
 from arco.events.kinds import ALL_TYPES, kinds_of
-from arco.events.line import BROKEN, Line, read_line, told
+from arco.events.line import BROKEN, Line, read_all, read_line, told
 from arco.events.rejected import REJECTED_COLUMNS, Rejected, rejected
 from arco.events.told import Columns, EventKind, Values, moment_of, us
 from arco.fold.table import Table
 from arco.fold.tier2 import OCCURRED, QUARANTINE
+from arco.ledger.segment import Segment
 
 _NO_BOUND = -(1 << 63)
+_REJECTED = (*BROKEN, Invalid)
 
 _Decode = Callable[[msgspec.Raw], Any]
 
@@ -60,30 +62,36 @@ class Reading:
         )
 
 
-def read_lines(
-    domain: str,
-    stream: str,
-    seq: int,
-    lines: Sequence[bytes],
-    retained_from: Mapping[str, datetime],
-) -> Reading:
-    """The rows that the lines of segment `seq` of `stream` make; `lines[0]` is line 1."""
-    batch = _Batch(domain, {table: us(bound) for table, bound in retained_from.items()})
+def read_segment(domain: str, segment: Segment, retained_from: Mapping[str, datetime]) -> Reading:
+    """The rows that the lines of a segment make."""
+    bounds = {table: us(bound) for table, bound in retained_from.items()}
+    batch = _Batch(domain, segment, bounds)
     heaps = batch.heaps
-    for number, line in enumerate(lines, start=1):
+    for number, event in enumerate(_all_at_once(segment) or batch.one_by_one(), start=1):
+        if event is None:
+            continue
+        name = event.event_type, event.event_version
         try:
-            event = read_line(line)
-            name = event.event_type, event.event_version
             heap = heaps.get(name) or batch.heap(*name)
             payload = heap.decode(event.payload)
-        except BROKEN as problem:
-            batch.reject(rejected(stream, seq, number, line, explain(problem)))
-        except Invalid as problem:
-            batch.reject(rejected(stream, seq, number, line, str(problem)))
+        except _REJECTED as problem:
+            batch.reject(number, problem)
         else:
             heap.events.append(event)
             heap.said.append(payload)
-    return batch.reading(len(lines))
+    return batch.reading()
+
+
+def _all_at_once(segment: Segment) -> Sequence[Line] | None:
+    """All events of a segment, unless one of its lines is anything else."""
+    body = segment.body
+    if body.startswith(b"\n") or b"\n\n" in body:
+        return None
+    try:
+        events = read_all(body)
+    except BROKEN:
+        return None
+    return events if len(events) == segment.events else None
 
 
 @cache
@@ -122,10 +130,11 @@ class _Heap:
 
 
 class _Batch:
-    """The lines of one call, by kind."""
+    """The events of a segment, by kind."""
 
-    def __init__(self, domain: str, bounds: Mapping[str, int]) -> None:
+    def __init__(self, domain: str, segment: Segment, bounds: Mapping[str, int]) -> None:
         self._domain = domain
+        self._segment = segment
         self._bounds = bounds
         self._decoders = _decoders(domain)
         self.heaps: dict[tuple[str, int], _Heap] = {}
@@ -142,8 +151,20 @@ class _Batch:
         heap = self.heaps[name, version] = _Heap(*known)
         return heap
 
-    def reject(self, row: Rejected) -> None:
+    def one_by_one(self) -> Iterator[Line | None]:
+        """The events, and None for each line that is not one."""
+        for number, line in enumerate(self._segment.lines, start=1):
+            try:
+                yield read_line(line)
+            except BROKEN as problem:
+                self.reject(number, problem)
+                yield None
+
+    def reject(self, number: int, problem: Exception) -> None:
         """Keep a line that cannot be folded, unless the quarantine has forgotten such old ones."""
+        reason = str(problem) if isinstance(problem, Invalid) else explain(problem)
+        segment, line = self._segment, self._segment.lines[number - 1]
+        row = rejected(segment.stream, segment.seq, number, line, reason)
         if row.received_at is not None:
             self._received.append(moment_of(row.received_at))
         if row.at < self._bounds.get(QUARANTINE.name, _NO_BOUND):
@@ -151,7 +172,7 @@ class _Batch:
         else:
             self._rejected.append(row)
 
-    def reading(self, events: int) -> Reading:
+    def reading(self) -> Reading:
         """All that became of them."""
         tables: dict[str, list[pa.Table]] = {}
         received, late = self._received, self._rejected_late
@@ -166,7 +187,7 @@ class _Batch:
             tables.setdefault(QUARANTINE.name, []).append(_arrow(QUARANTINE, columns))
         return Reading(
             {name: pa.concat_tables(parts) for name, parts in tables.items()},
-            events,
+            self._segment.events,
             late,
             len(self._rejected),
             min(received, default=None),

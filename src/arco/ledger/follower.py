@@ -42,7 +42,7 @@ class Follower(Probing[Segment]):
                 found.append(segment)
                 if segment.seal:
                     return found
-            if sum(segment.size_bytes for segment in found) > _MOST_BYTES:
+            if sum(len(segment.body) for segment in found) > _MOST_BYTES:
                 return found  # and due again at once
             next_seq, stride = next_seq + stride, min(stride * 2, _READ_AHEAD)
 

@@ -5,7 +5,9 @@ number is never taken for one that was stored before.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -45,13 +47,23 @@ class SegmentPlace:
 
 @dataclass(frozen=True)
 class Segment(SegmentPlace):
-    """A segment that was read; `lines[0]` is line 1, the first event."""
+    """A segment that was read."""
 
-    lines: tuple[bytes, ...]
+    body: bytes  # all lines but the header, each with its end
+
+    @classmethod
+    def of(cls, stream: str, seq: int, lines: Iterable[bytes]) -> "Segment":
+        """The segment with these events."""
+        return cls(stream, seq, False, b"".join([line + b"\n" for line in lines]))
 
     @property
-    def size_bytes(self) -> int:
-        return sum(map(len, self.lines))
+    def events(self) -> int:
+        return self.body.count(b"\n")
+
+    @cached_property
+    def lines(self) -> tuple[bytes, ...]:
+        """The events one by one; `lines[0]` is line 1."""
+        return tuple(self.body.split(b"\n")[:-1])
 
 
 def segment_key(domain: str, stream: str, seq: int) -> str:
@@ -98,11 +110,11 @@ def encode_seal(runtime: Runtime, stream: str, seq: int) -> bytes:
 
 def decode_segment(raw: bytes, stream: str, seq: int) -> Segment:
     """The segment in `raw`, which must be number `seq` of `stream`."""
-    first, *lines = raw.split(b"\n")
+    first, newline, body = raw.partition(b"\n")
     header = _read_header(first, stream, seq)
-    if not lines or lines.pop() != b"" or (header.seal and lines):
+    if not newline or (body and not body.endswith(b"\n")) or (header.seal and body):
         raise Corrupt(f"{_named(stream, seq)} does not end as a segment does")
-    return Segment(stream, seq, header.seal, tuple(lines))
+    return Segment(stream, seq, header.seal, body)
 
 
 def decode_event(line: bytes) -> Envelope:

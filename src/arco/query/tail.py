@@ -19,7 +19,7 @@ from arco.core import json
 from arco.core.errors import Conflict, Unavailable
 from arco.core.hashing import sha256_hex
 from arco.core.tasks import Event
-from arco.events.read import read_lines
+from arco.events.read import read_segment
 from arco.ledger.follower import PlaceFollower
 from arco.ledger.segment import Segment, SegmentPlace, find_segment
 from arco.ledger.slot import Slot, slots_of
@@ -137,7 +137,7 @@ class LedgerTail:
             found = await self._tasks.gather(*(self._find(place) for place in waiting[:stride]))
             for segment in found:
                 self._read[segment.stream, segment.seq] = await self._parsed(segment)
-                largest = max(largest, segment.size_bytes)
+                largest = max(largest, len(segment.body))
             waiting, stride = waiting[stride:], 2 * stride
 
     async def _find(self, place: SegmentPlace) -> Segment:
@@ -148,10 +148,8 @@ class LedgerTail:
 
     async def _parsed(self, segment: Segment) -> _Read:
         domain, retained = self._domain, self._retained_from
-        reading = await self._tasks.in_thread(
-            lambda: read_lines(domain, segment.stream, segment.seq, segment.lines, retained)
-        )
-        return _Read(segment.seal, len(segment.lines), segment.size_bytes, reading.rows)
+        reading = await self._tasks.in_thread(lambda: read_segment(domain, segment, retained))
+        return _Read(segment.seal, segment.events, len(segment.body), reading.rows)
 
     def _check_room(self) -> int:
         """How many bytes may still be read, or `Unavailable` if it is too much already."""

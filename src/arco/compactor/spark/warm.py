@@ -17,10 +17,11 @@ from arco.compactor.spark.worker import Batches, NumberedTask
 from arco.core import json
 from arco.core.clock import utc
 from arco.events.kinds import DOMAINS, KINDS, EventKind
-from arco.events.read import read_lines
+from arco.events.read import read_segment
 from arco.fold.fold import fold
 from arco.fold.tier2 import TIER2
 from arco.ledger.envelope import Envelope, Source
+from arco.ledger.segment import Segment
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class WarmFinish:
 
 def _parcels(domain: str) -> Iterator[Parcel]:
     lines = [_line(kind) for kind in KINDS if kind.domain == domain]
-    for name, rows in read_lines(domain, "warm", 0, lines, {}).rows.items():
+    segment = Segment.of("warm", 0, lines)
+    for name, rows in read_segment(domain, segment, {}).rows.items():
         table = TIER2[domain][name]
         for blob in pack(table, fold(table, rows), 2):
             yield Parcel(blob.shard, Kind.BLOB, f"{domain}/{name}", blob.data)
