@@ -38,11 +38,9 @@ class Payload(
     """What an event says. The docstring of each is its one sentence in the documentation."""
 
 
-def texts(metrics: dict[str, str | int | float | bool]) -> tuple[tuple[str, str], ...]:
+def texts(metrics: dict[str, str | int | float | bool]) -> list[tuple[str, str]]:
     """Figures as a map of texts, spelled as JSON spells them."""
-    return tuple(
-        [
-            (name, value if isinstance(value, str) else json.encode(value).decode())
-            for name, value in metrics.items()
-        ]
-    )
+    return [
+        (name, value if isinstance(value, str) else json.encode(value).decode())
+        for name, value in metrics.items()
+    ]

@@ -1,9 +1,9 @@
 """Reading: lines of a segment become rows of the tables of state, not yet folded.
 
-This is the hot path of compaction. Each line is decoded twice, envelope and payload, by decoders that are
-made once; then all lines of a kind become columns together, so that little is done for each value. A line
-that cannot be folded becomes a row of `quarantine`, and those around it are read as if it were not there
-(P18).
+This is the hot path of compaction, so little is done for each value. All envelopes are decoded by one call,
+then all payloads of a kind by another, and both become columns together. If one of them cannot be read, all
+are read one by one to find out which. A line that cannot be folded becomes a row of `quarantine`, and those
+around it are read as if it were not there (P18).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,9 +26,8 @@ from arco.fold.tier2 import OCCURRED, QUARANTINE
 from arco.ledger.segment import Segment
 
 _NO_BOUND = -(1 << 63)
-_REJECTED = (*BROKEN, Invalid)
 
-_Decode = Callable[[msgspec.Raw], Any]
+_Reject = Callable[[int, Exception], None]
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,7 @@ class Reading:
 
 def read_segment(domain: str, segment: Segment, retained_from: Mapping[str, datetime]) -> Reading:
     """The rows that the lines of a segment make."""
-    bounds = {table: us(bound) for table, bound in retained_from.items()}
-    batch = _Batch(domain, segment, bounds)
+    batch = _Batch(domain, segment, {table: us(bound) for table, bound in retained_from.items()})
     heaps = batch.heaps
     for number, event in enumerate(_all_at_once(segment) or batch.one_by_one(), start=1):
         if event is None:
@@ -73,48 +71,73 @@ def read_segment(domain: str, segment: Segment, retained_from: Mapping[str, date
         name = event.event_type, event.event_version
         try:
             heap = heaps.get(name) or batch.heap(*name)
-            payload = heap.decode(event.payload)
-        except _REJECTED as problem:
+        except Invalid as problem:
             batch.reject(number, problem)
         else:
             heap.events.append(event)
-            heap.said.append(payload)
+            heap.numbers.append(number)
     return batch.reading()
 
 
 def _all_at_once(segment: Segment) -> Sequence[Line] | None:
     """All events of a segment, unless one of its lines is anything else."""
-    body = segment.body
-    if body.startswith(b"\n") or b"\n\n" in body:
-        return None
     try:
-        events = read_all(body)
+        events = read_all(segment.body)
     except BROKEN:
         return None
     return events if len(events) == segment.events else None
 
 
+class _Kind:
+    """A kind of event, and how its payloads are read."""
+
+    def __init__(self, kind: EventKind) -> None:
+        self.mark = f"{kind.name}/{kind.version}".encode()
+        self.projections = kind.projections
+        payload: Any = kind.type.payload
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(payload).decode
+        self.decode_all: Callable[[bytes], list[Any]] = msgspec.json.Decoder(list[payload]).decode
+
+
 @cache
-def _decoders(domain: str) -> dict[tuple[str, int], tuple[EventKind, _Decode]]:
-    return {
-        name: (kind, msgspec.json.Decoder(kind.type.payload).decode)
-        for name, kind in kinds_of(domain).items()
-    }
+def _kinds(domain: str) -> dict[tuple[str, int], _Kind]:
+    return {name: _Kind(kind) for name, kind in kinds_of(domain).items()}
 
 
 class _Heap:
-    """The events of one kind, and how they are read."""
+    """The events of one kind, and the numbers of their lines."""
 
-    def __init__(self, kind: EventKind, decode: _Decode) -> None:
+    def __init__(self, kind: _Kind) -> None:
         self.kind = kind
-        self.decode = decode
         self.events: list[Line] = []
-        self.said: list[Any] = []
+        self.numbers: list[int] = []
 
-    def tables(self, bounds: Mapping[str, int]) -> tuple[list[tuple[str, pa.Table]], int]:
+    def payloads(self, reject: _Reject) -> list[Any]:
+        """What they say; who says what cannot be read is rejected, and not one of them any more."""
+        try:
+            return self.kind.decode_all(
+                b"[%b]" % b",".join([event.payload for event in self.events])
+            )
+        except BROKEN:
+            return self._one_by_one(reject)
+
+    def _one_by_one(self, reject: _Reject) -> list[Any]:
+        said, events = [], []
+        for number, event in zip(self.numbers, self.events, strict=True):
+            try:
+                said.append(self.kind.decode(event.payload))
+            except BROKEN as problem:
+                reject(number, problem)
+            else:
+                events.append(event)
+        self.events = events
+        return said
+
+    def tables(
+        self, said: Sequence[Any], bounds: Mapping[str, int]
+    ) -> tuple[list[tuple[str, pa.Table]], int]:
         """What becomes of them, by table; and how many of them come too late for all that they make."""
-        mark = f"{self.kind.name}/{self.kind.version}".encode()
-        events = told(mark, self.events, self.said)
+        events = told(self.kind.mark, self.events, said)
         late, kept = set[int](), set[int]()
         tables = []
         for projection in self.kind.projections:
@@ -136,7 +159,7 @@ class _Batch:
         self._domain = domain
         self._segment = segment
         self._bounds = bounds
-        self._decoders = _decoders(domain)
+        self._kinds = _kinds(domain)
         self.heaps: dict[tuple[str, int], _Heap] = {}
         self._rejected: list[Rejected] = []
         self._rejected_late = 0
@@ -144,11 +167,11 @@ class _Batch:
 
     def heap(self, name: str, version: int) -> _Heap:
         """Where such events are kept from now on, or `Invalid` if they are not read here."""
-        known = self._decoders.get((name, version))
-        if known is None:
+        kind = self._kinds.get((name, version))
+        if kind is None:
             ALL_TYPES.find(name, version)
             raise Invalid(f"events of type {name!r} do not belong into {self._domain!r}")
-        heap = self.heaps[name, version] = _Heap(*known)
+        heap = self.heaps[name, version] = _Heap(kind)
         return heap
 
     def one_by_one(self) -> Iterator[Line | None]:
@@ -175,10 +198,13 @@ class _Batch:
     def reading(self) -> Reading:
         """All that became of them."""
         tables: dict[str, list[pa.Table]] = {}
-        received, late = self._received, self._rejected_late
-        for heap in (each for each in self.heaps.values() if each.events):
+        received, late = self._received, 0
+        for heap in self.heaps.values():
+            said = heap.payloads(self.reject)
+            if not said:
+                continue
             received += [event.received_at for event in heap.events]
-            made, too_late = heap.tables(self._bounds)
+            made, too_late = heap.tables(said, self._bounds)
             late += too_late
             for name, rows in made:
                 tables.setdefault(name, []).append(rows)
@@ -188,7 +214,7 @@ class _Batch:
         return Reading(
             {name: pa.concat_tables(parts) for name, parts in tables.items()},
             self._segment.events,
-            late,
+            late + self._rejected_late,
             len(self._rejected),
             min(received, default=None),
             max(received, default=None),
