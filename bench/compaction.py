@@ -25,12 +25,11 @@ from arco.storage.open import open_store
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from bench.figure import Figure
-from bench.mixed_events import A_RUN, CHECKS, DOMAIN, PARTITIONS, TASKS, fill_ledger, segments
+from bench.mixed_events import A_RUN, CHECKS, DOMAIN, PARTITIONS, TASKS, fill_ledger
 from bench.plain_fold import PlainFold
 
 _RUNS = 2_000_000 // A_RUN
 _MANY = 5  # times as many, in the same heap
-_PLAIN_RUNS = 300_000 // A_RUN
 _SMALL_RUNS = 100 // A_RUN + 1
 
 
@@ -69,19 +68,15 @@ class _Yard:
 
 
 async def run(runtime: Runtime, scratch: Path) -> list[Figure]:
-    """Measure the plain fold first, then Spark with the machine for itself."""
-    plain = _plain_rate()
+    """Measure Spark and then the plain fold, each with the machine for itself."""
     session = open_session()
     try:
-        figures = await _measure(runtime, scratch, session, plain)
+        return await _measure(runtime, scratch, session)
     finally:
         session.stop()
-    return figures
 
 
-async def _measure(
-    runtime: Runtime, scratch: Path, session: SparkSession, plain: float
-) -> list[Figure]:
+async def _measure(runtime: Runtime, scratch: Path, session: SparkSession) -> list[Figure]:
     async with AsyncExitStack() as stack:
         folders = [Path(stack.enter_context(TemporaryDirectory(dir=scratch))) for _ in range(3)]
         yards = []
@@ -94,6 +89,7 @@ async def _measure(
         await warm.fill(_RUNS)
         cycles, seconds = await warm.compact()
         _check(cycles, _RUNS)
+        plain = _plain_rate(folders[0])
         await many.fill(_RUNS * _MANY)
         more, longer = await many.compact()
         _check(more, _RUNS * _MANY)
@@ -134,21 +130,21 @@ async def _measure(
     ]
 
 
-def _plain_rate() -> float:
+def _plain_rate(folder: Path) -> float:
     """Events a second of the plain fold, in a fresh process: what others have in memory slows it down."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_plain)
+        return pool.apply(_plain, (folder,))
 
 
-def _plain() -> float:
-    groups = list(segments(0, _PLAIN_RUNS, 5_000))
+def _plain(folder: Path) -> float:
+    """Read the same segments, one after the other, and fold their lines."""
     fold, began = PlainFold(), time.perf_counter()
-    for lines in groups:
-        fold.take(lines)
+    for segment in sorted(folder.glob(f"**/ledger/{DOMAIN}/*/*.jsonl")):
+        fold.take(segment.read_bytes().split(b"\n")[1:-1])
     taken = time.perf_counter() - began
-    if fold.rows() != _rows(_PLAIN_RUNS):
+    if fold.rows() != _rows(_RUNS):
         raise AssertionError(f"the plain fold has {fold.rows()} rows")
-    return _PLAIN_RUNS * A_RUN / taken
+    return _RUNS * A_RUN / taken
 
 
 def _rows(runs: int) -> int:

@@ -30,7 +30,7 @@ _MUTANTS = (
     Mutant(
         name="clock ahead of ours believed",
         rule="P19",
-        target="arco.events.line:told",
+        target="arco.events.told:Told.of",
         old="at[place] = us(lines[place].received_at)",
         new="pass",
     ),
@@ -45,8 +45,8 @@ _MUTANTS = (
         name="row under the event's id",
         rule="P18",
         target="arco.events.quality:_result",
-        old="told.keys",
-        new="told.event_ids",
+        old="line.idempotency_key",
+        new="line.event_id",
     ),
     Mutant(
         name="fold that keeps the first",

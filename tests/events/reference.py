@@ -11,7 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind
-from arco.events.line import read_line, told
+from arco.events.line import read_line
 from arco.events.told import Told
 from tests.events.told import admitted
 
@@ -50,7 +50,7 @@ def _told(kind: EventKind) -> Told[Any]:
     """The example, as a projection is given it."""
     payload = msgspec.convert(kind.example, kind.type.payload)
     line = read_line(admitted(kind.name, kind.example))
-    return told(b"", [line], [payload])
+    return Told.of(b"", [line], [payload])
 
 
 def _sentence(part: inspect.StructType) -> str:

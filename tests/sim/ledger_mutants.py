@@ -36,7 +36,7 @@ STREAM_MUTANTS = (
         old="self._reschedule(stream, news=bool(found))",
         new=(
             "if self._clock.elapsed_ms() - self._targets[stream].active_ms > 1_200_000:\n"
-            '                    return [*found, Segment(stream, next_seq, True, b"")]\n'
+            '                    return [*found, Segment(stream, next_seq, True, b"\\n")]\n'
             "                self._reschedule(stream, news=bool(found))"
         ),
     ),

@@ -47,7 +47,7 @@ def _commit(told: Told[IcebergCommitted]) -> Rows:
             **told.fields("table_id", "pointer_number", "operation", "actor", "engine"),
             **told.fields("update_source", "snapshot_id", "metadata_location", "added_rows"),
             **told.fields("added_bytes"),
-            "commit_id": told.event_ids,
+            "commit_id": [line.event_id for line in told.lines],
             "changed": [json.encode(said.changed).decode() for said in told.said],
             "committed_at": told.when("committed_at"),
             "_told": told.order(),

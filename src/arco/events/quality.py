@@ -55,7 +55,7 @@ def _result(told: Told[R]) -> Rows:
         {
             **told.fields("table_id", "check_name", "check_type", "status", "severity"),
             **told.fields("blocking", "expected_value", "actual_value", "message", "task_id"),
-            "result_id": told.keys,
+            "result_id": [line.idempotency_key for line in told.lines],
             "partition_id": [None if each is None else each.partition_id for each in partitions],
             "execution_id": told.execution_ids(),
             "checked_at": told.when("checked_at"),

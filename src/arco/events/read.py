@@ -18,9 +18,9 @@ import pyarrow as pa
 from arco.core.errors import Invalid
 from arco.core.json import explain
 from arco.events.kinds import ALL_TYPES, kinds_of
-from arco.events.line import BROKEN, Line, read_all, read_line, told
+from arco.events.line import BROKEN, Line, read_all, read_line
 from arco.events.rejected import REJECTED_COLUMNS, Rejected, rejected
-from arco.events.told import Columns, EventKind, Values, moment_of, us
+from arco.events.told import Columns, EventKind, Told, Values, moment_of, us
 from arco.fold.table import Table
 from arco.fold.tier2 import OCCURRED, QUARANTINE
 from arco.ledger.segment import Segment
@@ -137,7 +137,7 @@ class _Heap:
         self, said: Sequence[Any], bounds: Mapping[str, int]
     ) -> tuple[list[tuple[str, pa.Table]], int]:
         """What becomes of them, by table; and how many of them come too late for all that they make."""
-        events = told(self.kind.mark, self.events, said)
+        events = Told.of(self.kind.mark, self.events, said)
         late, kept = set[int](), set[int]()
         tables = []
         for projection in self.kind.projections:

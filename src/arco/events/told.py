@@ -5,17 +5,19 @@ compaction. What it does not set is null and says nothing. Times are microsecond
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from operator import attrgetter
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arco.fold.order import Integers, Moments, orders
+from arco.events.line import Line
+from arco.fold.order import Integers, Moments, moments, orders
 from arco.fold.table import Table
 from arco.ledger.envelope import EventType
 
@@ -35,9 +37,9 @@ def us(moment: datetime) -> int:
     return min(max((moment - _EPOCH) // _MICROSECOND, _EARLIEST), _LATEST)
 
 
-def all_us(moments: Sequence[datetime]) -> Integers:
+def all_us(given: Sequence[datetime]) -> Integers:
     """The same of many."""
-    found = [(moment - _EPOCH) // _MICROSECOND for moment in moments]
+    found = [(moment - _EPOCH) // _MICROSECOND for moment in given]
     return np.clip(np.array(found, np.int64), _EARLIEST, _LATEST)
 
 
@@ -56,27 +58,41 @@ class Told(Generic[P]):
     """Some events of one kind, or parts of them: place n of each list is of the same row."""
 
     said: Sequence[P]  # their payloads, or what a row is made of within them
+    lines: Sequence[Line]
     events: npt.NDArray[np.intp]  # the numbers of the events among those of their kind
-    event_ids: Sequence[str]
-    keys: Sequence[str]  # their idempotency keys
-    executions: Sequence[str | None]  # of the source, for payloads that do not name one
     occurred: Integers
     moments: Moments  # what the orders of all that they say end with (P19)
+
+    @classmethod
+    def of(cls, mark: bytes, lines: Sequence[Line], said: Sequence[P]) -> "Told[P]":
+        """Events of one kind, which `mark` names, and their payloads."""
+        occurred = all_us([line.occurred_at for line in lines])
+        at = occurred.copy()
+        # The last resort of an order: all that rows are made of and the order does not name before.
+        says = [
+            b"".join((mark, line.payload, (line.source.execution_id or "").encode()))
+            for line in lines
+        ]
+        ahead = [place for place, line in enumerate(lines) if line.occurred_at > line.received_at]
+        for place in ahead:  # their clocks are not believed (P19)
+            at[place] = us(lines[place].received_at)
+            says[place] += b"\0%d" % occurred[place]
+        sequences = [line.source.sequence or 0 for line in lines]
+        event_ids = [line.event_id for line in lines]
+        ends = moments(at, sequences, event_ids, [sha256(each).digest() for each in says])
+        return cls(said, lines, np.arange(len(lines)), occurred, ends)
 
     def __len__(self) -> int:
         return len(self.said)
 
     def part(self, places: Sequence[int], said: Sequence[Q]) -> "Told[Q]":
         """Rows of some of these, in other number: for each its place here, and what it is made of."""
-        return replace(
-            cast("Told[Q]", self),
-            said=said,
-            events=self.events[places],
-            event_ids=[self.event_ids[place] for place in places],
-            keys=[self.keys[place] for place in places],
-            executions=[self.executions[place] for place in places],
-            occurred=self.occurred[places],
-            moments=self.moments[places],
+        return Told(
+            said,
+            [self.lines[place] for place in places],
+            self.events[places],
+            self.occurred[places],
+            self.moments[places],
         )
 
     def spread(self, parts: Callable[[P], Iterable[Q]]) -> "Told[Q]":
@@ -123,8 +139,8 @@ class Told(Generic[P]):
     def execution_ids(self) -> list[str | None]:
         """The executions that they name, or that their source did."""
         return [
-            named or of_source
-            for named, of_source in zip(self.field("execution_id"), self.executions, strict=True)
+            named or line.source.execution_id
+            for named, line in zip(self.field("execution_id"), self.lines, strict=True)
         ]
 
 

@@ -49,21 +49,26 @@ class SegmentPlace:
 class Segment(SegmentPlace):
     """A segment that was read."""
 
-    body: bytes  # all lines but the header, each with its end
+    raw: bytes  # the header line, and each event with the end of its line
 
     @classmethod
     def of(cls, stream: str, seq: int, lines: Iterable[bytes]) -> "Segment":
         """The segment with these events."""
-        return cls(stream, seq, False, b"".join([line + b"\n" for line in lines]))
+        return cls(stream, seq, False, b"\n".join([b"", *lines, b""]))
 
-    @property
+    @cached_property
     def events(self) -> int:
-        return self.body.count(b"\n")
+        return self.raw.count(b"\n") - 1
 
     @cached_property
     def lines(self) -> tuple[bytes, ...]:
         """The events one by one; `lines[0]` is line 1."""
-        return tuple(self.body.split(b"\n")[:-1])
+        return tuple(self.raw.split(b"\n")[1:-1])
+
+    @property
+    def body(self) -> memoryview:
+        """All events."""
+        return memoryview(self.raw)[self.raw.index(b"\n") + 1 :]
 
 
 def segment_key(domain: str, stream: str, seq: int) -> str:
@@ -110,11 +115,11 @@ def encode_seal(runtime: Runtime, stream: str, seq: int) -> bytes:
 
 def decode_segment(raw: bytes, stream: str, seq: int) -> Segment:
     """The segment in `raw`, which must be number `seq` of `stream`."""
-    first, newline, body = raw.partition(b"\n")
-    header = _read_header(first, stream, seq)
-    if not newline or (body and not body.endswith(b"\n")) or (header.seal and body):
+    end = raw.find(b"\n")
+    header = _read_header(raw if end < 0 else raw[:end], stream, seq)
+    if end < 0 or not raw.endswith(b"\n") or (header.seal and len(raw) > end + 1):
         raise Corrupt(f"{_named(stream, seq)} does not end as a segment does")
-    return Segment(stream, seq, header.seal, body)
+    return Segment(stream, seq, header.seal, raw)
 
 
 def decode_event(line: bytes) -> Envelope:
