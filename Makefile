@@ -33,7 +33,7 @@ demo: $(READY) ## The same on a temporary directory; show what can be done with 
 	@tools/demo
 
 test: setup check ## check, then every test but interop, on JOBS=2 processes
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks, randomness and threads
 	$(BIN)/ruff format --check .

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from arco.core.runtime import Runtime
 from arco.fold.column import Kind
 from arco.fold.fold import fold
-from arco.fold.order import order_of
+from arco.fold.order import moments, orders
 from arco.fold.table import Table
 from arco.fold.tier1 import TABLES
 from arco.fold.tier2 import EXECUTIONS, LINEAGE_EDGES, PARTITIONS, TASKS
@@ -84,6 +85,11 @@ def _value(kind: Kind, rng: Random) -> Any:
         Kind.TIME: lambda: _START + timedelta(milliseconds=number),
         Kind.STRINGS: lambda: [f"table {number % 100}"],
         Kind.TEXTS: lambda: {"rows": str(number)},
-        Kind.BYTES: lambda: order_of(at_us=number, event_id=f"{number:026d}", digest=digest),
+        Kind.BYTES: lambda: _order(number, digest),
     }
     return values[kind]()
+
+
+def _order(number: int, digest: bytes) -> object:
+    moment = moments(np.array([number]), [0], [f"{number:026d}"], [digest])
+    return orders(moment)[0].as_py()

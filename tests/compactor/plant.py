@@ -31,6 +31,7 @@ from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.clocks import HandClock
+from tests.compactor.objects import Objects
 from tests.stores import HASTY, open_bench
 
 DOMAIN = EXECUTIONS_DOMAIN
@@ -125,12 +126,25 @@ class Plant:
         return [str(row["execution_id"]) for row in (await self.rows()).get("executions", [])]
 
 
+@dataclass
+class Stamped:
+    """A plant on a store that has a clock of its own, which is right."""
+
+    plant: Plant
+    objects: Objects
+
+    def pass_ms(self, ms: float) -> None:
+        self.plant.clock.pass_ms(ms)
+        self.objects.now_ms = self.plant.clock.now_ms()
+
+
 class Slow:
     """An engine that remembers its jobs, and lets something happen before it answers, once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.jobs: list[FoldJob] = []
+        self.merges: list[MergeJob] = []
         self.meanwhile: Callable[[], Coroutine[Any, Any, None]] | None = None
 
     async def fold(self, job: FoldJob) -> Folded:
@@ -140,6 +154,7 @@ class Slow:
         return folded
 
     async def merge(self, job: MergeJob) -> Merged:
+        self.merges.append(job)
         merged = await self._engine.merge(job)
         await self._pause()
         return merged
@@ -176,6 +191,13 @@ def open_plant(seed: int = 0) -> Plant:
     clock = HandClock(round(START.timestamp() * 1000))
     runtime = Runtime(clock, random.Random(seed), AsyncioTasks())
     return Plant(clock, runtime, open_bench("memory://", runtime).backend)
+
+
+def open_stamped() -> Stamped:
+    plant, objects = open_plant(), Objects()
+    stamped = Stamped(Plant(plant.clock, plant.runtime, objects), objects)
+    stamped.pass_ms(0)
+    return stamped
 
 
 async def tell_all(plant: Plant, writers: Sequence[Writer], rounds: int) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -14,7 +14,6 @@ from arco.compactor.job import Engine, Folded, FoldJob, Merged, MergeJob
 from arco.compactor.mark import mark_orphans
 from arco.compactor.news import LINGER_MS
 from arco.compactor.publish import Publisher
-from arco.core.clock import utc
 from arco.core.errors import Corrupt, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.ledger.bell import Bell
@@ -459,60 +458,6 @@ async def test_a_watermark_below_collected_slots_with_no_newer_one_is_corrupt() 
     await janitor.delete(slots_of(janitor, DOMAIN).key(0))
     with pytest.raises(Corrupt):
         await plant.compactor().cycle()
-
-
-# Retention
-
-
-async def test_what_is_older_than_the_retention_is_counted_and_not_folded() -> None:
-    plant = open_plant()
-    writer = plant.writer()
-    compactor = plant.compactor(retention={"executions": 30 * DAY, "no_such_table": DAY})
-    now = _now(plant)
-    await plant.tell(writer, "young", at=now - 10 * DAY)
-    first = await compactor.cycle()
-    await plant.tell(writer, "old", at=now - 40 * DAY)
-    second = await compactor.cycle(everything=True)
-    assert first is not None
-    assert second is not None
-    assert (first.counts.late, second.counts.late, second.files) == (0, 1, 0)
-    assert await plant.executions() == ["young"]
-    assert set((await plant.head()).retained_from) == {"executions"}
-
-
-async def test_the_bound_of_retention_moves_on_by_the_hour_and_never_back() -> None:
-    plant = open_plant()
-    writer = plant.writer()
-    compactor = plant.compactor(retention={"executions": DAY})
-    for minutes in (0, 30, 60, 90, -600):
-        if minutes < 0:
-            plant.clock.jump_ms(int(minutes * MINUTE_MS))
-        else:
-            plant.clock.pass_ms(30 * MINUTE_MS if minutes else 0)
-        await plant.tell(writer, f"e{minutes}")
-        assert await compactor.cycle(everything=True) is not None
-    bounds = [each.retained_from["executions"] for each in await plant.manifests()]
-    assert bounds == sorted(bounds)
-    assert [(each - bounds[0]) / timedelta(hours=1) for each in bounds] == [0, 0, 1, 1, 1]
-    assert bounds[0] == _now(plant) - DAY + timedelta(hours=8.5)
-
-
-async def test_rows_leave_a_domain_in_which_nothing_happens() -> None:
-    plant = open_plant()
-    compactor = plant.compactor(retention={"executions": 5 * DAY})
-    await plant.tell(plant.writer(), "a")
-    assert await compactor.cycle() is not None
-    published = 1
-    for _ in range(7 * 12):
-        plant.clock.pass_ms(2 * HOUR_MS)
-        published += await compactor.cycle() is not None
-    assert await plant.executions() == []
-    assert published == len(await plant.manifests())
-    assert published <= 9, "a manifest a day is enough"
-
-
-def _now(plant: Plant) -> datetime:
-    return utc(plant.clock.now_ms())
 
 
 # Following

@@ -6,7 +6,10 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.manifest import CommitKind, read_index
+from arco.compactor.compactor import Compactor
+from arco.compactor.gc import collect_garbage
 from arco.compactor.in_process import InProcess
+from arco.compactor.job import Folded, FoldJob, Merged, MergeJob
 from arco.compactor.mark import mark_orphans
 from arco.compactor.publish import Publisher
 from arco.compactor.rebuild import rebuild
@@ -17,7 +20,8 @@ from arco.core.errors import Corrupt, Invalid
 from arco.core.ids import new_ulid
 from arco.ledger.segment import segment_key
 from arco.storage.roles import Role
-from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant
+from tests.compactor.plant import DOMAIN, Plant, Slow, Stamped, open_plant, open_stamped
+from tests.sim.world import MINUTE_MS
 from tests.storage.interposed import Interposed
 
 DAY = timedelta(days=1)
@@ -40,6 +44,35 @@ class Marking:
             self._plant.clock.pass_ms(1)
             mark = new_ulid(self._plant.runtime)
             await mark_orphans(Publisher(self._plant.store(), DOMAIN), mark)
+
+
+class Leisurely:
+    """An engine whose jobs take most of an hour, after each of which garbage is collected."""
+
+    def __init__(self, stamped: Stamped) -> None:
+        self._stamped = stamped
+        self._engine = InProcess(stamped.plant.store())
+        self.jobs = 0
+        self.collected = 0
+
+    async def fold(self, job: FoldJob) -> Folded:
+        folded = await self._engine.fold(job)
+        await self._take(50)
+        return folded
+
+    async def merge(self, job: MergeJob) -> Merged:
+        merged = await self._engine.merge(job)
+        await self._take(20)
+        return merged
+
+    async def _take(self, minutes: float) -> None:
+        self._stamped.pass_ms(minutes * MINUTE_MS)
+        plant = self._stamped.plant
+        done = await collect_garbage(
+            plant.store(Role.JANITOR), Compactor(plant.store()), domain=DOMAIN
+        )
+        self.jobs += 1
+        self.collected += done.files.objects
 
 
 async def live(plant: Plant, seed: int, rounds: int, *, retention_days: int | None = None) -> None:
@@ -226,6 +259,63 @@ async def test_a_rebuild_whose_files_may_have_been_collected_writes_them_again()
     refs = [ref for files in tables.values() for ref in files.values()]
     assert refs
     assert all(ref.path.partition("-")[2] > head.orphans_before for ref in refs)
+
+
+async def test_a_rebuild_that_takes_longer_than_files_without_a_name_are_kept_comes_to_its_end() -> (
+    None
+):
+    stamped = open_stamped()
+    plant = stamped.plant
+    writer, compactor = plant.writer(), plant.compactor(policy=NO_MERGE)
+    for n in range(24):
+        await plant.tell(writer, f"e{n}")
+        await compactor.cycle(everything=True)
+        await writer.append([plant.event("no_such_event", {})])
+        stamped.pass_ms(MINUTE_MS)
+    before = await plant.rows(hidden=True)
+    engine = Leisurely(stamped)
+    done = await rebuild(plant.store(), DOMAIN, engine, most_segments=4)
+    assert done.counts.segments == 47
+    assert engine.jobs > 10
+    assert engine.collected, "nothing of what it has made was ever collected"
+    assert await plant.rows(hidden=True) == before
+    report = await verify(plant.store(Role.JANITOR), DOMAIN, everything=True)
+    assert report.ok, report.problem
+
+
+async def test_all_tables_of_a_rebuild_are_written_by_one_job() -> None:
+    plant = open_plant()
+    await live(plant, 1, 8)
+    assert len(await plant.rows()) > 1, "there is but one table"
+    engine = Slow(InProcess(plant.store()))
+    await rebuild(plant.store(), DOMAIN, engine)
+    assert len(engine.merges) == 1
+
+
+async def test_what_a_merge_has_left_out_is_left_out_of_all_tables_by_two_jobs() -> None:
+    plant = open_plant()
+    retention = {"executions": 2 * DAY, "quarantine": 2 * DAY}
+    writer = plant.writer()
+    compactor = plant.compactor(policy=Policy(longest=2, many_rows=1), retention=retention)
+    await plant.tell(writer, *map(str, range(20)))
+    await writer.append([plant.event("no_such_event", {})])
+    await compactor.cycle(everything=True)
+    plant.clock.pass_ms(3 * DAY_MS)
+    await compactor.cycle(everything=True)
+    await plant.tell(writer, "new")
+    await writer.append([plant.event("no_such_event", {})])
+    await compactor.cycle(everything=True)
+    assert await compactor.merge() is not None
+    before = await plant.rows(hidden=True)
+    assert [len(rows) for rows in before.values()] == [1, 1]
+    engine = Slow(InProcess(plant.store()))
+    await rebuild(plant.store(), DOMAIN, engine)
+    assert await plant.rows(hidden=True) == before
+    forgetful = [job for job in engine.merges if job.retained_from]
+    assert [{part.table for part in job.parts} for job in forgetful] == [
+        {"executions", "quarantine"}
+    ]
+    assert len(engine.merges) <= 3
 
 
 async def test_there_is_nothing_to_rebuild_where_nothing_was_published() -> None:

@@ -187,6 +187,33 @@ async def test_a_ring_brings_an_event_of_any_domain_at_once_until_it_is_closed(
     assert await events_of(store, EXECUTIONS) == 3
 
 
+def test_of_domains_with_news_the_one_whose_turn_is_longest_ago_comes_first() -> None:
+    async def story(calm: Calm) -> None:
+        writers = {domain: Writer(calm.store(), domain) for domain in TIER2}
+        store = calm.store(Role.COMPACTOR)
+        told: list[str] = []
+        tier2 = Tier2(store, InProcess(store), report=lambda cycle: told.append(cycle.domain))
+        running = calm.runtime.tasks.spawn(tier2.run())
+
+        async def tell(*domains: str) -> list[str]:
+            """The order in which these are folded, if they all have something new."""
+            told.clear()
+            receipts = [await writers[each].append([note(calm.runtime)]) for each in domains]
+            for domain, receipt in zip(domains, receipts, strict=True):
+                tier2.ring(domain, receipt.stream)
+            await calm.clock.sleep(30 * MINUTE_MS)  # and nobody probes often any more
+            return list(told)
+
+        assert await tell(EXECUTIONS) == [EXECUTIONS]
+        assert await tell(*TIER2) == [LINEAGE, SEARCH, EXECUTIONS]
+        assert await tell(LINEAGE) == [LINEAGE]
+        assert await tell(*TIER2) == [SEARCH, EXECUTIONS, LINEAGE]
+        await tier2.close()
+        await running.wait()
+
+    simulate(story)
+
+
 def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_other() -> None:
     async def story(calm: Calm) -> None:
         for domain in (EXECUTIONS, LINEAGE):

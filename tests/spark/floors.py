@@ -25,10 +25,10 @@ class Floors:
     runtime: Runtime
     url: str
 
-    def floor(self, sizes: "Sizes | None" = None) -> Floor:
+    def floor(self, sizes: "Sizes | None" = None, *, patience_ms: float = 600_000) -> Floor:
         from arco.compactor.spark.engine import SparkEngine
 
         stores = open_bench(self.url, self.runtime)
         spec = spec_of(parse_address(self.url), Scope(), fsync=False)
-        engine = SparkEngine(self.session, spec, self.runtime, sizes)
+        engine = SparkEngine(self.session, spec, self.runtime, sizes, patience_ms=patience_ms)
         return Floor(stores.store(Role.API), stores.store(Role.COMPACTOR), engine)

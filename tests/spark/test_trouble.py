@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from arco.compactor.spark.engine import Sizes, SparkEngine
 from arco.core.errors import Unavailable
 from tests.compactor.engine_claims import DOMAIN
 from tests.compactor.histories import expected, fold_job
+from tests.processes.server import eventually
 from tests.spark.floors import Floors
 
 SEVERAL = Sizes(small=60_000, task=200_000, shard=1_000_000)
@@ -76,6 +78,57 @@ async def test_a_caller_that_gives_up_leaves_a_session_that_works(floors: Floors
         await job
     few = dict(list(segments.items())[:3])
     assert await floor.rows(*await floor.fold(few)) == expected(DOMAIN, few)
+
+
+async def test_a_job_of_which_no_task_ends_is_given_up_and_with_it_the_session(
+    floors: Floors,
+) -> None:
+    floor = floors.floor(SEVERAL)
+    segments = await floor.segments(3, lines=4_000, each=20)
+    hasty = floors.floor(SEVERAL, patience_ms=3)
+    with pytest.raises(Unavailable, match=r"no task of Spark has ended for 5e-05 minutes"):
+        await hasty.fold(segments)
+    assert isinstance(hasty.engine, SparkEngine)
+    assert hasty.engine.is_lost
+    tracker = floors.session.sparkContext.statusTracker()
+
+    async def is_idle() -> bool:
+        return not tracker.getActiveJobsIds()
+
+    await eventually(is_idle, within_s=20)
+    await asyncio.sleep(0.5)
+    assert hasty.engine.is_lost, "the thread that was left has nothing to say in this"
+    few = dict(list(segments.items())[:3])
+    assert await floor.rows(*await floor.fold(few)) == expected(DOMAIN, few)
+
+
+async def test_a_jvm_that_hangs_is_given_up_and_holds_up_nobody(floors: Floors) -> None:
+    floor = floors.floor()
+    segments = await floor.segments(4, lines=20, each=10)
+    hasty = floors.floor(patience_ms=1_000)
+    jvm = floors.session.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+    os.kill(jvm, signal.SIGSTOP)
+    try:
+        with pytest.raises(Unavailable, match="no task of Spark has ended"):
+            await hasty.fold(segments)
+    finally:
+        os.kill(jvm, signal.SIGCONT)
+    assert isinstance(hasty.engine, SparkEngine)
+    assert hasty.engine.is_lost
+    assert await floor.rows(*await floor.fold(segments)) == expected(DOMAIN, segments)
+
+
+async def test_a_job_that_comes_on_may_take_as_long_as_it_needs(floors: Floors) -> None:
+    many = Sizes(small=10_000, task=10_000, shard=1_000_000)
+    floor = floors.floor(many)
+    segments = await floor.segments(5, lines=1_500, each=20)
+    await floor.fold(dict(list(segments.items())[:10]))  # so that there are workers
+    began = time.monotonic()
+    await floor.fold(segments)
+    took_ms = (time.monotonic() - began) * 1_000
+    hasty = floors.floor(many, patience_ms=took_ms / 3)
+    folded = await hasty.engine.fold(fold_job(hasty.store, DOMAIN, segments))
+    assert folded.counts.events == 1_500
 
 
 async def test_an_error_of_a_worker_is_told_in_one_line(floors: Floors) -> None:

@@ -213,14 +213,15 @@ def _is_output_broken() -> bool:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process, after a cloud's client was used without the interpreter's own farewell.
+    """End the process; after a cloud's client or Spark was used, without the interpreter's own farewell.
 
-    Its threads may still be letting go of Python objects; CPython 3.11 stops a thread that wants the
-    lock of a dying interpreter in the middle of Rust, which aborts the process after all was done.
+    The client's threads may still be letting go of Python objects; CPython 3.11 stops a thread that wants
+    the lock of a dying interpreter in the middle of Rust, which aborts the process after all was done. And
+    a thread that waits for a JVM which does not answer would be waited for in its turn, for ever.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    if "obstore" in sys.modules:
+    if {"obstore", "pyspark"} & sys.modules.keys():
         os._exit(code)
     sys.exit(code)
 

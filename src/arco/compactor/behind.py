@@ -6,10 +6,9 @@ Seals alone do not count: nobody waits for them, and it takes an engine to fold 
 from collections.abc import Mapping
 from datetime import timedelta
 
-from arco.catalog.manifest import Manifest, manifests_of
+from arco.catalog.manifest import manifests_of
 from arco.compactor.publish import parent_of
-from arco.compactor.retention import is_overdue
-from arco.core.clock import utc
+from arco.compactor.retention import Retention
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import PlaceFollower
 from arco.ledger.watermark import Watermark
@@ -18,15 +17,14 @@ from arco.storage.store import Store
 
 async def is_behind(store: Store, domain: str, retention: Mapping[str, timedelta]) -> bool:
     """Whether the ledger has events that are not published, or rows are kept for too long."""
-    published = parent_of(await manifests_of(store, domain).head())
-    if published is not None and _keeps_too_much(published, store, retention):
+    manifests = manifests_of(store, domain)
+    head = await manifests.head()
+    published = parent_of(head)
+    mine = {table: span for table, span in retention.items() if table in TIER2[domain]}
+    if published is not None and await Retention(manifests, mine).is_overdue(
+        head.number, published.retained_from
+    ):
         return True
     watermark = Watermark() if published is None else published.watermark
     batch = await PlaceFollower(store, domain, watermark).poll(everything=True)
     return batch is not None and not all(each.seal for each in batch.segments)
-
-
-def _keeps_too_much(published: Manifest, store: Store, retention: Mapping[str, timedelta]) -> bool:
-    mine = {table: span for table, span in retention.items() if table in TIER2[published.domain]}
-    now = utc(store.runtime.clock.now_ms())
-    return is_overdue(published.retained_from, mine, now)

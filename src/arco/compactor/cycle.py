@@ -22,10 +22,9 @@ from arco.compactor.laps import Laps
 from arco.compactor.news import News
 from arco.compactor.publish import Change, Publisher, attempt_ulid, mark_of, parent_of
 from arco.compactor.rebase import publish_on_head
-from arco.compactor.retention import is_overdue, raised
+from arco.compactor.retention import Retention
 from arco.compactor.tail import Policy
 from arco.compactor.tail_merge import TailMerge
-from arco.core.clock import utc
 from arco.core.errors import Conflict, Corrupt
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
@@ -73,13 +72,17 @@ class DomainCompactor:
         self._clock = store.runtime.clock
         self._engine = engine
         self._tables = TIER2[domain]
-        self._retention = {each: retention[each] for each in retention if each in self._tables}
         self._bell = bell or Bell(store.runtime.tasks)
         self._most = self._room = most_segments
         self._policy = policy or Policy()
         self._publisher = Publisher(store, domain)
+        self._retention = Retention(
+            self._publisher.chain,
+            {table: span for table, span in retention.items() if table in self._tables},
+        )
         self._news: News | None = None  # None: to be looked for from the head on
         self._seen: Manifest | None = None  # at the head as it was last seen
+        self._seen_number = -1
         self._seen_ms = 0.0
         self._index: tuple[Ref, BaseIndex] | None = None
         self._may_forget = True
@@ -112,12 +115,12 @@ class DomainCompactor:
         try:
             while True:
                 news = await self._look(everything=everything)
-                if not self._is_worth_it(news, everything=everything):
+                if not await self._is_worth_it(news, everything=everything):
                     self.is_behind = False
                     return None
                 head = await self._head()
                 laps.end("find")
-                if not self._is_worth_it(news, everything=everything):
+                if not await self._is_worth_it(news, everything=everything):
                     return None  # another has seen to it
                 if _watermark(parent_of(head)) == news.since:
                     cycle = await self._fold_unless_collected(news, head, laps)
@@ -194,15 +197,19 @@ class DomainCompactor:
 
     async def _head(self) -> Head:
         head = await self._publisher.chain.head()
-        self._seen, self._seen_ms = parent_of(head), head.seen_ms
+        self._see(head)
         return head
 
-    def _is_worth_it(self, news: News, *, everything: bool) -> bool:
+    def _see(self, head: Head) -> None:
+        self._seen, self._seen_number, self._seen_ms = parent_of(head), head.number, head.seen_ms
+
+    async def _is_worth_it(self, news: News, *, everything: bool) -> bool:
         """Whether there is reason to publish now: events, what has waited long, or rows that have to go."""
         if news.is_ripe() or (everything and news.watermark != news.since):
             return True
-        now = utc(self._clock.now_ms())
-        return self._seen is not None and is_overdue(_bounds(self._seen), self._retention, now)
+        return self._seen is not None and await self._retention.is_overdue(
+            self._seen_number, _bounds(self._seen)
+        )
 
     async def _fold_unless_collected(self, news: News, head: Head, laps: Laps) -> Cycle | None:
         """`_fold`; None also if we slept, and another has folded what was collected since."""
@@ -228,18 +235,19 @@ class DomainCompactor:
             folded = await self._fold_on_engine(job)
         laps.end("fold")
         commit_ulid = new_ulid(self._store.runtime)
+        bounds = await self._retention.raised(head.number, _bounds(parent))
         published = await publish_on_head(
             self._publisher,
             head,
             attempt,
             lambda found: _watermark(found) == news.since and _bounds(found) == _bounds(parent),
-            lambda found: self._change(found, news, folded, commit_ulid),
+            lambda found: _change(found, news, folded, bounds, commit_ulid),
         )
         laps.end("publish")
         if published is None:
             return None
         news.published()
-        self._seen, self._seen_ms = parent_of(published), published.seen_ms
+        self._see(published)
         self.is_behind = news.is_cut_short
         return self._report(published, folded, laps)
 
@@ -251,26 +259,6 @@ class DomainCompactor:
             raise
         self._room = min(self._most, self._room * 2)
         return folded
-
-    def _change(
-        self, parent: Manifest | None, news: News, folded: Folded, commit_ulid: str
-    ) -> Change:
-        bounds = raised(_bounds(parent), self._retention, utc(self._clock.now_ms()))
-        tail = {} if parent is None else dict(parent.tail)
-        for new in folded.files:
-            tail[new.table] = (*tail.get(new.table, ()), new.file)
-        return Change(
-            kind=CommitKind.FOLD,
-            commit_ulid=commit_ulid,
-            tail=tail,
-            base=Base() if parent is None else parent.base,
-            changes_rows=bool(folded.files) or bounds != _bounds(parent),
-            watermark=news.watermark,
-            retained_from=bounds,
-            streams=news.streams(),
-            counts=folded.counts,
-            added=tuple(Ref(path=new.file.path, sha256=new.file.sha256) for new in folded.files),
-        )
 
     def _report(self, published: Head, folded: Folded, laps: Laps) -> Cycle:
         oldest = folded.counts.oldest_received
@@ -300,3 +288,27 @@ def _watermark(manifest: Manifest | None) -> Watermark:
 
 def _bounds(manifest: Manifest | None) -> dict[str, datetime]:
     return {} if manifest is None else manifest.retained_from
+
+
+def _change(
+    parent: Manifest | None,
+    news: News,
+    folded: Folded,
+    bounds: dict[str, datetime],
+    commit_ulid: str,
+) -> Change:
+    tail = {} if parent is None else dict(parent.tail)
+    for new in folded.files:
+        tail[new.table] = (*tail.get(new.table, ()), new.file)
+    return Change(
+        kind=CommitKind.FOLD,
+        commit_ulid=commit_ulid,
+        tail=tail,
+        base=Base() if parent is None else parent.base,
+        changes_rows=bool(folded.files) or bounds != _bounds(parent),
+        watermark=news.watermark,
+        retained_from=bounds,
+        streams=news.streams(),
+        counts=folded.counts,
+        added=tuple(Ref(path=new.file.path, sha256=new.file.sha256) for new in folded.files),
+    )

@@ -4,9 +4,13 @@ It starts from the oldest kept manifest whose later segments are all kept, or fr
 and follows the manifests: what each has folded is folded again with the bounds that held then, and where a
 merge left rows out they are left out again. All that it names in the end was written anew. If others have
 published meanwhile, it follows them too, then publishes on the newest head.
+
+Until then no manifest names its files, and a mark may pass those that are two hours old (P27). So all that
+it has is written anew every hour, and it may take as long as it needs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 
 import msgspec
@@ -23,8 +27,11 @@ from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import MOST_PLACES
-from arco.storage.chain import Head
+from arco.storage.chain import SHORTEST_RETENTION_MS, Head
 from arco.storage.store import Store
+
+# Half the age of the youngest mark: the other half is for the one job that is under way.
+_RENEW_MS = SHORTEST_RETENTION_MS / 2
 
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +111,7 @@ class _Rebuild:
         self._index: Ref | None = None  # of the base as it is; None: still to be written
         self._index_bytes = 0
         self._oldest = ""  # the first attempt whose files are in the result
+        self._written_ms = self._runtime.clock.elapsed_ms()  # before the oldest of our files
         self._counts = Counts()
 
     async def begin(self, start: int) -> None:
@@ -134,13 +142,15 @@ class _Rebuild:
 
     async def write_anew(self) -> None:
         """Bring everything into new base files, so that nothing rests on files that may be collected."""
-        attempt = self._attempt()
-        for name, table in self._tables.items():
-            tail = self._tail.pop(name, [])
-            buckets = buckets_in(tail) | set(map(int, self._base.of(table)))
-            await self._into_base(attempt, name, tail, buckets, {})
+        began_ms, attempt = self._runtime.clock.elapsed_ms(), self._attempt()
+        tails, self._tail = self._tail, {}
+        buckets = {
+            name: buckets_in(tails.get(name, ())) | set(map(int, self._base.of(table)))
+            for name, table in self._tables.items()
+        }
+        await self._into_base(attempt, tails, buckets, {})
         await self._write_index(attempt)
-        self._oldest = attempt
+        self._oldest, self._written_ms = attempt, began_ms
 
     async def publish(self, head: Head) -> Head | None:
         """Publish on the newest head whose rows are ours; None if another has changed rows."""
@@ -194,6 +204,7 @@ class _Rebuild:
 
     async def _fold(self, segments: Sequence[SegmentRef], bounds: dict[str, datetime]) -> None:
         for start in range(0, len(segments), self._most):
+            await self._stay_young()
             job = FoldJob(
                 domain=self._domain,
                 attempt=self._attempt(),
@@ -205,33 +216,48 @@ class _Rebuild:
             for new in folded.files:
                 self._tail.setdefault(new.table, []).append(new.file)
 
+    async def _stay_young(self) -> None:
+        if self._runtime.clock.elapsed_ms() - self._written_ms >= _RENEW_MS:
+            await self.write_anew()
+
     async def _forget(self, step: Step) -> None:
         """Leave out again what a merge has left out, of the buckets that it has merged."""
         attempt = self._attempt()
-        for name, merged in step.forgets.items():
-            tail = self._tail.pop(name, [])
-            await self._into_base(attempt, name, tail, set(merged), step.bounds)
-            await self._into_base(attempt, name, tail, buckets_in(tail) - merged, {})
+        tails = {name: self._tail.pop(name, []) for name in step.forgets}
+        rest = {name: buckets_in(tails[name]) - merged for name, merged in step.forgets.items()}
+        await self._into_base(attempt, tails, step.forgets, step.bounds)
+        await self._into_base(attempt, tails, rest, {})
 
     async def _into_base(
         self,
         attempt: str,
-        name: str,
-        tail: Sequence[FileRef],
-        buckets: set[int],
+        tails: Mapping[str, Sequence[FileRef]],
+        buckets: Mapping[str, AbstractSet[int]],
         bounds: dict[str, datetime],
     ) -> None:
-        table = self._tables[name]
-        parts = tuple(base_parts(table, buckets, tail, self._base.of(table)))
+        """Bring these buckets of all these tables into the base, in one job."""
+        parts = [
+            part
+            for name, wanted in buckets.items()
+            for part in base_parts(
+                self._tables[name],
+                wanted,
+                tails.get(name, ()),
+                self._base.of(self._tables[name]),
+            )
+        ]
         if not parts:
             return
-        job = MergeJob(domain=self._domain, attempt=attempt, parts=parts, retained_from=bounds)
+        job = MergeJob(
+            domain=self._domain, attempt=attempt, parts=tuple(parts), retained_from=bounds
+        )
         merged = await self._engine.merge(job)
         self._index = None
-        for bucket in buckets:
-            self._base.put(table, bucket, None)
+        for name, wanted in buckets.items():
+            for bucket in wanted:
+                self._base.put(self._tables[name], bucket, None)
         for new in merged.files:
-            self._base.put(table, new.file.buckets[0], new.file)
+            self._base.put(self._tables[new.table], new.file.buckets[0], new.file)
 
     async def _write_index(self, attempt: str) -> None:
         self._index, raw = self._base.new_index(self._domain, attempt)

@@ -12,7 +12,7 @@ from arco.ledger.segment import LARGEST_BYTES, Segment, decode_segment, segment_
 from arco.storage.store import Store
 
 # Segments whose rows are in memory at once, as objects of Python, which are many times larger.
-CHUNK_BYTES = 32 * 1024 * 1024
+CHUNK_BYTES = 64 * 1024 * 1024
 
 _FIRST_WAVE = 8
 _WIDEST_WAVE = 64

@@ -7,6 +7,7 @@ the bytes that are written stay in proportion to those that came.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from arco.catalog.manifest import FileRef, Manifest
@@ -62,7 +63,7 @@ class Policy:
 
 
 def base_parts(
-    table: Table, buckets: set[int], tail: Sequence[FileRef], base: Mapping[str, FileRef]
+    table: Table, buckets: AbstractSet[int], tail: Sequence[FileRef], base: Mapping[str, FileRef]
 ) -> Iterator[MergePart]:
     """Some buckets of a tail into the base: in one part if it is little, otherwise in several."""
     old = {bucket: ref for bucket, ref in base.items() if int(bucket) in buckets}

@@ -1,8 +1,8 @@
 """Tier 2 as a service: all domains, one engine, one cycle after the other.
 
-The domains take turns, so that none waits for longer than one cycle and one merge of each other. What fails
-is told and tried again, later each time, and holds up no other domain. It may be stopped at any point:
-nothing exists until a manifest names it.
+The domains stand in line: who had work goes to its end, so that none waits for longer than one cycle and
+one merge of each other, and none is always the last. What fails is told and tried again, later each time,
+and holds up no other domain. It may be stopped at any point: nothing exists until a manifest names it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -83,6 +83,7 @@ class Tier2:
             )
             for each in domains
         }
+        self._line = list(self.domains.values())
 
     def ring(self, domain: str, stream: str) -> None:
         """A stream of a domain has something new; domains that are not ours are no news."""
@@ -111,8 +112,7 @@ class Tier2:
         try:
             while not self._is_closed:
                 self._rung.clear()
-                worked = [await self._turn(each) for each in self.domains.values()]
-                if not any(worked):
+                if not await self._round():
                     await self._wait()
         finally:
             self._is_running = False
@@ -126,6 +126,12 @@ class Tier2:
             await self._ended.wait()
         for each in self.domains.values():
             await each.compactor.close()
+
+    async def _round(self) -> bool:
+        """A turn of each domain, first those that had none for the longest time; whether any had work."""
+        worked = [each for each in tuple(self._line) if await self._turn(each)]
+        self._line = [each for each in self._line if each not in worked] + worked
+        return bool(worked)
 
     async def _turn(self, domain: Standing) -> bool:
         """One cycle of a domain and a merge if one is due; whether there was anything to do."""

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from arco.catalog.manifest import Counts
 from arco.compactor.job import Folded, FoldJob, Merged, MergeJob
 from arco.compactor.spark.answers import Answers
+from arco.compactor.spark.ended import Ended, EndedTasks
 from arco.compactor.spark.parcel import SCHEMA, Kind, Large, Parcel
 from arco.compactor.spark.store_spec import StoreSpec
 from arco.compactor.spark.warm import Warm, WarmFinish
@@ -26,10 +27,16 @@ from arco.compactor.work import add
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
+from arco.core.tasks import Task
 
 _MOST_SHARDS = 64  # a bucket is the least that can be a shard, and most tables have so many
 
 _WARM_TASKS = 4
+
+# Tasks take seconds, and jobs many of them: a job is given up when none has ended for so long, twice that
+# at most, however long the whole takes.
+PATIENCE_MS = 10 * 60_000.0
+_SIGN_OF_LIFE_MS = 10_000
 
 _Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -39,23 +46,31 @@ class Sizes:
     """How a job is cut up, in bytes of its segments; a worker's memory holds each of them many times."""
 
     small: int = 8 * 1024 * 1024  # what one task does alone sooner than several with a shuffle
-    task: int = 32 * 1024 * 1024  # about a second of work
-    shard: int = 128 * 1024 * 1024
+    task: int = 128 * 1024 * 1024  # some seconds of work
+    shard: int = 256 * 1024 * 1024
 
 
 class SparkEngine:
     """Carries out jobs on a session; several side by side, if they are asked for at once."""
 
     def __init__(
-        self, session: SparkSession, spec: StoreSpec, runtime: Runtime, sizes: Sizes | None = None
+        self,
+        session: SparkSession,
+        spec: StoreSpec,
+        runtime: Runtime,
+        sizes: Sizes | None = None,
+        *,
+        patience_ms: float = PATIENCE_MS,
     ) -> None:
         self._session = session
         self._spec = spec
         self._runtime = runtime
         self._sizes = sizes or Sizes()
-        self.is_lost = (
-            False  # whether the session is gone for good: another process must begin anew
-        )
+        self._patience_ms = patience_ms
+        self._ended = EndedTasks(session)
+        self._farewell: Task[None] | None = None
+        # Whether the session is of no use any more: another process must begin anew.
+        self.is_lost = False
 
     async def fold(self, job: FoldJob) -> Folded:
         small = FoldSmall(self._spec, job, self._sizes.small)
@@ -78,8 +93,8 @@ class SparkEngine:
         await self._run(lambda: self._shuffled(_WARM_TASKS, Warm(), 2, WarmFinish()))
 
     def _staged(self, job: FoldJob, expected_bytes: int) -> DataFrame:
-        tasks = min(len(job.segments), -(-expected_bytes // self._sizes.task))
-        shards = min(_MOST_SHARDS, max(2, -(-expected_bytes // self._sizes.shard)))
+        tasks = min(len(job.segments), _evenly(expected_bytes // self._sizes.task))
+        shards = min(_MOST_SHARDS, _evenly(expected_bytes // self._sizes.shard))
         gather = Gather(self._spec, job, tasks, shards)
         finish = Finish(self._spec, msgspec.structs.replace(job, segments=()))
         return self._shuffled(tasks, gather, shards, finish)
@@ -94,15 +109,47 @@ class SparkEngine:
 
     async def _run(self, plan: Callable[[], DataFrame]) -> Answers:
         """The answers to a job of Spark. If whoever waits for them gives up, so does Spark."""
-        tag = new_ulid(self._runtime)
+        tag, tasks = new_ulid(self._runtime), self._runtime.tasks
+        work = tasks.spawn(tasks.in_thread(lambda: self._collect(tag, plan)))
         try:
-            return Answers(await self._runtime.tasks.in_thread(lambda: self._collect(tag, plan)))
+            return Answers(await self._patiently(work))
         except ArcoError:
             raise
+        except TimeoutError as late:
+            self._give_up(tag, work)
+            # Workers that hang, or a JVM that does, end with the process; a cluster without room is asked
+            # again by the next one, and until it has some everybody can see that nothing is compacted.
+            self.is_lost = True
+            raise Unavailable(
+                f"no task of Spark has ended for {self._patience_ms / 60_000:g} minutes: "
+                "look whether it has free executors, and whether the store answers its workers"
+            ) from late
         except BaseException:
-            with suppress(Exception):  # there may be nobody left to tell
-                self._session.interruptTag(tag)
+            self._give_up(tag, work)
             raise
+
+    async def _patiently(self, work: Task[list[Parcel]]) -> list[Parcel]:
+        """What comes of `work`, however long it takes; `TimeoutError` if it does not come on."""
+        tasks, before = self._runtime.tasks, Ended()
+        while True:
+            try:
+                return await tasks.deadline(self._patience_ms, work.wait())
+            except TimeoutError:
+                looking = tasks.in_thread(self._ended.look)
+                now = await tasks.deadline(_SIGN_OF_LIFE_MS, looking)
+                if now == before:
+                    raise
+                before = now
+
+    def _give_up(self, tag: str, work: Task[list[Parcel]]) -> None:
+        """Leave a job alone, and its thread, which ends when Spark has heard of it, or never."""
+        work.cancel()
+        self._farewell = self._runtime.tasks.spawn(self._interrupt(tag))
+
+    async def _interrupt(self, tag: str) -> None:
+        """Tell Spark that nobody waits for a job any more; there may be nobody left to tell."""
+        with suppress(Exception):
+            await self._runtime.tasks.in_thread(lambda: self._session.interruptTag(tag))
 
     def _collect(self, tag: str, plan: Callable[[], DataFrame]) -> list[Parcel]:
         """Run a job in this thread, which is its own for as long as that takes."""
@@ -113,8 +160,8 @@ class SparkEngine:
             finally:
                 self._session.removeTag(tag)
         except Exception as problem:
-            self.is_lost = not self._answers()
-            if self.is_lost:
+            if not self._answers():
+                self.is_lost = True
                 raise Unavailable(
                     "Spark does not answer any more: its session is lost"
                 ) from problem
@@ -127,6 +174,11 @@ class SparkEngine:
         except Exception:
             return False
         return True
+
+
+def _evenly(parts: int) -> int:
+    """At least so many, and a power of two: so that no core waits for one that has a part more."""
+    return 1 << max(1, (parts - 1).bit_length())
 
 
 # What a trace is made of, and the line in it that tells an error.
