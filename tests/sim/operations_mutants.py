@@ -59,15 +59,16 @@ OPERATIONS_MUTANTS = (
     Mutant(
         name="events with an id that was seen dropped",
         rule="P18",
-        target="arco.compactor.work:_read",
-        old="lines = segment.decode().lines",
+        target="arco.compactor.segment_reader:RawSegment.decode",
+        old="return decode_segment(self.raw, self.ref.stream, self.ref.seq)",
         new=(
             "lines, seen = [], set()\n"
-            "    for line in segment.decode().lines:\n"
+            "    for line in decode_segment(self.raw, self.ref.stream, self.ref.seq).lines:\n"
             '        event_id = line.partition(b\'"event_id":"\')[2][:26]\n'
             "        if not event_id or event_id not in seen:\n"
             "            lines.append(line)\n"
-            "        seen.add(event_id)"
+            "        seen.add(event_id)\n"
+            "    return Segment.of(self.ref.stream, self.ref.seq, lines)"
         ),
     ),
     Mutant(

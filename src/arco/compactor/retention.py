@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from arco.core.clock import utc
+from arco.core.errors import NotFound
 from arco.storage.chain import Chain
 
 # A domain in which nothing happens gets a manifest a day; an hour more is for clocks that differ a little.
@@ -24,29 +25,34 @@ class Retention:
         self._manifests = manifests
         self._clock = manifests.store.runtime.clock
         self._spans = spans
-        self._stamp: tuple[int, int] | None = (
-            None  # the number of a manifest, and when it was stored
-        )
+        # The number of a manifest, and when it was stored.
+        self._stamp: tuple[int, int] | None = None
 
     async def raised(self, head: int, bounds: Bounds) -> dict[str, datetime]:
         """The bounds after the manifest `head` has these; the first of all manifests has none."""
         if head < 0 or self._raised(bounds, self._now()) == bounds:
             return dict(bounds)
-        return self._raised(bounds, await self._believed(head))
+        believed = await self._believed(head)
+        return dict(bounds) if believed is None else self._raised(bounds, believed)
 
     async def is_overdue(self, head: int, bounds: Bounds) -> bool:
         """Whether the bounds of the manifest `head` are so old that they are worth one of their own."""
         if not self._is_overdue(bounds, self._now()):
             return False
-        return self._is_overdue(bounds, await self._believed(head))
+        believed = await self._believed(head)
+        return believed is not None and self._is_overdue(bounds, believed)
 
-    async def _believed(self, head: int) -> datetime:
+    async def _believed(self, head: int) -> datetime | None:
         """What our clock says, but not much later than the newest manifest was stored.
 
-        If it was stored long ago, another one is published, and then its stamp counts.
+        If it was stored long ago, another one is published, and then its stamp counts. One that is gone is
+        not the newest, as we are about to find out.
         """
         if self._stamp is None or self._stamp[0] != head:
-            meta = await self._manifests.store.head(self._manifests.key(head))
+            try:
+                meta = await self._manifests.store.head(self._manifests.key(head))
+            except NotFound:
+                return None
             self._stamp = head, meta.modified_ms
         return min(self._now(), utc(self._stamp[1] + _BEYOND_STAMP_MS))
 
