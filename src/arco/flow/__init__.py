@@ -1,0 +1,1 @@
+"""Arco Flow: assets and their partitions, plans and runs."""

@@ -1,0 +1,22 @@
+"""Durations as people write them: a whole number and a unit, "30s", "10m", "3h" or "2d"."""
+
+import re
+
+from arco.core.errors import Invalid
+
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LONGEST_MS = 36_525 * _UNITS_MS["d"]
+_DURATION = re.compile(r"([0-9]{1,9})([smhd])")
+
+
+def parse_duration(text: str) -> int:
+    """The milliseconds of a duration; a day is 24 hours, whatever the clocks do."""
+    found = _DURATION.fullmatch(str(text))
+    if found is None:
+        raise Invalid(
+            f"{text!r} is not a duration: write a whole number and one of s, m, h, d, such as '3h'"
+        )
+    duration_ms = int(found[1]) * _UNITS_MS[found[2]]
+    if duration_ms > _LONGEST_MS:
+        raise Invalid(f"{text!r} is more than a hundred years: write a duration such as '3h'")
+    return duration_ms

@@ -1,0 +1,85 @@
+"""Mappings that a function of the user says."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from arco.core.errors import Invalid
+from arco.flow.partition.dimension import NOTHING_KNOWN, Known
+from arco.flow.partition.mapping import Mapping, place, written
+from arco.flow.partition.product import Partitions
+from arco.flow.partition.subset import PartitionSet
+
+Tells = Callable[[str], str | Iterable[str]]
+"""From a key to the keys that it reads, or that read it."""
+
+
+@dataclass(frozen=True)
+class _Custom(Mapping):
+    """A function says it; without its inverse, what is affected is found by asking for each key."""
+
+    function: Tells
+    inverse: Tells | None = None
+
+    def check(self, of: Partitions, reads: Partitions) -> None:
+        """Nothing is known of a function before it is asked."""
+
+    def upstream_set(
+        self,
+        key: str,
+        of: Partitions,
+        reads: Partitions,
+        now: datetime,  # noqa: ARG002
+        dynamic: Known = NOTHING_KNOWN,
+    ) -> PartitionSet:
+        place(key, of, dynamic)
+        return PartitionSet.of_keys(reads.axes(dynamic), self._asked(self.function, key, reads))
+
+    def downstream_set(
+        self,
+        key: str,
+        of: Partitions,
+        reads: Partitions,
+        now: datetime,
+        dynamic: Known = NOTHING_KNOWN,
+    ) -> PartitionSet:
+        place(key, reads, dynamic)
+        axes, existing = of.axes(dynamic), of.keys(now, dynamic)
+        if self.inverse is not None:
+            return PartitionSet.of_keys(axes, self._asked(self.inverse, key, of)) & existing
+        reading = (one for one in existing if key in self._asked(self.function, one, reads))
+        return PartitionSet.of_keys(axes, reading)
+
+    def _asked(self, function: Tells, key: str, answers: Partitions) -> tuple[str, ...]:
+        said = function(key)
+        if not isinstance(said, str | Iterable):
+            raise Invalid(
+                f"a custom mapping said {said!r} for {key!r}: return a key or a list of keys, "
+                f"{written(answers)}"
+            )
+        keys = (said,) if isinstance(said, str) else tuple(said)
+        for one in keys:
+            if one not in answers:
+                raise Invalid(
+                    f"a custom mapping said {one!r} for {key!r}, which is not a partition there: "
+                    f"return keys such as {written(answers)}"
+                )
+        return keys
+
+
+def custom(
+    function: Tells,
+    inverse: Tells | None = None,
+) -> Mapping:
+    """What a function says: from the key of the asset to the keys of the input that it reads.
+
+    With many partitions give the inverse as well, from a key of the input to those of the asset.
+    """
+    for given in (function, inverse or function):
+        _check_function(given)
+    return _Custom(function, inverse)
+
+
+def _check_function(given: object) -> None:
+    if not callable(given):
+        raise Invalid(f"{given!r} is not a function: write custom(lambda key: [key])")

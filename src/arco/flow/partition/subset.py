@@ -1,0 +1,182 @@
+"""A set of partitions, kept as boxes: a range of positions for each dimension.
+
+No two boxes of a set share a partition, so that counting is adding. What is in a set is made only while
+somebody walks over it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import chain
+from math import prod
+
+from arco.core.errors import Invalid
+from arco.events.partition_name import key_of, values_of
+from arco.flow.partition.dimension import Axis
+
+Box = tuple[range, ...]
+Axes = tuple[tuple[str, Axis], ...]
+"""The name and the values of each dimension, in the order in which a key names them."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionSet(Collection[str]):
+    """Keys of partitions in their canonical order: by the first dimension, then by the next."""
+
+    axes: Axes
+    boxes: tuple[Box, ...]
+
+    @classmethod
+    def of(cls, axes: Axes, boxes: Iterable[Box]) -> "PartitionSet":
+        """All that is in any of these boxes, which may overlap."""
+        return cls(axes, _disjoint(len(axes), boxes))
+
+    @classmethod
+    def of_keys(cls, axes: Axes, keys: Iterable[str]) -> "PartitionSet":
+        """These partitions; Invalid if one of the keys is not a key."""
+        return cls.of(axes, (_point(positions(axes, key)) for key in keys))
+
+    def __len__(self) -> int:
+        return sum(_size(box) for box in self.boxes)
+
+    def __bool__(self) -> bool:
+        return bool(self.boxes)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._key, merge(*map(_walk, self.boxes)))
+
+    def __reversed__(self) -> Iterator[str]:
+        backwards = (_walk(tuple(side[::-1] for side in box)) for box in self.boxes)
+        return map(self._key, merge(*backwards, reverse=True))
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            wanted = positions(self.axes, key)
+        except Invalid:
+            return False
+        return any(
+            all(position in side for position, side in zip(wanted, box, strict=True))
+            for box in self.boxes
+        )
+
+    def __or__(self, other: "PartitionSet") -> "PartitionSet":
+        return PartitionSet.of(self.axes, chain(self.boxes, self._comparable(other).boxes))
+
+    def __sub__(self, other: "PartitionSet") -> "PartitionSet":
+        return PartitionSet(self.axes, tuple(_without(self.boxes, self._comparable(other).boxes)))
+
+    def __and__(self, other: "PartitionSet") -> "PartitionSet":
+        return self - (self - other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PartitionSet) or self.axes != other.axes:
+            return False
+        return len(self) == len(other) and not self - other
+
+    def __hash__(self) -> int:
+        return hash((tuple(name for name, _ in self.axes), len(self)))
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<PartitionSet: none>"
+        return f"<PartitionSet: {len(self)}, {next(iter(self))!r} to {next(reversed(self))!r}>"
+
+    def _key(self, at: Sequence[int]) -> str:
+        named = zip(self.axes, at, strict=True)
+        return key_of({name: axis.value(position) for (name, axis), position in named})
+
+    def _comparable(self, other: "PartitionSet") -> "PartitionSet":
+        if self.axes != other.axes:
+            raise Invalid(
+                f"partitions by {_names(self.axes)} and by {_names(other.axes)} do not make one "
+                "set: ask one Partitions for both, such as by parse('2026-01-01..2026-01-31')"
+            )
+        return other
+
+
+def positions(axes: Axes, key: object) -> tuple[int, ...]:
+    """Where a key stands on each axis; Invalid if it is not the one spelling of a key of theirs."""
+    values = values_of(key) if isinstance(key, str) else None
+    names = [name for name, _ in axes]
+    if values is None or sorted(values) != sorted(names):
+        raise Invalid(f"{key!r} is not a key of partitions by {_names(axes)}: {example(axes)}")
+    if key_of(values) != key:
+        raise Invalid(f"{key!r} is not how the key is spelled: write {key_of(values)!r}")
+    return tuple(axis.position(values[name]) for name, axis in axes)
+
+
+def example(axes: Axes) -> str:
+    """How a key of these is written, in words."""
+    if not axes:
+        return "it is not partitioned, write ''"
+    return "write it as '" + "/".join(f"{name}=..." for name, _ in axes) + "'"
+
+
+def _names(axes: Axes) -> str:
+    return ", ".join(repr(name) for name, _ in axes) or "nothing"
+
+
+def _point(at: Iterable[int]) -> Box:
+    return tuple(range(position, position + 1) for position in at)
+
+
+def _size(box: Box) -> int:
+    return prod(map(len, box))
+
+
+def _walk(box: Box) -> Iterator[tuple[int, ...]]:
+    if not box:
+        yield ()
+        return
+    for position in box[0]:
+        for rest in _walk(box[1:]):
+            yield (position, *rest)
+
+
+def _disjoint(dimensions: int, boxes: Iterable[Box]) -> tuple[Box, ...]:
+    filled = [box for box in boxes if all(box)]
+    if dimensions == 1:
+        return tuple((side,) for side in _merged(sorted((side for (side,) in filled), key=_start)))
+    found: list[Box] = []
+    for box in filled:
+        found += _without([box], found)
+    return tuple(found)
+
+
+def _start(side: range) -> int:
+    return side.start
+
+
+def _merged(sides: Iterable[range]) -> Iterator[range]:
+    """Ranges that are sorted, with those that touch made one."""
+    grown: range | None = None
+    for side in sides:
+        if grown is not None and side.start <= grown.stop:
+            grown = range(grown.start, max(grown.stop, side.stop))
+        else:
+            if grown is not None:
+                yield grown
+            grown = side
+    if grown is not None:
+        yield grown
+
+
+def _without(boxes: Iterable[Box], taken: Iterable[Box]) -> list[Box]:
+    left = list(boxes)
+    for gone in taken:
+        left = [piece for box in left for piece in _cut(box, gone)]
+    return left
+
+
+def _cut(box: Box, gone: Box) -> Iterator[Box]:
+    """What is left of a box: side by side, the part below and the part above what is gone."""
+    shared = tuple(
+        range(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(box, gone, strict=True)
+    )
+    if not all(shared):
+        yield box
+        return
+    for at, (side, both) in enumerate(zip(box, shared, strict=True)):
+        for part in (range(side.start, both.start), range(both.stop, side.stop)):
+            if part:
+                yield (*shared[:at], part, *box[at + 1 :])

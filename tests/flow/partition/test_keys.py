@@ -1,0 +1,125 @@
+"""Thirty years of hours answer without being listed."""
+
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+
+from arco.core.errors import Invalid
+from arco.flow.partition import Partitions, Static, identity, window
+from arco.flow.partition.dimension import Keys
+from tests.flow.partition.cases import FAR, NOW, Watched, looked_at
+
+HOURS = Watched("hour", "1996-01-01", tz="Europe/Paris")
+# In Paris the first hour of 9990 is over when the year begins in UTC.
+HOURS_UNTIL_FAR = (date(9990, 1, 1) - date(1996, 1, 1)).days * 24 + 1
+BY_HOUR = Partitions([HOURS])
+
+
+@pytest.fixture
+def looks() -> Iterator[list[int]]:
+    yield from looked_at()
+
+
+def test_length_place_and_membership_look_at_a_few_keys(looks: list[int]) -> None:
+    keys = HOURS.keys(FAR)
+    assert len(keys) == HOURS_UNTIL_FAR
+    assert keys.index("2026-01-15T06") == 263_334
+    assert "2026-01-15T06" in keys
+    assert "1995-12-31T23" not in keys
+    assert keys[263_334] == "2026-01-15T06"
+    assert keys[-1] == "9990-01-01T00"
+    assert len(looks) < 12
+
+
+def test_a_slice_is_as_lazy_as_the_whole(looks: list[int]) -> None:
+    half = HOURS.keys(FAR)[::2]
+    assert (len(half), half[131_667]) == (HOURS_UNTIL_FAR // 2 + 1, "2026-01-15T06")
+    assert "2026-01-15T06" in half
+    assert "2026-01-15T07" not in half
+    assert len(looks) < 8
+
+
+def test_a_range_of_all_of_it_is_parsed_without_a_walk(looks: list[int]) -> None:
+    chosen = BY_HOUR.parse("1996-01-01T00..9989-12-31T23", FAR)
+    assert len(chosen) == len(BY_HOUR.keys(FAR)) - 1
+    assert "hour=2026-01-15T06" in chosen
+    assert len(looks) < 12
+
+
+def test_a_window_of_a_few_hours_looks_at_these_alone(looks: list[int]) -> None:
+    read = window(3).upstream("hour=2026-01-15T06", BY_HOUR, BY_HOUR, FAR)
+    assert read == ("hour=2026-01-15T04", "hour=2026-01-15T05", "hour=2026-01-15T06")
+    affected = window(3).downstream("hour=2026-01-15T06", BY_HOUR, BY_HOUR, FAR)
+    assert affected == ("hour=2026-01-15T06", "hour=2026-01-15T07", "hour=2026-01-15T08")
+    assert len(looks) < 20
+
+
+def test_a_window_of_a_million_hours_is_a_range(looks: list[int]) -> None:
+    read = window(1_000_000).upstream_set("hour=9000-01-15T06", BY_HOUR, BY_HOUR, FAR)
+    assert len(read) == 1_000_000
+    assert "hour=9000-01-15T06" in read
+    assert "hour=2026-01-15T06" not in read
+    assert len(looks) < 12
+
+
+def test_the_first_keys_of_a_product_need_no_others(looks: list[int]) -> None:
+    both = Partitions([HOURS, Static("region", ["eu", "us"])])
+    keys = both.keys(FAR)
+    walk = iter(keys)
+    assert [next(walk) for _ in range(3)] == [
+        "hour=1996-01-01T00/region=eu",
+        "hour=1996-01-01T00/region=us",
+        "hour=1996-01-01T01/region=eu",
+    ]
+    assert next(reversed(keys)) == "hour=9990-01-01T00/region=us"
+    assert len(keys) == 2 * len(HOURS.keys(FAR))
+    assert identity.upstream("hour=2026-01-15T06/region=eu", both, both, FAR) == (
+        "hour=2026-01-15T06/region=eu",
+    )
+    assert len(looks) < 16
+
+
+class Numbers:
+    """An axis of more values than can be walked over."""
+
+    def value(self, position: int) -> str:
+        return str(position)
+
+    def position(self, value: str) -> int:
+        if not value.isdecimal():
+            raise Invalid(f"{value!r} is not a number")
+        return int(value)
+
+
+def test_what_is_no_key_is_told_apart_without_a_walk() -> None:
+    keys = Keys(Numbers(), range(10**15))
+    assert "x" not in keys
+    assert str(10**15) not in keys
+    assert str(10**15 - 1) in keys
+    with pytest.raises(ValueError, match="not among"):
+        keys.index("x")
+
+
+def test_the_watch_sees_a_walk(looks: list[int]) -> None:
+    assert len(list(HOURS.keys(NOW)[:100])) == len(looks) == 100
+
+
+def test_keys_are_a_sequence_like_a_list_of_them() -> None:
+    keys = HOURS.keys(NOW)[:50]
+    listed = list(keys)
+    assert [keys[at] for at in range(50)] == listed
+    assert list(keys[10:40:7]) == listed[10:40:7]
+    assert list(keys[::-1]) == list(reversed(keys)) == listed[::-1]
+    assert [keys.index(key) for key in listed] == list(range(50))
+    assert (keys.count(listed[3]), keys.count("x")) == (1, 0)
+    assert keys.index(listed[3], 2, 5) == 3
+    with pytest.raises(ValueError, match="not among"):
+        keys.index(listed[3], 4)
+    for other in ("x", "1999-01-01T00"):
+        with pytest.raises(ValueError, match="not among"):
+            keys.index(other)
+    with pytest.raises(IndexError):
+        keys[50]
+    number: object = 5
+    assert number not in keys

@@ -1,0 +1,27 @@
+"""Durations as people write them."""
+
+import pytest
+
+from arco.core.errors import Invalid
+from arco.flow.duration import parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("30s", 30_000), ("10m", 600_000), ("3h", 10_800_000), ("2d", 172_800_000), ("0s", 0)],
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, ms: int) -> None:
+    assert parse_duration(text) == ms
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3", "h", "3 h", "-3h", "1.5h", "3H", "3h\n", "1h30m", "٣h", "3w", "99999999d"]
+)
+def test_anything_else_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(Invalid, match=r"such as '3h'"):
+        parse_duration(text)
+
+
+def test_what_is_no_text_is_refused_too() -> None:
+    with pytest.raises(Invalid, match="3 is not a duration"):
+        parse_duration(3)  # type: ignore[arg-type]
