@@ -1,0 +1,164 @@
+"""Checks: what must hold for the data of a table before anybody reads them.
+
+A check of severity `error` keeps a partition from being published; one of severity `warn` only tells.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from arco.flow.define.collect import complain, current, here
+from arco.flow.define.name import full_name
+from arco.flow.define.where import NOWHERE, SourceLine
+
+Severity = Literal["error", "warn"]
+F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class NotNull:
+    """No row has a null in any of these columns."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unique:
+    """No two rows have the same values in these columns together."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A SQL expression is true for each row."""
+
+    expression: str
+
+
+@dataclass(frozen=True)
+class RowCount:
+    """The number of rows is within bounds, or near that of the materialization before."""
+
+    least: int | None = None
+    most: int | None = None
+    change: float | None = None  # the largest share by which it may differ
+
+
+@dataclass(frozen=True)
+class AcceptedValues:
+    """A column has no values but these; null is left to `NotNull`."""
+
+    column: str
+    values: tuple[str | int | float | bool, ...]
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values of a column are within bounds, both included."""
+
+    column: str
+    least: float | int | str | None = None
+    most: float | int | str | None = None
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """The newest moment in a column, or the last update of the table, is at most this old."""
+
+    within_ms: int
+    column: str | None = None
+
+
+@dataclass(frozen=True)
+class Query:
+    """A SQL query finds no rows: those it finds are the bad ones."""
+
+    query: str
+
+
+@dataclass(frozen=True)
+class References:
+    """Each value of a column is in a column of another table."""
+
+    column: str
+    table: str
+    other_column: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A function of the project looks at the data and judges."""
+
+    function: Callable[..., object]
+
+
+Rule = (
+    NotNull
+    | Unique
+    | Expression
+    | RowCount
+    | AcceptedValues
+    | Range
+    | Freshness
+    | Query
+    | References
+    | Judged
+)
+
+
+@dataclass(frozen=True)
+class CheckDef:
+    """A rule for one table."""
+
+    name: str
+    rule: Rule
+    severity: Severity = "error"
+    table: str = ""
+    description: str = ""
+    where: SourceLine = NOWHERE
+
+    @property
+    def blocks(self) -> bool:
+        """Whether a failure keeps the data from being published."""
+        return self.severity == "error"
+
+    def of(self, table: str, where: SourceLine) -> "CheckDef":
+        """The same check, of a table."""
+        return replace(self, table=table, where=where)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a check function may return when true, false or a number of bad rows say too little."""
+
+    passed: bool
+    bad_rows: int | None = None
+    expected: str | None = None
+    actual: str | None = None
+    message: str = ""
+
+
+def check(table: str, *, severity: str = "error", name: str | None = None) -> Callable[[F], F]:
+    """Declare a function that judges the data of a table: true, the number of bad rows, or a `Result`."""
+    of = full_name(table)
+    rank = severity_of(severity)
+
+    def declare(function: F) -> F:
+        called = name or function.__name__
+        described = (function.__doc__ or "").strip()
+        made = CheckDef(called, Judged(function), rank, of, described, here())
+        if (collection := current()) is not None:
+            collection.checks.append(made)
+        return function
+
+    return declare
+
+
+def severity_of(asked: str) -> Severity:
+    """The severity that was asked for."""
+    match asked:
+        case "error" | "warn":
+            return asked
+    complain(f"severity {asked!r} is neither 'error', which blocks, nor 'warn'")
+    return "error"

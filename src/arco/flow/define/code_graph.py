@@ -1,0 +1,244 @@
+"""The code behind a function: the statements of its project that it reaches, and how it names them.
+
+The graph is written as a list in the order of a walk, each statement with what its names stand for. It
+holds neither the names of modules nor places in files, so moving code changes nothing.
+"""
+
+import ast
+import copy
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from arco.core import json
+from arco.flow.define.bindings import Bindings, Imported, Unit, bindings_of, imports_in
+from arco.flow.define.modules import ModuleCode, Modules
+from arco.flow.define.names_used import Used, names_used
+from arco.flow.define.normal import Plain, is_remark, plain
+
+_DECLARING = frozenset({"asset", "check", "task"})
+NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Outside:
+    """Something of a library, by its full name."""
+
+    name: str
+
+
+Target = Unit | _Outside
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The hash of a statement, and what the names in it stand for."""
+
+    written: str
+    targets: tuple[tuple[Used, list[Target]], ...]
+
+
+class CodeGraph:
+    """The code of one project, looked up as it is needed."""
+
+    def __init__(self, modules: Modules) -> None:
+        self._modules = modules
+        self._bindings: dict[str, Bindings] = {}
+        self._looks: dict[Unit, _Look] = {}
+        self._statements: dict[Unit, ast.stmt] = {}
+
+    def unit_of(self, function: Callable[..., object]) -> tuple[Unit, str] | None:
+        """The statement that holds a function, and the function's name in it; None if it is not ours."""
+        code = self._modules.code(function.__module__)
+        line = getattr(getattr(function, "__code__", None), "co_firstlineno", None)
+        if code is None or line is None:
+            return None
+        for index, statement in enumerate(code.tree.body):
+            if first_line(statement) <= line <= (statement.end_lineno or 0):
+                return Unit(code.name, index), function.__qualname__
+        return None
+
+    def reached(self, roots: list[Unit], ready: dict[Unit, ast.stmt]) -> list[Plain]:
+        """All that is reached from some units, written down; `ready` are units in another form."""
+        numbers: dict[Unit, int] = {}
+        order: list[Unit] = []
+
+        def number(unit: Unit) -> int:
+            if unit not in numbers:
+                numbers[unit] = len(order)
+                order.append(unit)
+            return numbers[unit]
+
+        written: list[Plain] = [[str(number(root)) for root in roots]]
+        at = 0
+        while at < len(order):
+            unit = order[at]
+            look = self._look(unit, ready.get(unit))
+            names: list[Plain] = []
+            for used, targets in look.targets:
+                shown = [
+                    str(number(each)) if isinstance(each, Unit) else f"lib:{each.name}"
+                    for each in targets
+                ]
+                names.append([".".join((used.name, *used.attributes)), list(shown)])
+            written.append([look.written, names])
+            at += 1
+        return written
+
+    def _look(self, unit: Unit, ready: ast.stmt | None) -> _Look:
+        """What a unit says and uses; kept, since many assets reach the same ones."""
+        if ready is not None:
+            return _Look(_digest(ready), tuple(self._targets(unit, ready)))
+        if unit not in self._looks:
+            statement = self.statement(unit)
+            self._looks[unit] = _Look(_digest(statement), tuple(self._targets(unit, statement)))
+        return self._looks[unit]
+
+    def statement(self, unit: Unit) -> ast.stmt:
+        """The statement of a unit, without decorators that declare: options count by their value."""
+        if unit not in self._statements:
+            statement = self._code(unit.module).tree.body[unit.index]
+            if any(map(_is_decorated, ast.walk(statement))):
+                statement = copy.deepcopy(statement)  # the tree of the module stays as it is
+            for node in filter(_is_decorated, ast.walk(statement)):
+                kept = [
+                    each for each in node.decorator_list if not self._declares(each, unit.module)
+                ]
+                node.decorator_list = kept
+            self._statements[unit] = statement
+        return self._statements[unit]
+
+    def _declares(self, decorator: ast.expr, module: str) -> bool:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        chain = _chain(called)
+        if chain is None:
+            return False
+        targets = self._resolve(module, chain)
+        return any(
+            isinstance(each, _Outside)
+            and each.name.split(".")[0] == "arco"
+            and each.name.split(".")[-1] in _DECLARING
+            for each in targets
+        )
+
+    def _targets(self, unit: Unit, statement: ast.stmt) -> Iterator[tuple[Used, list[Target]]]:
+        """What each name that a statement uses stands for; builtins stand for themselves."""
+        for used in names_used(statement):
+            targets = [each for each in self._resolve(unit.module, used) if each != unit]
+            if targets:
+                yield used, targets
+        yield from self._inner_imports(unit, statement)
+
+    def _inner_imports(
+        self, unit: Unit, statement: ast.stmt
+    ) -> Iterator[tuple[Used, list[Target]]]:
+        """What is imported inside a function, or inside a `try`, and used there."""
+        code = self._code(unit.module)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names, _stars = imports_in(node, code)
+                for name, target in names.items():
+                    yield from self._imported_uses(statement, name, target)
+
+    def _imported_uses(
+        self, statement: ast.stmt, name: str, target: Imported
+    ) -> Iterator[tuple[Used, list[Target]]]:
+        used = {
+            chain
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Attribute | ast.Name)
+            and (chain := _chain(node)) is not None
+            and chain.name == name
+        }
+        longest = [one for one in used if not any(_extends(other, one) for other in used)]
+        for chain in sorted(longest) or [Used(name)]:
+            yield chain, self._follow(target, chain.attributes, NONE)
+
+    def _resolve(self, module: str, used: Used, seen: frozenset[str] = NONE) -> list[Target]:
+        """The units, or the thing of a library, that a name in a module stands for."""
+        here = f"{module}:{used.name}"
+        if here in seen:  # two modules that import a name from each other, and nobody has it
+            return []
+        seen |= {here}
+        found = self._names(module)
+        if used.name in found.units:
+            return list(found.units[used.name])
+        if used.name in found.imports:
+            return self._follow(found.imports[used.name], used.attributes, seen)
+        for star in found.stars:
+            if self._modules.exists(star) and (targets := self._resolve(star, used, seen)):
+                return targets
+        return []
+
+    def _follow(
+        self, target: Imported, attributes: tuple[str, ...], seen: frozenset[str]
+    ) -> list[Target]:
+        """What an imported name and its attributes stand for."""
+        path = attributes if target.name is None else (target.name, *attributes)
+        module = target.module
+        while (
+            path and self._modules.exists(f"{module}.{path[0]}") and not self._has(module, path[0])
+        ):
+            module, path = f"{module}.{path[0]}", path[1:]
+        if not self._modules.exists(module):
+            return [_Outside(".".join((module, *path)))]
+        if not path:
+            return self._whole(module)
+        return self._resolve(module, Used(path[0], path[1:]), seen)
+
+    def _has(self, module: str, name: str) -> bool:
+        names = self._names(module)
+        return name in names.units or (
+            name in names.imports and names.imports[name] != Imported(module, name)
+        )
+
+    def _whole(self, module: str) -> list[Target]:
+        """A module that is passed on as a thing: anything in it may be used."""
+        code = self._modules.code(module)
+        if code is None:
+            return []
+        return [
+            Unit(module, index)
+            for index, statement in enumerate(code.tree.body)
+            if not isinstance(statement, ast.Import | ast.ImportFrom) and not is_remark(statement)
+        ]
+
+    def _names(self, module: str) -> Bindings:
+        if module not in self._bindings:
+            code = self._modules.code(module)
+            self._bindings[module] = Bindings() if code is None else bindings_of(code)
+        return self._bindings[module]
+
+    def _code(self, module: str) -> ModuleCode:
+        code = self._modules.code(module)
+        if code is None:
+            raise KeyError(module)
+        return code
+
+
+def _is_decorated(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and bool(node.decorator_list)
+
+
+def _digest(statement: ast.stmt) -> str:
+    return hashlib.sha256(json.encode(plain(statement))).hexdigest()
+
+
+def first_line(statement: ast.stmt) -> int:
+    """The line on which a statement begins, decorators included."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)])
+
+
+def _chain(node: ast.AST) -> Used | None:
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.insert(0, node.attr)
+        node = node.value
+    return Used(node.id, tuple(attributes)) if isinstance(node, ast.Name) else None
+
+
+def _extends(longer: Used, shorter: Used) -> bool:
+    size = len(shorter.attributes)
+    return len(longer.attributes) > size and longer.attributes[:size] == shorter.attributes

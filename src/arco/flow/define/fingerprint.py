@@ -1,0 +1,141 @@
+"""Fingerprints: whether the code behind an asset is still the code that made its data.
+
+The fingerprint is the SHA-256 of the function's syntax without comments, docstrings and positions, of all
+functions, classes and constants of the project that it reaches, and of the options that change data: mode,
+format, the dimensions, and which parameter reads which partitions of which table. What only says which
+partitions there are (start, end, values), or how a run goes (retries, pool, checks), is not part of it. Of
+libraries only the names that are used count, not their versions.
+"""
+
+import ast
+import copy
+import hashlib
+import inspect
+from collections.abc import Callable
+
+from arco.core import json
+from arco.flow.define.asset import AssetDef
+from arco.flow.define.bindings import Unit
+from arco.flow.define.normal import Plain
+from arco.flow.define.option import UNPARTITIONED
+from arco.flow.define.project import Project
+from arco.flow.define.source import SourceDef
+from arco.flow.define.sql_text import normal_sql
+from arco.flow.define.table import InputDef, TableRef
+from arco.flow.define.task import TaskDef
+from arco.flow.define.values import Written
+from arco.flow.partition import Dimension, Mapping, Partitions
+from arco.flow.partition.link import Free, Link, Shifted
+from arco.flow.partition.mapping import Linked
+
+
+def code_fingerprint(asset: AssetDef | TaskDef, project: Project) -> str:
+    """The fingerprint of the code behind an asset or a task, 64 hexadecimal digits."""
+    values = Written()
+    options = _options(asset, project, values)
+    code: list[Plain] = []
+    if asset.function is not None:
+        code = [_defaults(asset.function, values), values.value(asset.function)]
+    said: list[Plain] = ["arco code 1", options, code, _reached(values, asset.function, project)]
+    return hashlib.sha256(json.encode(said)).hexdigest()
+
+
+def _reached(values: Written, root: Callable[..., object] | None, project: Project) -> list[Plain]:
+    """The code of all functions that were met; those of libraries count by name."""
+    roots: list[Unit] = []
+    ready: dict[Unit, ast.stmt] = {}
+    names: list[Plain] = []
+    for function in values.functions:
+        found = project.code.unit_of(function)
+        if found is None:
+            names.append(f"lib:{_full_name(function)}")
+            continue
+        unit, name = found
+        roots.append(unit)
+        names.append(name)
+        if root is not None and function is inspect.unwrap(root):
+            ready[unit] = _without_tables(project.code.statement(unit), function)
+    return [names, project.code.reached(roots, ready)]
+
+
+def _options(asset: AssetDef | TaskDef, project: Project, values: Written) -> list[Plain]:
+    said: list[Plain] = [
+        ["partitions", _dimensions(asset.partitions)],
+        ["inputs", *(_input(each, asset, project, values) for each in asset.inputs)],
+        ["outputs", *(output.key for output in asset.outputs)],
+    ]
+    if isinstance(asset, AssetDef):
+        said += [
+            ["mode", asset.mode.kind, *asset.mode.on],
+            ["format", asset.format],
+            ["sql", normal_sql(asset.sql or "")],
+        ]
+    return said
+
+
+def _dimensions(partitions: Partitions) -> list[Plain]:
+    return [_dimension(each) for each in partitions]
+
+
+def _dimension(dimension: Dimension) -> Plain:
+    zone = getattr(dimension, "tz", "")
+    return [type(dimension).__name__, dimension.name, str(zone)]
+
+
+def _input(said: InputDef, asset: AssetDef | TaskDef, project: Project, values: Written) -> Plain:
+    reads = project.tables.get(said.table, UNPARTITIONED)
+    mapping = _mapping(said.mapping, asset.partitions, reads, values)
+    return [said.parameter, said.table, mapping]
+
+
+def _mapping(mapping: Mapping | None, of: Partitions, reads: Partitions, values: Written) -> Plain:
+    """What a mapping means, so that saying the default changes nothing."""
+    if isinstance(mapping, Linked):
+        return [_link(each) for each in mapping.links(of, reads)]
+    return values.value(mapping)
+
+
+def _link(link: Link | Free) -> Plain:
+    if isinstance(link, Free):
+        return ["newest" if link.newest else "all", _dimension(link.reads)]
+    if isinstance(link, Shifted):
+        moved = f"{link.back}..{link.ahead}"
+        return ["shifted", _dimension(link.of), _dimension(link.reads), moved]
+    return ["same", _dimension(link.of)]
+
+
+def _defaults(function: Callable[..., object], values: Written) -> Plain:
+    """Defaults that a function was made with; a factory may make many, each with its own."""
+    found: list[Plain] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        default = parameter.default
+        if default is not parameter.empty and not isinstance(default, TableRef | SourceDef):
+            found.append([name, values.value(default)])
+    return found
+
+
+def _without_tables(statement: ast.stmt, function: Callable[..., object]) -> ast.stmt:
+    """The function without its `table(...)` defaults: they count by what they mean, not how it is said."""
+    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return statement
+    if statement.name != function.__qualname__:
+        return statement
+    changed = copy.copy(statement)
+    changed.args = copy.copy(statement.args)
+    given = getattr(function, "__defaults__", None) or ()
+    keyed = getattr(function, "__kwdefaults__", None) or {}
+    pairs = zip(changed.args.defaults, given, strict=True)
+    changed.args.defaults = [_unless_table(node, value) for node, value in pairs]
+    changed.args.kw_defaults = [
+        node if node is None else _unless_table(node, keyed.get(argument.arg))
+        for argument, node in zip(changed.args.kwonlyargs, changed.args.kw_defaults, strict=True)
+    ]
+    return changed
+
+
+def _unless_table(node: ast.expr, value: object) -> ast.expr:
+    return ast.Constant(None) if isinstance(value, TableRef | SourceDef) else node
+
+
+def _full_name(function: Callable[..., object]) -> str:
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"

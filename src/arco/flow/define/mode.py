@@ -1,0 +1,59 @@
+"""How the rows of a run enter their table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from arco.flow.define.collect import complain
+
+ModeKind = Literal["replace_partition", "replace", "append", "merge"]
+Format = Literal["iceberg", "parquet"]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to write; `on` are the columns that tell rows apart when merging."""
+
+    kind: ModeKind
+    on: tuple[str, ...] = ()
+
+
+def merge(on: Sequence[str]) -> Mode:
+    """Rows replace those with the same values in the columns `on`, and the others are added."""
+    columns = (on,) if isinstance(on, str) else tuple(on)
+    if not columns:
+        complain("merge needs the columns that tell rows apart: merge(on=['order_id'])")
+    return Mode("merge", columns)
+
+
+def mode_of(asked: str | Mode | None, *, partitioned: bool) -> Mode:
+    """The mode that was asked for; by default a run replaces what it computes anew."""
+    if isinstance(asked, Mode):
+        return asked
+    match asked:
+        case None:
+            return Mode("replace_partition" if partitioned else "replace")
+        case "replace" | "append":
+            return Mode(asked)
+        case "replace_partition":
+            if not partitioned:
+                complain("mode 'replace_partition' needs partitions: give them, or use 'replace'")
+            return Mode(asked)
+        case "merge":
+            complain("mode 'merge' needs columns: write mode=merge(on=['order_id'])")
+            return Mode(asked)
+    complain(f"mode {asked!r} is none of {', '.join(get_args(ModeKind))}")
+    return Mode("replace")
+
+
+def format_of(asked: str, mode: Mode) -> Format:
+    """The table format that was asked for, if it can be written in this mode."""
+    match asked:
+        case "iceberg":
+            return asked
+        case "parquet":
+            if mode.kind == "merge":
+                complain("parquet files cannot be merged into: use format 'iceberg'")
+            return asked
+    complain(f"format {asked!r} is none of {', '.join(get_args(Format))}")
+    return "iceberg"

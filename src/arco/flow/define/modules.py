@@ -1,0 +1,212 @@
+"""The modules of one project, imported so that they meet no other project's.
+
+Each project has its own table of modules, and each of its modules its own `__import__`, which looks there
+first: two projects may both have a `shared.py`, and a function that imports something only when it runs
+finds it long after loading. Source files are compiled anew each time, so an edit is seen at once.
+
+`sys.modules` holds a project's modules only while they are executed, because the standard library looks
+classes up there; afterwards it is as it was. One project is loaded at a time in a process.
+"""
+
+import ast
+import builtins
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+from arco.core.errors import Invalid
+
+_OURS_NEVER = sys.stdlib_module_names | {"arco"}
+
+
+@dataclass(frozen=True)
+class ModuleCode:
+    """A module's name, file and syntax tree, as they were when it was executed."""
+
+    name: str
+    file: str
+    tree: ast.Module
+    is_package: bool
+
+
+class Modules:
+    """The modules of the project in `folder`; names are relative to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._code: dict[str, ModuleCode] = {}
+        self._loaded: dict[str, ModuleType] = {}
+        self._owned: dict[str, bool] = {}
+        self._paths: dict[str, Path | None] = {}
+        self._failed: dict[str, BaseException] = {}
+        self._shown: dict[str, ModuleType | None] | None = None  # what stood in sys.modules before
+        self._builtins = {**vars(builtins), "__import__": self._import}
+
+    def owns(self, name: str) -> bool:
+        """Whether a module of this name is the project's own."""
+        top = name.partition(".")[0]
+        if top not in self._owned:
+            self._owned[top] = self._is_here(top)
+        return self._owned[top]
+
+    def _is_here(self, top: str) -> bool:
+        if not top or not top.isidentifier():
+            return False
+        place = self.folder / top
+        if place.with_suffix(".py").is_file() or (place / "__init__.py").is_file():
+            return top != "arco"
+        return top not in _OURS_NEVER and any(place.glob("**/*.py"))
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or folder for a module of this name."""
+        if not self.owns(name):
+            return False
+        return self._path(name) is not None or self.folder.joinpath(*name.split(".")).is_dir()
+
+    def code(self, name: str) -> ModuleCode | None:
+        """The syntax of a module, be it executed yet or not; None for a folder and for no module."""
+        path = self._path(name)
+        if path is None:
+            return self._code.get(name)
+        try:
+            return self._read(name, path)
+        except SyntaxError as wrong:
+            raise Invalid(f"{path.name} cannot be read: {wrong}") from wrong
+
+    def load(self, name: str) -> ModuleType:
+        """The module of this name, executed if it was not yet; its own error if it cannot be."""
+        parent = name.rpartition(".")[0]
+        if parent:
+            self.load(parent)
+        if name in self._loaded:
+            return self._loaded[name]
+        if name in self._failed:
+            raise self._failed[name]
+        try:
+            module = self._execute(name)
+        except (Exception, SystemExit) as failure:
+            self._failed[name] = failure
+            raise
+        if parent:
+            setattr(self._loaded[parent], name.rpartition(".")[2], module)
+        return module
+
+    @contextmanager
+    def importing(self) -> Iterator[None]:
+        """For this time, `sys.modules` shows what is executed; all is put back afterwards."""
+        path = list(sys.path)
+        before: dict[str, ModuleType | None] = {}
+        self._shown = before
+        try:
+            yield
+        finally:
+            self._shown = None
+            sys.path[:] = path
+            for name, module in before.items():
+                if module is None:
+                    sys.modules.pop(name, None)
+                else:
+                    sys.modules[name] = module
+
+    def _execute(self, name: str) -> ModuleType:
+        path = self._path(name)
+        if path is not None:
+            return self._run(name, path, is_package=path.name == "__init__.py")
+        if not self.exists(name):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        module = self._new(name, None, is_package=True)
+        self._loaded[name] = module
+        return module
+
+    def _path(self, name: str) -> Path | None:
+        """The file of a module; a folder without `__init__.py` has none."""
+        if name not in self._paths:
+            place = self.folder.joinpath(*name.split("."))
+            files = (place / "__init__.py", place.with_suffix(".py"))
+            owned = self.owns(name)
+            self._paths[name] = next((each for each in files if owned and each.is_file()), None)
+        return self._paths[name]
+
+    def _run(self, name: str, path: Path, *, is_package: bool) -> ModuleType:
+        code = compile(self._read(name, path).tree, str(path), "exec", dont_inherit=True)
+        module = self._new(name, path, is_package=is_package)
+        self._loaded[name] = module
+        try:
+            exec(code, vars(module))  # noqa: S102 - loading a project is running its modules
+        except BaseException:
+            del self._loaded[name]
+            raise
+        return module
+
+    def _read(self, name: str, path: Path) -> ModuleCode:
+        """A file is read once, so that what is executed later is what was looked at before."""
+        if name not in self._code:
+            tree = ast.parse(path.read_bytes(), str(path))
+            file = path.relative_to(self.folder).as_posix()
+            self._code[name] = ModuleCode(name, file, tree, path.name == "__init__.py")
+        return self._code[name]
+
+    def _new(self, name: str, path: Path | None, *, is_package: bool) -> ModuleType:
+        module = ModuleType(name)
+        spec = ModuleSpec(name, None, origin=str(path), is_package=is_package)
+        module.__spec__ = spec
+        module.__package__ = name if is_package else name.rpartition(".")[0]
+        if path is not None:
+            module.__file__ = str(path)
+        if is_package:
+            folder = self.folder.joinpath(*name.split("."))
+            module.__path__ = spec.submodule_search_locations = [str(folder)]
+        vars(module)["__builtins__"] = self._builtins
+        if self._shown is not None:
+            self._shown.setdefault(name, sys.modules.get(name))
+            sys.modules[name] = module
+        return module
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,  # noqa: A002 - as the builtin has it
+        locals: Mapping[str, object] | None = None,  # noqa: A002
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        full = absolute(name, str((globals or {}).get("__package__") or ""), level)
+        if not self.owns(full):
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        with self._showing():
+            module = self.load(full)
+            if not fromlist:
+                return module if level else self.load(full.partition(".")[0])
+            for each in self._wanted(module, fromlist):
+                if not hasattr(module, each) and self.exists(f"{full}.{each}"):
+                    self.load(f"{full}.{each}")
+        return module
+
+    @contextmanager
+    def _showing(self) -> Iterator[None]:
+        """An import out of a function that runs later is a little loading of its own."""
+        if self._shown is not None:
+            yield
+            return
+        with self.importing():
+            yield
+
+    def _wanted(self, module: ModuleType, fromlist: Sequence[str]) -> Sequence[str]:
+        if "*" not in fromlist:
+            return fromlist
+        return tuple(getattr(module, "__all__", ()))
+
+
+def absolute(name: str, package: str, level: int) -> str:
+    """The full name of what an import statement in `package` means."""
+    if not level:
+        return name
+    parts = package.split(".") if package else []
+    if level > len(parts):
+        raise ImportError("attempted relative import beyond the top of the project")
+    base = ".".join(parts[: len(parts) - level + 1])
+    return f"{base}.{name}" if name else base

@@ -1,0 +1,56 @@
+"""A project: everything that the files of one folder declare."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from arco.flow.define.asset import AssetDef
+from arco.flow.define.check import CheckDef
+from arco.flow.define.code_graph import CodeGraph
+from arco.flow.define.modules import Modules
+from arco.flow.define.problem import Problem
+from arco.flow.define.source import SourceDef
+from arco.flow.define.task import TaskDef
+from arco.flow.partition import Partitions
+
+
+@dataclass(frozen=True)
+class Project:
+    """What was declared, in the order of files and lines; `found` is what was wrong while loading.
+
+    `checks` are all checks, each of the table that it names; those of assets and sources are with them too.
+    """
+
+    name: str
+    folder: Path
+    assets: tuple[AssetDef, ...]
+    sources: tuple[SourceDef, ...]
+    checks: tuple[CheckDef, ...]
+    tasks: tuple[TaskDef, ...]
+    found: tuple[Problem, ...]
+    unread: tuple[str, ...]  # the text of files that could not be loaded
+    modules: Modules
+
+    @cached_property
+    def tables(self) -> dict[str, Partitions]:
+        """The tables that are declared, and how each is cut."""
+        cut = {each.name: each.partitions for each in self.sources}
+        for maker in self.makers():
+            cut.update({output.table: maker.partitions for output in maker.outputs})
+        return cut
+
+    @cached_property
+    def made_by(self) -> dict[str, AssetDef | TaskDef]:
+        """What fills each table of the project."""
+        return {output.table: maker for maker in self.makers() for output in maker.outputs}
+
+    @cached_property
+    def code(self) -> CodeGraph:
+        """The code behind the functions; kept, since assets share much of it."""
+        return CodeGraph(self.modules)
+
+    def makers(self) -> Iterator[AssetDef | TaskDef]:
+        """All that fills tables."""
+        yield from self.assets
+        yield from self.tasks

@@ -1,0 +1,235 @@
+from pathlib import Path
+
+from arco.flow.define import problems
+from tests.flow.define.writing import load, told
+
+
+def test_a_project_without_mistakes_has_no_problems(tmp_path: Path) -> None:
+    text = "source('raw.a')\n@asset('b.b')\ndef b(a): return a\n"
+    assert told(tmp_path, {"pipelines/a.py": text}) == []
+
+
+def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
+    text = """
+    @asset("orders")
+    def one(): return 1
+
+    @asset("a.two", mode="upsert", format="csv", retries=-1, timeout="long")
+    def two(): return 2
+
+    @asset("a.three", mode="replace_partition", checks=[c.row_count()])
+    def three(): return 3
+
+    @asset("a.four", format="parquet", mode=merge(on=["id"]))
+    def four(x=table("a.two", window=0), y=table("a.two", window=1, offset=1)): return 4
+
+    @asset("a.five", outputs={"b": "a.b"})
+    def five(): return 5
+
+    @task(reads="a.two")
+    def six(what): return 6
+    """
+    assert told(tmp_path, {"pipelines/a.py": text}) == [
+        "pipelines/a.py:1: 'orders' does not name a table: write schema.table or catalog.schema.table",
+        "pipelines/a.py:4: format 'csv' is none of iceberg, parquet",
+        "pipelines/a.py:4: mode 'upsert' is none of replace_partition, replace, append, merge",
+        "pipelines/a.py:4: retries are a number or Retry(3, delay='30s'), not -1",
+        (
+            "pipelines/a.py:4: timeout is not valid: 'long' is not a duration: write a whole number and"
+            " one of s, m, h, d, such as '3h'"
+        ),
+        "pipelines/a.py:7: mode 'replace_partition' needs partitions: give them, or use 'replace'",
+        "pipelines/a.py:7: row_count needs min, max or change: c.row_count(min=1)",
+        "pipelines/a.py:10: parquet files cannot be merged into: use format 'iceberg'",
+        "pipelines/a.py:11: a table takes one of window, offset, partitions and mapping, not several",
+        "pipelines/a.py:11: window(0) reads nothing: write a whole number from 1, as window(7)",
+        "pipelines/a.py:13: an asset has one name or outputs={'a': 'gold.a'}: give one of both",
+        "pipelines/a.py:16: reads is a list of tables: write reads=['a.two']",
+        (
+            "pipelines/a.py:16: the task 'six' has a parameter 'what' that nobody fills: a task is given"
+            " ctx and spark, and opens the tables of reads=[...] itself"
+        ),
+    ]
+
+
+def test_an_unknown_input_is_told_with_what_may_be_meant(tmp_path: Path) -> None:
+    text = """
+    source("raw.orders")
+    @asset("a.one")
+    def one(x=table("raw.ordres"), y=table("no.such_thing"), nobody=None): return x
+    @asset("a.two")
+    def two(something): return something
+    """
+    assert told(tmp_path, {"pipelines/a.py": text}) == [
+        (
+            "pipelines/a.py:3: default.no.such_thing is neither an asset nor a source:"
+            " declare source('default.no.such_thing')"
+        ),
+        (
+            "pipelines/a.py:3: default.raw.ordres is neither an asset nor a source;"
+            " is default.raw.orders meant?"
+        ),
+        (
+            "pipelines/a.py:4: the parameter 'something' is the name of no table:"
+            " write something=table('schema.name')"
+        ),
+    ]
+
+
+def test_a_table_of_the_catalog_needs_no_declaration(tmp_path: Path) -> None:
+    text = "@asset('a.one')\ndef one(x=table('raw.orders')): return x\n"
+    project = load(tmp_path, {"pipelines/a.py": text})
+    assert len(problems(project)) == 1
+    assert problems(project, known={"default.raw.orders"}) == []
+
+
+def test_a_parameter_that_may_stand_for_two_tables_is_a_problem(tmp_path: Path) -> None:
+    text = """
+    source("raw.orders")
+    source("old.orders")
+    @asset("a.one")
+    def one(orders): return orders
+    """
+    assert told(tmp_path, {"pipelines/a.py": text}) == [
+        (
+            "pipelines/a.py:3: the parameter 'orders' may stand for default.old.orders or"
+            " default.raw.orders: write orders=table('default.old.orders')"
+        )
+    ]
+
+
+def test_a_ring_is_told_once_with_its_path(tmp_path: Path) -> None:
+    text = """
+    @asset("r.a")
+    def a(c): return c
+    @asset("r.b")
+    def b(a): return a
+    @asset("r.c")
+    def c_(b): return b
+    @asset("r.d")
+    def d(d): return d
+    @asset("r.after")
+    def after(a): return a
+    """
+    assert told(tmp_path, {"pipelines/a.py": text}) == [
+        (
+            "pipelines/a.py:1: these tables wait for each other:"
+            " default.r.a <- default.r.c <- default.r.b <- default.r.a"
+        ),
+        "pipelines/a.py:7: default.r.d reads itself: with offset=-1 it reads the partition before",
+    ]
+
+
+def test_reading_ones_own_partition_before_is_no_ring(tmp_path: Path) -> None:
+    text = """
+    @asset("r.a", partitions=Daily("ds", start="2026-01-01"))
+    def a(before=table("r.a", offset=-1)): return before
+    """
+    assert told(tmp_path, {"pipelines/a.py": text}) == []
+
+
+def test_a_mapping_that_cannot_work_is_told_where_it_is_asked_for(tmp_path: Path) -> None:
+    text = """
+    source("raw.months", partitions=Monthly("ds", start="2026-01"))
+    source("raw.plain")
+    @asset("a.one", partitions=Daily("ds", start="2026-01-01"))
+    def one(
+        months,
+        week=table("raw.plain", window=7),
+    ): return months
+    """
+    found = told(tmp_path, {"pipelines/a.py": text})
+    assert [line.split(":")[1] for line in found] == ["3", "6"]
+    assert "does not fit into" in found[0]
+    assert "window(7) needs one dimension of time" in found[1]
+
+
+def test_a_table_with_two_makers_is_told_with_both_places(tmp_path: Path) -> None:
+    files = {
+        "pipelines/a.py": "@asset('a.one')\ndef one(): return 1\n",
+        "pipelines/b.py": "source('a.one')\n@task(writes=['a.one'])\ndef two(): return 1\n",
+    }
+    assert told(tmp_path, files) == [
+        "pipelines/b.py:1: default.a.one is declared as a source here and written at pipelines/a.py:3",
+        "pipelines/b.py:2: default.a.one is written here and written at pipelines/a.py:3",
+    ]
+
+
+def test_a_check_of_nothing_and_two_of_one_name_are_told(tmp_path: Path) -> None:
+    text = """
+    @asset("a.one", checks=[c.not_null("x"), c.not_null("x"), c.references("x", "no.where")])
+    def one(): return 1
+    @check("a.oen")
+    def judge(df): return True
+    """
+    found = told(tmp_path, {"pipelines/a.py": text})
+    assert found == [
+        "pipelines/a.py:1: default.a.one has two checks called 'not_null_x': give one a name=...",
+        (
+            "pipelines/a.py:1: the check 'references_x' is of default.no.where, which is not declared:"
+            " declare source('default.no.where')"
+        ),
+        (
+            "pipelines/a.py:3: the check 'judge' is of default.a.oen, which is not declared;"
+            " is default.a.one meant?"
+        ),
+    ]
+
+
+def test_a_module_that_cannot_be_imported_does_not_hide_the_rest(tmp_path: Path) -> None:
+    files = {
+        "pipelines/a.py": "@asset('a.one')\ndef one(): return 1\n\nraise RuntimeError('boo')\n",
+        "pipelines/b.py": "def broken(:\n",
+        "pipelines/c.py": "from shared import nothing\n@asset('c.lost')\ndef lost(): return 1\n",
+        "pipelines/d.py": "@asset('d.one')\ndef d(x=table('c.lost'), y=table('no.no')): return x\n",
+        "pipelines/e.py": "import sys\nsys.exit(3)\n",
+        "pipelines/f.py": "import numpyy\n",
+        "pipelines/g.py": "import pipelines.f\n",
+        "pipelines/h-i.py": "",
+        "shared.py": "something = 1\n",
+    }
+    found = told(tmp_path, files)
+    assert [line.split(": ", 1)[0] for line in found] == [
+        "pipelines/a.py:4",
+        "pipelines/b.py:1",
+        "pipelines/c.py:1",
+        "pipelines/d.py:2",
+        "pipelines/e.py:2",
+        "pipelines/f.py:1",
+        "pipelines/h-i.py:0",
+    ]
+    assert found[0].endswith("cannot be loaded: RuntimeError: boo")
+    assert "default.no.no" in found[3]
+    assert "numpyy" in found[5]
+
+
+def test_a_bad_dimension_is_told_at_its_line(tmp_path: Path) -> None:
+    text = "x = 1\n@asset('a.b', partitions=Daily('ds', start='soon'))\ndef b(): return 1\n"
+    [found] = told(tmp_path, {"pipelines/a.py": text})
+    assert found.startswith("pipelines/a.py:2: cannot be loaded: Invalid: ")
+
+
+def test_settings_that_are_wrong_are_told(tmp_path: Path) -> None:
+    toml = """
+    name = 3
+    path = "flows"
+    [defaults]
+    pool = "spark"
+    retries = "often"
+    """
+    assert told(tmp_path, {"arco.toml": toml, "pipelines/a.py": ""}) == [
+        "arco.toml:1: name is a text, not 3",
+        "arco.toml:2: 'path' is not a setting: name, paths, or one of [defaults]",
+        "arco.toml:5: retries are a number or Retry(3, delay='30s'), not 'often'",
+    ]
+    assert told(tmp_path, {"arco.toml": "name = 'a'\npaths = ['gone']\n"}) == [
+        "arco.toml:2: there is no 'gone' in the project"
+    ]
+    [broken] = told(tmp_path, {"arco.toml": "name = 'a'\npaths = [\n"})
+    assert broken.startswith("arco.toml:2: not valid TOML")
+
+
+def test_a_long_chain_is_checked_without_recursion(tmp_path: Path) -> None:
+    lines = ["def make(i):", "    @asset(f'n.t{i}')", "    def f(x=table(f'n.t{i - 1}')): return x"]
+    lines += ["source('n.t0')", "for i in range(1, 2000): make(i)"]
+    assert told(tmp_path, {"pipelines/a.py": "\n".join(lines) + "\n"}) == []

@@ -1,0 +1,156 @@
+from pathlib import Path
+
+import pytest
+
+from arco.flow.define import Mode, Retry, SourceLine
+from arco.flow.define.sql_text import normal_sql, tables_read
+from arco.flow.partition import all_partitions, window
+from tests.flow.define.writing import asset_of, load, told
+
+HEADER = """
+/*---
+name: gold.spend
+partitions:
+  - {daily: ds, start: 2026-01-01, tz: Europe/Paris}
+  - {static: region, values: [eu, us]}
+mode: {merge: [id]}
+format: iceberg
+checks:
+  - not_null: [id, region]
+  - {row_count: {min: 1}, severity: warn, name: some}
+  - accepted_values: {column: region, values: [eu, us]}
+  - expr: amount >= 0
+retries: {times: 2, delay: 5s}
+timeout: 1h
+pool: spark
+tags: [core]
+owner: user:ana
+description: What was spent.
+strict: true
+inputs:
+  orders: {table: silver.orders, window: 7}
+---*/
+select id from orders join raw.customers using (id)
+"""
+SOURCES = """
+source("silver.orders", partitions=[Daily("ds", start="2026-01-01"), Static("region", ["eu", "us"])])
+source("raw.customers")
+"""
+
+
+def test_a_query_with_a_header_is_an_asset(tmp_path: Path) -> None:
+    files = {"pipelines/spend.sql": HEADER, "pipelines/sources.py": SOURCES}
+    assert told(tmp_path, files) == []
+    found = asset_of(load(tmp_path, files), "gold.spend")
+    assert found.sql == "select id from orders join raw.customers using (id)"
+    assert found.function is None
+    assert found.partitions.names == ("ds", "region")
+    assert (found.mode, found.format) == (Mode("merge", ("id",)), "iceberg")
+    names = [(each.name, each.severity, each.table) for each in found.checks]
+    assert names == [
+        ("not_null_id_region", "error", "default.gold.spend"),
+        ("some", "warn", "default.gold.spend"),
+        ("accepted_values_region", "error", "default.gold.spend"),
+        ("expr_amount >= 0", "error", "default.gold.spend"),
+    ]
+    assert (found.retries, found.timeout_ms) == (Retry(2, delay="5s"), 3_600_000)
+    assert (found.pool, found.tags, found.owner) == ("spark", ("core",), "user:ana")
+    assert (found.description, found.strict) == ("What was spent.", True)
+    assert [(each.parameter, each.table) for each in found.inputs] == [
+        ("orders", "default.silver.orders"),
+        ("raw.customers", "default.raw.customers"),
+    ]
+    assert found.inputs[0].mapping == window(7)
+    assert found.where == SourceLine("pipelines/spend.sql", 1)
+
+
+def test_a_query_may_be_declared_in_python_by_its_path_or_as_text(tmp_path: Path) -> None:
+    python = """
+        source("raw.a")
+        sql("gold.x", path="queries/x.sql", tags=["t"])
+        sql("gold.y", query="select * from gold.x", mode="append")
+    """
+    files = {"pipelines/a.py": python, "pipelines/queries/x.sql": "select * from raw.a"}
+    assert told(tmp_path, files) == []
+    project = load(tmp_path, files)
+    x, y = asset_of(project, "gold.x"), asset_of(project, "gold.y")
+    assert (x.sql, x.tags) == ("select * from raw.a", ("t",))
+    assert [each.table for each in y.inputs] == ["default.gold.x"]
+    assert y.mode == Mode("append")
+    assert len(project.assets) == 2
+
+
+def test_a_query_without_header_is_left_to_whoever_names_it(tmp_path: Path) -> None:
+    files = {"pipelines/x.sql": "select 1"}
+    assert load(tmp_path, files).assets == ()
+    assert told(tmp_path, files) == []
+
+
+def test_mistakes_in_queries_are_told_with_their_lines(tmp_path: Path) -> None:
+    files = {
+        "pipelines/a.sql": "/*---\nname: gold.a\n---*/\nselect *\nfrom raw.nothing\n",
+        "pipelines/b.sql": "/*---\nname: gold.b\npartitions: [oops\n---*/\nselect 1\n",
+        "pipelines/c.sql": "/*---\nmode: append\n---*/\nselect 1\n",
+        "pipelines/d.sql": "/*---\nname: gold.d\nmood: x\npartitions: {daily: ds}\n---*/\nselect 1\n",
+        "pipelines/e.sql": "/*---\nname: gold.e\nchecks: [{nice: 1}, {range: {a: 1}}]\n---*/\n \n",
+        "pipelines/f.py": "sql('gold.f', path='nowhere.sql')\nsql('gold.g')\n",
+    }
+    found = told(tmp_path, files)
+    assert [line.split(": ", 1)[0] for line in found] == [
+        "pipelines/a.sql:5",
+        "pipelines/b.sql:4",
+        "pipelines/c.sql:1",
+        "pipelines/d.sql:1",
+        "pipelines/d.sql:1",
+        "pipelines/e.sql:1",
+        "pipelines/e.sql:1",
+        "pipelines/e.sql:1",
+        "pipelines/f.py:1",
+        "pipelines/f.py:2",
+    ]
+    assert "raw.nothing is neither" in found[0]
+    assert "not valid YAML" in found[1]
+    assert "does not name its table" in found[2]
+    assert "'mood' is not an option" in found[3]
+    assert "start" in found[4]
+    assert "the query is empty" in "".join(found[5:8])
+
+
+@pytest.mark.parametrize(
+    ("query", "tables"),
+    [
+        ("select * from a.b", ["a.b"]),
+        ("SELECT * FROM a.b x, c.d AS y, e.f", ["a.b", "c.d", "e.f"]),
+        (
+            "select * from a.b join c.d on true left join `my cat`.`s.x`.t",
+            ["a.b", "c.d", 'my cat."s.x".t'],
+        ),
+        ("with t as (select * from a.b) select * from t", ["a.b"]),
+        ("select extract(year from a.b), trim(both from c.d) from e.f", ["e.f"]),
+        ("select a.x is distinct from b.y from e.f", ["e.f"]),
+        ("select 'from a.b', \"from c.d\" -- from e.f\n/* from g.h */ from i.j", ["i.j"]),
+        ("select 'it''s \\' from a.b' from c.d", ["c.d"]),
+        ("select * from (select * from a.b) x join (c.d)", ["a.b"]),
+        ("select * from a.range(3)", []),
+        ("select * from a.b union all select * from a.b", ["a.b"]),
+    ],
+)
+def test_the_tables_that_a_query_reads_are_seen(query: str, tables: list[str]) -> None:
+    assert [each.name for each in tables_read(query)] == tables
+
+
+def test_only_what_means_nothing_is_dropped_from_a_query() -> None:
+    assert normal_sql("select  a -- x\n /* y */ , 'b  -- c' ;\n") == "select a , 'b  -- c'"
+    assert normal_sql("select /*+ broadcast(a) */ a") == "select /*+ broadcast(a) */ a"
+    assert normal_sql("select r'\\', a -- x") == "select r'\\' , a"
+
+
+def test_an_input_of_a_query_may_be_all_of_a_table(tmp_path: Path) -> None:
+    header = "/*---\nname: gold.a\ninputs: {c: {table: raw.customers, partitions: all}}\n---*/\n"
+    files = {
+        "pipelines/a.sql": header + "select * from c",
+        "pipelines/s.py": "source('raw.customers')",
+    }
+    assert told(tmp_path, files) == []
+    [found] = asset_of(load(tmp_path, files), "gold.a").inputs
+    assert found.mapping == all_partitions
