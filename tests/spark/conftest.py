@@ -1,5 +1,7 @@
 """One session of Spark for all tests of this folder: a JVM takes seconds to start."""
 
+import gc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,3 +51,12 @@ def spark_runtime() -> Runtime:
 @pytest.fixture
 def floors(session: "SparkSession", spark_runtime: Runtime, tmp_path: Path) -> Floors:
     return Floors(session, spark_runtime, str(tmp_path / "store"))
+
+
+@pytest.fixture(autouse=True)
+def _sockets_of_threads_that_ended() -> Iterator[None]:
+    """Spark's gateway leaves one for each thread; whose test comes next must not be blamed for it."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

@@ -6,6 +6,9 @@ import msgspec
 
 from arco.core.errors import ArcoError, Unavailable
 
+# A room may have kinds of its own, which are made of more than a message.
+_CORE = ArcoError.__module__
+
 
 class Failure(msgspec.Struct, frozen=True):
     """An error of ours in another process."""
@@ -15,7 +18,7 @@ class Failure(msgspec.Struct, frozen=True):
 
     def error(self) -> ArcoError:
         """The error as it was raised there."""
-        kinds = {kind.code: kind for kind in _kinds(ArcoError)}
+        kinds = {kind.code: kind for kind in _kinds(ArcoError) if kind.__module__ == _CORE}
         # Of a newer Arco, that has more kinds of errors: nothing was published, so try again.
         return kinds.get(self.code, Unavailable)(self.message)
 
