@@ -1,0 +1,99 @@
+"""Publications: which attempt at which task made a version of a table, and whether another still may (P35).
+
+A table's chain of versions is the fence. Each version that a pipeline makes names the attempt and the
+partitions that it publishes; before a task is given to somebody else, a version with the same content
+fences its partitions against earlier attempts. Whoever publishes reads every number above the one that was
+the head when the attempt was dispatched, each time anew: the first of its partition wins, all others stop.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+ATTEMPT_PROPERTY = "arco.attempt"  # in the summary of a snapshot: an `Attempt` as JSON
+
+WHOLE_TABLE: tuple[str, ...] = ()
+
+
+class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a version publishes or fences; no partitions stand for the whole table."""
+
+    attempt_id: str
+    task: str  # of one run: the same for all attempts at it
+    partitions: tuple[str, ...] = WHOLE_TABLE
+    is_fence: bool = False
+
+    def concerns(self, partitions: tuple[str, ...]) -> bool:
+        """Whether it is about any of these partitions."""
+        if not self.partitions or not partitions:
+            return True
+        return not set(self.partitions).isdisjoint(partitions)
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An attempt at a task, as it was dispatched.
+
+    `dispatched_at_number` was the head of the table's chain then, -1 if there was no table. All that
+    concerns the attempt is above it.
+    """
+
+    attempt_id: str
+    task: str
+    dispatched_at_number: int
+    dispatched_at_ms: int
+    partitions: tuple[str, ...] = WHOLE_TABLE
+
+    def publication(self, *, is_fence: bool = False) -> Publication:
+        """What the version says that this attempt makes."""
+        return Publication(
+            attempt_id=self.attempt_id,
+            task=self.task,
+            partitions=self.partitions,
+            is_fence=is_fence,
+        )
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A publication and the number of the version that carries it."""
+
+    number: int
+    publication: Publication
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How an attempt stands: `done` is its own publication, `lost_to` what forbids it to publish."""
+
+    done: Numbered | None = None
+    lost_to: Numbered | None = None
+
+    @property
+    def may_publish(self) -> bool:
+        """Whether nobody was faster, not even the attempt itself."""
+        return self.done is None and self.lost_to is None
+
+
+def standing_of(attempt: Attempt, above: Iterable[Numbered]) -> Standing:
+    """How an attempt stands by the publications above its dispatch, in the order of their numbers.
+
+    Its own fence, made when it was dispatched, is not above it and does not count against it.
+    """
+    for each in above:
+        said = each.publication
+        if each.number <= attempt.dispatched_at_number or not said.concerns(attempt.partitions):
+            continue
+        if said.attempt_id != attempt.attempt_id:
+            return Standing(lost_to=each)
+        if not said.is_fence:
+            return Standing(done=each)
+    return Standing()
+
+
+def published_by_task(task: str, above: Iterable[Numbered]) -> Numbered | None:
+    """The publication of any attempt at a task, which the fencer looks for first: found means done."""
+    return next(
+        (each for each in above if each.publication.task == task and not each.publication.is_fence),
+        None,
+    )

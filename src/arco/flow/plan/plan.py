@@ -1,0 +1,100 @@
+"""A plan: the tasks of a run, with why each is needed, what it reads and what it waits for.
+
+The partitions that tasks read are kept once for all tasks that read the same, so that a plan in which
+thousands of tasks read a whole table stays small.
+"""
+
+from enum import StrEnum
+from functools import cached_property
+
+import msgspec
+
+from arco.core.hashing import sha256_hex
+
+
+class Reason(StrEnum):
+    """Why a partition has to be made."""
+
+    MISSING = "MISSING"
+    FAILED = "FAILED"
+    CODE_CHANGED = "CODE_CHANGED"
+    UPSTREAM_CHANGED = "UPSTREAM_CHANGED"
+    FRESHNESS = "FRESHNESS"
+    FORCED = "FORCED"
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that a maker writes, by its full name; `alone`: no two tasks may write it at once."""
+
+    table: str
+    format: str
+    mode: str
+    alone: bool = False
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """When a failed attempt is made again."""
+
+    times: int = 0
+    delay_ms: int = 0
+    factor: float = 1.0
+    max_ms: int | None = None
+    jitter: float = 0.0
+
+
+class Maker(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the same for all tasks of an asset or task of the project."""
+
+    name: str  # the full name of an asset, the name of a task
+    kind: str  # asset or task
+    targets: tuple[Target, ...] = ()
+    pool: str = "default"
+    retry: Again = Again()
+    timeout_ms: int | None = None
+
+
+class Reads(msgspec.Struct, frozen=True, kw_only=True):
+    """Partitions of one table; a table that is not cut has the one partition ''."""
+
+    table: str
+    partitions: tuple[str, ...]
+
+
+class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of one maker. `inputs` are places in the plan's `reads`, `deps` keys of tasks."""
+
+    key: str
+    maker: str
+    partition: str
+    reason: Reason
+    detail: str = ""
+    inputs: tuple[int, ...] = ()
+    deps: tuple[str, ...] = ()
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition that was asked for and cannot be made, as data that it reads are not there."""
+
+    key: str
+    lacks: tuple[str, ...]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """All that a run is going to do. Tasks stand after those that they wait for."""
+
+    project: str
+    selection: str
+    now_ms: int
+    state_number: int  # of the manifest that the state of partitions was read from
+    makers: tuple[Maker, ...] = ()
+    reads: tuple[Reads, ...] = ()
+    tasks: tuple[PlannedTask, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    up_to_date: int = 0  # how many partitions were asked for and need nothing
+    pools: dict[str, int] = msgspec.field(default_factory=dict)
+    dynamic: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+
+    @cached_property
+    def plan_id(self) -> str:
+        """The SHA-256 of its JSON, in which the same plan is always the same bytes."""
+        return sha256_hex(msgspec.json.encode(self, order="deterministic"))

@@ -1,0 +1,35 @@
+"""The port to the book of runs: workers, the command line and the API speak to it through this alone."""
+
+from typing import Protocol
+
+from arco.flow.run.wire import Beat, Completed, Leased, Offer, Pulse, RunView, RunWish
+from arco.flow.state import StateReader
+
+
+class Coordinator(StateReader, Protocol):
+    """The book of runs, wherever it is.
+
+    `NotFound` for a run or attempt that nobody knows, `Fenced` for an attempt that has lost its task,
+    `Invalid` for a run key that stands for another plan.
+    """
+
+    async def submit(self, wish: RunWish) -> RunView:
+        """Take a plan on; it is durable once this returns."""
+
+    async def lease(self, offer: Offer) -> Leased:
+        """Tasks for a worker; waits for some if it is asked to."""
+
+    async def beat(self, beat: Beat) -> Pulse:
+        """A sign of life, which makes the lease longer."""
+
+    async def complete(self, completed: Completed) -> None:
+        """How an attempt ended; durable once this returns. Saying it twice is saying it once."""
+
+    async def look(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
+        """How a run stands, once it has changed since a number, or after so long."""
+
+    async def cancel(self, run_id: str, by: str | None = None) -> RunView:
+        """Stop a run for good. What is published stays published."""
+
+    async def retry(self, run_id: str, worker: str = "") -> RunView:
+        """A new run of what failed, was skipped, blocked or cancelled in a run that is over."""

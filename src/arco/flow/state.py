@@ -1,0 +1,46 @@
+"""State: what is known of the partitions of tables, as planning needs it.
+
+Kept by column, since a table may have a hundred thousand of them. A `material` names the data of a
+partition: it is another one whenever the data are others. For tables of pipelines it is the attempt that
+published them; for tables of others it follows from the files of the partition, or, where these cannot be
+told apart, from the version of the whole table.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class TableState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What is known of one table. The columns are of the same length; `keys` names the partitions.
+
+    `statuses` are COMPLETE, FAILED, RUNNING or PENDING, of the last attempt; a material that is not None
+    says that there are data, whatever became of later attempts. `made_at_ms` is when they were published.
+    """
+
+    table_id: str | None = None  # None: there is no such table yet
+    format: str | None = None
+    version: str | None = None  # of the whole table, if its format can tell
+    changed_at_ms: int | None = None
+    keys: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    materials: tuple[str | None, ...] = ()
+    input_fingerprints: tuple[str | None, ...] = ()
+    code_fingerprints: tuple[str | None, ...] = ()
+    made_at_ms: tuple[int | None, ...] = ()
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of some tables, by their full names, and the values of dynamic dimensions."""
+
+    number: int  # of the manifest of `executions` that it was read from; fresh facts may be newer
+    tables: dict[str, TableState]
+    dynamic: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+
+
+class StateReader(Protocol):
+    """Whoever can tell the state of tables."""
+
+    async def state(self, tables: Sequence[str]) -> State:
+        """What is known now of these tables, acknowledged facts included."""
