@@ -20,3 +20,11 @@ def parse_duration(text: str) -> int:
     if duration_ms > _LONGEST_MS:
         raise Invalid(f"{text!r} is more than a hundred years: write a duration such as '3h'")
     return duration_ms
+
+
+def print_duration(ms: int) -> str:
+    """A duration as people write it, in the largest unit that leaves no rest."""
+    for unit in "dhms":
+        if ms and ms % _UNITS_MS[unit] == 0:
+            return f"{ms // _UNITS_MS[unit]}{unit}"
+    return f"{ms / 1_000:g}s"

@@ -17,6 +17,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     `statuses` are COMPLETE, FAILED, RUNNING or PENDING, of the last attempt; a material that is not None
     says that there are data, whatever became of later attempts. `made_at_ms` is when they were published.
+    `is_source`: no pipeline makes it, so its materials are told by its files, and asked anew for each task.
     """
 
     table_id: str | None = None  # None: there is no such table yet
@@ -29,6 +30,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     input_fingerprints: tuple[str | None, ...] = ()
     code_fingerprints: tuple[str | None, ...] = ()
     made_at_ms: tuple[int | None, ...] = ()
+    is_source: bool = False
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):

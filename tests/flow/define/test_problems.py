@@ -219,7 +219,7 @@ def test_settings_that_are_wrong_are_told(tmp_path: Path) -> None:
     """
     assert told(tmp_path, {"arco.toml": toml, "pipelines/a.py": ""}) == [
         "arco.toml:1: name is a text, not 3",
-        "arco.toml:2: 'path' is not a setting: name, paths, or one of [defaults]",
+        "arco.toml:2: 'path' is not a setting: name, paths, [defaults], [pools]",
         "arco.toml:5: retries are a number or Retry(3, delay='30s'), not 'often'",
     ]
     assert told(tmp_path, {"arco.toml": "name = 'a'\npaths = ['gone']\n"}) == [

@@ -1,6 +1,6 @@
 """Dimensions and moments that several tests share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -54,6 +54,9 @@ class Watched(Hourly):
     def value(self, position: int) -> str:
         LOOKED_AT.append(position)
         return super().value(position)
+
+    def values_at(self, positions: Iterable[int]) -> Iterator[str]:
+        return map(self.value, positions)
 
 
 LOOKED_AT: list[int] = []

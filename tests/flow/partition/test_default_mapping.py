@@ -11,6 +11,7 @@ from arco.flow.partition import (
     Mapping,
     Monthly,
     Partitions,
+    Reading,
     Static,
     Weekly,
     default_mapping,
@@ -28,7 +29,9 @@ REGION = Static("region", ["eu", "us"])
 
 def read(of: list[Dimension], reads: list[Dimension], key: str) -> tuple[str, ...]:
     asset, source = Partitions(of), Partitions(reads)
-    return default_mapping(asset, source).upstream(key, asset, source, NOW, {"c": ("x", "y")})
+    return default_mapping(asset, source).upstream(
+        key, Reading(asset, source, NOW, {"c": ("x", "y")})
+    )
 
 
 def test_a_shared_dimension_is_the_same() -> None:
@@ -108,4 +111,4 @@ def test_a_mapping_says_why_it_cannot_work(
 
 def test_identity_joins_days_of_different_names() -> None:
     asset, source = Partitions([DS]), Partitions([Daily("day", "2026-01-01")])
-    assert identity.upstream("ds=2026-01-15", asset, source, NOW) == ("day=2026-01-15",)
+    assert identity.upstream("ds=2026-01-15", Reading(asset, source, NOW)) == ("day=2026-01-15",)

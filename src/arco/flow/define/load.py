@@ -5,6 +5,7 @@ An error in one file is noted and the next one is read: who corrects a project w
 
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from arco.core.errors import NotFound
@@ -18,12 +19,21 @@ from arco.flow.define.sql import load_sql
 from arco.flow.define.where import relative_file
 
 
-def load_project(folder: Path | str) -> Project:
-    """All that the project in `folder` declares; what is wrong with it is told by `problems`."""
+def load_project(
+    folder: Path | str,
+    *,
+    format: str | None = None,  # noqa: A002 - the word that people look for
+) -> Project:
+    """All that the project in `folder` declares; what is wrong with it is told by `problems`.
+
+    `format` is that of assets which name none, whatever the project's own settings say.
+    """
     root = Path(folder).resolve()
     if not root.is_dir():
         raise NotFound(f"there is no folder {folder}")
     settings, problems = read_settings(root)
+    if format is not None:
+        settings = replace(settings, format=format)
     collection = Collection(root, settings, problems=problems)
     modules = Modules(root)
     unread: list[str] = []
@@ -44,6 +54,7 @@ def load_project(folder: Path | str) -> Project:
             found=tuple(dict.fromkeys(collection.problems)),
             unread=tuple(unread),
             modules=modules,
+            pools=settings.pools,
         )
     )
 

@@ -1,7 +1,7 @@
 """A project: everything that the files of one folder declare."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -31,6 +31,7 @@ class Project:
     found: tuple[Problem, ...]
     unread: tuple[str, ...]  # the text of files that could not be loaded
     modules: Modules
+    pools: dict[str, int] = field(default_factory=dict)  # how many tasks of each run at once
 
     @cached_property
     def tables(self) -> dict[str, Partitions]:
@@ -49,6 +50,13 @@ class Project:
     def code(self) -> CodeGraph:
         """The code behind the functions; kept, since assets share much of it."""
         return CodeGraph(self.modules)
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """The fingerprint of the code behind each asset and task, by its name; made once for a load."""
+        from arco.flow.define.fingerprint import code_fingerprint  # which needs to know projects
+
+        return {maker.name: code_fingerprint(maker, self) for maker in self.makers()}
 
     def makers(self) -> Iterator[AssetDef | TaskDef]:
         """All that fills tables."""

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from arco.flow.define.collect import Collection, collecting
@@ -25,6 +25,7 @@ class Settings:
     pool: str = "default"
     format: str = "iceberg"
     tags: tuple[str, ...] = ()
+    pools: dict[str, int] = field(default_factory=dict)  # how many tasks of each run at once
 
 
 def read_settings(folder: Path) -> tuple[Settings, list[Problem]]:
@@ -53,10 +54,8 @@ class _Reading:
         self._notes = Collection(folder, self._plain)
 
     def read(self, said: dict[str, object]) -> tuple[Settings, list[Problem]]:
-        defaults = said.pop("defaults", {})
-        if not isinstance(defaults, dict):
-            self._wrong("defaults", "[defaults] is a table of options")
-            defaults = {}
+        defaults = self._table(said, "defaults", "options")
+        pools = self._table(said, "pools", "names and slots")
         plain = self._plain
         settings = Settings(
             name=self._text(said, "name", plain.name),
@@ -65,13 +64,28 @@ class _Reading:
             pool=self._text(defaults, "pool", plain.pool),
             format=self._text(defaults, "format", plain.format),
             tags=self._texts(defaults, "tags", plain.tags),
+            pools={name: slots for name in pools if (slots := self._slots(pools, name))},
         )
         for path in settings.paths:
             if not (self._notes.folder / path).exists():
                 self._wrong("paths", f"there is no {path!r} in the project")
         for key in (*said, *defaults):
-            self._wrong(key, f"{key!r} is not a setting: name, paths, or one of [defaults]")
+            self._wrong(key, f"{key!r} is not a setting: name, paths, [defaults], [pools]")
         return settings, self._notes.problems
+
+    def _table(self, said: dict[str, object], key: str, what: str) -> dict[str, object]:
+        value = said.pop(key, {})
+        if isinstance(value, dict):
+            return value
+        self._wrong(key, f"[{key}] is a table of {what}")
+        return {}
+
+    def _slots(self, pools: dict[str, object], name: str) -> int | None:
+        slots = pools[name]
+        if isinstance(slots, int) and not isinstance(slots, bool) and slots > 0:
+            return slots
+        self._wrong(name, f"the pool {name!r} has a number of slots from 1 on, not {slots!r}")
+        return None
 
     def _text(self, said: dict[str, object], key: str, otherwise: str) -> str:
         value = said.pop(key, otherwise)

@@ -29,19 +29,28 @@ _BEFORE_TABLES = frozenset({"FROM", "JOIN"})
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of a query, and the line that it stands on."""
+    """A piece of a query, the line that it stands on, and where in the text it begins."""
 
     kind: str
     text: str
     line: int
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Where the text goes on behind it."""
+        return self.start + len(self.text)
 
 
 @dataclass(frozen=True)
 class Named:
-    """A table that a query names, as it is written there."""
+    """A table that a query names, as it is written there; `then` is the piece that follows."""
 
     name: str
     line: int
+    start: int
+    end: int
+    then: str
 
 
 def tokens(sql: str) -> Iterator[Token]:
@@ -50,7 +59,7 @@ def tokens(sql: str) -> Iterator[Token]:
     for found in _TOKEN.finditer(sql):
         kind, text = found.lastgroup or "sign", found[0]
         if kind not in ("space", "comment"):
-            yield Token(kind, text, line)
+            yield Token(kind, text, line, found.start())
         line += text.count("\n")
 
 
@@ -60,10 +69,17 @@ def normal_sql(sql: str) -> str:
 
 
 def tables_read(sql: str) -> tuple[Named, ...]:
-    """The dotted names after FROM and JOIN; a bare name may be a table of the query itself."""
+    """The dotted names after FROM and JOIN, each once; a bare name may be a table of the query itself."""
+    found: dict[str, Named] = {}
+    for named in tables_named(sql):
+        found.setdefault(named.name, named)
+    return tuple(found.values())
+
+
+def tables_named(sql: str) -> Iterator[Named]:
+    """Each place at which a query names a table to read from."""
     pieces = [each for each in tokens(sql) if each.kind != "hint"]
     calls: list[str] = []  # for each open parenthesis, the word before it
-    found: dict[str, Named] = {}
     for at, piece in enumerate(pieces):
         before = pieces[at - 1].text.upper() if at else ""
         if piece.text == "(":
@@ -71,9 +87,7 @@ def tables_read(sql: str) -> tuple[Named, ...]:
         elif piece.text == ")" and calls:
             calls.pop()
         elif _opens_tables(piece, before, calls):
-            for named in _names_after(pieces, at + 1):
-                found.setdefault(named.name, named)
-    return tuple(found.values())
+            yield from _names_after(pieces, at + 1)
 
 
 def _opens_tables(piece: Token, before: str, calls: list[str]) -> bool:
@@ -88,7 +102,8 @@ def _names_after(pieces: list[Token], at: int) -> Iterator[Named]:
     while True:
         parts, end = _dotted(pieces, at)
         if len(parts) > 1 and _text(pieces, end) != "(":
-            yield Named(".".join(map(_quoted, parts)), pieces[at].line)
+            name, first = ".".join(map(_quoted, parts)), pieces[at]
+            yield Named(name, first.line, first.start, pieces[end - 1].end, _text(pieces, end))
         at = end
         if _text(pieces, at).upper() == "AS":
             at += 1

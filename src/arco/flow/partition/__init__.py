@@ -12,8 +12,10 @@ from arco.flow.partition.hourly import Hourly
 from arco.flow.partition.listed import Dynamic, Static, known
 from arco.flow.partition.mapping import Mapping
 from arco.flow.partition.product import Partitions
+from arco.flow.partition.reading import Reading
 from arco.flow.partition.shift import default_mapping, identity, offset, roll_up, window
 from arco.flow.partition.subset import PartitionSet
+from arco.flow.partition.upstreams import Upstreams
 from arco.flow.partition.whole import all_partitions, latest
 
 __all__ = [
@@ -25,7 +27,9 @@ __all__ = [
     "Monthly",
     "PartitionSet",
     "Partitions",
+    "Reading",
     "Static",
+    "Upstreams",
     "Weekly",
     "all_partitions",
     "custom",

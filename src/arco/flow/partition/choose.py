@@ -28,7 +28,7 @@ def choose(
     """The partitions that a text chooses; Invalid, with an example, if it chooses none or is unclear."""
     if not isinstance(text, str):
         raise Invalid(f"{text!r} is not a text that chooses partitions: write 'all'")
-    sides = tuple(_Side(dimension, now, dynamic) for dimension in dimensions)
+    sides = tuple(Side(dimension, now, dynamic) for dimension in dimensions)
     axes = tuple((side.dimension.name, side.dimension.axis(dynamic)) for side in sides)
     everything = PartitionSet.of(axes, [tuple(side.existing for side in sides)])
     if text in everything:
@@ -43,7 +43,7 @@ def choose(
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """One dimension at one moment."""
 
     dimension: Dimension
@@ -85,9 +85,13 @@ class _Side:
 
     def _position(self, dimension: Timed, value: str) -> int:
         position = dimension.position(value)
+        if position not in self.existing:
+            raise self.missing(dimension, position, value)
+        return position
+
+    def missing(self, dimension: Timed, position: int, value: str) -> Invalid:
+        """The error for a partition of time that does not exist."""
         declared, existing = dimension.declared(), self.existing
-        if position in existing:
-            return position
         if position < declared.start:
             why = f"before the first one: write '{dimension.start}' or later"
         elif position >= declared.stop:
@@ -97,10 +101,10 @@ class _Side:
             why = f"not there yet at {self.now.isoformat()}: write '{newest}' or earlier"
         else:
             why = f"not there yet at {self.now.isoformat()}, none is: write 'all' to choose none"
-        raise Invalid(f"partition {value!r} of dimension {dimension.name!r} is {why}")
+        return Invalid(f"partition {value!r} of dimension {dimension.name!r} is {why}")
 
 
-def _latest(sides: Iterable[_Side]) -> Box:
+def _latest(sides: Iterable[Side]) -> Box:
     sides = tuple(sides)
     if not any(isinstance(side.dimension, Timed) for side in sides):
         raise Invalid(
@@ -111,7 +115,7 @@ def _latest(sides: Iterable[_Side]) -> Box:
     )
 
 
-def _box(text: str, sides: tuple[_Side, ...]) -> Box:
+def _box(text: str, sides: tuple[Side, ...]) -> Box:
     """What one of several choices, set apart by commas, chooses."""
     if not text:
         raise Invalid(f"there is nothing between two commas or at all: {_example(sides)}")
@@ -127,7 +131,7 @@ def _box(text: str, sides: tuple[_Side, ...]) -> Box:
     )
 
 
-def _named(text: str, sides: tuple[_Side, ...]) -> dict[str, str]:
+def _named(text: str, sides: tuple[Side, ...]) -> dict[str, str]:
     if "=" in text:
         named = values_of(text)
     elif len(sides) == 1:
@@ -145,15 +149,15 @@ def _one(position: int) -> range:
     return range(position, position + 1)
 
 
-def _names(sides: Iterable[_Side]) -> str:
+def _names(sides: Iterable[Side]) -> str:
     return ", ".join(repr(side.dimension.name) for side in sides)
 
 
-def _example(sides: Iterable[_Side]) -> str:
+def _example(sides: Iterable[Side]) -> str:
     return "write '" + "/".join(map(_pattern, sides)) + "'"
 
 
-def _pattern(side: _Side) -> str:
+def _pattern(side: Side) -> str:
     dimension = side.dimension
     if isinstance(dimension, Timed):
         return f"{dimension.name}={dimension.example}"

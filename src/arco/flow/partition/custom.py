@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
 
 from arco.core.errors import Invalid
-from arco.flow.partition.dimension import NOTHING_KNOWN, Known
 from arco.flow.partition.mapping import Mapping, place, written
 from arco.flow.partition.product import Partitions
+from arco.flow.partition.reading import Reading
 from arco.flow.partition.subset import PartitionSet
+from arco.flow.partition.upstreams import Upstreams, listed_upstreams
 
 Tells = Callable[[str], str | Iterable[str]]
 """From a key to the keys that it reads, or that read it."""
@@ -24,31 +24,22 @@ class _Custom(Mapping):
     def check(self, of: Partitions, reads: Partitions) -> None:
         """Nothing is known of a function before it is asked."""
 
-    def upstream_set(
-        self,
-        key: str,
-        of: Partitions,
-        reads: Partitions,
-        now: datetime,  # noqa: ARG002
-        dynamic: Known = NOTHING_KNOWN,
-    ) -> PartitionSet:
-        place(key, of, dynamic)
+    def upstream_set(self, key: str, reading: Reading) -> PartitionSet:
+        reads, dynamic = reading.reads, reading.dynamic
+        place(key, reading.of, dynamic)
         return PartitionSet.of_keys(reads.axes(dynamic), self._asked(self.function, key, reads))
 
-    def downstream_set(
-        self,
-        key: str,
-        of: Partitions,
-        reads: Partitions,
-        now: datetime,
-        dynamic: Known = NOTHING_KNOWN,
-    ) -> PartitionSet:
+    def upstreams(self, keys: PartitionSet, reading: Reading) -> Upstreams:
+        return listed_upstreams(self.upstream(key, reading) for key in keys)
+
+    def downstream_set(self, key: str, reading: Reading) -> PartitionSet:
+        of, reads, dynamic = reading.of, reading.reads, reading.dynamic
         place(key, reads, dynamic)
-        axes, existing = of.axes(dynamic), of.keys(now, dynamic)
+        axes, existing = of.axes(dynamic), of.keys(reading.now, dynamic)
         if self.inverse is not None:
             return PartitionSet.of_keys(axes, self._asked(self.inverse, key, of)) & existing
-        reading = (one for one in existing if key in self._asked(self.function, one, reads))
-        return PartitionSet.of_keys(axes, reading)
+        found = (one for one in existing if key in self._asked(self.function, one, reads))
+        return PartitionSet.of_keys(axes, found)
 
     def _asked(self, function: Tells, key: str, answers: Partitions) -> tuple[str, ...]:
         said = function(key)

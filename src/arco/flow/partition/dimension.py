@@ -4,7 +4,7 @@ Each value has a position, a whole number; what follows another has a higher one
 ranges of positions, so that nothing here is ever a list of all values.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, overload
@@ -22,6 +22,9 @@ class Axis(Protocol):
 
     def value(self, position: int) -> str:
         """The value at a position."""
+
+    def values_at(self, positions: Iterable[int]) -> Iterator[str]:
+        """The values at many positions."""
 
     def position(self, value: str) -> int:
         """The position of a value; Invalid if it is not spelled as one or is not one of them."""
@@ -69,7 +72,7 @@ class Keys(Sequence[str]):
         return self.axis.value(self.positions[index])
 
     def __iter__(self) -> Iterator[str]:
-        return map(self.axis.value, self.positions)
+        return self.axis.values_at(self.positions)
 
     def __contains__(self, value: object) -> bool:
         return holds(self.axis, self.positions, value)

@@ -6,15 +6,19 @@ in the order of time. The hour that is skipped in spring has no name.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar
 
 from arco.core.errors import Invalid
 from arco.flow.partition.timed import Timed
 from arco.flow.partition.zone import EARLIEST, EPOCH, LATEST, hour_shift_s, into_the_hour_s
 
+_DAY = 24
+_HOURS = tuple(f"{hour:02}" for hour in range(_DAY))
 _HOUR = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2})([+-][0-9]{4})?")
 
 
@@ -44,6 +48,31 @@ class Hourly(Timed):
         local = self.begin(position).astimezone(self.zone)
         text = local.replace(tzinfo=None).isoformat(timespec="hours")
         return f"{text}{local:%z}" if local.fold else text
+
+    def values_at(self, positions: Iterable[int]) -> Iterator[str]:
+        """As `value`, but a day at a time where the clocks are left alone for a day around."""
+        if not isinstance(positions, range) or positions.step != 1:
+            return map(self.value, positions)
+        days = (positions[at : at + _DAY] for at in range(0, len(positions), _DAY))
+        return chain.from_iterable(map(self._values_of_a_day, days))
+
+    def _values_of_a_day(self, hours: range) -> Iterable[str]:
+        offset_s = self._offset_s(hours.start)
+        around = (hours.start - _DAY, hours.start + _DAY)
+        if len(hours) < _DAY or any(self._offset_s(each) != offset_s for each in around):
+            return map(self.value, hours)
+        first = (hours.start * 3600 + self.shift_s + offset_s) // 3600
+        day, hour = divmod(first, _DAY)
+        today, tomorrow = (
+            date.fromordinal(EPOCH.toordinal() + each).isoformat() for each in (day, day + 1)
+        )
+        return [f"{today}T{each}" for each in _HOURS[hour:]] + [
+            f"{tomorrow}T{each}" for each in _HOURS[:hour]
+        ]
+
+    def _offset_s(self, position: int) -> int:
+        offset = self.begin(position).astimezone(self.zone).utcoffset()
+        return int(offset.total_seconds()) if offset is not None else 0
 
     def position(self, value: str) -> int:
         found = _HOUR.fullmatch(value)

@@ -4,26 +4,19 @@
 read one partition of the input.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from arco.core.errors import Invalid
 from arco.flow.partition.calendar import Calendar
-from arco.flow.partition.dimension import Dimension, Known, position_in
+from arco.flow.partition.dimension import Dimension, position_in
 from arco.flow.partition.listed import Dynamic, Static
+from arco.flow.partition.reading import Reading
 from arco.flow.partition.timed import Timed
 
 NONE = range(0)
 OTHERWISE = "use all_partitions, latest or custom(function)"
-
-
-class State(NamedTuple):
-    """What decides which partitions there are."""
-
-    now: datetime
-    dynamic: Known
 
 
 class Link(Protocol):
@@ -33,10 +26,13 @@ class Link(Protocol):
     def of(self) -> Dimension:
         """The dimension of the asset."""
 
-    def up(self, position: int, state: State) -> range:
+    def up(self, position: int, reading: Reading) -> range:
         """The positions of the input that this position of the asset reads."""
 
-    def down(self, position: int, state: State) -> range:
+    def ups(self, positions: range, reading: Reading) -> Iterator[range]:
+        """The same for many positions of the asset."""
+
+    def down(self, position: int, reading: Reading) -> range:
         """The positions of the asset that read this position of the input."""
 
 
@@ -47,9 +43,9 @@ class Free:
     reads: Dimension
     newest: bool = False
 
-    def read(self, state: State) -> range:
+    def read(self, reading: Reading) -> range:
         """The positions that every partition of the asset reads."""
-        existing = self.reads.existing(state.now, state.dynamic)
+        existing = self.reads.existing(reading.now, reading.dynamic)
         return existing[-1:] if self.newest else existing
 
 
@@ -60,11 +56,14 @@ class Same:
     of: Dimension
     reads: Dimension
 
-    def up(self, position: int, state: State) -> range:
-        return _same(self.of, self.reads, position, state)
+    def up(self, position: int, reading: Reading) -> range:
+        return _same(self.of, self.reads, position, reading)
 
-    def down(self, position: int, state: State) -> range:
-        return _same(self.reads, self.of, position, state)
+    def ups(self, positions: range, reading: Reading) -> Iterator[range]:
+        return (self.up(position, reading) for position in positions)
+
+    def down(self, position: int, reading: Reading) -> range:
+        return _same(self.reads, self.of, position, reading)
 
 
 @dataclass(frozen=True)
@@ -79,13 +78,25 @@ class Shifted:
     back: int = 0
     ahead: int = 0
 
-    def up(self, position: int, state: State) -> range:  # noqa: ARG002
+    def up(self, position: int, reading: Reading) -> range:  # noqa: ARG002
         start, stop = self._border(position + self.back), self._border(position + self.ahead + 1)
         return clipped(range(start, stop), self.reads.declared())
 
-    def down(self, position: int, state: State) -> range:  # noqa: ARG002
+    def ups(self, positions: range, reading: Reading) -> Iterator[range]:  # noqa: ARG002
+        declared = self.reads.declared()
+        first, last = declared.start, declared.stop
+        starts = self._borders(positions, self.back)
+        stops = self._borders(positions, self.ahead + 1)
+        for start, stop in zip(starts, stops, strict=True):
+            yield range(max(start, first), min(stop, last))
+
+    def down(self, position: int, reading: Reading) -> range:  # noqa: ARG002
         holder = self._holder(position)
         return range(holder - self.ahead, holder - self.back + 1)
+
+    def _borders(self, positions: range, shift: int) -> Iterable[int]:
+        moved = range(positions.start + shift, positions.stop + shift)
+        return moved if type(self.of) is type(self.reads) else map(self._border, moved)
 
     def _border(self, position: int) -> int:
         """The position in the input's grain at which one of the asset begins."""
@@ -131,7 +142,7 @@ def clipped(one: range, other: range) -> range:
     return range(max(one.start, other.start), min(one.stop, other.stop))
 
 
-def _same(here: Dimension, there: Dimension, position: int, state: State) -> range:
-    value = here.axis(state.dynamic).value(position)
-    found = position_in(there.axis(state.dynamic), value)
+def _same(here: Dimension, there: Dimension, position: int, reading: Reading) -> range:
+    value = here.axis(reading.dynamic).value(position)
+    found = position_in(there.axis(reading.dynamic), value)
     return NONE if found is None else range(found, found + 1)

@@ -1,7 +1,7 @@
 """Dimensions whose values are listed: in the code, or as facts that come in while it runs."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -19,6 +19,9 @@ class Listed:
 
     def value(self, position: int) -> str:
         return self.values[position]
+
+    def values_at(self, positions: Iterable[int]) -> Iterator[str]:
+        return map(self.values.__getitem__, positions)
 
     def position(self, value: str) -> int:
         found = bisect_left(self.values, value)

@@ -6,66 +6,47 @@ always partitions that exist now.
 """
 
 from abc import ABC, abstractmethod
-from datetime import datetime
 
 from arco.core.errors import Invalid
-from arco.flow.partition.dimension import NOTHING_KNOWN, Known
-from arco.flow.partition.link import Free, Link, State, clipped
+from arco.flow.partition.dimension import Known
+from arco.flow.partition.link import Free, Link, clipped
 from arco.flow.partition.product import Partitions
+from arco.flow.partition.reading import Reading
 from arco.flow.partition.subset import Box, PartitionSet, positions
 from arco.flow.partition.timed import Timed
+from arco.flow.partition.upstreams import Upstreams, linked_upstreams
 
 
 class Mapping(ABC):
-    """Which partitions of an input (`reads`) one partition of an asset (`of`) reads."""
+    """Which partitions of an input one partition of an asset reads."""
 
     @abstractmethod
     def check(self, of: Partitions, reads: Partitions) -> None:
         """Raise Invalid, saying why, if it cannot work between these."""
 
     @abstractmethod
-    def upstream_set(
-        self,
-        key: str,
-        of: Partitions,
-        reads: Partitions,
-        now: datetime,
-        dynamic: Known = NOTHING_KNOWN,
-    ) -> PartitionSet:
+    def upstream_set(self, key: str, reading: Reading) -> PartitionSet:
         """The partitions of the input that a partition of the asset reads, as ranges."""
 
     @abstractmethod
-    def downstream_set(
-        self,
-        key: str,
-        of: Partitions,
-        reads: Partitions,
-        now: datetime,
-        dynamic: Known = NOTHING_KNOWN,
-    ) -> PartitionSet:
+    def downstream_set(self, key: str, reading: Reading) -> PartitionSet:
         """The partitions of the asset that exist and read a partition of the input, as ranges."""
 
-    def upstream(
-        self,
-        key: str,
-        of: Partitions,
-        reads: Partitions,
-        now: datetime,
-        dynamic: Known = NOTHING_KNOWN,
-    ) -> tuple[str, ...]:
-        """The keys of the input that a partition of the asset reads, in canonical order."""
-        return tuple(self.upstream_set(key, of, reads, now, dynamic))
+    @abstractmethod
+    def upstreams(self, keys: PartitionSet, reading: Reading) -> Upstreams:
+        """What each of many partitions of the asset reads, for far less than asking for each."""
 
-    def downstream(
-        self,
-        key: str,
-        of: Partitions,
-        reads: Partitions,
-        now: datetime,
-        dynamic: Known = NOTHING_KNOWN,
-    ) -> tuple[str, ...]:
+    def takes_what_is_there(self, of: Partitions, reads: Partitions) -> bool:  # noqa: ARG002
+        """Whether a part of what is read will do, since all that exists is meant and no more."""
+        return False
+
+    def upstream(self, key: str, reading: Reading) -> tuple[str, ...]:
+        """The keys of the input that a partition of the asset reads, in canonical order."""
+        return tuple(self.upstream_set(key, reading))
+
+    def downstream(self, key: str, reading: Reading) -> tuple[str, ...]:
         """The keys of the asset that exist and read a partition of the input, in canonical order."""
-        return tuple(self.downstream_set(key, of, reads, now, dynamic))
+        return tuple(self.downstream_set(key, reading))
 
 
 class Linked(Mapping):
@@ -78,40 +59,33 @@ class Linked(Mapping):
     def check(self, of: Partitions, reads: Partitions) -> None:
         self.links(of, reads)
 
-    def upstream_set(
-        self,
-        key: str,
-        of: Partitions,
-        reads: Partitions,
-        now: datetime,
-        dynamic: Known = NOTHING_KNOWN,
-    ) -> PartitionSet:
-        state = State(now, dynamic)
-        at = dict(zip(of.names, place(key, of, dynamic), strict=True))
-        box: Box = tuple(
-            link.read(state) if isinstance(link, Free) else link.up(at[link.of.name], state)
-            for link in self.links(of, reads)
-        )
-        return PartitionSet.of(reads.axes(dynamic), [box])
+    def takes_what_is_there(self, of: Partitions, reads: Partitions) -> bool:
+        links = self.links(of, reads)
+        return any(isinstance(link, Free) and not link.newest for link in links)
 
-    def downstream_set(
-        self,
-        key: str,
-        of: Partitions,
-        reads: Partitions,
-        now: datetime,
-        dynamic: Known = NOTHING_KNOWN,
-    ) -> PartitionSet:
-        state = State(now, dynamic)
-        affected = {dimension.name: dimension.existing(now, dynamic) for dimension in of}
+    def upstream_set(self, key: str, reading: Reading) -> PartitionSet:
+        of = reading.of
+        at = dict(zip(of.names, place(key, of, reading.dynamic), strict=True))
+        box: Box = tuple(
+            link.read(reading) if isinstance(link, Free) else link.up(at[link.of.name], reading)
+            for link in self.links(of, reading.reads)
+        )
+        return PartitionSet.of(reading.reads.axes(reading.dynamic), [box])
+
+    def upstreams(self, keys: PartitionSet, reading: Reading) -> Upstreams:
+        return linked_upstreams(keys, self.links(reading.of, reading.reads), reading)
+
+    def downstream_set(self, key: str, reading: Reading) -> PartitionSet:
+        of, reads, dynamic = reading.of, reading.reads, reading.dynamic
+        affected = {dimension.name: dimension.existing(reading.now, dynamic) for dimension in of}
         reached = True
         links = self.links(of, reads)
         for link, position in zip(links, place(key, reads, dynamic), strict=True):
             if isinstance(link, Free):
-                reached = reached and position in link.read(state)
+                reached = reached and position in link.read(reading)
             else:
                 name = link.of.name
-                affected[name] = clipped(affected[name], link.down(position, state))
+                affected[name] = clipped(affected[name], link.down(position, reading))
         return PartitionSet.of(of.axes(dynamic), [tuple(affected.values())] if reached else [])
 
 

@@ -43,7 +43,17 @@ class PartitionSet(Collection[str]):
         return bool(self.boxes)
 
     def __iter__(self) -> Iterator[str]:
-        return map(self._key, merge(*map(_walk, self.boxes)))
+        if len(self.boxes) > 1 and len(self.axes) > 1:
+            return map(self._key, self.points())
+        return chain.from_iterable(keys_in(self.axes, box) for box in self._in_order())
+
+    def points(self) -> Iterator[tuple[int, ...]]:
+        """The positions of each partition, one for each dimension, in the order of the keys."""
+        return merge(*map(_walk, self.boxes))
+
+    def along(self, at: int) -> tuple[range, ...]:
+        """The positions that occur in one dimension."""
+        return merged(box[at] for box in self.boxes)
 
     def __reversed__(self) -> Iterator[str]:
         backwards = (_walk(tuple(side[::-1] for side in box)) for box in self.boxes)
@@ -85,6 +95,10 @@ class PartitionSet(Collection[str]):
         named = zip(self.axes, at, strict=True)
         return key_of({name: axis.value(position) for (name, axis), position in named})
 
+    def _in_order(self) -> list[Box]:
+        """The boxes of a set with one dimension or none, where one is all before or all after another."""
+        return sorted(self.boxes, key=lambda box: [side.start for side in box])
+
     def _comparable(self, other: "PartitionSet") -> "PartitionSet":
         if self.axes != other.axes:
             raise Invalid(
@@ -116,6 +130,22 @@ def _names(axes: Axes) -> str:
     return ", ".join(repr(name) for name, _ in axes) or "nothing"
 
 
+def keys_in(axes: Axes, box: Sequence[Iterable[int]]) -> Iterator[str]:
+    """The keys of all positions of a box, in their order."""
+    if not axes:
+        yield ""
+        return
+    (name, axis), rest = axes[0], None
+    for value in axis.values_at(box[0]):
+        part = f"{name}={value}" if "%" not in value and "/" not in value else key_of({name: value})
+        if len(axes) == 1:
+            yield part
+            continue
+        rest = list(keys_in(axes[1:], box[1:])) if rest is None else rest
+        for other in rest:
+            yield f"{part}/{other}"
+
+
 def _point(at: Iterable[int]) -> Box:
     return tuple(range(position, position + 1) for position in at)
 
@@ -136,29 +166,23 @@ def _walk(box: Box) -> Iterator[tuple[int, ...]]:
 def _disjoint(dimensions: int, boxes: Iterable[Box]) -> tuple[Box, ...]:
     filled = [box for box in boxes if all(box)]
     if dimensions == 1:
-        return tuple((side,) for side in _merged(sorted((side for (side,) in filled), key=_start)))
+        return tuple((side,) for side in merged(side for (side,) in filled))
     found: list[Box] = []
     for box in filled:
         found += _without([box], found)
     return tuple(found)
 
 
-def _start(side: range) -> int:
-    return side.start
-
-
-def _merged(sides: Iterable[range]) -> Iterator[range]:
-    """Ranges that are sorted, with those that touch made one."""
-    grown: range | None = None
-    for side in sides:
-        if grown is not None and side.start <= grown.stop:
-            grown = range(grown.start, max(grown.stop, side.stop))
+def merged(sides: Iterable[range]) -> tuple[range, ...]:
+    """Ranges in their order, with those that touch made one."""
+    found: list[range] = []
+    for side in sorted((side for side in sides if side), key=lambda side: side.start):
+        if found and side.start <= found[-1].stop:
+            if side.stop > found[-1].stop:
+                found[-1] = range(found[-1].start, side.stop)
         else:
-            if grown is not None:
-                yield grown
-            grown = side
-    if grown is not None:
-        yield grown
+            found.append(side)
+    return tuple(found)
 
 
 def _without(boxes: Iterable[Box], taken: Iterable[Box]) -> list[Box]:

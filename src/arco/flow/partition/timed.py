@@ -5,7 +5,7 @@ so that length, place and span are arithmetic.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -63,6 +63,10 @@ class Timed(ABC):
     @abstractmethod
     def value(self, position: int) -> str:
         """How the partition at a position is written."""
+
+    def values_at(self, positions: Iterable[int]) -> Iterator[str]:
+        """How the partitions at many positions are written."""
+        return map(self.value, positions)
 
     @abstractmethod
     def position(self, value: str) -> int:

@@ -51,6 +51,7 @@ class Maker(msgspec.Struct, frozen=True, kw_only=True):
     pool: str = "default"
     retry: Again = Again()
     timeout_ms: int | None = None
+    code_fingerprint: str | None = None  # of the code that the plan was made with
 
 
 class Reads(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +94,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     up_to_date: int = 0  # how many partitions were asked for and need nothing
     pools: dict[str, int] = msgspec.field(default_factory=dict)
     dynamic: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    warnings: tuple[str, ...] = ()  # what keeps nobody from running, such as a source that is late
 
     @cached_property
     def plan_id(self) -> str:

@@ -1,0 +1,87 @@
+"""How one partition of a maker hangs on what is planned above it: its level, its deps, what it lacks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from arco.flow.plan.inputs import Input
+from arco.flow.plan.key import short_name
+from arco.flow.plan.placed import NOWHERE, Placed, Plans
+from arco.flow.plan.runs import runs
+
+
+@dataclass(frozen=True)
+class Above:
+    """What a plan has above one input of a maker, asked by the number of the maker's partition."""
+
+    input: Input
+    placed: Placed
+    level: Callable[[int], int]
+    planned: Callable[[int], list[str]]
+
+    def deps(self, number: int) -> list[str]:
+        """The keys of the tasks that the partition waits for."""
+        return [self.placed.key(key) for key in self.planned(number)]
+
+
+def above(inputs: list[Input], plans: Plans) -> list[Above]:
+    """The inputs above which something is planned, or may be while the maker itself is."""
+    found: list[Above] = []
+    for each in inputs:
+        placed = plans.of(each.table.name)
+        if placed is not None and (placed.levels or each.is_own):
+            found.append(_own(each, placed) if each.is_own else _other(each, placed))
+    return found
+
+
+def _other(each: Input, placed: Placed) -> Above:
+    keys = list(each.upstreams.keys)
+    column = [placed.levels.get(key, NOWHERE) for key in keys]
+    return Above(
+        each,
+        placed,
+        each.telling(column, lambda levels: max(levels, default=NOWHERE)),
+        each.telling(keys, lambda read: [key for key in read if key in placed]),
+    )
+
+
+def _own(each: Input, placed: Placed) -> Above:
+    """A maker that reads its own table: what is planned of it grows while it is asked."""
+
+    def planned(number: int) -> list[str]:
+        return [key for key in each.keys(number) if key in placed]
+
+    def level(number: int) -> int:
+        return max((placed.levels[key] for key in planned(number)), default=NOWHERE)
+
+    return Above(each, placed, level, planned)
+
+
+def lacking(inputs: list[Input], plans: Plans) -> Callable[[int], list[str]]:
+    """What a partition lacks, by its number: no data, and nothing in the plan that makes them."""
+    asked = [tell for each in inputs if (tell := _lacking_of(each, plans)) is not None]
+
+    def lacks(number: int) -> list[str]:
+        return [lack for tell in asked for lack in tell(number)]
+
+    return lacks
+
+
+def _lacking_of(each: Input, plans: Plans) -> Callable[[int], list[str]] | None:
+    name = short_name(each.table.name)
+    if not each.table.is_made:
+        return None if each.table.state.table_id else lambda _: [name]
+    if None not in each.materials:
+        return None
+    planned = plans.of(each.table.name)
+    placed = Placed(each.table.name) if planned is None else planned
+
+    def told(read: list[tuple[str, str | None]]) -> list[str]:
+        absent = [key for key, material in read if material is None and key not in placed]
+        if each.takes_what_is_there and len(absent) < len(read):
+            return []
+        return [f"{name}@{run}" if run else name for run in runs(absent)]
+
+    column = list(zip(each.upstreams.keys, each.materials, strict=True))
+    if each.is_own:
+        return lambda number: told([(key, each.table.material(key)) for key in each.keys(number)])
+    return each.telling(column, told)

@@ -1,0 +1,201 @@
+"""The partitions that one text chooses of many assets, which may be cut in different ways.
+
+`2026-01-01..2026-01-31` is days for an asset of days, and for one of weeks, months or hours those that
+share a moment with them. A dimension that the text does not speak of is taken whole. A text must fit at
+least one of the assets exactly; for the others it is cut to what they have.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from arco.core.errors import Invalid
+from arco.events.partition_name import values_of
+from arco.flow.partition import Daily, Hourly, Monthly, Partitions, PartitionSet, Weekly
+from arco.flow.partition.choose import Side
+from arco.flow.partition.dimension import Known, position_in
+from arco.flow.partition.link import NONE, clipped
+from arco.flow.partition.timed import Timed
+
+_GRAINS: tuple[type[Timed], ...] = (Hourly, Daily, Weekly, Monthly)
+_EXAMPLE = "write '2026-01-01..2026-01-31', 'ds=2026-01-15/region=eu', 'all' or 'latest'"
+
+
+def choose_partitions(
+    text: str | None, cuts: Sequence[Partitions], now: datetime, dynamic: Known
+) -> list[PartitionSet]:
+    """For each of these the partitions that a text chooses, without one all that exist."""
+    if text is None:
+        return [each.keys(now, dynamic) for each in cuts]
+    found = [_Cut(each, tuple(Side(one, now, dynamic) for one in each)) for each in cuts]
+    for part in text.split(","):
+        _Part(part.strip(), found).choose()
+    return [PartitionSet.of(each.partitions.axes(dynamic), each.boxes) for each in found]
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """The partitions of one asset, and what was chosen of them so far."""
+
+    partitions: Partitions
+    sides: tuple[Side, ...]
+    boxes: list[tuple[range, ...]] = field(default_factory=list)
+
+    @property
+    def timed(self) -> list[Side]:
+        return [side for side in self.sides if isinstance(side.dimension, Timed)]
+
+    @property
+    def listed(self) -> list[Side]:
+        return [side for side in self.sides if not isinstance(side.dimension, Timed)]
+
+
+@dataclass
+class _Part:
+    """One of several choices, set apart by commas."""
+
+    text: str
+    cuts: list[_Cut]
+    fits: bool = False
+    wrong: list[Invalid] = field(default_factory=list)
+
+    def choose(self) -> None:
+        named = self._named()
+        for cut in self.cuts:
+            cut.boxes.append(self._box(cut, named))
+        if self.wrong and not self.fits:
+            raise self.wrong[0]
+        if not (self.fits or named or self.text in ("all", "latest") or self._reads_as_time()):
+            raise Invalid(f"{self.text!r} chooses nothing: nothing here is cut, write 'all'")
+
+    def _named(self) -> dict[str, str] | None:
+        """The values by the dimensions that the text names; None if it names none."""
+        if not self.text:
+            raise Invalid(f"there is nothing between two commas or at all: {_EXAMPLE}")
+        if "=" not in self.text:
+            return None
+        named = values_of(self.text)
+        if named is None:
+            raise Invalid(f"{self.text!r} is not a list of name=value, each name once: {_EXAMPLE}")
+        known = {side.dimension.name for cut in self.cuts for side in cut.sides}
+        for name in named:
+            if name not in known:
+                there = ", ".join(map(repr, sorted(known))) or "none"
+                raise Invalid(f"{self.text!r} names {name!r}, and the dimensions are {there}")
+        return named
+
+    def _box(self, cut: _Cut, named: dict[str, str] | None) -> tuple[range, ...]:
+        if named is None:
+            return self._unnamed_box(cut)
+        own = {side.dimension.name for side in cut.sides}
+        foreign = [
+            value for name, value in named.items() if name not in own and self._is_time(name)
+        ]
+        open_timed = [side for side in cut.timed if side.dimension.name not in named]
+        return tuple(
+            self._chosen(side, named[side.dimension.name])
+            if side.dimension.name in named
+            else self._chosen(side, foreign[0])
+            if foreign and open_timed == [side]
+            else side.existing
+            for side in cut.sides
+        )
+
+    def _is_time(self, name: str) -> bool:
+        return any(side.dimension.name == name for cut in self.cuts for side in cut.timed)
+
+    def _unnamed_box(self, cut: _Cut) -> tuple[range, ...]:
+        meant = self._meant(cut)
+        if len(meant) > 1:
+            names = ", ".join(repr(side.dimension.name) for side in meant)
+            raise Invalid(f"{self.text!r} does not say which of {names} it means: {_EXAMPLE}")
+        return tuple(
+            self._chosen(side, self.text) if side in meant else side.existing for side in cut.sides
+        )
+
+    def _meant(self, cut: _Cut) -> list[Side]:
+        """The dimensions that a text without a name may be about; what is cut by no time stays whole."""
+        if self.text == "all":
+            return []
+        if self.text == "latest" or self._reads_as_time() or not any(self._listed()):
+            return cut.timed
+        return cut.listed
+
+    def _reads_as_time(self) -> bool:
+        probe = Daily("probe", "2000-01-01")
+        ends = [end for end in self.text.split("..") if end]
+        return bool(ends) and all(_place(probe, end) is not None for end in ends)
+
+    def _listed(self) -> Iterator[Side]:
+        return (side for cut in self.cuts for side in cut.listed)
+
+    def _chosen(self, side: Side, value: str) -> range:
+        dimension = side.dimension
+        try:
+            if isinstance(dimension, Timed) and value not in ("all", "latest"):
+                found = self._time(side, dimension, value)
+            else:
+                found = side.chosen(value)
+        except Invalid as wrong:
+            self.wrong.append(wrong)
+            return _cut_to(side, value)
+        self.fits = True
+        return found
+
+    def _time(self, side: Side, dimension: Timed, value: str) -> range:
+        """A moment or a range of time; Invalid if it is not all there."""
+        ends = [end for end in value.split("..", 1) if end]
+        if not ends or any(position_in(dimension, end) is not None for end in ends):
+            return side.chosen(value)
+        found = clipped(_range(side, dimension, value), side.existing)
+        if not found:
+            raise side.missing(dimension, _range(side, dimension, value).start, value)
+        return found
+
+
+def _cut_to(side: Side, value: str) -> range:
+    """What there is of what was asked for."""
+    if not isinstance(side.dimension, Timed) or value in ("all", "latest"):
+        return NONE
+    try:
+        return clipped(_range(side, side.dimension, value), side.existing)
+    except Invalid:
+        return NONE
+
+
+def _range(side: Side, dimension: Timed, value: str) -> range:
+    first, dots, last = value.partition("..")
+    begin = _placed(dimension, first).start if first else side.existing.start
+    end = first if not dots else last
+    stop = _placed(dimension, end).stop if end else side.existing.stop
+    if begin >= stop and first and last:
+        raise Invalid(f"'{first}..{last}' runs backwards: write '{last}..{first}'")
+    return range(begin, stop)
+
+
+def _placed(dimension: Timed, text: str) -> range:
+    found = _place(dimension, text)
+    if found is None:
+        raise dimension.not_a_key(text)
+    return found
+
+
+def _place(dimension: Timed, text: str) -> range | None:
+    """The positions that share a moment with what a text says, be it an hour, a day, a week or a month."""
+    own = position_in(dimension, text)
+    if own is not None:
+        return range(own, own + 1)
+    for other in _other_grains(dimension, text):
+        at = position_in(other, text)
+        if at is not None:
+            last = other.begin(at + 1) - timedelta(microseconds=1)
+            return range(dimension.position_at(other.begin(at)), dimension.position_at(last) + 1)
+    return None
+
+
+def _other_grains(dimension: Timed, text: str) -> Iterable[Timed]:
+    for grain in _GRAINS:
+        try:
+            yield grain(dimension.name, text, tz=dimension.tz)
+        except Invalid:
+            continue

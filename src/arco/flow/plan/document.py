@@ -1,0 +1,47 @@
+"""A plan as a document that people keep and compare: small, and the same text for the same plan."""
+
+from datetime import UTC, datetime, timedelta
+
+from arco.core.json import Json
+from arco.flow.plan.key import short_name
+from arco.flow.plan.plan import Plan, Reads
+from arco.flow.plan.runs import runs
+
+
+def plan_document(plan: Plan) -> dict[str, Json]:
+    """The plan for `--json`; partitions that follow each other are told as `ds=a..b`."""
+    reads = [_reads(each) for each in plan.reads]  # made once, however many tasks read the same
+    return {
+        "plan_id": plan.plan_id,
+        "project": plan.project,
+        "selection": plan.selection,
+        "now": told_time(plan.now_ms),
+        "state_number": plan.state_number,
+        "tasks": [
+            {
+                "key": task.key,
+                "asset": short_name(task.maker),
+                "partition": task.partition,
+                "reason": task.reason.value,
+                "detail": task.detail,
+                "inputs": [reads[number] for number in task.inputs],
+                "deps": list(task.deps),
+            }
+            for task in plan.tasks
+        ],
+        "waiting": [{"key": each.key, "lacks": list(each.lacks)} for each in plan.waiting],
+        "up_to_date": plan.up_to_date,
+        "warnings": list(plan.warnings),
+    }
+
+
+def told_time(ms: int) -> str:
+    """A moment in UTC, to the second where that is all there is."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    text = moment.isoformat(timespec="milliseconds" if ms % 1_000 else "seconds")
+    return text.replace("+00:00", "Z")
+
+
+def _reads(each: Reads) -> Json:
+    partitions: list[Json] = [*runs(each.partitions)]
+    return {"table": short_name(each.table), "partitions": partitions}

@@ -1,0 +1,218 @@
+"""Planning: from definitions, a selection, the state and the time to tasks with their reasons.
+
+Makers are taken each after those that it reads from, so that what is planned above is known when a
+partition is judged. Nothing here depends on the order of a set or a dict.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from arco.core.errors import Invalid
+from arco.flow.define.project import Project
+from arco.flow.partition import PartitionSet
+from arco.flow.plan.above import Above, above, lacking
+from arco.flow.plan.choice import choose_partitions
+from arco.flow.plan.graph import MakerDef
+from arco.flow.plan.inputs import Input
+from arco.flow.plan.judge import Judge, Verdict, told_duration
+from arco.flow.plan.key import short_name
+from arco.flow.plan.makers import maker_of
+from arco.flow.plan.placed import NOWHERE, Placed, Plans
+from arco.flow.plan.plan import Plan, PlannedTask, Reads, Reason, Waiting
+from arco.flow.plan.scene import Scene
+from arco.flow.plan.selection import selected, terms
+from arco.flow.state import State
+
+STALE = frozenset({Reason.CODE_CHANGED, Reason.UPSTREAM_CHANGED, Reason.FRESHNESS})
+_FORCED = Verdict(Reason.FORCED, "it was asked for")
+
+
+def plan(
+    project: Project,
+    selection: str,
+    state: State,
+    now: datetime,
+    *,
+    partitions: str | None = None,
+    only: frozenset[Reason] | None = None,
+    force: bool = False,
+    pools: Mapping[str, int] | None = None,
+) -> Plan:
+    """What has to be made of what was selected, in the order in which it can be.
+
+    `partitions` chooses among those that exist; `only` keeps what has one of these reasons; `force` makes
+    everything anew. `pools` are slots that stand before those of the project.
+    """
+    scene = Scene(project, state, now)
+    planning = Planning(scene, only, force)
+    planning.add_all(selected(scene.graph, selection), partitions)
+    return planning.plan(" ".join(terms(selection)), {**project.pools, **(pools or {})})
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The partitions of one maker that were asked for, while they are judged."""
+
+    maker: MakerDef
+    keys: list[str]
+    inputs: list[Input]
+    above: list[Above]
+    placed: Placed
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A task that will stand in the plan; entries sort as tasks do."""
+
+    level: int
+    number: int
+    verdict: Verdict
+    work: _Work
+
+
+@dataclass
+class Planning:
+    """A plan in the making."""
+
+    scene: Scene
+    only: frozenset[Reason] | None = None
+    force: bool = False
+    plans: Plans = field(default_factory=Plans)
+    entries: list[_Entry] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
+    works: list[_Work] = field(default_factory=list)
+    up_to_date: int = 0
+
+    def add_all(self, makers: list[MakerDef], partitions: str | None = None) -> None:
+        """Judge what a text chooses of these, each of which stands after those that it reads from."""
+        _check_names(makers)
+        cuts = [each.partitions for each in makers]
+        chosen = choose_partitions(partitions, cuts, self.scene.now, self.scene.dynamic)
+        for maker, keys in zip(makers, chosen, strict=True):
+            self._add(maker, keys)
+
+    def _add(self, maker: MakerDef, chosen: PartitionSet) -> None:
+        inputs = list(self.scene.inputs(maker, chosen))
+        placed = Placed(maker.name)
+        self.plans.enter(placed, [each.table for each in maker.outputs])
+        work = _Work(maker, list(chosen), inputs, above(inputs, self.plans), placed)
+        self.works.append(work)
+        lacks = lacking(inputs, self.plans)
+        for number, verdict in enumerate(self._verdicts(work)):
+            if verdict is None:
+                self.up_to_date += 1
+            elif self.only is None or verdict.reason in self.only:
+                lacked = lacks(number)
+                if lacked:
+                    key = placed.key(work.keys[number])
+                    self.waiting.append(Waiting(key=key, lacks=tuple(dict.fromkeys(lacked))))
+                else:
+                    self._enter(work, number, verdict)
+
+    def _verdicts(self, work: _Work) -> Iterator[Verdict | None]:
+        if self.force:
+            return iter([_FORCED] * len(work.keys))
+        scene, maker = self.scene, work.maker
+        return Judge(
+            maker=maker,
+            keys=work.keys,
+            code=scene.project.fingerprints[maker.name],
+            outputs=scene.outputs(maker),
+            inputs=work.inputs,
+            above=work.above,
+            now_ms=scene.now_ms,
+        ).verdicts()
+
+    def _enter(self, work: _Work, number: int, verdict: Verdict) -> None:
+        level = 1 + max((each.level(number) for each in work.above), default=NOWHERE)
+        work.placed.levels[work.keys[number]] = level
+        self.entries.append(_Entry(level, number, verdict, work))
+
+    def plan(self, selection: str, pools: dict[str, int]) -> Plan:
+        """The plan of all that was added."""
+        self.entries.sort(key=lambda each: (each.level, each.work.maker.name, each.number))
+        reads = _ReadsOnce()
+        tasks = tuple(_task(each, reads) for each in self.entries)
+        makers = [work.maker for work in self.works if work.placed.levels]
+        state, project = self.scene.state, self.scene.project
+        return Plan(
+            project=project.name,
+            selection=selection,
+            now_ms=self.scene.now_ms,
+            state_number=state.number,
+            makers=tuple(
+                maker_of(each, project.fingerprints[each.name])
+                for each in sorted(makers, key=lambda each: each.name)
+            ),
+            reads=tuple(reads.all),
+            tasks=tasks,
+            waiting=tuple(self.waiting),
+            up_to_date=self.up_to_date,
+            pools=dict(sorted(pools.items())),
+            dynamic={name: tuple(state.dynamic[name]) for name in sorted(state.dynamic)},
+            warnings=tuple(self._warnings()),
+        )
+
+    def _warnings(self) -> Iterator[str]:
+        """Sources that are read here and older than they are expected to be."""
+        read = {each.table for work in self.works for each in work.maker.inputs}
+        for source in sorted(self.scene.project.sources, key=lambda each: each.name):
+            changed = self.scene.known.table(source.name).state.changed_at_ms
+            if source.name not in read or source.freshness_ms is None or changed is None:
+                continue
+            age_ms = self.scene.now_ms - changed
+            if age_ms > source.freshness_ms:
+                yield (
+                    f"{short_name(source.name)} was last changed {told_duration(age_ms)} ago, and is "
+                    f"expected to be at most {told_duration(source.freshness_ms)} old"
+                )
+
+
+class _ReadsOnce:
+    """The partitions that tasks read, kept once for all that read the same."""
+
+    def __init__(self) -> None:
+        self.all: list[Reads] = []
+        self._by_places: dict[tuple[int, range | tuple[int, ...]], int] = {}
+        self._by_keys: dict[tuple[str, tuple[str, ...]], int] = {}
+
+    def number(self, read: Input, partition: int) -> int:
+        places = read.upstreams.places[partition]
+        known = self._by_places.get((id(read), places))
+        if known is not None:
+            return known
+        keys = read.keys(partition)
+        number = self._by_keys.setdefault((read.table.name, keys), len(self.all))
+        if number == len(self.all):
+            self.all.append(Reads(table=read.table.name, partitions=keys))
+        self._by_places[id(read), places] = number
+        return number
+
+
+def _task(entry: _Entry, reads: _ReadsOnce) -> PlannedTask:
+    work, number = entry.work, entry.number
+    partition = work.keys[number]
+    deps = [key for each in work.above for key in each.deps(number)]
+    return PlannedTask(
+        key=work.placed.key(partition),
+        maker=work.maker.name,
+        partition=partition,
+        reason=entry.verdict.reason,
+        detail=entry.verdict.detail,
+        inputs=tuple(reads.number(each, number) for each in work.inputs),
+        deps=tuple(dict.fromkeys(deps)),
+    )
+
+
+def _check_names(makers: list[MakerDef]) -> None:
+    """Keys of tasks must tell makers apart."""
+    seen: dict[str, str] = {}
+    for each in makers:
+        short = short_name(each.name)
+        if short in seen:
+            raise Invalid(
+                f"the task {short!r} is called like a table: give it a name without dots, "
+                "@task('report')"
+            )
+        seen[short] = each.name

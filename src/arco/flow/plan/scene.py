@@ -1,0 +1,74 @@
+"""Everything that a plan is a function of, but for what was asked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+from arco.core.errors import Invalid
+from arco.flow.define.option import UNPARTITIONED
+from arco.flow.define.project import Project
+from arco.flow.partition import PartitionSet, Reading, known
+from arco.flow.partition.dimension import Known as Dynamic
+from arco.flow.partition.dimension import checked_now
+from arco.flow.plan.graph import Graph, MakerDef
+from arco.flow.plan.inputs import Input
+from arco.flow.plan.known import Known, KnownTable
+from arco.flow.state import State
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A project, what is known of its tables, and the time."""
+
+    project: Project
+    state: State
+    now: datetime
+
+    def __post_init__(self) -> None:
+        checked_now(self.now)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Who reads from whom."""
+        return Graph(self.project)
+
+    @cached_property
+    def known(self) -> Known:
+        """What is known of the tables."""
+        makers = [each.name for each in self.project.makers() if not each.outputs]
+        return Known(self.state, frozenset([*self.project.made_by, *makers]))
+
+    @cached_property
+    def dynamic(self) -> Dynamic:
+        """The values of dynamic dimensions."""
+        return known(self.state.dynamic)
+
+    @cached_property
+    def now_ms(self) -> int:
+        """The time in milliseconds since 1970."""
+        since = self.now.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+        return since.days * 86_400_000 + since.seconds * 1_000 + since.microseconds // 1_000
+
+    def outputs(self, maker: MakerDef) -> list[KnownTable]:
+        """The tables whose state tells how far a maker is; one that writes none has a state of its own."""
+        names = [each.table for each in maker.outputs] or [maker.name]
+        return [self.known.table(name) for name in names]
+
+    def inputs(self, maker: MakerDef, chosen: PartitionSet) -> Sequence[Input]:
+        """What some partitions of a maker read."""
+        own = {each.table for each in maker.outputs}
+        found: list[Input] = []
+        for declared in maker.inputs:
+            if declared.mapping is None:
+                raise Invalid(
+                    f"{maker.name} cannot read {declared.table} as it is declared: "
+                    "`arco check` tells why"
+                )
+            reads = self.project.tables.get(declared.table, UNPARTITIONED)
+            reading = Reading(maker.partitions, reads, self.now, self.dynamic)
+            upstreams = declared.mapping.upstreams(chosen, reading)
+            table = self.known.table(declared.table)
+            partly = declared.mapping.takes_what_is_there(maker.partitions, reads)
+            found.append(Input(declared, table, upstreams, declared.table in own, partly))
+        return found

@@ -1,0 +1,95 @@
+"""Why a partition stands as it does."""
+
+import pytest
+
+from arco.core.errors import Invalid
+from arco.flow.plan.explain import explain
+from arco.flow.plan.explanation import Affected, Explanation
+from tests.flow.plan.conftest import FILES
+from tests.flow.plan.model import Shop
+
+
+def told(shop: Shop, table: str, partition: str | None = None) -> Explanation:
+    return explain(shop.project, table, partition, shop.lake.state(), shop.now)
+
+
+def test_what_is_up_to_date_says_from_what_it_was_made(made: Shop) -> None:
+    found = told(made, "gold.spend_7d", "2026-01-07")
+    assert (found.status, found.partition) == ("UP_TO_DATE", "ds=2026-01-07")
+    assert found.code_recorded == found.code_now
+    assert found.inputs_recorded == found.inputs_now
+    assert [(each.table, each.partitions) for each in found.inputs] == [
+        ("default.silver.orders", ("ds=2026-01-05..2026-01-07",)),
+        ("default.silver.customers", ("",)),
+    ]
+    assert found.downstream == (Affected("default.gold.total", ("",)),)
+    lines = found.lines()
+    assert lines[0] == ("gold.spend_7d@ds=2026-01-07: UP_TO_DATE - nothing it is made from changed")
+    assert any("by attempt attempt-" in line for line in lines)
+    assert any(line.startswith("  reads silver.orders ds=2026-01-05..2026-01-07") for line in lines)
+    assert "  read by gold.total" in lines
+
+
+def test_a_change_above_is_told_down_to_here(made: Shop) -> None:
+    made.lake.fill("raw.orders", "ds=2026-01-12")
+    first = told(made, "silver.orders", "ds=2026-01-12")
+    assert (first.status, first.why) == ("UPSTREAM_CHANGED", "raw.orders is newer: ds=2026-01-12")
+    assert first.inputs_recorded != first.inputs_now
+    assert first.inputs[0].is_newer
+    assert any("after what was made from it" in line for line in first.lines())
+    below = told(made, "gold.total")
+    assert below.status == "UPSTREAM_CHANGED"
+    assert below.why == "gold.spend_7d is made in this plan: ds=2026-01-12..2026-01-14"
+    assert told(made, "silver.orders", "2026-01-11").status == "UP_TO_DATE"
+
+
+def test_changed_code_shows_both_fingerprints(made: Shop) -> None:
+    text = FILES["pipelines/money.py"].replace("CENTS = 100", "CENTS = 10")
+    made.write({"pipelines/money.py": text})
+    found = told(made, "silver.orders", "2026-01-06")
+    assert found.status == "CODE_CHANGED"
+    assert found.code_recorded != found.code_now == made.project.fingerprints[found.table]
+    assert any(line.startswith("  code: now ") and "recorded" in line for line in found.lines())
+
+
+def test_what_waits_says_for_what(shop: Shop) -> None:
+    shop.lake.tables.pop("default.raw.customers")
+    found = told(shop, "gold.spend_7d", "2026-01-06")
+    assert (found.status, found.why) == ("WAITING", "there are no data in silver.customers")
+    assert found.code_recorded is None
+    assert found.inputs[1].lacks == ("",)
+
+
+def test_a_table_as_a_whole_is_told_in_groups(made: Shop) -> None:
+    made.lake.fill("raw.orders", "ds=2026-01-12")
+    found = told(made, "silver.orders")
+    assert (found.status, found.partition) == ("MIXED", None)
+    assert {each.status: (each.count, each.partitions) for each in found.groups} == {
+        "UPSTREAM_CHANGED": (1, ("ds=2026-01-12",)),
+        "UP_TO_DATE": (9, ("ds=2026-01-05..2026-01-11", "ds=2026-01-13..2026-01-14")),
+    }
+    assert "  UPSTREAM_CHANGED: 1, ds=2026-01-12" in found.lines()
+
+
+def test_a_second_output_and_a_source_are_explained_too(made: Shop) -> None:
+    assert told(made, "gold.b", "2026-01-06").status == "UP_TO_DATE"
+    found = told(made, "raw.orders", "2026-01-06")
+    assert found.status == "SOURCE"
+    assert {each.table for each in found.downstream} == {"default.silver.orders"}
+    made.lake.tables.pop("default.raw.orders")
+    assert told(made, "raw.orders").status == "WAITING"
+
+
+@pytest.mark.parametrize(
+    ("table", "partition", "why"),
+    [
+        ("gold.totl", None, "no table or task 'gold.totl'; is gold.total"),
+        ("silver.orders", "2026-01-05..2026-01-06", "chooses 2 partitions: write one"),
+        ("silver.orders", "2027-01-01", "not there yet"),
+    ],
+)
+def test_what_cannot_be_explained_says_what_can(
+    made: Shop, table: str, partition: str | None, why: str
+) -> None:
+    with pytest.raises(Invalid, match=why):
+        told(made, table, partition)

@@ -1,0 +1,345 @@
+"""Which partitions a plan has, why, and in which order."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from arco.core.errors import Invalid
+from arco.flow.plan.plan import Again, Reason
+from arco.flow.plan.planner import STALE
+from tests.flow.plan.conftest import DAYS, FILES
+from tests.flow.plan.model import NOW, Shop, keys, makers, reasons
+
+DAILY = ["silver.orders", "gold.spend_7d", "gold.a", "gold.balance"]
+
+
+def test_all_is_missing_at_first(shop: Shop) -> None:
+    planned = shop.plan()
+    assert {task.reason for task in planned.tasks} == {Reason.MISSING}
+    assert len(planned.tasks) == 10 * len(DAILY) + 1 + 1 + 1  # customers, total, one month
+    assert planned.tasks[0].detail == "there are no data yet"
+    assert (planned.up_to_date, planned.waiting) == (0, ())
+
+
+def test_what_was_made_need_not_be_made_again(made: Shop) -> None:
+    planned = made.plan()
+    assert (planned.tasks, planned.makers, planned.reads, planned.waiting) == ((), (), (), ())
+    assert planned.up_to_date == 10 * len(DAILY) + 3
+
+
+def test_tasks_stand_by_level_then_name_then_partition(shop: Shop) -> None:
+    planned = shop.plan("silver.* gold.spend_7d", "2026-01-05..2026-01-06")
+    assert keys(planned) == [
+        "silver.customers",
+        "silver.orders@ds=2026-01-05",
+        "silver.orders@ds=2026-01-06",
+        "gold.spend_7d@ds=2026-01-05",
+        "gold.spend_7d@ds=2026-01-06",
+    ]
+    assert planned.tasks[4].deps == (
+        "silver.orders@ds=2026-01-05",
+        "silver.orders@ds=2026-01-06",
+        "silver.customers",
+    )
+
+
+def test_makers_are_told_with_the_code_that_they_were_planned_with(shop: Shop) -> None:
+    planned = shop.plan("silver.*")
+    code = {each.name: each.code_fingerprint for each in planned.makers}
+    assert code == {name: shop.project.fingerprints[name] for name in code}
+    assert set(code) == {"default.silver.orders", "default.silver.customers"}
+
+
+def test_inputs_are_told_in_the_order_of_the_parameters(shop: Shop) -> None:
+    planned = shop.plan("gold.spend_7d silver.*", "2026-01-05")
+    task = planned.tasks[-1]
+    assert [planned.reads[number].table for number in task.inputs] == [
+        "default.silver.orders",
+        "default.silver.customers",
+    ]
+
+
+def test_tasks_that_read_the_same_share_it(tmp_path: Path) -> None:
+    shop = Shop(
+        tmp_path,
+        {
+            "pipelines/p.py": """
+            source("raw.rates")
+            @asset("silver.a", partitions=Daily("ds", start="2026-01-05"))
+            def a(rates=table("raw.rates")): return rates
+            """
+        },
+    )
+    shop.lake.fill("raw.rates", "")
+    planned = shop.plan()
+    assert len(planned.tasks) == 10
+    assert [task.inputs for task in planned.tasks] == [(0,)] * 10
+    assert len(planned.reads) == 1
+
+
+def test_a_comment_recomputes_nothing(made: Shop) -> None:
+    text = FILES["pipelines/money.py"].replace("return", "# a remark\n            return")
+    made.write({"pipelines/money.py": text})
+    assert made.plan().tasks == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("CENTS = 100", "CENTS = 1000", True),
+        ("amount * CENTS", "amount * CENTS + 1", True),
+        ("UNUSED = 7", "UNUSED = 8", False),
+    ],
+)
+def test_a_helper_recomputes_what_uses_it_and_what_is_below(
+    made: Shop, old: str, new: str, changed: bool
+) -> None:
+    made.write({"pipelines/money.py": FILES["pipelines/money.py"].replace(old, new)})
+    planned = made.plan()
+    below = {"gold.spend_7d", "gold.a", "gold.balance", "gold.total"}
+    assert makers(planned) == ({"silver.orders"} | below if changed else set())
+    by_maker = {task.maker: task.reason for task in planned.tasks}
+    if changed:
+        assert by_maker.pop("default.silver.orders") is Reason.CODE_CHANGED
+        assert set(by_maker.values()) == {Reason.UPSTREAM_CHANGED}
+
+
+def test_code_that_changed_is_named_with_its_fingerprints(made: Shop) -> None:
+    before = made.project.fingerprints["default.gold.total"][:8]
+    text = FILES["pipelines/shop.py"].replace("return spend\n", "return spend + 1\n")
+    made.write({"pipelines/shop.py": text})
+    after = made.project.fingerprints["default.gold.total"][:8]
+    planned = made.plan()
+    assert keys(planned) == ["gold.total"]
+    assert planned.tasks[0].detail == f"the code of gold.total was {before} and is {after}"
+
+
+def test_a_source_partition_that_changed_recomputes_its_readers_and_their_windows(
+    made: Shop,
+) -> None:
+    made.lake.fill("raw.orders", "ds=2026-01-12")
+    planned = made.plan("silver.orders gold.spend_7d gold.a gold.total")
+    assert keys(planned) == [
+        "silver.orders@ds=2026-01-12",
+        "gold.a@ds=2026-01-12",
+        "gold.spend_7d@ds=2026-01-12",
+        "gold.spend_7d@ds=2026-01-13",
+        "gold.spend_7d@ds=2026-01-14",
+        "gold.total",
+    ]
+    assert {task.reason for task in planned.tasks} == {Reason.UPSTREAM_CHANGED}
+    assert planned.tasks[0].detail == "raw.orders is newer: ds=2026-01-12"
+    assert planned.tasks[2].detail == "silver.orders is made in this plan: ds=2026-01-12"
+
+
+def test_an_asset_of_which_only_the_upstream_was_run_is_stale_after_it(made: Shop) -> None:
+    made.lake.run(made.project, made.plan("silver.orders", "2026-01-14", force=True))
+    assert reasons(made.plan("gold.a")) == {"gold.a@ds=2026-01-14": "UPSTREAM_CHANGED"}
+
+
+def test_a_chain_goes_on_from_its_day_to_the_last(made: Shop) -> None:
+    made.lake.fill("raw.orders", "ds=2026-01-11")
+    planned = made.plan("silver.orders gold.balance")
+    chain = [task for task in planned.tasks if task.maker == "default.gold.balance"]
+    assert [task.partition for task in chain] == DAYS[6:]
+    assert chain[0].deps == ("silver.orders@ds=2026-01-11",)
+    assert [task.deps for task in chain[1:]] == [(before.key,) for before in chain[:-1]]
+    made.lake.run(made.project, planned)
+    assert made.plan("silver.orders gold.balance").tasks == ()
+
+
+def test_months_wait_for_the_days_that_they_are_made_of(shop: Shop) -> None:
+    shop.now = datetime(2026, 2, 3, tzinfo=UTC)
+    planned = shop.plan("silver.orders gold.month")
+    month = next(task for task in planned.tasks if task.partition == "month=2026-01")
+    assert month.deps == tuple(f"silver.orders@ds=2026-01-{day:02}" for day in range(5, 32))
+
+
+def test_a_month_before_the_first_day_reads_nothing_and_stays_made(made: Shop) -> None:
+    assert made.lake.tables["default.gold.month"].keys() == {"month=2025-12"}
+    assert made.plan("gold.month").up_to_date == 1
+
+
+def test_several_outputs_are_one_task_and_complete_only_together(made: Shop) -> None:
+    del made.lake.tables["default.gold.b"]["ds=2026-01-09"]
+    planned = made.plan()
+    assert reasons(planned) == {"gold.a@ds=2026-01-09": "MISSING"}
+    assert planned.tasks[0].detail == "there are no data yet in gold.b"
+    assert [target.table for target in planned.makers[0].targets] == [
+        "default.gold.a",
+        "default.gold.b",
+    ]
+
+
+def test_a_failure_is_told_with_and_without_older_data(made: Shop) -> None:
+    made.lake.run(made.project, made.plan("gold.total", force=True), failing={"gold.total"})
+    planned = made.plan()
+    assert reasons(planned) == {"gold.total": "FAILED"}
+    assert planned.tasks[0].detail == "the last attempt failed, older data are still there"
+    made.lake.tables["default.gold.total"].clear()
+    made.lake.run(made.project, made.plan("gold.total"), failing={"gold.total"})
+    assert made.plan().tasks[0].detail == "the last attempt failed, there are no data yet"
+
+
+def test_what_depends_on_a_failure_waits_until_that_is_made(shop: Shop) -> None:
+    shop.lake.run(shop.project, shop.plan(), failing={"silver.orders@ds=2026-01-14"})
+    planned = shop.plan("gold.a gold.spend_7d")
+    assert planned.tasks == ()
+    assert {each.key: each.lacks for each in planned.waiting} == {
+        "gold.a@ds=2026-01-14": ("silver.orders@ds=2026-01-14",),
+        "gold.spend_7d@ds=2026-01-14": ("silver.orders@ds=2026-01-14",),
+    }
+    assert "silver.orders@ds=2026-01-14" in reasons(shop.plan())
+    assert shop.plan().waiting == ()
+
+
+def test_who_reads_all_partitions_takes_those_that_are_there_but_not_none(shop: Shop) -> None:
+    waiting = shop.plan("gold.total").waiting
+    assert waiting[0].lacks == ("gold.spend_7d@ds=2026-01-05..2026-01-14",)
+    shop.lake.run(shop.project, shop.plan("+gold.spend_7d", "2026-01-05..2026-01-12"))
+    planned = shop.plan("gold.total")
+    assert keys(planned) == ["gold.total"]
+    assert planned.waiting == ()
+
+
+def test_long_waits_are_told_as_ranges(shop: Shop) -> None:
+    planned = shop.plan("gold.spend_7d", "2026-01-14")
+    assert planned.waiting[0].lacks == (
+        "silver.orders@ds=2026-01-08..2026-01-14",
+        "silver.customers",
+    )
+
+
+def test_a_source_that_is_not_there_is_waited_for_but_an_empty_partition_is_not(
+    shop: Shop,
+) -> None:
+    del shop.lake.tables["default.raw.orders"]["ds=2026-01-14"]
+    assert "silver.orders@ds=2026-01-14" in keys(shop.plan())
+    shop.lake.tables.pop("default.raw.orders")
+    planned = shop.plan("silver.orders+", "2026-01-14")
+    assert planned.tasks == ()
+    assert planned.waiting[0].lacks == ("raw.orders",)
+    assert len(planned.waiting) == 5
+
+
+def test_a_partition_of_a_source_that_fills_later_makes_its_reader_stale(shop: Shop) -> None:
+    del shop.lake.tables["default.raw.orders"]["ds=2026-01-14"]
+    shop.run()
+    shop.lake.fill("raw.orders", "ds=2026-01-14")
+    assert reasons(shop.plan("silver.orders")) == {
+        "silver.orders@ds=2026-01-14": "UPSTREAM_CHANGED"
+    }
+
+
+def test_where_a_source_cannot_tell_partitions_apart_its_version_counts(shop: Shop) -> None:
+    shop.lake.tables["default.raw.orders"].clear()
+    for version in ("41", "42"):
+        shop.lake.versions["default.raw.orders"] = version
+        planned = shop.plan("silver.orders", "2026-01-13..2026-01-14")
+        assert len(planned.tasks) == 2
+
+
+def test_force_makes_all_that_was_chosen_and_nothing_else(made: Shop) -> None:
+    planned = made.plan("silver.orders", "2026-01-13..2026-01-14", force=True)
+    assert reasons(planned) == {
+        "silver.orders@ds=2026-01-13": "FORCED",
+        "silver.orders@ds=2026-01-14": "FORCED",
+    }
+
+
+def test_only_keeps_the_reasons_that_were_asked_for(made: Shop) -> None:
+    made.lake.fill("raw.orders", "ds=2026-01-14")
+    del made.lake.tables["default.gold.a"]["ds=2026-01-06"]
+    made.lake.run(made.project, made.plan("gold.total", force=True), failing={"gold.total"})
+    missing = made.plan(only=frozenset({Reason.MISSING}))
+    assert keys(missing) == ["gold.a@ds=2026-01-06"]
+    assert keys(made.plan(only=frozenset({Reason.FAILED}))) == ["gold.total"]
+    stale = made.plan(only=STALE)
+    assert {task.reason for task in stale.tasks} == {Reason.UPSTREAM_CHANGED}
+    assert all("2026-01-14" in key for key in keys(stale))
+
+
+def test_an_asset_that_must_be_fresh_is_made_again_in_time(tmp_path: Path) -> None:
+    shop = Shop(
+        tmp_path,
+        {
+            "pipelines/p.py": """
+            source("raw.rates")
+            @asset("silver.rates", checks=[c.freshness("6h")])
+            def rates(raw=table("raw.rates")): return raw
+            @asset("silver.days", partitions=Daily("ds", start="2026-01-10"),
+                   checks=[c.freshness("6h")])
+            def days(raw=table("raw.rates")): return raw
+            """
+        },
+    )
+    shop.lake.fill("raw.rates", "")
+    shop.lake.clock_ms = int(NOW.timestamp() * 1000)
+    shop.run()
+    shop.now = NOW + timedelta(hours=5)
+    assert shop.plan().tasks == ()
+    shop.now = NOW + timedelta(hours=7, seconds=60)
+    planned = shop.plan()
+    assert reasons(planned) == {"silver.rates": "FRESHNESS"}
+    assert planned.tasks[0].detail == "it is 7h old, and may be 6h"
+
+
+def test_a_source_that_is_late_is_warned_of_by_whoever_reads_it(shop: Shop) -> None:
+    now_ms = int(NOW.timestamp() * 1000)
+    shop.lake.changed_at_ms["default.raw.orders"] = now_ms - 3 * 3_600_000
+    assert shop.plan().warnings == ()
+    shop.lake.changed_at_ms["default.raw.orders"] = now_ms - 4 * 3_600_000 - 60_000
+    assert shop.plan("silver.orders").warnings == (
+        "raw.orders was last changed 4h 1m ago, and is expected to be at most 3h old",
+    )
+    assert shop.plan("silver.customers").warnings == ()
+
+
+def test_makers_carry_what_a_run_needs_of_them(shop: Shop) -> None:
+    (maker,) = shop.plan("silver.customers").makers
+    assert (maker.kind, maker.pool) == ("asset", "small")
+    assert maker.retry == Again(times=3, delay_ms=30_000, factor=2.0)
+    (target,) = maker.targets
+    assert (target.format, target.mode, target.alone) == ("iceberg", "replace", True)
+    (days,) = shop.plan("silver.orders").makers
+    assert (days.targets[0].mode, days.targets[0].alone) == ("replace_partition", False)
+
+
+def test_pools_come_from_the_project(shop: Shop) -> None:
+    shop.write({"arco.toml": 'name = "shop"\n[pools]\nspark = 4\nsmall = 1\n'})
+    planned = shop.plan("silver.customers")
+    assert (planned.project, planned.pools) == ("shop", {"small": 1, "spark": 4})
+
+
+def test_a_task_that_writes_nothing_is_done_once_it_ran_after_its_inputs(shop: Shop) -> None:
+    report = '@task(reads=["gold.total"])\ndef report(ctx):\n    return None\n'
+    shop.write({"pipelines/report.py": report})
+    assert shop.run("silver.* gold.spend_7d gold.total report")[-1] == "report"
+    ran = shop.lake.tables["report"][""]
+    shop.lake.tables["report"][""] = type(ran)(material="run-1", made_at_ms=ran.made_at_ms)
+    assert shop.plan("report gold.total").tasks == ()
+    shop.lake.run(shop.project, shop.plan("gold.total", force=True))
+    assert reasons(shop.plan("report")) == {"report": "UPSTREAM_CHANGED"}
+    assert shop.plan("report").makers[0].kind == "task"
+
+
+def test_a_task_called_like_a_table_is_refused(shop: Shop) -> None:
+    shop.write({"pipelines/report.py": '@task("gold.total")\ndef report(ctx):\n    return None\n'})
+    with pytest.raises(Invalid, match="is called like a table"):
+        shop.plan()
+
+
+def test_dynamic_values_are_partitions_and_stand_in_the_plan(tmp_path: Path) -> None:
+    text = """
+        from arco.flow.partition import Dynamic
+        source("raw.c")
+        @asset("silver.c", partitions=Dynamic("customer"))
+        def c(raw=table("raw.c")): return raw
+    """
+    shop = Shop(tmp_path, {"pipelines/p.py": text})
+    shop.lake.fill("raw.c", "")
+    shop.lake.dynamic = {"customer": ("zoo", "acme")}
+    planned = shop.plan()
+    assert keys(planned) == ["silver.c@customer=acme", "silver.c@customer=zoo"]
+    assert planned.dynamic == {"customer": ("zoo", "acme")}
