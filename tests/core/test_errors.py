@@ -9,6 +9,7 @@ from arco.core.errors import ArcoError
 CODES = {
     "AlreadyExists": "already_exists",
     "ArcoError": "error",
+    "AttemptFenced": "attempt_fenced",
     "Conflict": "conflict",
     "Corrupt": "corrupt",
     "Denied": "denied",
@@ -54,6 +55,7 @@ def test_hardly_an_error_is_a_kind_of_another() -> None:
     deep = [kind for kind in tree(ArcoError) if kind.__base__ not in (ArcoError, Exception)]
     assert {kind.__name__ for kind in deep} == {
         *(
+            "AttemptFenced",
             "InProgress",
             "KeyExpired",
             "KeyReused",

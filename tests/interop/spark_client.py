@@ -12,7 +12,8 @@ from warnings import catch_warnings, simplefilter
 
 import pytest
 
-from arco.cli.snippets import SPARK_PACKAGE, Engine
+from arco.cli.snippets import Engine
+from arco.flow.spark.jars import SPARK_PACKAGE
 from tests.interop.java import jars, java
 from tests.interop.rest import Rest
 

@@ -1,8 +1,8 @@
 """The chains beside the manifests: leases, slots of streams, idempotency keys, and pointers of tables.
 
-No published state rests on them, but who cannot read them cannot write, and pointers are what Iceberg
-tables are: so they are looked at, too. They may be collected while we look; what lies below a floor that
-was raised meanwhile is excused.
+No published state rests on them, but who cannot read them cannot write, and pointers are what tables are
+of Iceberg and of plain Parquet: so they are looked at, too. They may be collected while we look; what lies
+below a floor that was raised meanwhile is excused.
 """
 
 from collections.abc import AsyncIterator
@@ -23,7 +23,11 @@ from arco.storage.store import Store
 _AT_ONCE = 16
 
 # Folders of chains of other rooms, one below each name.
-_FAMILIES = ("_catalog/iceberg_pointers/", "_catalog/iceberg_doubts/")
+_FAMILIES = (
+    "_catalog/iceberg_pointers/",
+    "_catalog/iceberg_doubts/",
+    "_catalog/parquet_pointers/",
+)
 
 
 async def check_side_chains(store: Store, domain: str, checked: Checked) -> None:

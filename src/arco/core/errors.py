@@ -6,7 +6,8 @@
      |   `- NotEmpty    it holds something: empty it first, or force it
      |- Unknown         it may have happened: look before you retry, delete nothing
      |- Fenced          stop: another holder has taken over
-     |   `- TakenOver   the claim of an idempotency key has something above it
+     |   |- TakenOver   the claim of an idempotency key has something above it
+     |   `- AttemptFenced  another attempt at a task has its partitions: do not publish
      |- Invalid         the request itself is wrong: change it
      |   |- KeyReused   the same idempotency key came with another request
      |   `- KeyExpired  an idempotency key is too old to tell what became of its request
@@ -65,6 +66,12 @@ class TakenOver(Fenced):
     """Another holder has taken over our request, or has answered it."""
 
     code = "taken_over"
+
+
+class AttemptFenced(Fenced):
+    """An attempt at a task may not publish any more: another has, or was given its partitions."""
+
+    code = "attempt_fenced"
 
 
 class Invalid(ArcoError):

@@ -12,6 +12,7 @@ from typing import Any
 
 from arco.catalog.change import change
 from arco.catalog.ddl import ReservePlace
+from arco.catalog.publication import Publication
 from arco.core.clock import utc
 from arco.core.errors import Conflict, Denied, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
@@ -68,6 +69,7 @@ def attempt(
     transaction: str | None = None,
     stored: str | None = None,
     base: Metadata | None = None,
+    publication: Publication | None = None,
 ) -> Attempt:
     """An attempt to have these metadata at this number; `stored` is where they are already.
 
@@ -86,6 +88,7 @@ def attempt(
         update_source=caller.update_source,
         changed=tuple(dict.fromkeys(str(update.get("action")) for update in updates)),
         transaction=transaction,
+        publication=publication,
         **facts_of(metadata),
     )
     now = utc(desk.runtime.clock.now_ms())

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from arco.catalog.model import TableFormat
+from arco.catalog.walk import every_table
 from arco.core.clock import utc
 from arco.core.errors import ArcoError
 from arco.iceberg.desk import Desk
@@ -17,7 +19,6 @@ from arco.iceberg.purge import purge
 from arco.iceberg.refusal import Refused
 from arco.iceberg.spent import spent_files
 from arco.iceberg.transaction import Transactions
-from arco.iceberg.walk import every_table
 from arco.storage.chain import Chain
 from arco.storage.collect import collect
 from arco.storage.store import Store
@@ -63,12 +64,12 @@ class TableJanitor:
         done = TableCollection(dry_run=dry_run)
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
         snapshot, seen = await self._desk.reader.head(), 0
-        async for row in every_table(snapshot):
+        async for row in every_table(snapshot, TableFormat.ICEBERG):
             await self._guarded(row.table_id, self._table(row.table_id, before_ms, done), done)
             seen += 1
             if progress is not None:
                 progress(seen)
-        async for row in every_table(snapshot, dropped=True):
+        async for row in every_table(snapshot, TableFormat.ICEBERG, dropped=True):
             await self._guarded(row.table_id, self._dropped(row.table_id, done), done)
         await self._guarded("receipts", self._receipts(done), done)
         if not dry_run:

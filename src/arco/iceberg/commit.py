@@ -5,10 +5,16 @@ applies the updates again. A refusal rests on nothing but the head of the table'
 as the outcome of a key (P12). After the pointer's create nothing can turn the answer into a failure.
 
 Round trips one after the other, in a warm process: name and head, metadata, pointer: 3. Under a key its
-claim and a second look at the head come in between: 5.
+claim and a second look at the head come in between: 5. A commit that publishes an attempt at a task reads
+what happened to the table since the attempt was dispatched, before each create (P35): 3 if nothing did;
+else one more for every sixteen numbers that this process has not read yet, and one for the floor.
 """
 
-from arco.core.errors import Conflict, Invalid, NotFound, Unavailable
+from dataclasses import replace
+
+import msgspec
+
+from arco.core.errors import AttemptFenced, Conflict, Invalid, NotFound, Unavailable
 from arco.iceberg.attempt import Attempt, attempt, reserve, write_attempt
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.engine.repetition import was_applied
@@ -18,6 +24,7 @@ from arco.iceberg.kinds import Engine
 from arco.iceberg.loaded import Loaded
 from arco.iceberg.names import Name, Resolved, absent, look_up
 from arco.iceberg.pointer import pointer_of
+from arco.iceberg.publishing import published_attempt
 from arco.iceberg.standing import Standing
 from arco.iceberg.wire import CommitTableRequest, CommitViewRequest
 from arco.ledger.claim import Answer, Claim
@@ -25,6 +32,7 @@ from arco.ledger.idempotency import Hold, Terms
 from arco.storage.chain import Chain, Head
 from arco.storage.link import Entry
 
+COMMIT = "commit"
 LONGEST_MS = 20_000  # then the caller is told that nothing has happened; servers give up later
 
 _WIDEST_SPREAD = 8
@@ -81,7 +89,9 @@ class CommitWork:
             base = await desk.load(standing.location)
             try:
                 made = self._decide(base, standing, claim)
-            except (Invalid, Conflict, NotFound) as verdict:
+                if made is not None:
+                    made = await self._fence(chain, standing, base, made)
+            except (Invalid, Conflict, NotFound, AttemptFenced) as verdict:
                 return refused(verdict)
             if made is None:
                 told = Told(table_id=table_id, metadata_location=standing.location)
@@ -95,6 +105,8 @@ class CommitWork:
                 await self._stand_back(losses, began_ms)
                 look = await look_above(chain, standing.number, claim.request_id)
                 continue
+            if head.entry is not None:
+                desk.published.learn(chain, head.entry)
             self._follow(table_id, head, made, base)
             return succeeded(Told(table_id=table_id, metadata_location=made.location))
         return _landed(table_id, look.mine)
@@ -126,11 +138,25 @@ class CommitWork:
             number=standing.number + 1,
             caller=self._caller,
             request_id=claim.request_id,
-            operation="commit",
+            operation=COMMIT,
             previous=standing.location,
             updates=request.updates,
             base=base.metadata,
         )
+
+    async def _fence(
+        self, chain: Chain, standing: Standing, base: Loaded, made: Attempt
+    ) -> Attempt | None:
+        """What is written names the attempt that it publishes; None if that has published already."""
+        if made.pointer.operation != COMMIT:
+            return made  # who registers other metadata publishes nothing
+        task = published_attempt(base.metadata, made.metadata)
+        if task is None:
+            return made
+        if await self._desk.published.own(chain, task, standing.head) is not None:
+            return None
+        said = msgspec.structs.replace(made.pointer, publication=task.publication())
+        return replace(made, pointer=said)
 
     def _follow(self, table_id: str, head: Head, made: Attempt, base: Loaded) -> None:
         if head.entry is not None:

@@ -24,6 +24,7 @@ from arco.iceberg.names import occupant, release
 from arco.iceberg.naming import Verdict, base_number, name_under, named_under
 from arco.iceberg.neighbours import is_taken
 from arco.iceberg.pointer import Pointer, pointer_of
+from arco.iceberg.publishing import published_attempt
 from arco.iceberg.refusal import no_such_namespace
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
@@ -180,6 +181,7 @@ async def write_first(
             await hold.check()
             await chain.append(nothing, body)
             return body
+        task = published_attempt(None, newborn.metadata)
         made = attempt(
             desk,
             newborn.metadata,
@@ -189,6 +191,8 @@ async def write_first(
             operation=birth.operation,
             previous=None,
             transaction=transaction,
+            # Nothing can have happened yet to a table that is made here, so nothing is looked at.
+            publication=None if task is None else task.publication(),
         )
         # Not side by side: whoever takes over goes on with a pointer that is there, so its file must be.
         await write_attempt(desk, table_id, made, hold)

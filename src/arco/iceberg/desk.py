@@ -4,18 +4,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from arco.catalog.commit import Committer
+from arco.catalog.published import Published
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import ArcoError, Denied, NotFound
+from arco.core.lanes import Lanes
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.iceberg.aftermath import Aftermath
 from arco.iceberg.doubt import Doubts
 from arco.iceberg.engine.metadata import Metadata, unpacked
 from arco.iceberg.files import TableFiles
-from arco.iceberg.lanes import Lanes
 from arco.iceberg.loaded import Loaded, Shelf
 from arco.iceberg.location import Locations
-from arco.iceberg.pointer import Pointers, pointer_of
+from arco.iceberg.pointer import Pointers, pointer_of, publication_of
 from arco.iceberg.refusal import Refused, Unreadable
 from arco.iceberg.rows import Rows
 from arco.iceberg.standing import Standings
@@ -52,6 +53,7 @@ class Desk:
     lanes: Lanes
     shelf: Shelf
     aftermath: Aftermath
+    published: Published = field(default_factory=lambda: Published(publication_of))
     rows: Rows = field(default_factory=Rows)
     config: bytes = b"{}"
     _reading: dict[str, Task[Loaded]] = field(default_factory=dict)

@@ -117,6 +117,7 @@ class DropWork:
             previous_location=location,
             changed=(),
             transaction=None,
+            publication=None,
             purge=self._purge,
         )
 

@@ -8,11 +8,19 @@ itself: metadata are read anew, and may have moved on.
 import msgspec
 
 from arco.core import json
-from arco.core.errors import AlreadyExists, ArcoError, Conflict, Invalid, NotEmpty, NotFound
+from arco.core.errors import (
+    AlreadyExists,
+    ArcoError,
+    AttemptFenced,
+    Conflict,
+    Invalid,
+    NotEmpty,
+    NotFound,
+)
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
 from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.refusal import Refused
+from arco.iceberg.refusal import FENCED, Refused, fenced
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.idempotency import Hold, Terms, Work
 
@@ -99,12 +107,16 @@ def refused(problem: ArcoError | Refused) -> Answer:
     """The answer of a refusal that will be the same tomorrow."""
     told = problem if isinstance(problem, Refused) else in_own_words(problem)
     body = json.encode(_Refusal(type=told.kind, message=told.message))
-    return Answer(status=told.status, body=msgspec.Raw(body))
+    # No outcome says 403, which is mostly about the caller (P12). This one rests on the chain alone.
+    status = 409 if told.kind == FENCED else told.status
+    return Answer(status=status, body=msgspec.Raw(body))
 
 
 def in_own_words(problem: ArcoError) -> Refused:
     """A verdict of the catalog or of the metadata engine, as Iceberg words it."""
     message = str(problem)
+    if isinstance(problem, AttemptFenced):
+        return fenced(message)
     if isinstance(problem, NotEmpty):
         return Refused(409, "NamespaceNotEmptyException", message)
     if isinstance(problem, Conflict):
@@ -123,6 +135,8 @@ def told_of(answer: Answer) -> Told:
     if answer.succeeded:
         return json.decode(bytes(answer.body), Told)
     refusal = json.decode(bytes(answer.body), _Refusal)
+    if refusal.type == FENCED:
+        raise fenced(refusal.message)
     raise Refused(answer.status, refusal.type, refusal.message)
 
 

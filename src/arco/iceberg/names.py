@@ -141,7 +141,7 @@ async def _bury(desk: Desk, table_id: str, standing: Standing) -> int:
         raise Corrupt(f"table {table_id} has a name, and no version")
 
     body = msgspec.structs.replace(
-        standing.pointer, operation="bury", actor=SYSTEM, transaction=None
+        standing.pointer, operation="bury", actor=SYSTEM, transaction=None, publication=None
     )
     try:
         head = await desk.pointers.chain(table_id).append(standing.head, body, tombstone=True)

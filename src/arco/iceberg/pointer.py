@@ -9,12 +9,14 @@ from collections import OrderedDict
 
 import msgspec
 
+from arco.catalog.publication import Publication
 from arco.core.tasks import Task
 from arco.storage.chain import Chain
 from arco.storage.link import Entry
 from arco.storage.store import Store
 
 POINTERS = "_catalog/iceberg_pointers"
+FENCE = "fence"  # the operation of a number that changes nothing
 
 _REMEMBERED = 10_000
 
@@ -36,11 +38,11 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `previous_location` is what was in effect before, None at birth: it is what counts while the
     transaction is undecided or if it was aborted (P33). In a tombstone `metadata_location` is the last
-    that was in effect, for an undrop.
+    that was in effect, for an undrop. A `fence` changes nothing but who may publish.
     """
 
     request_id: str
-    operation: str  # create, commit, register, drop, unregister, undrop
+    operation: str  # create, commit, register, drop, unregister, undrop, bury, fence
     actor: str
     metadata_location: str
     previous_location: str | None = None
@@ -53,6 +55,12 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     changed: tuple[str, ...] = ()  # the updates that were asked for, by name
     transaction: str | None = None
     purge: bool = False
+    publication: Publication | None = None  # of an attempt at a task of a pipeline (P35)
+
+
+def publication_of(entry: Entry) -> Publication | None:
+    """What a number publishes or fences, if it does."""
+    return pointer_of(entry).publication
 
 
 def pointer_of(entry: Entry) -> Pointer:

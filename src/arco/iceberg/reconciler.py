@@ -11,6 +11,8 @@ one request while there are none. At its start, and once a day, it looks at ever
 
 from dataclasses import dataclass
 
+from arco.catalog.model import TableFormat
+from arco.catalog.walk import every_table
 from arco.core.errors import ArcoError, NotFound
 from arco.iceberg.aftermath import Shape
 from arco.iceberg.attempt import current_schema
@@ -18,12 +20,11 @@ from arco.iceberg.claims import finalise_claims
 from arco.iceberg.desk import Desk
 from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.names import release
-from arco.iceberg.pointer import pointer_of
+from arco.iceberg.pointer import FENCE, pointer_of
 from arco.iceberg.receipt import is_told
 from arco.iceberg.refusal import Refused
 from arco.iceberg.standing import Standing
 from arco.iceberg.transaction import Transactions
-from arco.iceberg.walk import every_table
 from arco.storage.link import Entry
 
 EVERY_MS = 15 * 60_000
@@ -85,8 +86,11 @@ class Reconciler:
         self._desk.aftermath.unfinished.clear()
         if full:
             snapshot = await self._desk.reader.head()
-            ids = [row.table_id async for row in every_table(snapshot)]
-            ids += [row.table_id async for row in every_table(snapshot, dropped=True)]
+            ids = [row.table_id async for row in every_table(snapshot, TableFormat.ICEBERG)]
+            ids += [
+                row.table_id
+                async for row in every_table(snapshot, TableFormat.ICEBERG, dropped=True)
+            ]
         for start in range(0, len(ids), _AT_ONCE):
             some, began_ms = ids[start : start + _AT_ONCE], self._clock.elapsed_ms()
             await self._desk.runtime.tasks.gather(*(self._table(each, done) for each in some))
@@ -148,8 +152,11 @@ class Reconciler:
             self._told_up_to[table_id] = head
 
     async def _counts(self, entry: Entry) -> bool:
-        """Whether a number was ever in effect: one of an aborted transaction was not."""
-        transaction = pointer_of(entry).transaction
+        """Whether it is told of: aborted transactions never were in effect, and fences change nothing."""
+        pointer = pointer_of(entry)
+        transaction = pointer.transaction
+        if pointer.operation == FENCE:
+            return False
         return transaction is None or await self._transactions.outcome(transaction) is True
 
     def _age_ms(self, entry: Entry) -> int:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+FENCED = "AttemptFencedException"
+
 
 class Refused(Exception):
     """A request that is answered with one of Iceberg's errors; clients go by status and type."""
@@ -52,3 +54,8 @@ def exists(message: str) -> Refused:
 def commit_failed(message: str) -> Refused:
     """A requirement does not hold, or what was sent is stale: read again and retry."""
     return Refused(409, "CommitFailedException", message)
+
+
+def fenced(message: str) -> Refused:
+    """Another attempt at the task has its partitions; with this status no client tries again."""
+    return Refused(403, FENCED, message)

@@ -4,30 +4,34 @@ from uuid import UUID
 
 from arco.catalog.commit import Committer
 from arco.catalog.model import CatalogRow
+from arco.catalog.published import Published
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound
+from arco.core.lanes import Lanes
 from arco.events.commit import DOMAIN
 from arco.iceberg.aftermath import Aftermath
 from arco.iceberg.collection import TableJanitor
 from arco.iceberg.desk import Desk
 from arco.iceberg.doubt import Doubts
+from arco.iceberg.fence import IcebergFences
 from arco.iceberg.files import TableFiles
-from arco.iceberg.lanes import Lanes
 from arco.iceberg.loaded import Shelf
 from arco.iceberg.location import Locations
 from arco.iceberg.namespaces import Namespaces
 from arco.iceberg.native import NativeTables
-from arco.iceberg.pointer import Pointers
+from arco.iceberg.pointer import Pointers, publication_of
 from arco.iceberg.reconciler import Reconciler
 from arco.iceberg.refusal import no_such_warehouse
 from arco.iceberg.standing import Standings
 from arco.iceberg.tables import Tables
 from arco.iceberg.transaction import Transactions
 from arco.iceberg.transactions import Commits
+from arco.iceberg.versions import IcebergVersions
 from arco.iceberg.views import Views
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import Writer
+from arco.storage.collect import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 DEFAULT_CATALOG = "default"
@@ -47,6 +51,8 @@ class Iceberg:
         self.native = NativeTables(desk)
         self.transactions = Commits(desk, records)
         self.reconciler = Reconciler(desk, records)
+        self.fences = IcebergFences(desk)
+        self.versions = IcebergVersions(desk)
         self._named_in: Snapshot | None = None
         self._names: dict[str, str] = {}  # of catalogs by their ids, as that snapshot has them
 
@@ -97,8 +103,13 @@ def open_iceberg(
     config: dict[str, str] | None = None,
     room_bytes: int = DEFAULT_ROOM_BYTES,
     writer: Writer | None = None,
+    retention_ms: int = DEFAULT_RETENTION_MS,
 ) -> Iceberg:
-    """The Iceberg catalog over a workspace's parts; without a `writer` of events it has its own."""
+    """The Iceberg catalog over a workspace's parts; without a `writer` of events it has its own.
+
+    `retention_ms` is how long the janitor keeps old pointers: attempts at tasks that are half as old are
+    not published any more.
+    """
     reader = committer.reader
     store = reader.store
     pointers, records = Pointers(store), Transactions(store)
@@ -116,6 +127,7 @@ def open_iceberg(
         lanes=Lanes(store.runtime.tasks),
         shelf=Shelf(room_bytes),
         aftermath=Aftermath(store, told, committer, files),
+        published=Published(publication_of, retention_ms=retention_ms),
         config=json.encode(config or {}),
     )
     return Iceberg(desk, records, told if writer is None else None)

@@ -34,6 +34,7 @@ from arco.iceberg.loaded import Loaded
 from arco.iceberg.names import Name, absent, look_up, occupant
 from arco.iceberg.naming import Verdict, base_number, name_under
 from arco.iceberg.pointer import Pointer
+from arco.iceberg.publishing import refuse_attempt
 from arco.iceberg.refusal import Refused, Unreadable
 from arco.iceberg.standing import Standing
 from arco.iceberg.transaction import Participant, Transactions
@@ -231,6 +232,7 @@ class TransactWork:
             location = str(metadata["location"])
             desk.locations.check_updates(request.updates, location, may_move=True)
             metadata = TABLES.apply(metadata, request.updates, now_ms, standing.location)
+        refuse_attempt(base.metadata, metadata)
         made = attempt(
             desk,
             metadata,
@@ -257,6 +259,8 @@ class TransactWork:
             raise name_taken(birth, taken.kind)
         if await is_crowded(self._desk, birth):
             raise place_taken()
+        wanted = birth.wanted_id or str(new_object_id(self._desk.runtime))
+        refuse_attempt(None, birth.make(wanted).metadata)
         return birth
 
     async def _begin(self, transaction: str, claim: Claim, parts: list[_Part], hold: Hold) -> None:

@@ -120,4 +120,5 @@ class UndropWork:
             update_source=self._caller.update_source,
             previous_location=None,
             changed=(),
+            publication=None,
         )

@@ -30,13 +30,7 @@ async def collect(
 
     Numbers from `ceiling` up stay, however old: somebody has yet to read them.
     """
-    if retention_ms < SHORTEST_RETENTION_MS:
-        raise Invalid(f"a chain keeps its numbers for at least {SHORTEST_RETENTION_MS} ms")
-    head = await chain.head()
-    floor = await chain.floor()
-    highest = head.number if ceiling is None else min(head.number, ceiling)
-    born_before_ms = await store_now_ms(chain.store) - retention_ms
-    target = await _youngest_old(chain, floor, highest, born_before_ms)
+    floor, target = await _bounds(chain, retention_ms, ceiling)
     if target > floor:
         await chain.raise_floor(target)
         floor = target
@@ -47,6 +41,25 @@ async def collect(
             await chain.store.delete(meta.key)
             deleted += 1
     return Collected(floor, deleted)
+
+
+async def oldest_needed(chain: Chain, *, retention_ms: int = DEFAULT_RETENTION_MS) -> int:
+    """The first number that somebody may still rely on: the youngest whose predecessors are all old.
+
+    0 for an empty chain.
+    """
+    return (await _bounds(chain, retention_ms, None))[1]
+
+
+async def _bounds(chain: Chain, retention_ms: int, ceiling: int | None) -> tuple[int, int]:
+    """The floor, and where it could be."""
+    if retention_ms < SHORTEST_RETENTION_MS:
+        raise Invalid(f"a chain keeps its numbers for at least {SHORTEST_RETENTION_MS} ms")
+    head = await chain.head()
+    floor = await chain.floor()
+    highest = head.number if ceiling is None else min(head.number, ceiling)
+    born_before_ms = await store_now_ms(chain.store) - retention_ms
+    return floor, await _youngest_old(chain, floor, highest, born_before_ms)
 
 
 async def _youngest_old(chain: Chain, low: int, high: int, born_before_ms: int) -> int:

@@ -98,6 +98,7 @@ RULES: tuple[Rule, ...] = (
             "sequence/*",
             "_catalog/parquet_pointers/*",
             "_staging/*",
+            "runs/*",
             "logs/*",
             "warehouse/*",
             PROBE,

@@ -1,7 +1,7 @@
 """Lanes: of those who want to change the same table in this process, one at a time, in turn.
 
 It is politeness and nothing rests on it: without it writers of one process would lose races against each
-other, and each loss costs a metadata file. Between processes the chain decides.
+other, and each loss costs what was written for it. Between processes the chain decides.
 """
 
 from collections import deque

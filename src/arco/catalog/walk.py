@@ -1,4 +1,4 @@
-"""Walking over the Iceberg tables of a workspace, a few at a time, for anti-entropy and collection."""
+"""Walking over the tables of a workspace, a few at a time, for anti-entropy and collection."""
 
 from collections.abc import AsyncIterator
 
@@ -8,11 +8,14 @@ from arco.catalog.snapshot import Snapshot
 _AT_ONCE = 100
 
 
-async def every_table(snapshot: Snapshot, *, dropped: bool = False) -> AsyncIterator[TableRow]:
-    """The rows of all Iceberg tables and views that are there, or of those that were dropped."""
+async def every_table(
+    snapshot: Snapshot, kind: TableFormat, *, dropped: bool = False
+) -> AsyncIterator[TableRow]:
+    """The rows of all tables and views of a format that are there, or of those that were dropped."""
     for catalog in await snapshot.catalogs():
         async for row in _in_catalog(snapshot, catalog.row.catalog_id, dropped=dropped):
-            yield row
+            if row.format is kind:
+                yield row
 
 
 async def _in_catalog(
@@ -36,8 +39,7 @@ async def _in_schema(
             schema_id, after=after, behind=behind, limit=_AT_ONCE, dropped=dropped
         )
         for each in found:
-            if each.row.format is TableFormat.ICEBERG:
-                yield each.row
+            yield each.row
         if len(found) < _AT_ONCE:
             return
         after = found[-1].row.name

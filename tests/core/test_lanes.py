@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from arco.core.lanes import Lanes
 from arco.core.tasks import AsyncioTasks
-from arco.iceberg.lanes import Lanes
 
 
 async def _cross(lanes: Lanes, key: str, who: str, log: list[str], gate: asyncio.Event) -> None:

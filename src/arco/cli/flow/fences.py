@@ -1,0 +1,80 @@
+"""Fences and versions of tables whatever their format: the catalog says which room a table belongs to."""
+
+from collections.abc import Mapping
+
+from arco.catalog.ddl import TableName
+from arco.catalog.model import ObjectKind, TableFormat, TableRow
+from arco.catalog.name import parse_dotted
+from arco.catalog.publication import Attempt, Numbered
+from arco.catalog.reader import SnapshotReader
+from arco.core.errors import Invalid, NotFound
+from arco.flow.publish.tables import ParquetTables
+from arco.flow.run.ports import Place
+from arco.iceberg.service import DEFAULT_CATALOG, Iceberg
+
+NO_CHAIN = -1  # the number of a table of a format that has no chain of ours
+
+
+class TableFences:
+    """Where tables stand, and fences on them (P35)."""
+
+    def __init__(self, reader: SnapshotReader, iceberg: Iceberg, parquet: ParquetTables) -> None:
+        self._reader = reader
+        self._iceberg = iceberg
+        self._parquet = parquet
+
+    async def place(self, table: str) -> Place | None:
+        """Where a table stands now, by its full name; None if there is no such table."""
+        try:
+            row = (await (await self._reader.head()).table(_name(table))).row
+        except NotFound:
+            return None
+        number: int | None = NO_CHAIN
+        match _format(row):
+            case TableFormat.ICEBERG:
+                number = await self._iceberg.fences.number(row.table_id)
+            case TableFormat.PARQUET:
+                number = await self._parquet.number(row.table_id)
+        if number is None:
+            return None  # it was dropped, and only its name is still there
+        return Place(row.table_id, str(row.format or ""), number)
+
+    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+        """The publication of any attempt at the task above `since`, or else the number of a new fence."""
+        row = (await (await self._reader.head()).find(table_id)).row
+        match _format(row):
+            case TableFormat.ICEBERG:
+                return await self._iceberg.fences.fence(table_id, attempt, since)
+            case TableFormat.PARQUET:
+                return await self._parquet.fence(table_id, attempt, since)
+        raise Invalid(f"{row.name} has no versions that could keep a late attempt out")
+
+
+class TableVersions:
+    """What tables hold, whatever their format."""
+
+    def __init__(self, iceberg: Iceberg, parquet: ParquetTables) -> None:
+        self._iceberg = iceberg
+        self._parquet = parquet
+
+    async def versions(self, table_id: str, format: str) -> tuple[str | None, Mapping[str, str]]:  # noqa: A002
+        """The version of the whole table, and materials by partition where they can be told apart."""
+        if format == TableFormat.ICEBERG:
+            return await self._iceberg.versions.versions(table_id)
+        if format == TableFormat.PARQUET:
+            return await self._parquet.versions(table_id)
+        return None, {}
+
+
+def _format(row: object) -> TableFormat | None:
+    """The format of a table; None for what is no table, or has none."""
+    is_table = isinstance(row, TableRow) and row.kind is ObjectKind.TABLE
+    return row.format if is_table and isinstance(row, TableRow) else None
+
+
+def _name(table: str) -> TableName:
+    parts = parse_dotted(table)
+    if len(parts) < 2:
+        raise Invalid(f"{table!r} does not name a table: write schema.table")
+    catalog, *schema, name = parts if len(parts) > 2 else (DEFAULT_CATALOG, *parts)
+    return TableName(catalog, tuple(schema), name)

@@ -1,0 +1,139 @@
+"""Garbage of plain Parquet tables: what was staged and never published, what no version names any more.
+
+A file goes if it lies in the folder of an attempt, is older than the retention, and is in no version that
+somebody may still be reading. It cannot be published meanwhile: an attempt half as old is refused (P35).
+Whatever else lies in a table's folder is left alone, and so is a table that was dropped: it may come back.
+Old numbers go as on other chains, the floor first (P6); a floor is always a number that names all files.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from arco.catalog.location import managed_location
+from arco.catalog.model import TableFormat, TableRow
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.walk import every_table
+from arco.core.errors import ArcoError
+from arco.flow.publish.content import paths_of
+from arco.flow.publish.contents import Contents
+from arco.flow.publish.pointer import EVERY, parquet_pointer_of, pointers_of
+from arco.flow.publish.staged import is_attempt_id
+from arco.storage.backend import Meta
+from arco.storage.chain import Chain
+from arco.storage.collect import collect, oldest_needed
+from arco.storage.store import Store
+from arco.storage.store_clock import store_now_ms
+
+_DATA = "data/"
+_FULL = "full/"
+
+
+@dataclass
+class ParquetCollection:
+    """What one collection did, or would do."""
+
+    files: int = 0
+    bytes: int = 0
+    lists: int = 0  # of all files, which old numbers have named
+    numbers: int = 0
+    problems: int = 0
+    dry_run: bool = False
+    failed: list[str] = field(default_factory=list)
+
+    def total(self) -> int:
+        """All that went."""
+        return self.files + self.lists + self.numbers
+
+
+class ParquetJanitor:
+    """Collects what plain Parquet tables leave behind, with the janitor's handle."""
+
+    def __init__(self, reader: SnapshotReader, janitor: Store, *, retention_ms: int) -> None:
+        self._reader = reader
+        self._janitor = janitor
+        self._contents = Contents(janitor)
+        self._retention_ms = retention_ms
+
+    async def collect(
+        self, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
+    ) -> ParquetCollection:
+        """One collection over all tables; trouble with one does not end it."""
+        done, seen = ParquetCollection(dry_run=dry_run), 0
+        before_ms = await store_now_ms(self._janitor) - self._retention_ms
+        async for row in every_table(await self._reader.head(), TableFormat.PARQUET):
+            try:
+                await self._table(row, before_ms, done)
+            except ArcoError:
+                done.problems += 1
+                done.failed.append(row.table_id)
+            seen += 1
+            if progress is not None:
+                progress(seen)
+        return done
+
+    async def _table(self, row: TableRow, before_ms: int, done: ParquetCollection) -> None:
+        location = managed_location(row.table_id)
+        if row.location != location:
+            return  # what lies elsewhere has no versions, and is none of ours
+        chain = pointers_of(self._janitor, row.table_id)
+        old = [
+            meta
+            async for meta in self._janitor.list(f"{location}{_DATA}")
+            if meta.modified_ms <= before_ms and _is_staged(meta.key.removeprefix(location))
+        ]
+        # After the listing: what was published meanwhile is seen here.
+        needed = await oldest_needed(chain, retention_ms=self._retention_ms)
+        named = await self._named(chain, needed) if old else set()
+        for meta in old:
+            if meta.key.removeprefix(location) not in named:
+                await self._delete(meta, done)
+                done.files += 1
+                done.bytes += meta.size_bytes
+        if not done.dry_run:
+            ceiling = needed - needed % EVERY
+            gone = await collect(chain, retention_ms=self._retention_ms, ceiling=ceiling)
+            done.numbers += gone.deleted
+        await self._lists(chain, before_ms, done)
+
+    async def _named(self, chain: Chain, oldest: int) -> set[str]:
+        """The files of every version from `oldest` on."""
+        head = await chain.head()
+        if head.entry is None:
+            return set()
+        named = (await self._contents.read(chain, oldest)).paths()
+        for entry in await chain.history(oldest, head.number):
+            named |= paths_of(parquet_pointer_of(entry).changed)
+        return named
+
+    async def _lists(self, chain: Chain, before_ms: int, done: ParquetCollection) -> None:
+        """Lists of all files whose numbers are gone, or name others."""
+        floor = await chain.floor()
+        async for meta in self._janitor.list(f"{chain.path}/{_FULL}"):
+            number = _number(meta.key)
+            if number is None or meta.modified_ms > before_ms:
+                continue
+            if number >= floor and not await self._is_overtaken(chain, number, meta.key):
+                continue
+            await self._delete(meta, done)
+            done.lists += 1
+
+    async def _is_overtaken(self, chain: Chain, number: int, key: str) -> bool:
+        entry = await chain.find(number)
+        if entry is None:
+            return False  # perhaps it is about to be
+        full = parquet_pointer_of(entry).full
+        return full is None or full.key != key
+
+    async def _delete(self, meta: Meta, done: ParquetCollection) -> None:
+        if not done.dry_run:
+            await self._janitor.delete(meta.key)
+
+
+def _is_staged(path: str) -> bool:
+    """Whether a file lies in the folder of an attempt."""
+    return is_attempt_id(path.removeprefix(_DATA).partition("/")[0])
+
+
+def _number(key: str) -> int | None:
+    stem = key.rpartition("/")[2].partition("-")[0]
+    return int(stem) if stem.isascii() and stem.isdigit() else None

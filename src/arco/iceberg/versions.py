@@ -1,0 +1,206 @@
+"""Versions: which data a table holds, partition by partition, so that a change in one is told from others.
+
+The version of a table is its current snapshot. A partition is known by the paths of its live files, data
+and deletes alike, as the snapshot's manifests list them: files never change, so equal paths are equal data.
+Manifests never change either, so each is read once. Where partitions cannot be told by values of columns,
+or a table has too many files, the version of the whole has to do.
+"""
+
+import hashlib
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from arco.core.errors import NotFound, Unavailable
+from arco.core.json import Json
+from arco.events.partition_name import key_of
+from arco.iceberg.attempt import current_schema
+from arco.iceberg.desk import Desk
+from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, objects_of
+from arco.iceberg.errand import unreadable
+from arco.iceberg.partition_text import Written, written_as
+from arco.iceberg.refusal import Unreadable
+
+MOST_FILES = 200_000
+
+_REMEMBERED_FILES = 400_000
+_REMEMBERED_TABLES = 1_000
+_AT_ONCE = 8
+_DELETED = 2  # the status of an entry that says that a file is gone
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a partition spec: the column it is made of, and how its values are written."""
+
+    column: str
+    text: Written
+
+
+@dataclass(frozen=True)
+class _Live:
+    """The live files of one manifest, by partition."""
+
+    files: dict[str, tuple[str, ...]]
+
+    @property
+    def count(self) -> int:
+        return sum(len(each) for each in self.files.values())
+
+
+class IcebergVersions:
+    """What Iceberg tables hold, by their ids."""
+
+    def __init__(self, desk: Desk, *, most_files: int = MOST_FILES) -> None:
+        self._desk = desk
+        self._most_files = most_files
+        self._known: OrderedDict[str, _Live] = OrderedDict()
+        self._known_files = 0
+        self._told: OrderedDict[str, tuple[str, dict[str, str]]] = OrderedDict()
+
+    async def versions(self, table_id: str) -> tuple[str | None, dict[str, str]]:
+        """The current snapshot, and a digest for each partition; none of a table that holds nothing.
+
+        In a warm process one round trip; for a table that has changed one more for its list of manifests,
+        and one for every eight of them that are new.
+        """
+        standing = await self._desk.standings.of(table_id)
+        if standing.location is None:
+            raise NotFound(f"there is no table {table_id}")
+        try:
+            metadata = (await self._desk.load(standing.location)).metadata
+        except Unreadable as problem:
+            raise unreadable(problem) from problem
+        current = current_snapshot_id(metadata)
+        if current is None:
+            return None, {}
+        known = self._told.get(table_id)
+        if known is None or known[0] != standing.location:
+            known = standing.location, await self._partitions(metadata, current)
+            self._told[table_id] = known
+            if len(self._told) > _REMEMBERED_TABLES:
+                self._told.popitem(last=False)
+        return str(current), dict(known[1])
+
+    async def _partitions(self, metadata: Metadata, snapshot_id: int) -> dict[str, str]:
+        """A digest for each partition; none where they cannot be told apart."""
+        manifests, specs = await self._manifests(metadata, snapshot_id), _specs(metadata)
+        if manifests is None or any(_spec_id(each) not in specs for each in manifests):
+            return {}
+        live = await self._live(manifests, specs)
+        return await self._desk.runtime.tasks.in_thread(lambda: _digests(live))
+
+    async def _manifests(self, metadata: Metadata, snapshot_id: int) -> list[Row] | None:
+        """The manifests of a snapshot; None if there are too many files to look at."""
+        snapshots = objects_of(metadata, "snapshots")
+        listed = next(
+            (s.get("manifest-list") for s in snapshots if s.get("snapshot-id") == snapshot_id), None
+        )
+        if not isinstance(listed, str):  # the first version of the format may do without
+            return None
+        manifests = await self._records(listed)
+        counts = [_count(each) for each in manifests]
+        return manifests if sum(counts) <= self._most_files else None
+
+    async def _live(
+        self, manifests: Sequence[Row], specs: dict[int, Sequence[Field]]
+    ) -> list[_Live]:
+        found: list[_Live] = []
+        for start in range(0, len(manifests), _AT_ONCE):
+            some = manifests[start : start + _AT_ONCE]
+            work = (self._manifest(str(e["manifest_path"]), specs[_spec_id(e)]) for e in some)
+            found += await self._desk.runtime.tasks.gather(*work)
+        return found
+
+    async def _manifest(self, path: str, spec: Sequence[Field]) -> _Live:
+        known = self._known.get(path)
+        if known is not None:
+            self._known.move_to_end(path)
+            return known
+        records = await self._records(path)
+        found = await self._desk.runtime.tasks.in_thread(lambda: _live(records, spec))
+        if path not in self._known:
+            self._known_files += found.count
+        self._known[path] = found
+        while self._known_files > _REMEMBERED_FILES and len(self._known) > 1:
+            self._known_files -= self._known.popitem(last=False)[1].count
+        return found
+
+    async def _records(self, location: str) -> list[Row]:
+        try:
+            raw = await self._desk.files.read(location)
+        except NotFound as problem:  # perhaps its snapshot has been expired meanwhile
+            raise Unavailable(f"{location} is gone; retry") from problem
+        return await self._desk.runtime.tasks.in_thread(lambda: _avro(raw, location))
+
+
+def _avro(raw: bytes, location: str) -> list[Row]:
+    try:
+        return [each for each in fastavro.reader(BytesIO(raw)) if isinstance(each, dict)]
+    except Exception as problem:  # whatever the reader stumbles over in bytes that anybody wrote
+        raise Unavailable(f"{location} is not an Avro file that can be read") from problem
+
+
+def _live(entries: Iterable[Row], spec: Sequence[Field]) -> _Live:
+    files: dict[str, list[str]] = defaultdict(list)
+    for entry in entries:
+        if entry.get("status") == _DELETED:
+            continue
+        file = entry["data_file"]
+        values = list((file.get("partition") or {}).values())
+        key = key_of({f.column: f.text(v) for f, v in zip(spec, values, strict=False)})
+        files[key].append(str(file["file_path"]))
+    return _Live({key: tuple(paths) for key, paths in files.items()})
+
+
+def _digests(live: Iterable[_Live]) -> dict[str, str]:
+    files: dict[str, list[str]] = defaultdict(list)
+    for each in live:
+        for key, paths in each.files.items():
+            files[key] += paths
+    return {key: _digest(paths) for key, paths in files.items()}
+
+
+def _digest(paths: Iterable[str]) -> str:
+    return hashlib.sha256("".join(f"{path}\n" for path in sorted(paths)).encode()).hexdigest()
+
+
+def _specs(metadata: Metadata) -> dict[int, Sequence[Field]]:
+    """The partition specs whose partitions can be told by the values of columns, by their ids."""
+    names = {each.get("id"): str(each.get("name")) for each in _fields(current_schema(metadata))}
+    specs: dict[int, Sequence[Field]] = {}
+    for spec in objects_of(metadata, "partition-specs"):
+        fields = [_field(each, names) for each in _fields(spec)]
+        told = [each for each in fields if each is not None]
+        if told and len(told) == len(fields):
+            specs[int(str(spec["spec-id"]))] = told
+    return specs
+
+
+def _field(field: dict[str, Json], names: dict[Json, str]) -> Field | None:
+    text, column = written_as(str(field.get("transform"))), names.get(field.get("source-id"))
+    return None if text is None or column is None else Field(column, text)
+
+
+def _fields(holder: dict[str, Json]) -> list[dict[str, Json]]:
+    fields = holder.get("fields")
+    return [e for e in fields if isinstance(e, dict)] if isinstance(fields, list) else []
+
+
+def _spec_id(manifest: Row) -> int:
+    return int(manifest.get("partition_spec_id") or 0)
+
+
+def _count(manifest: Row) -> int:
+    """How many files a manifest may hold; the first version of the format need not say."""
+    names = ("added_files_count", "existing_files_count")
+    older = ("added_data_files_count", "existing_data_files_count")
+    return sum(
+        int(manifest.get(a) or manifest.get(b) or 0) for a, b in zip(names, older, strict=True)
+    )

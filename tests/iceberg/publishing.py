@@ -1,0 +1,59 @@
+"""Attempts at tasks, and the commits by which they publish."""
+
+from typing import Any
+
+from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
+from arco.core import json
+from arco.core.json import Json
+from arco.iceberg.engine.metadata import current_snapshot_id
+from arco.iceberg.loaded import Loaded
+from tests.iceberg.engine.sample_metadata import point, snapshot, update
+from tests.iceberg.workshop import Api, Workshop
+
+TASK = "run/s.t@ds=1"
+
+
+def attempt_at(
+    shop: Workshop, attempt_id: str, number: int, /, *, task: str = TASK, **more: Any
+) -> Attempt:
+    """An attempt that was dispatched when a number was the head, just now."""
+    wanted: dict[str, Any] = {"partitions": ("ds=1",), **more}
+    wanted.setdefault("dispatched_at_ms", shop.inner.clock.now_ms())
+    return Attempt(attempt_id=attempt_id, task=task, dispatched_at_number=number, **wanted)
+
+
+async def adding(
+    api: Api, snapshot_id: int, attempt: Attempt | str | None, name: str = "t"
+) -> dict[str, Json]:
+    """The update that adds a snapshot on top of what the table holds."""
+    metadata = (await api.load(name)).metadata
+    told = attempt if isinstance(attempt, str | None) else json.encode(attempt).decode()
+    summary = {"operation": "append"} | ({} if told is None else {ATTEMPT_PROPERTY: told})
+    last = metadata["last-sequence-number"]
+    assert isinstance(last, int)
+    more: dict[str, Any] = {
+        "sequence-number": last + 1,
+        "manifest-list": f"{metadata['location']}/metadata/snap-{snapshot_id}.avro",
+        "summary": summary,
+    }
+    found = snapshot(snapshot_id, current_snapshot_id(metadata), **more)
+    return update("add-snapshot", snapshot=found)
+
+
+async def stage(api: Api, snapshot_id: int, attempt: Attempt | str | None) -> Loaded:
+    """A snapshot that no branch names."""
+    return await api.commit("t", await adding(api, snapshot_id, attempt))
+
+
+async def publish(
+    api: Api, snapshot_id: int, attempt: Attempt | str | None, *, key: str | None = None
+) -> Loaded:
+    """A snapshot on `main`, in one commit that nothing but the fence can refuse."""
+    return await api.commit(
+        "t", await adding(api, snapshot_id, attempt), point(snapshot_id), key=key
+    )
+
+
+async def current(api: Api, name: str = "t") -> int | None:
+    """The snapshot that readers see."""
+    return current_snapshot_id((await api.load(name)).metadata)
