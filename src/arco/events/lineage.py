@@ -115,6 +115,16 @@ def edge_id(edge: ColumnEdge) -> str:
     return _hash(source, target, edge.transformation_type, edge.transform_fingerprint)
 
 
+def table_edge_id(edge: ColumnEdge) -> str:
+    """The same for an edge between tables, whose names stand where those of columns would.
+
+    Only by its id can it be told from one between columns of which nothing but the names is known.
+    """
+    source = edge.source_table_id or [edge.source_name]
+    target = edge.target_table_id or [edge.target_name]
+    return _hash(source, target)
+
+
 def _edges(said: LineageObserved) -> dict[str, ColumnEdge]:
     """By id: the edges between columns, and one for each two tables that none of these connects."""
     found: dict[str, ColumnEdge] = {}
@@ -125,8 +135,8 @@ def _edges(said: LineageObserved) -> dict[str, ColumnEdge]:
         for target in said.outputs:
             pair = (source.table_id, target.table_id)
             if None in pair or pair not in joined:
-                name = _hash(source.table_id or [source.name], target.table_id or [target.name])
-                found.setdefault(name, _between(source, target))
+                between = _between(source, target)
+                found.setdefault(table_edge_id(between), between)
     return found
 
 
