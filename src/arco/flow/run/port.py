@@ -22,6 +22,11 @@ class Coordinator(StateReader, Protocol):
     async def beat(self, beat: Beat) -> Pulse:
         """A sign of life, which makes the lease longer."""
 
+    async def watch(
+        self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
+    ) -> tuple[str, ...]:
+        """Which of these attempts are to stop at once; waits for one if it is asked to."""
+
     async def complete(self, completed: Completed) -> None:
         """How an attempt ended; durable once this returns. Saying it twice is saying it once."""
 

@@ -190,7 +190,10 @@ class Outcome(_Said, frozen=True, kw_only=True):
 
 
 class Completed(_Said, frozen=True, kw_only=True):
-    """A worker tells how an attempt ended."""
+    """A worker tells how an attempt ended.
+
+    `run_id` and `key` find the task of an attempt that the book has forgotten, as its run is long over.
+    """
 
     attempt_id: str
     worker: str
@@ -198,6 +201,8 @@ class Completed(_Said, frozen=True, kw_only=True):
     completed_at_ms: int
     outcome: Outcome
     log: str = ""
+    run_id: str = ""
+    key: str = ""
 
 
 class TaskView(_Said, frozen=True, kw_only=True):

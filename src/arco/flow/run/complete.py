@@ -1,0 +1,170 @@
+"""The end of attempts: told once, whoever says it how often, and acted on once it is durable.
+
+A worker that has lost its task is refused, unless it has published: then what it says is the truth, and
+whoever has the task now is to stop (P35).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from arco.core.errors import Fenced, Invalid
+from arco.flow.run.desk import Desk
+from arco.flow.run.ending import Ended, Written, is_published, total
+from arco.flow.run.lease import Lease
+from arco.flow.run.live import LiveRun
+from arco.flow.run.logs import Logs
+from arco.flow.run.materials import Materials
+from arco.flow.run.ports import Fact, Facts
+from arco.flow.run.task_state import ENDED, Ending, attempt_id_of
+from arco.flow.run.wire import Completed, TaskStatus
+
+_STOPPED = "it was stopped by its worker"
+
+
+class Completion:
+    """Takes the ends of attempts."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        facts: Facts,
+        logs: Logs,
+        materials: Materials,
+        settle: Callable[[LiveRun], None],
+    ) -> None:
+        self._desk = desk
+        self._facts = facts
+        self._logs = logs
+        self._materials = materials
+        self._settle = settle
+
+    async def take(self, run: LiveRun, key: str, attempt: int, completed: Completed) -> None:
+        """An attempt is over; durable on return."""
+        if completed.outcome.status not in ENDED or (
+            completed.outcome.status is TaskStatus.SKIPPED
+        ):
+            raise Invalid(f"no attempt ends as {completed.outcome.status.value}")
+        writing = None
+        if completed.log:
+            log = self._logs.write(run.run_id, completed.attempt_id, completed.log)
+            writing = self._desk.tasks.spawn(log)
+        try:
+            async with self._desk.turns.of(f"{run.run_id}/{key}"):
+                await self._take(run, key, attempt, completed)
+        finally:
+            if writing is not None:
+                await writing.wait()  # what cannot be stored the worker says again, end and all
+
+    async def _take(self, run: LiveRun, key: str, attempt: int, completed: Completed) -> None:
+        if attempt in run.state.tasks[key].closed:
+            return
+        lease = self._desk.leases.live.get(completed.attempt_id)
+        if lease is not None and lease.worker == completed.worker:
+            await self._current(run, lease, completed)
+        else:
+            await self._late(run, key, attempt, completed)
+
+    async def _current(self, run: LiveRun, lease: Lease, completed: Completed) -> None:
+        """The attempt has its task still."""
+        status, error = _meant(run, completed)
+        pause = None
+        if status is TaskStatus.FAILED and completed.outcome.may_retry:
+            rng = self._desk.runtime.rng
+            pause = run.state.retry_after(lease.key, lost=False, rng=rng)
+        ended = replace(
+            self._ended(run, lease.key, lease.attempt, completed),
+            status=status,
+            error=error,
+            inputs=lease.inputs,
+        )
+        facts = [*ended.facts()]
+        if pause is not None:
+            facts.append(self._retried(run, lease, pause, error))
+        await self._facts.append(facts)
+        self._published(run, completed)
+        self._close(run, lease.key, lease.attempt)
+        self._desk.drop(lease.attempt_id)
+        if pause is None:
+            self._end(run, lease.key, _ending(completed, status, error))
+        else:
+            run.state.put_off(lease.key, failed=True, error=error)
+            self._desk.alarms.set(pause, lambda: self.due(run, lease.key))
+        run.ring()
+        self._settle(run)
+
+    def _retried(self, run: LiveRun, lease: Lease, pause: float, error: str | None) -> Fact:
+        following = run.of_attempt(lease.key, lease.attempt + 1)
+        return following.retried(self._desk.clock.now_ms() + round(pause), error)
+
+    async def _late(self, run: LiveRun, key: str, attempt: int, completed: Completed) -> None:
+        """The attempt has lost its task; only what readers can see of it counts."""
+        ended = self._ended(run, key, attempt, completed)
+        if not is_published(completed):
+            published = [*ended.publications()]
+            if published:
+                await self._facts.append(published)
+                self._published(run, completed)
+            raise Fenced("the task was given to somebody else, or is over")
+        await self._facts.append([*ended.facts()])
+        self._published(run, completed)
+        self._close(run, key, attempt)
+        newest = attempt_id_of(run.run_id, key, run.state.tasks[key].attempt)
+        if newest in self._desk.leases.live:
+            self._desk.drop(newest)
+            self._desk.leases.ring()
+        self._end(run, key, _ending(completed, TaskStatus.SUCCESS, None))
+        run.ring()
+        self._settle(run)
+
+    def due(self, run: LiveRun, key: str) -> None:
+        """The pause before another attempt is over."""
+        self._desk.ready(run, run.state.due(key))
+        run.ring()
+
+    def _ended(self, run: LiveRun, key: str, attempt: int, completed: Completed) -> Ended:
+        """What is told of an attempt that was a success, unless something else is said of it."""
+        ids = {each.table: each.table_id for each in completed.outcome.outputs}
+        written = tuple(
+            Written(each.table, ids.get(each.table) or each.table_id, each.partition)
+            for each in run.written(key)
+        )
+        of = run.of_attempt(key, attempt)
+        return Ended(of, completed, TaskStatus.SUCCESS, None, (), written)
+
+    def _published(self, run: LiveRun, completed: Completed) -> None:
+        for done in completed.outcome.outputs:
+            if done.version is not None:
+                if done.table_id is not None:
+                    run.table_ids[done.table] = done.table_id
+                self._materials.published(
+                    done.table, done.table_id, done.partition, completed.attempt_id
+                )
+
+    def _close(self, run: LiveRun, key: str, attempt: int) -> None:
+        run.state.tasks[key].closed.add(attempt)
+
+    def _end(self, run: LiveRun, key: str, ending: Ending) -> None:
+        ended = self._desk.figures.ended
+        ended[ending.status] = ended.get(ending.status, 0) + 1
+        self._desk.ready(run, run.state.ended(key, ending))
+
+
+def _meant(run: LiveRun, completed: Completed) -> tuple[TaskStatus, str | None]:
+    """What the end of an attempt means for its task: a stop that nobody has asked for is a failure."""
+    outcome = completed.outcome
+    if outcome.status is TaskStatus.CANCELLED and not run.state.is_cancelled:
+        return TaskStatus.FAILED, outcome.error or _STOPPED
+    return outcome.status, outcome.error
+
+
+def _ending(completed: Completed, status: TaskStatus, error: str | None) -> Ending:
+    outcome = completed.outcome
+    return Ending(
+        status,
+        error,
+        completed.started_at_ms,
+        completed.completed_at_ms,
+        total([each.rows for each in outcome.outputs]),
+        outcome.checks,
+        outcome.warnings,
+    )

@@ -1,0 +1,184 @@
+"""The desk: what all parts of the book of runs have in common, and the moves that need no waiting.
+
+Nothing here speaks to a store or a ledger. Whoever calls has told the ledger before.
+"""
+
+from collections import OrderedDict
+from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from arco.core.runtime import Runtime
+from arco.core.tasks import Event, Task
+from arco.flow.run.alarms import Alarms
+from arco.flow.run.lease import Lease, Leases
+from arco.flow.run.live import LiveRun
+from arco.flow.run.locks import Locks
+from arco.flow.run.pools import Pools
+from arco.flow.run.task_state import attempt_id_of
+from arco.flow.run.turns import Turns
+from arco.flow.run.wire import ANYBODY, LEASE_MS, Offer, TaskStatus
+
+T = TypeVar("T")
+
+_TASKS_KEPT = 50_000
+_MOST_BESIDE = 100
+
+
+@dataclass
+class Figures:
+    """Counts for whoever watches over the service."""
+
+    ended: dict[TaskStatus, int] = field(default_factory=dict)  # tasks, by how they ended
+    lost: int = 0  # attempts whose lease was over
+
+
+class Desk:
+    """All live runs, and all that attempts hold."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.clock = runtime.clock
+        self.tasks = runtime.tasks
+        self.runs: dict[str, LiveRun] = {}  # the oldest first
+        self.over: OrderedDict[str, LiveRun] = (
+            OrderedDict()
+        )  # for late words, as long as there is room
+        self.attempts: dict[
+            str, tuple[str, str, int]
+        ] = {}  # run, task and number, by the attempt's id
+        self.leases = Leases()
+        self.pools = Pools()
+        self.locks = Locks()
+        self.turns = Turns(runtime.tasks)
+        self.alarms = Alarms(runtime)
+        self.figures = Figures()
+        self._offers: dict[Event, Offer] = {}  # of workers that wait
+        self._heard_ms: dict[str, float] = {}
+        self._beside: list[Task[Any]] = []
+
+    def find(self, run_id: str) -> LiveRun | None:
+        """A run that is in memory."""
+        return self.runs.get(run_id) or self.over.get(run_id)
+
+    def close_run(self, run: LiveRun) -> None:
+        """A run is over: keep it for late words, and let go of older ones."""
+        self.runs.pop(run.run_id, None)
+        self.over[run.run_id] = run
+        run.known = None
+        tables = {target.table for maker in run.plan.makers for target in maker.targets}
+        self.requeue(self.locks.unpark(tables))
+        kept = sum(len(each.plan.tasks) for each in self.over.values())
+        while kept > _TASKS_KEPT and len(self.over) > 1:
+            _, gone = self.over.popitem(last=False)
+            kept -= len(gone.plan.tasks)
+            for attempt_id in gone.attempt_ids():
+                self.attempts.pop(attempt_id, None)
+        self.forget_silent()
+        self.wake(run)
+        run.ring()
+
+    def know_attempts(self, run: LiveRun) -> None:
+        """Attempts of a run that was read from the store."""
+        for key, task in run.state.tasks.items():
+            for number in range(1, task.attempt + 1):
+                self.attempts[attempt_id_of(run.run_id, key, number)] = run.run_id, key, number
+
+    # Who is there.
+
+    def heard(self, worker: str) -> None:
+        """A worker gave a sign of life."""
+        if worker != ANYBODY:
+            self._heard_ms[worker] = self.clock.elapsed_ms()
+
+    def silent_for_ms(self, worker: str) -> float:
+        """How long nothing was heard of a worker."""
+        return self.clock.elapsed_ms() - self._heard_ms.get(worker, float("-inf"))
+
+    def forget_silent(self) -> None:
+        """Forget workers that are long gone."""
+        gone = [each for each in self._heard_ms if self.silent_for_ms(each) > 100 * LEASE_MS]
+        for worker in gone:
+            del self._heard_ms[worker]
+
+    # Who waits, and what goes on beside.
+
+    def beside(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something that nobody waits for, and that ends by itself."""
+        task = self.tasks.spawn(work)
+        if len(self._beside) > _MOST_BESIDE:
+            self._beside = [each for each in self._beside if not each.done()]
+        self._beside.append(task)  # held, or it might be collected on its way
+
+    async def through(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of what goes on to its end though its caller may go away."""
+        return await self.tasks.spawn(work).wait()
+
+    async def wait_for_work(self, offer: Offer, ms: float) -> None:
+        """Return when there may be something for a worker, or after so long."""
+        event = self.tasks.event()
+        self._offers[event] = offer
+        try:
+            await self.wait(event, ms)
+        finally:
+            del self._offers[event]
+
+    async def wait(self, event: Event, ms: float) -> None:
+        """Return when an event is set, or after so long."""
+        with suppress(TimeoutError):
+            await self.tasks.deadline(ms, event.wait())
+
+    def wake(self, run: LiveRun) -> None:
+        """A run has something to do, or is over."""
+        for event, offer in self._offers.items():
+            if offer.run_id in (None, run.run_id) and run.is_for(offer.worker, offer.project):
+                event.set()
+
+    # What moves.
+
+    def ready(self, run: LiveRun, keys: Sequence[str]) -> None:
+        """Tasks can be given out."""
+        for key in keys:
+            task = run.state.tasks[key]
+            run.queue.put(task.maker.pool, task.place, key)
+        if keys:
+            self.wake(run)
+
+    def hold(self, lease: Lease) -> None:
+        """An attempt is under way."""
+        self.leases.live[lease.attempt_id] = lease
+        self.attempts[lease.attempt_id] = lease.run_id, lease.key, lease.attempt
+
+    def reserve(self, run: LiveRun, key: str) -> None:
+        """A task is being given out: it holds all that an attempt does."""
+        run.reserved.add(key)
+        self.pools.take(self.pool_of(run, key))
+        self.locks.take(run.wants(key), (run.run_id, key))
+
+    def drop(self, attempt_id: str) -> None:
+        """An attempt is over."""
+        lease = self.leases.live.pop(attempt_id, None)
+        if lease is not None:
+            self.free(lease.pool, lease.run_id, lease.key)
+
+    def free(self, pool: tuple[str, str], run_id: str, key: str) -> None:
+        """What an attempt has held is for others again."""
+        self.pools.give(pool)
+        run = self.find(run_id)
+        if run is not None:
+            self.requeue(self.locks.give(run.wants(key), (run_id, key)))
+        for other in self.runs.values():
+            if other.plan.project == pool[0] and pool[1] in other.plan.pools:
+                self.wake(other)
+
+    def requeue(self, freed: Iterable[tuple[str, str]]) -> None:
+        """Tasks that have waited for a lock may try again."""
+        for run_id, key in freed:
+            run = self.runs.get(run_id)
+            if run is not None and run.state.tasks[key].status is TaskStatus.READY:
+                self.ready(run, [key])
+
+    def pool_of(self, run: LiveRun, key: str) -> tuple[str, str]:
+        """The pool that a task takes its slot from."""
+        return run.plan.project, run.maker(key).pool

@@ -1,0 +1,287 @@
+"""The end of an attempt, from what its worker says to the events that are told of it: pure.
+
+All of it is one batch: what checks found, what was read and written, what was published, what became of the
+partitions and of the task. A partition counts as made only by a version that publishes it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import msgspec
+
+from arco.catalog.publication import Numbered
+from arco.core.clock import utc
+from arco.events.partition import PartitionCompleted, PartitionFailed
+from arco.events.quality import QualityCheckFailed, QualityCheckPassed
+from arco.events.statistics import TableProfiled
+from arco.events.task import TaskCompleted
+from arco.flow.plan.fingerprints import input_fingerprint
+from arco.flow.run.events import OfAttempt, Where, fact, message
+from arco.flow.run.ports import Fact
+from arco.flow.run.wire import CheckOutcome, Completed, InputMaterial, OutputDone, TaskStatus
+
+Status = Literal["SUCCESS", "FAILED", "SKIPPED", "BLOCKED", "CANCELLED"]
+
+_LONGEST_TEXT = 4_000
+_MOST_KEYS = 10_000
+
+
+@dataclass(frozen=True)
+class Written:
+    """A table that an attempt was to write, as far as it is known; `table_id` None: it was not there."""
+
+    table: str
+    table_id: str | None
+    partition: str
+
+    def where(self) -> Where:
+        """As events name it."""
+        if self.table_id is None:
+            return Where(partition_key=self.partition)
+        return Where(table_id=self.table_id, partition_key=self.partition)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An attempt that is over, what it was given, and what its end means for the task."""
+
+    attempt: OfAttempt
+    completed: Completed
+    status: TaskStatus
+    error: str | None
+    inputs: tuple[InputMaterial, ...]
+    written: tuple[Written, ...]
+
+    def facts(self) -> Iterator[Fact]:
+        """All that is told of it."""
+        yield from self._checks()
+        yield from self._lineage()
+        yield from self._partitions()
+        yield from self._profiles()
+        yield self._task()
+
+    def publications(self) -> Iterator[Fact]:
+        """Of an attempt that has lost its task: what it has published all the same."""
+        yield from self._partitions(failed=False)
+
+    def _checks(self) -> Iterator[Fact]:
+        of = self.attempt
+        for check in self.completed.outcome.checks:
+            if check.table_id is None:
+                continue
+            payload, name = self._check(check, check.table_id)
+            yield fact(name, f"qc:{of.attempt_id}:{check.name}", of.run_id, payload)
+
+    def _check(
+        self, check: CheckOutcome, table_id: str
+    ) -> tuple[QualityCheckPassed | QualityCheckFailed, str]:
+        kind = QualityCheckPassed if check.passed else QualityCheckFailed
+        blocks = check.severity == "error"
+        found = kind(
+            table_id=table_id,
+            partition_key=self._partition_of(check.table),
+            check_name=check.name,
+            check_type=check.type,
+            severity=check.severity,
+            blocking=blocks,
+            expected_value=_text(check.expected),
+            actual_value=_text(check.actual),
+            message=message(check.message),
+            execution_id=self.attempt.run_id,
+            task_id=self.attempt.key,
+            checked_at=utc(self.completed.completed_at_ms),
+        )
+        if isinstance(found, QualityCheckFailed):
+            warned = found if blocks else msgspec.structs.replace(found, status="WARNING")
+            return warned, "quality_check_failed"
+        return found, "quality_check_passed"
+
+    def _lineage(self) -> Iterator[Fact]:
+        of = self.attempt
+        for number, seen in enumerate(self.completed.outcome.lineage):
+            told = msgspec.structs.replace(
+                seen,
+                execution_id=of.run_id,
+                task_id=of.key,
+                attempt_id=of.attempt_id,
+                pipeline_id=seen.pipeline_id or of.names["task_name"],
+            )
+            yield fact("lineage_observed", f"lin:{of.attempt_id}:{number}", of.run_id, told)
+
+    def _partitions(self, *, failed: bool = True) -> Iterator[Fact]:
+        """Of each output that was published, and, if the attempt was no success, of all others."""
+        outputs = {(each.table, each.partition): each for each in self.completed.outcome.outputs}
+        ids = {(each.table, each.partition): each.table_id for each in self.written}
+        for number, at in enumerate(dict.fromkeys([*ids, *outputs])):
+            done = outputs.get(at)
+            table_id = (done.table_id if done is not None else None) or ids.get(at)
+            if table_id is None:
+                continue
+            if done is not None and done.version is not None:
+                yield self._made(number, done, table_id, done.version)
+            elif failed and self.status is not TaskStatus.SUCCESS:
+                yield self._bad(number, table_id, at[1])
+
+    def _made(self, number: int, done: OutputDone, table_id: str, version: int) -> Fact:
+        said, of = self.completed, self.attempt
+        code = said.outcome.code_fingerprint
+        payload = PartitionCompleted(
+            table_id=table_id,
+            partition_key=done.partition,
+            row_count=done.rows,
+            size_bytes=done.bytes,
+            duration_ms=_span(said),
+            version=version,
+            materialization_id=of.attempt_id,
+            input_fingerprint=None if code is None else _fingerprint(code, self.inputs),
+            code_fingerprint=code,
+            execution_id=of.run_id,
+            task_id=of.key,
+            attempt=of.attempt,
+            completed_at=utc(said.completed_at_ms),
+        )
+        return fact("partition_completed", _part(of, number), of.run_id, payload)
+
+    def _bad(self, number: int, table_id: str, partition: str) -> Fact:
+        of = self.attempt
+        payload = PartitionFailed(
+            table_id=table_id,
+            partition_key=partition,
+            error=message(self.error),
+            execution_id=of.run_id,
+            task_id=of.key,
+            attempt=of.attempt,
+        )
+        return fact("partition_failed", _part(of, number), of.run_id, payload)
+
+    def _profiles(self) -> Iterator[Fact]:
+        for number, done in enumerate(self.completed.outcome.outputs):
+            if done.version is None or done.table_id is None:
+                continue
+            if done.table_rows is None and done.table_bytes is None and not done.columns:
+                continue
+            payload = TableProfiled(
+                table_id=done.table_id,
+                version=done.version,
+                snapshot_id=done.snapshot_id,
+                row_count=done.table_rows,
+                size_bytes=done.table_bytes,
+                last_modified_at=utc(self.completed.completed_at_ms),
+                columns=done.columns,
+            )
+            key = f"prof:{self.attempt.attempt_id}:{number}"
+            yield fact("table_profiled", key, self.attempt.run_id, payload)
+
+    def _task(self) -> Fact:
+        said, of = self.completed, self.attempt
+        outcome = said.outcome
+        outputs = outcome.outputs
+        versions = [each.version for each in outputs if each.version is not None]
+        where = self.written[0].where() if self.written else Where()
+        if outputs and outputs[0].table_id is not None:
+            where = Where(table_id=outputs[0].table_id, partition_key=outputs[0].partition)
+        payload = TaskCompleted(
+            **of.names,
+            **where,
+            status=cast("Status", self.status.value),
+            published_version=versions[0] if versions else None,
+            worker=said.worker,
+            started_at=utc(said.started_at_ms),
+            completed_at=utc(said.completed_at_ms),
+            duration_ms=_span(said),
+            error_message=message(self.error),
+            input_tables=tuple(each.table_id for each in self.inputs if each.table_id) or None,
+            output_tables=tuple(each.table_id for each in outputs if each.table_id) or None,
+            input_partitions=_few([key for each in self.inputs for key in each.partitions]),
+            output_partitions=_few([each.partition for each in outputs]),
+            rows_read=outcome.rows_read,
+            rows_written=total([each.rows for each in outputs]),
+            bytes_read=outcome.bytes_read,
+            bytes_written=total([each.bytes for each in outputs]),
+            metrics=dict(outcome.metrics) or None,
+        )
+        return fact("task_completed", f"done:{of.attempt_id}", of.run_id, payload)
+
+    def _partition_of(self, table: str) -> str | None:
+        return next((each.partition for each in self.written if each.table == table), None)
+
+
+def found_done(
+    of: OfAttempt,
+    written: Sequence[tuple[Written, Numbered]],
+    at_ms: int,
+    code: str | None = None,
+    inputs: Sequence[InputMaterial] | None = None,
+) -> Iterator[Fact]:
+    """An earlier attempt had published everything and was not heard of: the task is done (P35).
+
+    `code` is the fingerprint of what the run was planned with, `inputs` what the attempt was given. Where
+    one of them is not known it is not recorded, and planning makes the partition again.
+    """
+    fingerprint = None if code is None or inputs is None else _fingerprint(code, inputs)
+    for number, (each, found) in enumerate(written):
+        if each.table_id is None:
+            continue
+        made = PartitionCompleted(
+            table_id=each.table_id,
+            partition_key=each.partition,
+            version=found.number,
+            materialization_id=found.publication.attempt_id,
+            input_fingerprint=fingerprint,
+            code_fingerprint=code,
+            execution_id=of.run_id,
+            task_id=of.key,
+            attempt=of.attempt,
+            completed_at=utc(at_ms),
+        )
+        yield fact("partition_completed", _part(of, number), of.run_id, made)
+    first = written[0][0]
+    payload = TaskCompleted(
+        **of.names,
+        **first.where(),
+        status="SUCCESS",
+        published_version=written[0][1].number,
+        completed_at=utc(at_ms),
+        output_tables=tuple(each.table_id for each, _ in written if each.table_id),
+        output_partitions=tuple(each.partition for each, _ in written),
+    )
+    yield fact("task_completed", f"done:{of.attempt_id}", of.run_id, payload)
+
+
+def is_published(completed: Completed) -> bool:
+    """Whether an attempt was a success that readers see."""
+    outputs = completed.outcome.outputs
+    return (
+        completed.outcome.status is TaskStatus.SUCCESS
+        and bool(outputs)
+        and all(each.version is not None for each in outputs)
+    )
+
+
+def total(figures: Sequence[int | None]) -> int | None:
+    """The sum of what is known; None if nothing is."""
+    known = [each for each in figures if each is not None]
+    return sum(known) if known else None
+
+
+def _fingerprint(code: str, inputs: Sequence[InputMaterial]) -> str:
+    return input_fingerprint(code, [(each.table_id or each.table, each.digest) for each in inputs])
+
+
+def _part(of: OfAttempt, number: int) -> str:
+    """The key of what is told of an output: the first has the attempt's own."""
+    return f"part:{of.attempt_id}:{number}" if number else f"part:{of.attempt_id}"
+
+
+def _span(said: Completed) -> int:
+    return max(0, said.completed_at_ms - said.started_at_ms)
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else text.replace("\0", "")[:_LONGEST_TEXT]
+
+
+def _few(keys: list[str]) -> tuple[str, ...] | None:
+    """Keys as far as an event may name them; which they were all is known from the plan."""
+    return tuple(keys[:_MOST_KEYS]) or None

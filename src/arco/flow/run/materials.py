@@ -1,0 +1,192 @@
+"""Materials: what the data of partitions are, right now, for the digests that tasks are given.
+
+The state of tables is read when a run begins. From then on every publication passes through the book, so
+that it knows what is newer without asking. Tables that no pipeline makes change behind its back: they are
+asked for each time tasks are given out, before anybody reads them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from arco.core.tasks import Tasks
+from arco.flow.plan.fingerprints import material_digest, outside_material
+from arco.flow.plan.plan import Plan, PlannedTask
+from arco.flow.run.ports import Versions
+from arco.flow.run.wire import InputMaterial
+from arco.flow.state import StateReader, TableState
+
+_ENDED_BADLY = frozenset({"FAILED", "RUNNING"})
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What was known of a table when it was read."""
+
+    table_id: str | None
+    format: str | None
+    version: str | None
+    is_made: bool  # by the plan itself
+    is_source: bool
+    materials: Mapping[str, str | None]
+
+    def material(self, key: str) -> str | None:
+        """Of a partition, as planning sees it."""
+        if self.is_made:
+            return self.materials.get(key)
+        return outside_material(key, self.version, self.materials)
+
+
+@dataclass
+class Known:
+    """What a run knows of the tables that it reads and writes, as of publication number `since`."""
+
+    since: int
+    tables: dict[str, _Table]
+    unsettled: frozenset[tuple[str, str]]
+    digests: dict[int, tuple[int, str]] = field(default_factory=dict)  # by input, as of a change
+
+
+@dataclass(frozen=True)
+class _News:
+    """A publication that came after some runs have read the state."""
+
+    number: int
+    table_id: str | None
+    material: str
+
+
+class Materials:
+    """All publications that have passed, as long as some run needs them."""
+
+    def __init__(self, reader: StateReader, versions: Versions, tasks: Tasks) -> None:
+        self._reader = reader
+        self._versions = versions
+        self._tasks = tasks
+        self._number = 0
+        self._news: dict[str, dict[str, _News]] = {}
+        self._changes: dict[str, int] = {}  # how often each table was published to
+
+    async def load(self, plan: Plan) -> Known:
+        """What is known of the tables of a plan; to be asked when its run begins."""
+        written = {target.table for maker in plan.makers for target in maker.targets}
+        tables = sorted({*written, *(reads.table for reads in plan.reads)})
+        since = self._number  # before the read: what passes meanwhile is newer, or the same
+        if not tables:
+            return Known(since, {}, frozenset())
+        state = await self._reader.state(tables)
+        known = {
+            name: _known(found, is_made=name in written) for name, found in state.tables.items()
+        }
+        return Known(since, known, _unsettled(state.tables, written))
+
+    def published(self, table: str, table_id: str | None, partition: str, material: str) -> None:
+        """A partition was published, and that is durable."""
+        self._number += 1
+        self._news.setdefault(table, {})[partition] = _News(self._number, table_id, material)
+        self._changes[table] = self._changes.get(table, 0) + 1
+
+    def forget(self, live: Sequence[Known]) -> None:
+        """Drop what every run that is left has read by itself."""
+        if not live:
+            self._news.clear()
+            return
+        oldest = min(known.since for known in live)
+        for table, news in list(self._news.items()):
+            kept = {key: each for key, each in news.items() if each.number > oldest}
+            if kept:
+                self._news[table] = kept
+            else:
+                del self._news[table]
+
+    async def inputs(
+        self, plan: Plan, known: Known, task: PlannedTask
+    ) -> tuple[InputMaterial, ...]:
+        """The inputs of a task as they stand."""
+        if not task.inputs:
+            return ()
+        fresh = await self._sources(known, {plan.reads[index].table for index in task.inputs})
+        return tuple(self._input(plan, known, index, fresh) for index in task.inputs)
+
+    async def _sources(self, known: Known, tables: set[str]) -> dict[str, _Table]:
+        names = [
+            name
+            for name in sorted(tables)
+            if name in known.tables and known.tables[name].is_source and name not in self._news
+        ]
+        if not names:
+            return {}
+        found = await self._tasks.gather(*(self._ask(known.tables[name]) for name in names))
+        return dict(zip(names, found, strict=True))
+
+    async def _ask(self, table: _Table) -> _Table:
+        if table.table_id is None or table.format is None:
+            return table
+        version, materials = await self._versions.versions(table.table_id, table.format)
+        return replace(table, version=version, materials=dict(materials))
+
+    def _input(
+        self, plan: Plan, known: Known, index: int, fresh: Mapping[str, _Table]
+    ) -> InputMaterial:
+        reads = plan.reads[index]
+        news = self._news.get(reads.table, {})
+        table = fresh.get(reads.table) or known.tables.get(reads.table)
+        return InputMaterial(
+            table=reads.table,
+            table_id=_table_id(table, news),
+            partitions=reads.partitions,
+            digest=self._digest(known, index, reads.table, reads.partitions, fresh),
+        )
+
+    def _digest(
+        self,
+        known: Known,
+        index: int,
+        name: str,
+        partitions: tuple[str, ...],
+        fresh: Mapping[str, _Table],
+    ) -> str:
+        """Of the partitions of one input; many tasks read the same, and a table has many partitions."""
+        if name in fresh:
+            table = fresh[name]
+            return material_digest((key, table.material(key)) for key in partitions)
+        changes = self._changes.get(name, 0)
+        when, found = known.digests.get(index, (-1, ""))
+        if when != changes:
+            found = material_digest((key, self._material(known, name, key)) for key in partitions)
+            known.digests[index] = changes, found
+        return found
+
+    def _material(self, known: Known, name: str, key: str) -> str | None:
+        news = self._news.get(name, {}).get(key)
+        if news is not None and news.number > known.since:
+            return news.material
+        table = known.tables.get(name)
+        return None if table is None else table.material(key)
+
+
+def _known(state: TableState, *, is_made: bool) -> _Table:
+    return _Table(
+        state.table_id,
+        state.format,
+        state.version,
+        is_made,
+        state.is_source and not is_made,
+        dict(zip(state.keys, state.materials, strict=True)),
+    )
+
+
+def _unsettled(tables: Mapping[str, TableState], written: set[str]) -> frozenset[tuple[str, str]]:
+    """Partitions whose last attempt was not seen to end well: it may still be at work somewhere."""
+    return frozenset(
+        (name, key)
+        for name, state in tables.items()
+        if name in written
+        for key, status in zip(state.keys, state.statuses, strict=True)
+        if status in _ENDED_BADLY
+    )
+
+
+def _table_id(table: _Table | None, news: Mapping[str, _News]) -> str | None:
+    if table is not None and table.table_id is not None:
+        return table.table_id
+    return next((each.table_id for each in news.values() if each.table_id is not None), None)
