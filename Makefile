@@ -11,11 +11,13 @@ REQUESTS ?= 20000
 KILLS ?= 400
 SPARK ?= 300
 JOBS ?= 2
+FORMAT ?= iceberg
 
 BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv-docs/.ready
 INTEROP_READY := .venv-interop/.ready
+PEERS_READY := .venv-peers/.ready
 AZURITE_READY := tests/azurite/node_modules/.ready
 
 .PHONY: help setup azurite run demo test check sim differential fuzz bench interop docs lock clean
@@ -26,11 +28,11 @@ help: ## List the targets
 setup: $(READY) azurite ## Make .venv with everything locked, and Azurite for the tests; idempotent
 	@echo "Ready: .venv/bin/arco"
 
-run: $(READY) ## Start Arco on ./.arco with a small sample catalog, at http://127.0.0.1:8181
-	@$(BIN)/arco up --root ./.arco --sample --log-level warning
+run: $(READY) ## Start Arco on ./.arco, run the shop of examples/shop on Spark, keep serving; FORMAT=parquet
+	@$(BIN)/python tools/run_shop.py --format $(FORMAT)
 
-demo: $(READY) ## The same on a temporary directory; show what can be done with it, and stop
-	@tools/demo
+demo: $(READY) ## The same on a temporary directory; show what came of it, and stop
+	@$(BIN)/python tools/run_shop.py --demo --format $(FORMAT)
 
 test: setup check ## check, then every test but interop, on JOBS=2 processes
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
@@ -55,6 +57,7 @@ fuzz: setup ## Send REQUESTS=20000 generated requests to the API (schemathesis);
 	$(BIN)/python -m tests.api.fuzz --requests $(REQUESTS)
 
 bench: $(READY) ## Print the speed table, each line beside a baseline of the same run
+	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "Dagster and Prefect could not be installed: without them."
 	$(BIN)/python -m bench
 
 interop: setup $(INTEROP_READY) ## Spark, PyIceberg, DuckDB, RCK; tests that need building or much time; KILLS=400
@@ -69,7 +72,7 @@ lock: ## Lock the dependencies anew, with hashes (needs uv)
 	@tools/lock
 
 clean: ## Remove environments, caches and built files; never data (./.arco stays)
-	rm -rf .venv .venv-docs .venv-interop site build dist tests/azurite/node_modules
+	rm -rf .venv .venv-docs .venv-interop .venv-peers site build dist tests/azurite/node_modules
 	rm -rf .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -88,6 +91,11 @@ $(DOCS_READY): requirements/docs.txt tools/make_venv
 $(INTEROP_READY): requirements/interop.txt pyproject.toml tools/make_venv
 	@tools/make_venv .venv-interop requirements/interop.txt
 	@.venv-interop/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Orchestrators of others, which need versions of libraries that nobody else should have.
+$(PEERS_READY): requirements/peers.txt tools/make_venv
+	@tools/make_venv .venv-peers requirements/peers.txt
 	@touch $@
 
 # Without node the tests that need Azurite are skipped, and say so; everything else goes on.

@@ -11,13 +11,18 @@ from bench import (
     at_rest,
     catalog_ddl,
     catalog_reads,
+    checks_in_write,
     compaction,
     event_load,
+    flow_overhead,
     hot_chain,
     iceberg_commits,
     iceberg_costs,
     iceberg_loads,
+    lineage,
+    lineage_capture,
     lookups,
+    planning,
     serving,
 )
 from bench.figure import Figure, print_table
@@ -37,9 +42,14 @@ async def measure(wanted: list[str], runtime: Runtime) -> list[Figure]:
         "iceberg_costs": lambda: iceberg_costs.run(runtime, SCRATCH),
         "iceberg_loads": lambda: iceberg_loads.run(runtime, SCRATCH),
         "iceberg_commits": lambda: iceberg_commits.run(runtime, SCRATCH),
+        "lineage": lineage.run,
+        "lineage_capture": lambda: lineage_capture.run(SCRATCH),
+        "checks_in_write": lambda: checks_in_write.run(SCRATCH),
+        "planning": planning.run,
         "at_rest": at_rest.run,
         "event_load": lambda: event_load.run(runtime, SCRATCH),
         "compaction": lambda: compaction.run(runtime, SCRATCH),
+        "flow_overhead": lambda: flow_overhead.run(runtime, SCRATCH),
     }
     unknown = sorted(set(wanted) - set(benchmarks))
     if unknown:
