@@ -57,7 +57,9 @@ def test_an_operation_that_is_called_a_read_is_one(operation: Operation) -> None
     others = {"diff", "query", "report_metrics", *PUBLIC}
     name = operation.removeprefix("iceberg_")
     assert MATRIX[operation].reads == (
-        name.startswith(("get_", "list_", "load_")) or name.endswith("_exists") or name in others
+        name.startswith(("get_", "list_", "load_", "watch_"))
+        or name.endswith("_exists")
+        or name in others
     )
 
 

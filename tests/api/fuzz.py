@@ -109,11 +109,19 @@ def _attack(
             names = (case.path_parameters or {}).items()
             case.path_parameters = {name: known.get(name, text) for name, text in names}
             case.headers.pop("Idempotency-Key", None)  # made-up keys repeat, and are refused then
+        _hurry(case)
         answer = case.call(base_url=url, session=session, timeout=30)
         tally.statuses[answer.status_code] += 1
         case.validate_response(answer, checks=CHECKS)
 
     attack()
+
+
+def _hurry(case: Any) -> None:
+    """Whoever may wait for something to happen need not: nothing will."""
+    for part in (case.body, case.query):
+        if isinstance(part, dict) and isinstance(part.get("wait_ms"), int):
+            part["wait_ms"] = min(part["wait_ms"], 1)
 
 
 def _prepare(url: str) -> dict[str, str]:

@@ -41,6 +41,7 @@ from arco.ledger.idempotency import Idempotency
 from arco.ledger.intake import Intake
 from arco.ledger.writer import Writer
 from arco.ledger.writers import Writers
+from arco.query.lineage.tracer import Tracer
 from arco.storage.backend import Backend
 from arco.storage.local import LocalBackend
 from arco.storage.observed import ObservedBackend
@@ -48,6 +49,7 @@ from arco.storage.retry import Retry
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.api.engine import OneAnswer
+from tests.api.runs import open_desk
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,10 @@ async def _open(
     iceberg = open_iceberg(
         committer, idempotency, files, locations, writer=writers.of("executions")
     )
+    domains = {domain: SnapshotReader(store, domain) for domain in OTHER_DOMAINS}
+    engine = options.engine(reader)
+    flow_store = Store(backend, runtime, scope=scope, role=Role.FLOW, retry=options.retry)
+    flow, book = await open_desk(reader, writers, iceberg, flow_store)
     services = Services(
         runtime=runtime,
         scope=scope,
@@ -164,20 +170,24 @@ async def _open(
         reader=reader,
         committer=committer,
         idempotency=idempotency,
-        engine=options.engine(reader),
+        engine=engine,
+        tracer=Tracer({**domains, DOMAIN: reader}, engine),
         intake=Intake(writers, TYPES, domain_of),
         log=make_log(lines, runtime.clock),
         metrics=metrics,
         limits=options.limits,
         hosts=options.hosts,
-        domains={domain: SnapshotReader(store, domain) for domain in OTHER_DOMAINS},
+        domains=domains,
         iceberg=iceberg,
+        flow=flow,
         compaction=options.compaction,
     )
     if options.tracing is not None:
         services = replace(services, tracing=options.tracing)
 
     async def close() -> None:
+        await book.close()
+        await flow.tables.close()
         await services.engine.close()
         await iceberg.close()
         await writers.close()

@@ -17,6 +17,7 @@ STATUSES = {
     "Conflict": 409,
     "NotEmpty": 409,
     "PreconditionFailed": 412,
+    "AttemptFenced": 409,
     "Fenced": 503,
     "TakenOver": 503,
     "Unavailable": 503,

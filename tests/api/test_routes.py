@@ -48,9 +48,12 @@ def test_the_target_of_every_route_is_one_that_its_operation_is_about(
     assert {route.target for route in routes} == set(Target)
 
 
-def test_every_route_that_changes_something_takes_a_key(routes: tuple[AnyRoute, ...]) -> None:
+def test_every_route_that_changes_something_takes_a_key_or_names_what_it_changes(
+    routes: tuple[AnyRoute, ...],
+) -> None:
     for route in routes:
-        assert route.keyed is route.mutates
+        assert (route.keyed or route.named) is route.mutates, route.path
+        assert not (route.keyed and route.named), route.path
         assert route.matched or route.method not in {"PATCH", "DELETE"}
 
 

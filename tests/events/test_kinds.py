@@ -34,7 +34,7 @@ FLOW = {
     *("execution_requested", "execution_planned", "task_dispatched", "task_lost"),
     *("task_retry_scheduled", "cancel_requested", "task_cancelled", "lineage_observed"),
     *("schedule_ticked", "sensor_evaluated", "backfill_created", "backfill_chunk_planned"),
-    "backfill_state_changed",
+    *("backfill_state_changed", "partition_value_added", "partition_value_removed"),
 }
 OURS = {"iceberg_committed", "search_document_changed", "quarantine_replayed"}
 

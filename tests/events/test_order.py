@@ -265,3 +265,15 @@ def test_two_types_of_event_that_say_the_same_under_one_id_are_not_alike() -> No
     passed = line("quality_check_passed", check, idempotency_key="k")
     refuted = line("quality_check_failed", check, idempotency_key="k")
     assert settled("quality_results", [passed, refuted])["status"] in ("PASSED", "FAILED")
+
+
+def test_a_value_of_a_dimension_is_there_if_whoever_spoke_last_has_added_it() -> None:
+    acme = {"dimension": "customer", "value": "acme"}
+    lines = [
+        line("partition_value_added", acme, second=1),
+        line("partition_value_removed", acme, second=5, event=2),
+    ]
+    row = settled("partition_values", lines)
+    assert (row["status"], row["added_at"].second, row["removed_at"].second) == ("REMOVED", 1, 5)
+    again = settled("partition_values", [*lines, line("partition_value_added", acme, second=9)])
+    assert (again["status"], again["added_at"].second) == ("PRESENT", 1)

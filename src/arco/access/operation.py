@@ -68,7 +68,23 @@ class Operation(StrEnum):
     LIST_PARTITIONS = "list_partitions"
     GET_TABLE_HEALTH = "get_table_health"
     GET_STATISTICS = "get_statistics"
+    GET_LINEAGE = "get_lineage"
     REPLAY_QUARANTINED = "replay_quarantined"
+    GET_FLOW_STATE = "get_flow_state"
+    SUBMIT_RUN = "submit_run"
+    LIST_ALL_RUNS = "list_all_runs"
+    GET_RUN = "get_run"
+    LIST_RUN_TASKS = "list_run_tasks"
+    GET_TASK_LOG = "get_task_log"
+    CANCEL_RUN = "cancel_run"
+    RETRY_RUN = "retry_run"
+    LEASE_TASKS = "lease_tasks"
+    WATCH_ATTEMPTS = "watch_attempts"
+    BEAT_ATTEMPT = "beat_attempt"
+    COMPLETE_ATTEMPT = "complete_attempt"
+    CHANGE_PARTITION_VALUES = "change_partition_values"
+    PUBLISH_FILES = "publish_files"
+    LIST_FILES = "list_files"
     HEALTH = "health"
     METRICS = "metrics"
     OPENAPI = "openapi"
@@ -171,7 +187,23 @@ MATRIX: Mapping[Operation, Rule] = MappingProxyType(
         Operation.LIST_PARTITIONS: _reads(Target.TABLE),
         Operation.GET_TABLE_HEALTH: _reads(Target.TABLE),
         Operation.GET_STATISTICS: _reads(Target.TABLE),
+        Operation.GET_LINEAGE: _reads(Target.TABLE),
         Operation.REPLAY_QUARANTINED: _writes(Target.WORKSPACE),
+        Operation.GET_FLOW_STATE: _reads(Target.WORKSPACE),
+        Operation.SUBMIT_RUN: _writes(Target.WORKSPACE),
+        Operation.LIST_ALL_RUNS: _reads(Target.WORKSPACE),
+        Operation.GET_RUN: _reads(Target.WORKSPACE),
+        Operation.LIST_RUN_TASKS: _reads(Target.WORKSPACE),
+        Operation.GET_TASK_LOG: _reads(Target.WORKSPACE),
+        Operation.CANCEL_RUN: _writes(Target.WORKSPACE),
+        Operation.RETRY_RUN: _writes(Target.WORKSPACE),
+        Operation.LEASE_TASKS: _writes(Target.WORKSPACE),
+        Operation.WATCH_ATTEMPTS: _reads(Target.WORKSPACE),
+        Operation.BEAT_ATTEMPT: _writes(Target.WORKSPACE),
+        Operation.COMPLETE_ATTEMPT: _writes(Target.WORKSPACE),
+        Operation.CHANGE_PARTITION_VALUES: _writes(Target.WORKSPACE),
+        Operation.PUBLISH_FILES: _writes(Target.TABLE),
+        Operation.LIST_FILES: _reads(Target.TABLE),
         Operation.HEALTH: _PUBLIC,
         Operation.METRICS: _PUBLIC,
         Operation.OPENAPI: _PUBLIC,

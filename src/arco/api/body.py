@@ -6,7 +6,7 @@ from starlette.types import Receive
 
 from arco.api.problem import Refusal
 from arco.core.errors import Invalid
-from arco.core.tasks import Tasks
+from arco.core.tasks import Event, Tasks
 
 _JSON = ("application/json", "application/merge-patch+json")
 _GZIP = frozenset({b"gzip", b"x-gzip"})
@@ -51,6 +51,13 @@ async def read_body(
     if len(body) <= _AT_ONCE_BYTES:
         return _inflate(body, most_bytes)
     return await tasks.in_thread(lambda: _inflate(body, most_bytes))
+
+
+async def until_gone(receive: Receive, left: Event) -> None:
+    """Wait until the caller has left; only once there is nothing of its body to be read any more."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    left.set()
 
 
 async def _collect(receive: Receive, most_bytes: int) -> bytes:

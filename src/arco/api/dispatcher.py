@@ -13,7 +13,7 @@ from arco.access.authorize import Subject, authorize
 from arco.access.identity import Identity
 from arco.access.operation import PUBLIC
 from arco.access.principal import Principal
-from arco.api.body import Gone, read_body
+from arco.api.body import Gone, read_body, until_gone
 from arco.api.exchange import EXCHANGE, Exchange
 from arco.api.limits import Limits
 from arco.api.log import Log, places
@@ -94,10 +94,12 @@ class Dispatcher:
             headers=headers,
             arrived_ms=exchange.arrived_ms,
         )
+        if route.waits:
+            exchange.waits = True
         try:
             if route.mutates:
-                return await self._change(route, call, receive)
-            return await self._in_time(route, call, receive)
+                return await self._change(route, call, receive, exchange)
+            return await self._in_time(route, call, receive, exchange)
         except Denied as denied:
             # Who calls was let in above: this is about our own identity, at the store or the compactor.
             if self._door.is_internal:
@@ -113,19 +115,27 @@ class Dispatcher:
         told = None if given is None else given.decode("latin-1")
         return await self._door.identity.identify(told)
 
-    async def _change(self, route: AnyRoute, call: Call[Any, Any], receive: Receive) -> Reply:
+    async def _change(
+        self, route: AnyRoute, call: Call[Any, Any], receive: Receive, exchange: Exchange
+    ) -> Reply:
         """Carry out a change. It is never broken off half-way: only the wait for it has an end."""
         await self._fill(route, call, receive)
         tasks = self._door.runtime.tasks
-        work = tasks.spawn(route.handler(call))
+        work = tasks.spawn(self._handled(route, call, receive, exchange))
         try:
             return await tasks.deadline(self._door.limits.request_ms, work.wait())
         except TimeoutError:
             raise Unknown("the request has taken too long") from None
 
-    async def _in_time(self, route: AnyRoute, call: Call[Any, Any], receive: Receive) -> Reply:
+    async def _in_time(
+        self, route: AnyRoute, call: Call[Any, Any], receive: Receive, exchange: Exchange
+    ) -> Reply:
         """Read, and give up when it takes too long: nothing was changed, so it can be tried again."""
-        work = self._read_kept(route, call) if route.pure else self._read(route, call, receive)
+        work = (
+            self._read_kept(route, call)
+            if route.pure
+            else self._read(route, call, receive, exchange)
+        )
         try:
             return await self._door.runtime.tasks.deadline(self._door.limits.request_ms, work)
         except TimeoutError:
@@ -150,9 +160,26 @@ class Dispatcher:
                 self._kept.keep(key, reply)
         return reply
 
-    async def _read(self, route: AnyRoute, call: Call[Any, Any], receive: Receive) -> Reply:
+    async def _read(
+        self, route: AnyRoute, call: Call[Any, Any], receive: Receive, exchange: Exchange
+    ) -> Reply:
         await self._fill(route, call, receive)
-        return await route.handler(call)
+        return await self._handled(route, call, receive, exchange)
+
+    async def _handled(
+        self, route: AnyRoute, call: Call[Any, Any], receive: Receive, exchange: Exchange
+    ) -> Reply:
+        """The handler's reply. One that waits takes nobody's place, and hears when its caller leaves."""
+        if not route.waits:
+            return await route.handler(call)
+        exchange.step_aside()
+        tasks = self._door.runtime.tasks
+        call.left = tasks.event()
+        listening = tasks.spawn(until_gone(receive, call.left))
+        try:
+            return await route.handler(call)
+        finally:
+            listening.cancel()
 
     async def _fill(self, route: AnyRoute, call: Call[Any, Any], receive: Receive) -> None:
         """Read the query and the body by their types."""

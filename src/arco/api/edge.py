@@ -65,6 +65,7 @@ class Edge:
         exchange = Exchange(
             self._request_id(told.get(b"x-request-id")),
             scope.get(ARRIVED) or self._runtime.clock.elapsed_ms(),
+            in_flight=self._in_flight,
         )
         scope[EXCHANGE] = exchange
 
@@ -86,7 +87,7 @@ class Edge:
                 exchange.code = refused.code
                 await send_reply(refused.reply, scope, answer)
         finally:
-            self._in_flight.count -= 1
+            exchange.step_aside()
             self._tracing.end(span, exchange, scope["method"])
             self._tell(scope, exchange)
 
@@ -112,7 +113,7 @@ class Edge:
 
     def _tell(self, scope: Scope, exchange: Exchange) -> None:
         ms = self._runtime.clock.elapsed_ms() - exchange.arrived_ms
-        self._metrics.answered(exchange.operation, exchange.status, ms)
+        self._metrics.answered(exchange.operation, exchange.status, None if exchange.waits else ms)
         raw = scope.get("raw_path") or b""
         self._log.info(
             "request",

@@ -5,6 +5,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from arco.api.care_metrics import CareMetrics
 from arco.api.compaction_metrics import CompactionMetrics
+from arco.api.flow_metrics import FlowMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -76,6 +77,7 @@ class Metrics:
         )
         self.compaction = CompactionMetrics(self.registry)
         self.care = CareMetrics(self.registry)
+        self.flow = FlowMetrics(self.registry)
         # Labels are looked up under a lock and by text; each pair is looked up once.
         self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._asked: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
@@ -84,8 +86,8 @@ class Metrics:
         """Ask `count` for the number in flight whenever somebody looks."""
         self._in_flight.set_function(count.number)
 
-    def answered(self, operation: str, status: int, ms: float) -> None:
-        """One request was answered."""
+    def answered(self, operation: str, status: int, ms: float | None) -> None:
+        """One request was answered; None for one that waited as long as its caller wished."""
         pair = self._answered.get((operation, status))
         if pair is None:
             pair = (
@@ -94,7 +96,8 @@ class Metrics:
             )
             self._answered[operation, status] = pair
         pair[0].inc()
-        pair[1].observe(ms / 1000)
+        if ms is not None:
+            pair[1].observe(ms / 1000)
 
     def background_failed(self, what: str) -> None:
         """Something that nobody waits for has failed."""

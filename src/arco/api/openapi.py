@@ -44,10 +44,16 @@ _NAMES = {
     "number": ("The commit's number.", "17"),
     "pipeline": ("The pipeline's id.", "orders_daily"),
     "execution": ("The id of a run.", "run-7"),
+    "run_id": ("The id of a run.", "01K0B3Q4N5RJ6Y7Z8A9BCDEFGH"),
+    "task": ("The key of a task; escape its slashes as %2F.", "silver.orders@ds=2026-01-10"),
+    "attempt_id": ("The id of an attempt at a task.", "9f86d081884c7d659a2feaa0c55ad015"),
     "table_id": ("The table's id.", "0197a2c4-58f0-7cc1-8a53-1f0a3c6f2b11"),
     "domain": ("The domain: `catalog`.", "catalog"),
 }
+_NAMED: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
 _SHAPES: dict[str, Schema] = {
+    "schema": {"type": "string", "minLength": 1},
+    "task": {"type": "string", "minLength": 1, "maxLength": 4_096},
     "catalog": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME_PATTERN},
     "table": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME_PATTERN},
     "view": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME_PATTERN},
@@ -173,7 +179,7 @@ def _path_parameters(route: AnyRoute) -> list[Schema]:
             "in": "path",
             "required": True,
             "description": _NAMES[name][0],
-            "schema": _SHAPES.get(name, {"type": "string", "minLength": 1}),
+            "schema": _SHAPES.get(name, _NAMED),
             "example": _NAMES[name][1],
         }
         for name in re.findall(r"{(\w+)}", route.path)

@@ -15,6 +15,7 @@ from arco.core import json
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
+    AttemptFenced,
     Conflict,
     Corrupt,
     Denied,
@@ -113,6 +114,12 @@ KINDS = (
         409,
         "Somebody else was first",
         "Read again, then retry.",
+    ),
+    Kind(
+        AttemptFenced,
+        409,
+        "Another attempt has taken over",
+        "Stop: what this attempt has staged is never seen, and will be collected.",
     ),
     Kind(
         Fenced,
@@ -234,6 +241,8 @@ def headers_of(error: BaseException) -> dict[str, str]:
         return error.headers
     if isinstance(error, Unauthenticated):
         return {"WWW-Authenticate": 'Bearer realm="arco"'}
+    if isinstance(error, AttemptFenced):
+        return {}
     if isinstance(error, Unavailable | Fenced):
         wait_ms = getattr(error, "retry_after_ms", None) or RETRY_AFTER_MS
         return {"Retry-After": str(max(1, -(-wait_ms // 1000)))}

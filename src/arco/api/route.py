@@ -10,6 +10,7 @@ from arco.access.principal import Principal
 from arco.api.query_params import Query
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
+from arco.core.tasks import Event
 
 Q = TypeVar("Q", bound=Query)
 B = TypeVar("B")
@@ -58,7 +59,7 @@ class Call(Generic[Q, B]):
 
     __slots__ = (
         *("operation", "principal", "names", "path", "query_string", "headers", "arrived_ms"),
-        *("query", "body", "head", "doubtful", "asked"),
+        *("query", "body", "head", "doubtful", "asked", "left"),
     )
 
     query: Q
@@ -84,6 +85,7 @@ class Call(Generic[Q, B]):
         self.arrived_ms = arrived_ms
         self.head: Snapshot | None = None  # the newest, where it has been looked up already
         self.doubtful: frozenset[str] = frozenset()  # ids of tables whose names may be dead
+        self.left: Event | None = None  # where a route waits: set once the caller has left
         self.asked = False  # whether one of those was asked about: the reply holds for this moment
 
     def header(self, name: bytes) -> str | None:
@@ -140,6 +142,8 @@ class Route(Generic[Q, B]):
     tables: bool = False  # tells of tables, whose names may be dead although the manifest has them
     body_bytes: int | None = None  # where the usual limit does not fit
     inflates: bool = False  # takes a body that was compressed
+    named: bool = False  # names what it changes, so that repeating it needs no Idempotency-Key
+    waits: bool = False  # may wait for something to happen, and is told when its caller leaves
 
     @property
     def target(self) -> Target:

@@ -11,9 +11,11 @@ from arco.api.columns import COLUMNS_SENT, Columns
 from arco.api.commits import Commits
 from arco.api.desk import API, Desk
 from arco.api.events import Events, events_route
+from arco.api.flow.routes import flow_routes
 from arco.api.health import HealthChecks
 from arco.api.health_report import HealthReport, HealthReports
 from arco.api.lag import Lag, Lags
+from arco.api.lineage import Lineages, lineage_route
 from arco.api.objects import Objects
 from arco.api.operations.routes import operations_routes
 from arco.api.pages import Pages
@@ -103,6 +105,8 @@ def native_routes(desk: Desk, health: HealthChecks, pages: Pages) -> tuple[AnyRo
         _query(Queries(desk.services)),
         events_route(Events(desk.services), desk.services.limits.events_bytes),
         *operations_routes(desk.services),
+        *flow_routes(desk.services),
+        lineage_route(Lineages(desk.services)),
         *_lag(Lags(desk.services), desk.services),
         quarantine_route(Quarantine(desk.services)),
         *health_routes(health),

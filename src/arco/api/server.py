@@ -5,6 +5,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Generator
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -12,6 +13,7 @@ from starlette.types import ASGIApp
 from arco.api.connection import BoundedConnection
 from arco.api.limits import Limits
 from arco.api.log import ForeignLines, Log
+from arco.api.stopping import Stopping
 from arco.core.errors import Unavailable
 
 App = ASGIApp  # for rooms that hand one on and know no web framework
@@ -24,7 +26,15 @@ class HttpServer:
     """One application on one port."""
 
     def __init__(
-        self, app: App, *, host: str, port: int, log: Log, limits: Limits | None = None
+        self,
+        app: App,
+        *,
+        host: str,
+        port: int,
+        log: Log,
+        limits: Limits | None = None,
+        stopping: Stopping | None = None,
+        signals: bool = True,
     ) -> None:
         limits = limits or Limits()
         self._host = host
@@ -43,11 +53,13 @@ class HttpServer:
                 timeout_keep_alive=limits.keep_alive_s,
                 timeout_graceful_shutdown=limits.drain_s,
                 backlog=_BACKLOG,
-            )
+            ),
+            stopping or Stopping(),
+            signals=signals,
         )
 
     async def serve(self, listening: Callable[[int], None]) -> None:
-        """Serve until `stop`, SIGTERM or SIGINT; `listening` is told the port once there is one.
+        """Serve until `stop`, or a signal if it hears them; `listening` is told the port once there is one.
 
         Returns when everything in flight was answered, or the time for it is over. Whoever called cleans
         up then.
@@ -66,7 +78,7 @@ class HttpServer:
 
     def stop(self) -> None:
         """Take no more requests, and let `serve` return once those in flight are answered."""
-        self._server.should_exit = True
+        self._server.end()
 
     def _open(self) -> socket.socket:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
@@ -89,6 +101,20 @@ class _Server(uvicorn.Server):
 
     listening: Callable[[], None]
 
+    def __init__(self, config: uvicorn.Config, stopping: Stopping, *, signals: bool) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+        self._signals = _SIGNALS if signals else ()
+
+    def end(self) -> None:
+        """Take no more requests, and hold up nobody who waits."""
+        self._stopping.is_asked = True
+        self.should_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._stopping.is_asked = True
+        super().handle_exit(sig, frame)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.listening()
@@ -98,7 +124,7 @@ class _Server(uvicorn.Server):
         """Stop on a signal; unlike the original, a stop that was clean does not end in a signal."""
         before = []
         with contextlib.suppress(ValueError):  # only the main thread may, and others are stopped
-            before = [(each, signal.signal(each, self.handle_exit)) for each in _SIGNALS]
+            before = [(each, signal.signal(each, self.handle_exit)) for each in self._signals]
         try:
             yield
         finally:

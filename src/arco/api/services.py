@@ -6,9 +6,11 @@ from typing import Any, Protocol
 
 from arco.access.identity import Identity
 from arco.api.compaction import ELSEWHERE, Compaction
+from arco.api.flow.desk import FlowDesk
 from arco.api.limits import Limits
 from arco.api.log import Log
 from arco.api.metrics import Metrics
+from arco.api.stopping import Stopping
 from arco.api.tracing import Tracing
 from arco.catalog.commit import Committer
 from arco.catalog.reader import SnapshotReader
@@ -17,6 +19,7 @@ from arco.core.scope import Scope
 from arco.iceberg.service import Iceberg
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, Idempotency
 from arco.ledger.intake import Intake
+from arco.query.lineage.tracer import Tracer
 
 OTHER_DOMAINS = ("executions", "lineage", "search")  # besides the catalog
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -41,8 +44,8 @@ class Services:
     `domains` are the readers of `OTHER_DOMAINS`, by name. `hosts` are the names by which the server may be
     called, `LOOPBACK` where no identity is asked for; None for any. `location_root` stands before the
     location of a managed table, which is stored relative to its workspace. Without `iceberg` that protocol
-    is not served. `compaction` tells how whoever compacts events is. `key_life_ms` is how long
-    `idempotency` keeps a key; clients are told.
+    is not served, and without `flow` no runs. `compaction` tells how whoever compacts events is.
+    `key_life_ms` is how long `idempotency` keeps a key; clients are told.
     """
 
     runtime: Runtime
@@ -52,6 +55,7 @@ class Services:
     committer: Committer
     idempotency: Idempotency
     engine: Engine
+    tracer: Tracer
     intake: Intake
     log: Log
     metrics: Metrics = field(default_factory=Metrics)
@@ -61,5 +65,7 @@ class Services:
     hosts: frozenset[str] | None = None
     location_root: str = ""
     iceberg: Iceberg | None = None
+    flow: FlowDesk | None = None
     compaction: Compaction = ELSEWHERE
     key_life_ms: int = DEFAULT_LIFE_MS
+    stopping: Stopping = field(default_factory=Stopping)

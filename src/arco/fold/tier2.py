@@ -242,6 +242,23 @@ BACKFILLS = Table(
     parent=(),
     label="backfill_id",
 )
+# The values of dynamic dimensions: what partitions there are is told, where no calendar says it.
+PARTITION_VALUES = Table(
+    "partition_values",
+    key=("dimension", "value"),
+    columns=(
+        *columns(dimension=Kind.STRING, value=Kind.STRING, status=Kind.STRING),
+        *columns(added_at=Kind.TIME, removed_at=Kind.TIME, execution_id=Kind.STRING),
+        *(_order("_told"), _OCCURRED),
+    ),
+    rules=(
+        _last("_told", "status", "execution_id"),
+        *_first("added_at"),
+        *_known("removed_at", OCCURRED),
+    ),
+    parent=("dimension",),
+    label="value",
+)
 LINEAGE_EDGES = Table(
     "lineage_edges",
     key=("target_table_id", "edge_id"),
@@ -337,7 +354,7 @@ TIER2: dict[str, dict[str, Table]] = {
     EXECUTIONS_DOMAIN: by_name(
         (
             *(EXECUTIONS, TASKS, PARTITIONS, QUALITY_RESULTS, TABLE_STATS, COLUMN_STATS),
-            *(TABLE_COMMITS, SCHEDULES, SENSORS, BACKFILLS, QUARANTINE),
+            *(TABLE_COMMITS, SCHEDULES, SENSORS, BACKFILLS, PARTITION_VALUES, QUARANTINE),
         )
     ),
     LINEAGE_DOMAIN: by_name((LINEAGE_EDGES, EDGE_OBSERVATIONS, PARTITION_LINEAGE, QUARANTINE)),

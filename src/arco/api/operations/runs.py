@@ -46,10 +46,17 @@ class Runs:
     async def of_pipeline(self, call: Call[RunsQuery, None]) -> Reply:
         """The runs of a pipeline, latest first."""
         query, pipeline = call.query, call.names["pipeline"]
-        reading = await look(self._services, query, query.page_token)
         where = [equal("pipeline_id", pipeline)]
         if query.status is not None:
             where.append(equal("status", query.status))
+        reading, found = await self.page(query, where)
+        if not found.items and query.page_token is None:
+            await self._refuse_unknown(reading, pipeline)
+        return Reply(200, json.encode(found))
+
+    async def page(self, query: FreshPageQuery, where: list[str]) -> tuple[Reading, RunPage]:
+        """A page of the runs that are meant, latest first, and the moment that it is of."""
+        reading = await look(self._services, query, query.page_token)
         spot = after(query.page_token)
         rows = await reading.rows(
             Select(
@@ -60,11 +67,9 @@ class Runs:
                 limit=query.page_size + 1,
             )
         )
-        if not rows and spot is None:
-            await self._refuse_unknown(reading, pipeline)
         shown, last = page(rows, query.page_size, "began", "execution_id")
         items = tuple(document(Run, row) for row in shown)
-        return Reply(200, json.encode(RunPage(items=items, next_page_token=reading.token(last))))
+        return reading, RunPage(items=items, next_page_token=reading.token(last))
 
     async def get(self, call: Call[FreshQuery, None]) -> Reply:
         """One run, with the statuses of its tasks."""
@@ -78,7 +83,10 @@ class Runs:
 
     async def tasks(self, call: Call[FreshPageQuery, None]) -> Reply:
         """The tasks of a run."""
-        query, execution_id = call.query, call.names["execution"]
+        return Reply(200, json.encode(await self.task_page(call.query, call.names["execution"])))
+
+    async def task_page(self, query: FreshPageQuery, execution_id: str) -> TaskRunPage:
+        """A page of the tasks of a run, by their ids."""
         reading = await look(self._services, query, query.page_token)
         spot = after(query.page_token)
         rows = await reading.rows(
@@ -97,8 +105,7 @@ class Runs:
             raise _unknown_run(execution_id)
         shown, last = page(rows, query.page_size, "task_id", "task_id")
         items = tuple(document(TaskRun, row) for row in shown)
-        told = TaskRunPage(items=items, next_page_token=reading.token(last))
-        return Reply(200, json.encode(told))
+        return TaskRunPage(items=items, next_page_token=reading.token(last))
 
     async def _refuse_unknown(self, reading: Reading, pipeline: str) -> None:
         known = Select("executions", ("pipeline_id",), [equal("pipeline_id", pipeline)], limit=1)

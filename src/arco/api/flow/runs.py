@@ -1,0 +1,139 @@
+"""Handlers of runs: to begin them, to look at them, to stop them, and to read what they have logged."""
+
+from collections import Counter
+
+from arco.api.flow.desk import FlowDesk
+from arco.api.flow.waiting import Waiting
+from arco.api.flow.wire import (
+    CancelWish,
+    LogQuery,
+    LookQuery,
+    RetryWish,
+    RunListQuery,
+    TaskListQuery,
+    TaskLog,
+)
+from arco.api.operations.runs import Runs
+from arco.api.operations.selection import equal
+from arco.api.query_params import Query
+from arco.api.route import Call, Reply
+from arco.api.services import Services
+from arco.core import json
+from arco.core.errors import NotFound
+from arco.flow.run.logs import read_log
+from arco.flow.run.ports import StoredRun
+from arco.flow.run.task_state import ENDED, attempt_id_of
+from arco.flow.run.wire import RunView, RunWish, TaskView
+
+
+class FlowRuns:
+    """Runs, those of the book and those that only events tell of any more."""
+
+    def __init__(self, desk: FlowDesk, services: Services, waiting: Waiting) -> None:
+        self._desk = desk
+        self._book = desk.coordinator
+        self._waiting = waiting
+        self._store = services.reader.store
+        self._told = Runs(services)
+
+    async def submit(self, call: Call[Query, RunWish]) -> Reply:
+        """Carry out a plan; answered once it is durable. The same run key again is the same run."""
+        return Reply(200, json.encode(await self._book.submit(call.body)))
+
+    async def page(self, call: Call[RunListQuery, None]) -> Reply:
+        """All runs, latest first."""
+        status = call.query.status
+        where = [] if status is None else [equal("status", status.value)]
+        _, found = await self._told.page(call.query, where)
+        return Reply(200, json.encode(found))
+
+    async def look(self, call: Call[LookQuery, None]) -> Reply:
+        """How a run stands, waiting for a change of it if asked to."""
+        run_id, query = call.names["run_id"], call.query
+
+        async def ask(wait_ms: int) -> RunView:
+            return await self._book.look(run_id, query.since, wait_ms)
+
+        try:
+            view = await self._waiting.until(
+                call, query.wait_ms, ask, lambda found: found.number > query.since
+            )
+        except NotFound:
+            view = _view(await self._stored(run_id))
+        return Reply(200, json.encode(view))
+
+    async def tasks(self, call: Call[TaskListQuery, None]) -> Reply:
+        """The tasks of a run."""
+        return Reply(200, json.encode(await self._told.task_page(call.query, call.names["run_id"])))
+
+    async def cancel(self, call: Call[Query, CancelWish]) -> Reply:
+        """Stop a run for good; what is published stays published."""
+        by = call.body.by or call.principal.name
+        return Reply(200, json.encode(await self._book.cancel(call.names["run_id"], by)))
+
+    async def retry(self, call: Call[Query, RetryWish]) -> Reply:
+        """A new run of what did not succeed in a run that is over."""
+        view = await self._book.retry(call.names["run_id"], call.body.worker)
+        return Reply(200, json.encode(view))
+
+    async def log(self, call: Call[LogQuery, None]) -> Reply:
+        """What an attempt at a task has logged."""
+        run_id, key, query = call.names["run_id"], call.names["task"], call.query
+        last, is_over = await self._last_attempt(run_id, key)
+        attempt = query.attempt or max(last, 1)
+        attempt_id = attempt_id_of(run_id, key, attempt)
+        text, after = await read_log(self._store, run_id, attempt_id, query.since)
+        log = TaskLog(
+            run_id=run_id,
+            task=key,
+            attempt=attempt,
+            attempt_id=attempt_id,
+            text=text,
+            next=after,
+            is_over=is_over or attempt < last,
+        )
+        return Reply(200, json.encode(log))
+
+    async def _last_attempt(self, run_id: str, key: str) -> tuple[int, bool]:
+        """The number of a task's last attempt, and whether that is over."""
+        try:
+            view = await self._book.look(run_id)
+        except NotFound:
+            view = _view(await self._stored(run_id))
+        task = next((each for each in view.changed if each.key == key), None)
+        if task is None:
+            raise NotFound(f"the run has no task {key[:255]!r}")
+        return task.attempt, task.status in ENDED
+
+    async def _stored(self, run_id: str) -> StoredRun:
+        found = await self._desk.runs.run(run_id)
+        if found is None:
+            raise NotFound(f"no run {run_id[:80]!r} was told of")
+        return found
+
+
+def _view(run: StoredRun) -> RunView:
+    """A run that the book has forgotten, as it would show it."""
+    counts = Counter(task.status.value for task in run.tasks)
+    return RunView(
+        run_id=run.run_id,
+        status=run.status,
+        plan_id="",
+        number=0,
+        counts=dict(counts),
+        changed=tuple(
+            TaskView(
+                key=task.key,
+                status=task.status,
+                attempt=task.attempt,
+                worker=task.worker,
+                started_at_ms=task.started_at_ms,
+                completed_at_ms=task.completed_at_ms,
+                rows_written=task.rows_written,
+                error=task.error,
+            )
+            for task in run.tasks
+        ),
+        completed_at_ms=run.completed_at_ms,
+        error=run.error,
+    )

@@ -1,0 +1,102 @@
+"""The handler of lineage: what a table is made of and for, or what depends on one of its columns."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from arco.access.operation import Operation
+from arco.api.operations.reading import FreshQuery
+from arco.api.route import Answered, AnyRoute, Call, Reply, Route
+from arco.api.services import Services
+from arco.api.verbs import says
+from arco.core import json
+from arco.core.errors import Invalid
+from arco.query.lineage.answer import DIRECTIONS, MOST_DEPTH, Impact, Lineage
+
+# Told, not checked: the tracer says better what is wrong with them.
+Direction = Annotated[
+    str,
+    Meta(
+        description="`up` for what it is made of, `down` for what is made of it; both by default.",
+        extra_json_schema={"enum": list(DIRECTIONS)},
+    ),
+]
+Depth = Annotated[
+    int,
+    Meta(
+        description="How many steps to go; 8 by default, and of an impact all.",
+        extra_json_schema={"minimum": 1, "maximum": MOST_DEPTH},
+    ),
+]
+ColumnName = Annotated[
+    str,
+    Meta(
+        max_length=4_096,
+        description="A column of the table, by its name or id: all that depends on it is told instead.",
+    ),
+]
+
+
+class LineageQuery(FreshQuery, frozen=True, kw_only=True):
+    """Lineage of a table: how far, with columns, with runs; or the impact of a column."""
+
+    direction: Direction | None = None
+    depth: Depth | None = None
+    columns: bool = False
+    runs: bool = False
+    impact: ColumnName | None = None
+
+
+class Lineages:
+    """Reads lineage."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def get(self, call: Call[LineageQuery, None]) -> Reply:
+        """What a table is made of and what is made of it, or all that depends on a column."""
+        query, table_id = call.query, call.names["table_id"]
+        found = await (
+            self._walk(table_id, query) if query.impact is None else self._impact(table_id, query)
+        )
+        body = await self._services.runtime.tasks.in_thread(lambda: json.encode(found))
+        return Reply(200, body)
+
+    async def _walk(self, table_id: str, query: LineageQuery) -> Lineage:
+        return await self._services.tracer.walk(
+            table_id,
+            direction=query.direction or "both",
+            depth=MOST_DEPTH if query.depth is None else query.depth,
+            columns=query.columns,
+            runs=query.runs,
+            freshness=query.freshness,
+            as_of=query.as_of,
+        )
+
+    async def _impact(self, table_id: str, query: LineageQuery) -> Impact:
+        if query.direction not in (None, "down"):
+            raise Invalid("an impact is what lies downstream: leave direction out, or say down")
+        if query.columns or query.runs:
+            raise Invalid("an impact is told with its columns and without runs: leave both out")
+        return await self._services.tracer.impact(
+            table_id,
+            query.impact or "",
+            depth=query.depth,
+            freshness=query.freshness,
+            as_of=query.as_of,
+        )
+
+
+def lineage_route(on: Lineages) -> AnyRoute:
+    """The one route of lineage."""
+    return Route(
+        "GET",
+        "/api/v1/lineage/{table_id}",
+        Operation.GET_LINEAGE,
+        says(on.get),
+        on.get,
+        LineageQuery,
+        (Answered(200, "As it was seen.", Lineage | Impact),),
+        problems=(404,),
+        tagged=False,
+    )

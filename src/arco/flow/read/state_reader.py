@@ -1,0 +1,172 @@
+"""The state of tables for planning: the catalog, the partitions that were recorded, and what formats tell.
+
+Cost: one look at the catalog, four questions to the SQL engine side by side, and for each table that no
+pipeline makes one look at its present version.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from arco.catalog.ddl import TableName
+from arco.catalog.name import parse_dotted
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.snapshot import Snapshot
+from arco.core.errors import Invalid, NotFound
+from arco.events.partition_value import PRESENT
+from arco.flow.plan.key import read_key, short_name
+from arco.flow.read.asking import FRESH, Engine, among, literal, milliseconds
+from arco.flow.read.partitions import MOST_TABLES, Recorded, recorded
+from arco.flow.run.ports import Versions
+from arco.flow.state import State, TableState
+
+_VERSIONS_AT_ONCE = 8
+_FAILED = ("FAILED", "BLOCKED")
+_CHANGES = (("table_stats", "last_modified_at"), ("table_commits", "committed_at"))
+
+
+class SqlStateReader:
+    """Tells the state of tables by fresh SQL; `events` is the reader of what events have told."""
+
+    def __init__(
+        self, engine: Engine, catalog: SnapshotReader, events: SnapshotReader, versions: Versions
+    ) -> None:
+        self._engine = engine
+        self._catalog = catalog
+        self._events = events
+        self._versions = versions
+        self._tasks = catalog.store.runtime.tasks
+
+    async def state(self, tables: Sequence[str]) -> State:
+        """What is known now of these tables, by their full names."""
+        number = (await self._events.head()).number
+        places = await self._places(tables)
+        facts = _Facts()
+        await self._tasks.gather(
+            self._read_partitions(facts, places),
+            self._read_changes(facts, places),
+            self._read_failures(facts, places),
+            self._read_values(facts),
+        )
+        known = {name: facts.add_to(name, place) for name, place in places.items()}
+        strange = [name for name, table in known.items() if table.table_id and not table.keys]
+        for start in range(0, len(strange), _VERSIONS_AT_ONCE):
+            names = strange[start : start + _VERSIONS_AT_ONCE]
+            told = await self._tasks.gather(*(self._versioned(known[name]) for name in names))
+            known.update(zip(names, told, strict=True))
+        return State(number=number, tables=known, dynamic=facts.dynamic)
+
+    async def _places(self, tables: Sequence[str]) -> dict[str, TableState]:
+        snapshot = await self._catalog.head()
+        return {name: await _place(snapshot, name) for name in tables}
+
+    async def _read_partitions(self, facts: "_Facts", places: dict[str, TableState]) -> None:
+        facts.rows = await recorded(self._engine, _ids(places))
+
+    async def _read_changes(self, facts: "_Facts", places: dict[str, TableState]) -> None:
+        """When the tables last changed, by whoever told of it."""
+        ids = _ids(places)
+        for start in range(0, len(ids), MOST_TABLES):
+            where = among("table_id", ids[start : start + MOST_TABLES])
+            sql = " UNION ALL ".join(
+                f"SELECT table_id, {milliseconds(f'max({moment})')} AS at FROM system.{table} "  # noqa: S608
+                f"WHERE {where} GROUP BY table_id"
+                for table, moment in _CHANGES
+            )
+            for row in (await self._engine.query(sql, freshness=FRESH)).to_pylist():
+                at, known = row["at"], facts.changed.get(row["table_id"])
+                facts.changed[row["table_id"]] = max(filter(None, (at, known)), default=None)
+
+    async def _read_failures(self, facts: "_Facts", places: dict[str, TableState]) -> None:
+        """Tasks that failed before their table could even be made; no row of a partition tells of them."""
+        absent = [name for name, place in places.items() if place.table_id is None]
+        for start in range(0, len(absent), MOST_TABLES):
+            names = [short_name(name) for name in absent[start : start + MOST_TABLES]]
+            sql = (
+                "SELECT task_id, status FROM system.tasks WHERE table_id IS NULL "  # noqa: S608
+                f"AND {among('split_part(task_id, chr(64), 1)', names)} "
+                "ORDER BY coalesce(completed_at, started_at), execution_id"
+            )
+            for row in (await self._engine.query(sql, freshness=FRESH)).to_pylist():
+                key = read_key(row["task_id"])
+                facts.last.setdefault(key.maker, {})[key.partition] = row["status"]
+
+    async def _read_values(self, facts: "_Facts") -> None:
+        sql = (
+            "SELECT dimension, value FROM system.partition_values "  # noqa: S608
+            f"WHERE status = {literal(PRESENT)} ORDER BY 1, 2"
+        )
+        values: dict[str, list[str]] = {}
+        for row in (await self._engine.query(sql, freshness=FRESH)).to_pylist():
+            values.setdefault(row["dimension"], []).append(row["value"])
+        facts.dynamic = {name: tuple(each) for name, each in values.items()}
+
+    async def _versioned(self, table: TableState) -> TableState:
+        """A table that no pipeline has told of: what its format says about its data."""
+        if table.table_id is None or table.format is None:
+            return table
+        version, materials = await self._versions.versions(table.table_id, table.format)
+        keys = tuple(sorted(materials))
+        nothing = (None,) * len(keys)
+        return msgspec.structs.replace(
+            table,
+            is_source=True,
+            version=version,
+            keys=keys,
+            statuses=("COMPLETE",) * len(keys),
+            materials=tuple(materials[key] for key in keys),
+            input_fingerprints=nothing,
+            code_fingerprints=nothing,
+            made_at_ms=nothing,
+        )
+
+
+@dataclass
+class _Facts:
+    """What was found about some tables; by id, and of those that are not there by name."""
+
+    rows: dict[str, Recorded] = field(default_factory=dict)
+    changed: dict[str, int | None] = field(default_factory=dict)
+    last: dict[str, dict[str, str]] = field(default_factory=dict)  # status of the last task, by key
+    dynamic: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def add_to(self, name: str, place: TableState) -> TableState:
+        """A table with all that is known of it."""
+        if place.table_id is None:
+            return _with_failures(place, self.last.get(name, {}))
+        table = msgspec.structs.replace(place, changed_at_ms=self.changed.get(place.table_id))
+        rows = self.rows.get(place.table_id)
+        return table if rows is None else rows.state(table)
+
+
+def _ids(places: dict[str, TableState]) -> list[str]:
+    return sorted({place.table_id for place in places.values() if place.table_id is not None})
+
+
+async def _place(snapshot: Snapshot, name: str) -> TableState:
+    """A table of the catalog, or that there is none."""
+    levels = parse_dotted(name)
+    if len(levels) < 3:
+        raise Invalid(f"{name[:255]!r} is no full name of a table: catalog.schema.table")
+    try:
+        row = (await snapshot.table(TableName(levels[0], levels[1:-1], levels[-1]))).row
+    except NotFound:
+        return TableState()
+    return TableState(
+        table_id=row.table_id, format=None if row.format is None else row.format.value
+    )
+
+
+def _with_failures(table: TableState, last: dict[str, str]) -> TableState:
+    keys = tuple(sorted(key for key, status in last.items() if status in _FAILED))
+    nothing = (None,) * len(keys)
+    return msgspec.structs.replace(
+        table,
+        keys=keys,
+        statuses=("FAILED",) * len(keys),
+        materials=nothing,
+        input_fingerprints=nothing,
+        code_fingerprints=nothing,
+        made_at_ms=nothing,
+    )

@@ -1,0 +1,178 @@
+"""The loop of a worker: ask for tasks, carry them out side by side, until there is nothing more to do.
+
+It asks with a call that waits, so that a task begins the moment it is ready, and asks again whenever a slot
+is free. When the book of runs is away it goes on asking; when it is told to stop, it gives back what it has
+begun, so that others can take it over at once.
+"""
+
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from arco.core.errors import ArcoError, Unavailable, Unknown
+from arco.core.runtime import Runtime
+from arco.core.tasks import Event, Task
+from arco.flow.run.wire import Leased, LeasedTask, Offer
+from arco.flow.work.attempt import AttemptAtWork, Pace, Workplace
+from arco.flow.work.ending import Stop
+from arco.flow.work.port import Executor, TaskBook
+
+_WAIT_MS = 10_000  # less than a lease: who is silent for longer is taken to be gone
+_FIRST_PAUSE_MS = 200
+_LONGEST_PAUSE_MS = 2_000
+
+
+def _silent(_problem: ArcoError) -> None:
+    """Nobody wants to know."""
+
+
+class Worker:
+    """Carries out tasks of one project, `slots` at once. `tell` hears why it has to wait for the book."""
+
+    def __init__(
+        self,
+        book: TaskBook,
+        executor: Executor,
+        runtime: Runtime,
+        *,
+        name: str,
+        slots: int,
+        project: str,
+        pace: Pace | None = None,
+        tell: Callable[[ArcoError], None] = _silent,
+    ) -> None:
+        self._place = Workplace(book, executor, runtime, name, pace or Pace())
+        self._tasks = runtime.tasks
+        self._slots = slots
+        self._project = project
+        self._tell = tell
+        self._working: dict[str, AttemptAtWork] = {}
+        self._jobs: dict[str, Task[None]] = {}
+        self._news = runtime.tasks.event()  # a task ended, an answer came, or it is to stop
+        self._asking: Task[None] | None = None
+        self._answer: Leased | None = None
+        self._failure: Exception | None = None
+        self._failures = 0
+        self._is_stopping = False
+
+    @property
+    def at_work(self) -> int:
+        """How many tasks it carries out right now; one that would not stop holds no slot any more."""
+        return sum(not each.is_given_up for each in self._working.values())
+
+    async def run(
+        self, run_id: str | None = None, until: Event | None = None, *, once: bool = False
+    ) -> None:
+        """Work until the run is over, or `until` is set, or `once` there is nothing to do."""
+        watching = None if until is None else self._tasks.spawn(self._stop_after(until))
+        try:
+            await self._loop(run_id, once=once)
+            await self._drain()
+        except BaseException:
+            self.stop()
+            await self._drain()
+            raise
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+    def stop(self) -> None:
+        """Begin nothing more, and give back what is under way."""
+        self._is_stopping = True
+        for attempt in self._working.values():
+            attempt.stop(Stop.WORKER_STOPPED)
+        if self._asking is not None:
+            self._asking.cancel()  # what it was just given is lost with it, for the time of a lease
+        self._news.set()
+
+    async def _stop_after(self, until: Event) -> None:
+        await until.wait()
+        self.stop()
+
+    async def _loop(self, run_id: str | None, *, once: bool) -> None:
+        while not self._is_stopping:
+            self._news.clear()
+            answer, self._answer = self._answer, None
+            if self._failure is not None:
+                raise self._failure
+            if answer is not None:
+                for task in answer.tasks:
+                    self._begin(task)
+                if answer.is_over or (once and not answer.tasks and not self.at_work):
+                    return
+                if once and not answer.tasks:
+                    await self._news.wait()  # until one ends, which may make others ready
+                    continue
+            if self._asking is None and self.at_work < self._slots:
+                self._ask(run_id, wait_ms=0 if once else _WAIT_MS)
+            if self._answer is None:
+                await self._news.wait()
+
+    def _ask(self, run_id: str | None, *, wait_ms: int) -> None:
+        offer = Offer(
+            worker=self._place.worker,
+            slots=self._slots - self.at_work,
+            project=self._project,
+            run_id=run_id,
+            wait_ms=wait_ms,
+        )
+        self._asking = self._tasks.spawn(self._lease(offer))
+
+    async def _lease(self, offer: Offer) -> None:
+        try:
+            self._answer = await self._place.book.lease(offer)
+            self._failures = 0
+        except (Unavailable, Unknown) as problem:
+            self._tell(problem)
+            await self._place.runtime.clock.sleep(self._pause_ms())
+        except Exception as problem:
+            self._failure = problem
+        self._asking = None
+        self._news.set()
+
+    def _pause_ms(self) -> float:
+        pause: int = min(_FIRST_PAUSE_MS << self._failures, _LONGEST_PAUSE_MS)
+        self._failures = min(self._failures + 1, 10)
+        return pause * (1 + self._place.runtime.rng.random() / 4)
+
+    def _begin(self, task: LeasedTask) -> None:
+        attempt = AttemptAtWork(self._place, task, self._news.set)
+        self._working[task.attempt_id] = attempt
+        self._jobs[task.attempt_id] = self._tasks.spawn(self._work(attempt))
+
+    async def _work(self, attempt: AttemptAtWork) -> None:
+        try:
+            await attempt.work()
+        except Exception as problem:
+            self._failure = (
+                problem  # a bug of ours, or a book that refuses what we say: nobody retries
+            )
+        finally:
+            del self._working[attempt.task.attempt_id]
+            del self._jobs[attempt.task.attempt_id]
+            self._news.set()
+
+    async def _drain(self) -> None:
+        """Wait for what is under way: to its end, or when told to stop as long as stopping may take."""
+        answer, self._answer = self._answer, None
+        if answer is not None and self._is_stopping:
+            refused = [AttemptAtWork(self._place, task).refuse() for task in answer.tasks]
+            await self._in_time(self._tasks.gather(*refused))
+        while self.at_work and not self._is_stopping:
+            self._news.clear()
+            await self._news.wait()
+        if self._is_stopping:
+            await self._in_time(self._all_ended())
+            for job in [*self._jobs.values()]:
+                job.cancel()
+        elif self._failure is not None:
+            raise self._failure
+
+    async def _in_time(self, work: Coroutine[Any, Any, object]) -> None:
+        with suppress(TimeoutError):
+            await self._tasks.deadline(2 * self._place.pace.grace_ms, work)
+
+    async def _all_ended(self) -> None:
+        while self.at_work:
+            self._news.clear()
+            await self._news.wait()

@@ -1,0 +1,303 @@
+"""Runs over HTTP: begun, looked at, stopped, listed, and what their tasks have logged."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+import pytest
+
+from arco.cli.flow.here import Here, arco_here
+from arco.cli.place import Place
+from arco.core.errors import Unavailable
+from arco.core.runtime import system_runtime
+from arco.flow.plan.plan import Plan
+from arco.flow.run.wire import Offer, Outcome, TaskStatus
+from tests.flow.work.scripted import (
+    DONE,
+    PROJECT,
+    Doing,
+    Scripted,
+    carried_out,
+    plan,
+    submitted,
+    until_true,
+)
+
+
+@asynccontextmanager
+async def arco() -> AsyncIterator[tuple[Here, httpx2.AsyncClient]]:
+    """An Arco and a client of it."""
+    async with (
+        arco_here(Place(store="memory://"), system_runtime()) as here,
+        httpx2.AsyncClient(base_url=f"{here.url}/api/v1", timeout=60, trust_env=False) as http,
+    ):
+        yield here, http
+
+
+def wish(planned: Plan, run_key: str = "k", **also: object) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(planned)
+    return {"run_key": run_key, "plan": body, **also}
+
+
+def offer(**also: object) -> dict[str, object]:
+    return {"worker": "w", "slots": 10, "project": PROJECT, **also}
+
+
+def said(task: dict[str, Any], status: str, **also: object) -> dict[str, object]:
+    """How an attempt ended."""
+    times = {"started_at_ms": 1, "completed_at_ms": 2}
+    outcome = {"status": status, **also}
+    return {"attempt_id": task["attempt_id"], "worker": "w", **times, "outcome": outcome}
+
+
+async def test_a_run_from_its_wish_to_its_end_in_plain_requests() -> None:
+    async with arco() as (_, http):
+        begun = await http.post("/runs", json=wish(plan("a", "b", b=["a"])))
+        assert begun.status_code == 200
+        run_id = begun.json()["run_id"]
+        for key in ("a", "b"):
+            [task] = (await http.post("/tasks/lease", json=offer(wait_ms=5_000))).json()["tasks"]
+            assert task["key"] == key
+            where = f"/tasks/{task['attempt_id']}"
+            beat = {"attempt_id": task["attempt_id"], "worker": "w", "log": f"{key} works\n"}
+            pulse = (await http.post(f"{where}/heartbeat", json=beat)).json()
+            assert pulse["lease_until_ms"] > 0
+            for _ in range(2):  # saying it twice is saying it once
+                ended = await http.post(f"{where}/completed", json=said(task, "SUCCESS"))
+                assert (ended.status_code, ended.content) == (204, b"")
+        over = (await http.post("/tasks/lease", json=offer(run_id=run_id, wait_ms=5_000))).json()
+        assert over == {"is_over": True}
+        view = (await http.get(f"/runs/{run_id}")).json()
+        log = (await http.get(f"/runs/{run_id}/tasks/a/logs")).json()
+    assert (view["status"], view["counts"]) == ("SUCCESS", {"SUCCESS": 2})
+    assert (log["text"], log["attempt"], log["next"], log["is_over"]) == ("a works\n", 1, 1, True)
+
+
+async def test_the_same_run_key_is_the_same_run_and_with_another_plan_it_is_refused() -> None:
+    async with arco() as (_, http):
+        first, second = [(await http.post("/runs", json=wish(plan("a")))).json() for _ in "12"]
+        other = await http.post("/runs", json=wish(plan("b")))
+    assert first["run_id"] == second["run_id"]
+    assert (other.status_code, other.json()["code"]) == (400, "invalid")
+
+
+async def test_a_plan_of_many_tasks_is_taken_as_it_is_and_compressed() -> None:
+    planned = plan(*(f"task-{number:05d}" for number in range(10_000)))
+    body = msgspec.json.encode(wish(planned))
+    assert len(body) > 1024 * 1024  # more than a body may usually have
+    headers = {"Content-Type": "application/json"}
+    async with arco() as (_, http):
+        plain = await http.post("/runs", content=body, headers=headers)
+        packed = await http.post(
+            "/runs", content=gzip.compress(body), headers={**headers, "Content-Encoding": "gzip"}
+        )
+    assert plain.json()["counts"] == packed.json()["counts"]
+    assert plain.json()["run_id"] == packed.json()["run_id"]
+
+
+async def test_runs_and_tasks_are_listed_as_soon_as_they_are_acknowledged() -> None:
+    def fail(_: Doing) -> Outcome:
+        return Outcome(status=TaskStatus.FAILED, error="no luck")
+
+    async with arco() as (here, http):
+        runtime = system_runtime()
+        first = await carried_out(here.coordinator, runtime, Scripted(), plan("a"))
+        second = await carried_out(here.coordinator, runtime, Scripted(b=fail), plan("b", "c"))
+        page = (await http.get("/runs", params={"page_size": 1})).json()
+        token = {"page_size": 1, "page_token": page["next_page_token"]}
+        rest = (await http.get("/runs", params=token)).json()
+        failed = (await http.get("/runs", params={"status": "FAILED"})).json()
+        tasks = (await http.get(f"/runs/{second.run_id}/tasks")).json()
+        nobody = await http.get("/runs/nobody/tasks")
+    found = [each["execution_id"] for each in page["items"] + rest["items"]]
+    assert found == [second.run_id, first.run_id]
+    assert [each["execution_id"] for each in failed["items"]] == [second.run_id]
+    told = {each["task_id"]: (each["status"], each["error_message"]) for each in tasks["items"]}
+    assert told == {"b": ("FAILED", "no luck"), "c": ("SUCCESS", None)}
+    assert nobody.status_code == 404
+
+
+async def test_a_look_waits_for_the_next_change_of_a_run() -> None:
+    async with arco() as (here, http):
+        run_id = await submitted(here.coordinator, plan("a"))
+        view = (await http.get(f"/runs/{run_id}")).json()
+        asked = {"since": view["number"], "wait_ms": 20_000}
+        looking = asyncio.create_task(http.get(f"/runs/{run_id}", params=asked))
+        await asyncio.sleep(0.05)
+        assert not looking.done()
+        await http.post(f"/runs/{run_id}/cancel")
+        changed = (await looking).json()
+        for _ in range(20):
+            if changed["status"] == "CANCELLED":
+                break
+            asked = {"since": changed["number"], "wait_ms": 1_000}
+            changed = (await http.get(f"/runs/{run_id}", params=asked)).json()
+    assert changed["status"] == "CANCELLED"
+
+
+async def test_what_did_not_succeed_is_run_again_on_demand() -> None:
+    def fail(_: Doing) -> Outcome:
+        return Outcome(status=TaskStatus.FAILED)
+
+    async with arco() as (here, http):
+        runtime = system_runtime()
+        old = await carried_out(here.coordinator, runtime, Scripted(b=fail), plan("a", "b"))
+        again = (await http.post(f"/runs/{old.run_id}/retry", json={"worker": "w"})).json()
+    assert again["run_id"] != old.run_id
+    assert sum(again["counts"].values()) == 1
+
+
+async def test_runs_and_attempts_that_nobody_knows_are_404() -> None:
+    async with arco() as (_, http):
+        nobody = "01K0B3Q4N5RJ6Y7Z8A9BCDEFGH"
+        found = [
+            await http.get(f"/runs/{nobody}"),
+            await http.post(f"/runs/{nobody}/cancel"),
+            await http.post(f"/runs/{nobody}/retry"),
+            await http.get(f"/runs/{nobody}/tasks/a/logs"),
+            await http.post("/tasks/x/heartbeat", json={"attempt_id": "x", "worker": "w"}),
+            await http.post("/tasks/x/completed", json=said({"attempt_id": "x"}, "SUCCESS")),
+        ]
+        other = await http.post("/tasks/y/heartbeat", json={"attempt_id": "x", "worker": "w"})
+    assert [each.status_code for each in found] == [404] * 6
+    assert other.status_code == 400
+
+
+async def test_an_attempt_that_has_lost_its_task_is_told_so_for_good() -> None:
+    async with arco() as (here, http):
+        run_id = await submitted(here.coordinator, plan("a"))
+        [task] = (await http.post("/tasks/lease", json=offer(run_id=run_id))).json()["tasks"]
+        where = f"/tasks/{task['attempt_id']}"
+        other = {"attempt_id": task["attempt_id"], "worker": "v"}
+        lost = await http.post(f"{where}/heartbeat", json=other)
+        late = await http.post(f"{where}/completed", json={**said(task, "FAILED"), **other})
+        mine = await http.post(f"{where}/completed", json=said(task, "SUCCESS"))
+    assert lost.json()["is_lost"]
+    assert (late.status_code, late.json()["code"]) == (409, "attempt_fenced")
+    assert mine.status_code == 204
+
+
+async def test_a_worker_is_told_at_once_which_attempts_are_to_stop() -> None:
+    async with arco() as (here, http):
+        run_id = await submitted(here.coordinator, plan("a", "b"))
+        tasks = (await http.post("/tasks/lease", json=offer())).json()["tasks"]
+        ids = [task["attempt_id"] for task in tasks]
+        asked = {"worker": "w", "attempt_ids": ids, "wait_ms": 20_000}
+        watching = asyncio.create_task(http.post("/tasks/watch", json=asked))
+        await asyncio.sleep(0.05)
+        assert not watching.done()
+        await http.post(f"/runs/{run_id}/cancel", json={"by": "user:ada"})
+        stopped = (await watching).json()
+    assert sorted(stopped["attempt_ids"]) == sorted(ids)
+
+
+async def test_a_call_that_waits_takes_nobodys_place_and_ends_when_its_caller_leaves() -> None:
+    async with arco() as (here, http):
+        metrics = httpx2.AsyncClient(base_url=here.url, trust_env=False)
+        asked = http.post("/tasks/lease", json=offer(wait_ms=30_000))
+        waiting = asyncio.create_task(asked)
+        await until_true(lambda: _somebody_waits(here))
+        in_flight = _figure((await metrics.get("/metrics")).text, "arco_http_requests_in_flight")
+        waiting.cancel()
+        await until_true(lambda: not _somebody_waits(here))
+        run_id = await submitted(here.coordinator, plan("a"))
+        leased = await here.coordinator.lease(
+            Offer(worker="v", slots=1, project=PROJECT, run_id=run_id)
+        )
+        await metrics.aclose()
+    assert in_flight == 1  # the one that asked
+    assert [task.key for task in leased.tasks] == ["a"]  # it was given to nobody who has left
+
+
+async def test_keys_of_tasks_may_hold_slashes() -> None:
+    key = "silver.orders@ds=2026-01-10/region=eu"
+    planned = msgspec.to_builtins(plan("a"))
+    planned["tasks"][0]["key"] = key
+
+    def speak(doing: Doing) -> Outcome:
+        doing.watch.log("it works")
+        return DONE
+
+    async with arco() as (here, http):
+        run = await carried_out(
+            here.coordinator,
+            system_runtime(),
+            Scripted(a=speak),
+            msgspec.convert(planned, Plan),
+        )
+        log = await http.get(f"/runs/{run.run_id}/tasks/{quote(key, safe='')}/logs")
+    assert log.json()["text"] == "it works\n"
+
+
+async def test_metrics_tell_how_tasks_have_ended() -> None:
+    def fail(_: Doing) -> Outcome:
+        return Outcome(status=TaskStatus.FAILED)
+
+    async with arco() as (here, http):
+        await carried_out(here.coordinator, system_runtime(), Scripted(b=fail), plan("a", "b", "c"))
+        text = (await http.get(f"{here.url}/metrics")).text
+    assert _figure(text, 'arco_flow_tasks_total{status="SUCCESS"}') == 2
+    assert _figure(text, 'arco_flow_tasks_total{status="FAILED"}') == 1
+    assert _figure(text, "arco_flow_attempts_at_work") == 0
+    assert _figure(text, "arco_flow_leases_expired_total") == 0
+
+
+async def test_values_of_a_dynamic_dimension_are_added_and_removed() -> None:
+    async with arco() as (here, http):
+        for change in (
+            {"dimension": "customer", "values": ["zeta", "acme", "acme"]},
+            {"dimension": "customer", "values": ["zeta"], "remove": True},
+        ):
+            await asyncio.sleep(0.002)  # the later one counts
+            told = await http.post("/partition-values", json=change)
+            assert told.status_code == 200
+        state = (await http.post("/flow/state", json={"tables": ["default.a.b"]})).json()
+        wrong = await http.post("/partition-values", json={"dimension": "d", "values": [""]})
+        unknown = await http.post("/flow/state", json={"tables": ["b"]})
+        assert (await here.coordinator.state([])).dynamic == {"customer": ("acme",)}
+    assert state["dynamic"] == {"customer": ["acme"]}
+    assert state["tables"]["default.a.b"]["table_id"] is None
+    assert (wrong.status_code, unknown.status_code) == (400, 400)
+
+
+def _somebody_waits(here: Here) -> bool:
+    """Whether the book has a worker that waits for work."""
+    return bool(here.coordinator._desk._offers)  # type: ignore[attr-defined]
+
+
+def _figure(text: str, name: str) -> float:
+    [line] = [line for line in text.splitlines() if line.startswith(f"{name} ")]
+    return float(line.rpartition(" ")[2])
+
+
+async def test_a_place_has_one_book_of_runs(tmp_path: Path) -> None:
+    place, runtime = Place(root=str(tmp_path), no_fsync=True), system_runtime()
+    async with arco_here(place, runtime):
+        with pytest.raises(Unavailable, match="another Arco keeps the book"):
+            async with arco_here(place, runtime):
+                pass
+    async with arco_here(place, runtime) as here:  # the first has let go
+        assert (await here.coordinator.state([])).number == -1
+
+
+async def test_a_run_that_others_have_told_of_is_shown_as_far_as_it_is_known() -> None:
+    def event(name: str, **payload: object) -> dict[str, object]:
+        head = {"event_type": name, "event_version": 1, "source": {"type": "airflow"}}
+        return {**head, "occurred_at": "2026-05-01T10:00:00Z", "payload": payload}
+
+    task = {"task_id": "load", "execution_id": "etl-1", "attempt": 1, "status": "FAILED"}
+    async with arco() as (_, http):
+        told = [
+            event("execution_started", execution_id="etl-1", pipeline_id="etl"),
+            event("task_completed", **task),
+        ]
+        assert (await http.post("/events", json=told)).status_code == 200
+        view = (await http.get("/runs/etl-1")).json()
+    assert (view["status"], view["counts"]) == ("RUNNING", {"FAILED": 1})
+    assert [(each["key"], each["attempt"]) for each in view["changed"]] == [("load", 1)]

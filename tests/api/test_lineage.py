@@ -1,0 +1,171 @@
+"""Lineage over HTTP."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+
+from arco.query.engine import SqlEngine
+from tests.api.compacting import compact
+from tests.api.running import Options, Served, served
+from tests.api.sending import post, started
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("lineage") / "s", Options(engine=SqlEngine)) as api:
+        yield api
+
+
+@pytest.fixture
+def http(own: Served) -> Iterator[httpx2.Client]:
+    with own.client() as client:
+        yield client
+
+
+def _table(http: httpx2.Client, name: str, *columns: str) -> dict[str, Any]:
+    schema = "/api/v1/catalogs/default/schemas"
+    http.post(schema, json={"name": "s"})
+    body = {
+        "name": f"{name}_{uuid4().hex[:8]}",
+        "format": "PARQUET",
+        "columns": [{"name": each, "data_type": "bigint"} for each in columns],
+    }
+    made: dict[str, Any] = http.post(f"{schema}/s/tables", json=body).json()
+    return made
+
+
+def _see(
+    http: httpx2.Client,
+    source: dict[str, Any],
+    target: dict[str, Any],
+    *edges: tuple[str, str, str],
+) -> None:
+    def side(name: str, table: dict[str, Any], column: str) -> dict[str, Any]:
+        known = {each["name"]: each["id"] for each in table["columns"]}
+        told = {f"{name}_table_id": table["id"], f"{name}_name": column}
+        return told if column == "*" else {**told, f"{name}_column_id": known[column]}
+
+    payload = {
+        "execution_id": f"run {source['name']}",
+        "task_id": "t",
+        "soundness": "exact" if edges else "table_only",
+        "inputs": [{"table_id": source["id"], "name": source["name"]}],
+        "outputs": [{"table_id": target["id"], "name": target["name"]}],
+        "column_edges": [
+            {
+                **side("source", source, read),
+                **side("target", target, made),
+                "transformation_type": kind,
+            }
+            for read, made, kind in edges
+        ],
+    }
+    answer = post(http, started(event_type="lineage_observed", payload=payload))
+    assert answer.json()["accepted"] == 1, answer.text
+
+
+def _get(http: httpx2.Client, table: dict[str, Any], **asked: Any) -> dict[str, Any]:
+    answer = http.get(f"/api/v1/lineage/{table['id']}", params=asked)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_lineage_is_walked_up_and_down_with_columns_and_runs(
+    own: Served, http: httpx2.Client
+) -> None:
+    raw, silver, gold = (
+        _table(http, "raw", "a"),
+        _table(http, "silver", "b"),
+        _table(http, "gold", "c"),
+    )
+    _see(http, raw, silver, ("a", "b", "CAST"), ("a", "*", "FILTER"))
+    _see(http, silver, gold)
+    compact(own)
+    found = _get(http, silver, columns="true", runs="true")
+    assert (found["direction"], found["depth"], found["truncated"]) == ("both", 8, False)
+    steps = {node["id"]: (node["up"], node["down"]) for node in found["nodes"]}
+    assert steps == {silver["id"]: (0, 0), raw["id"]: (1, None), gold["id"]: (None, 1)}
+    assert {node["name"] for node in found["nodes"]} == {
+        f"default.s.{each['name']}" for each in (raw, silver, gold)
+    }
+    [into] = [edge for edge in found["edges"] if edge["target"] == silver["id"]]
+    assert (into["column_edges"], into["soundness"]) == (2, ["exact"])
+    assert [(each["source_column"], each["target_column"]) for each in into["columns"]] == [
+        ("a", "b"),
+        ("a", None),
+    ]
+    assert [run["execution_id"] for run in into["runs"]] == [f"run {raw['name']}"]
+    up = _get(http, silver, direction="up", depth=1)
+    assert [edge["source"] for edge in up["edges"]] == [raw["id"]]
+    assert [node["columns"] for node in up["nodes"]] == [[], []]
+
+
+def test_the_impact_of_a_column_is_told_with_the_way_to_it(
+    own: Served, http: httpx2.Client
+) -> None:
+    raw, silver, gold = (
+        _table(http, "raw", "a"),
+        _table(http, "silver", "b"),
+        _table(http, "gold", "c"),
+    )
+    _see(http, raw, silver, ("a", "b", "DIRECT"))
+    _see(http, silver, gold, ("b", "*", "JOIN"))
+    compact(own)
+    found = _get(http, raw, impact="a")
+    told = [(each["table_id"], each["column"], each["reach"]) for each in found["affected"]]
+    assert told == [(silver["id"], "b", "value"), (gold["id"], None, "influence")]
+    assert [step["table_id"] for step in found["affected"][1]["path"]] == [silver["id"], gold["id"]]
+    assert found["column_id"] == raw["columns"][0]["id"]
+    assert len(_get(http, raw, impact="a", depth=1, direction="down")["affected"]) == 1
+    missing = http.get(f"/api/v1/lineage/{raw['id']}", params={"impact": "nothing"})
+    assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+
+
+def test_what_was_just_acknowledged_is_there_when_it_is_asked_to_be_fresh(
+    http: httpx2.Client,
+) -> None:
+    a, b = _table(http, "a"), _table(http, "b")
+    _see(http, a, b)
+    assert _get(http, a)["edges"] == []
+    [edge] = _get(http, a, freshness="fresh")["edges"]
+    assert (edge["source"], edge["target"]) == (a["id"], b["id"])
+
+
+@pytest.mark.parametrize("freshness", ["published", "fresh"])
+def test_a_table_that_nobody_knows_is_404(http: httpx2.Client, freshness: str) -> None:
+    for asked in ({}, {"impact": "a"}, {"columns": "true", "runs": "true"}):
+        answer = http.get(
+            f"/api/v1/lineage/{uuid4().hex}", params={**asked, "freshness": freshness}
+        )
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), answer.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"depth": "9"}, "depth is a number of steps from 1 to 8, not 9"),
+        ({"depth": "0"}, "depth is a number of steps from 1 to 8, not 0"),
+        ({"depth": "many"}, "the parameter 'depth' is a whole number, not 'many'"),
+        ({"direction": "left"}, "direction is up, down or both, not 'left'"),
+        ({"impact": "a", "direction": "up"}, "an impact is what lies downstream"),
+        ({"impact": "a", "depth": "9"}, "depth is a number of steps from 1 to 8, not 9"),
+        ({"impact": "a", "columns": "true"}, "leave both out"),
+        ({"upward": "true"}, "unknown parameter 'upward'"),
+    ],
+)
+def test_what_cannot_be_asked_is_400_in_one_sentence(
+    http: httpx2.Client, asked: dict[str, str], said: str
+) -> None:
+    table = _table(http, "t", "a")
+    answer = http.get(f"/api/v1/lineage/{table['id']}", params=asked)
+    assert answer.status_code == 400
+    assert said in answer.json()["detail"]
+
+
+def test_nothing_can_be_posted_to_a_table(http: httpx2.Client) -> None:
+    answer = http.post("/api/v1/lineage/x", json={})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")

@@ -1,0 +1,30 @@
+"""Events of pipelines, told to the ledger of a workspace in process."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from arco.core.ids import new_ulid
+from arco.core.runtime import Runtime
+from arco.events.kinds import kind_of
+from arco.ledger.envelope import Envelope, Source
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def told(runtime: Runtime, name: str, *, second: int = 0, **payload: object) -> bytes:
+    """A line of the ledger."""
+    raw = msgspec.json.encode(payload)
+    kind_of(name, 1).type.read(raw)
+    at = NOON + timedelta(seconds=second)
+    event = Envelope(
+        event_id=new_ulid(runtime),
+        event_type=name,
+        event_version=1,
+        occurred_at=at,
+        received_at=at,
+        idempotency_key=f"{name}:{new_ulid(runtime)}",
+        source=Source("test"),
+        payload=msgspec.Raw(raw),
+    )
+    return msgspec.json.encode(event)

@@ -1,0 +1,84 @@
+"""Runs as events have told of them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from arco.catalog.reader import SnapshotReader
+from arco.flow.read import run_reader
+from arco.flow.read.run_reader import SqlRunReader
+from arco.flow.run.wire import RunStatus, TaskStatus
+from arco.ledger.writer import Writer
+from arco.query.engine import SqlEngine
+from arco.storage.roles import Role
+from tests.flow.read.telling import NOON, told
+from tests.query.workspace import workspace
+
+NOON_MS = int(NOON.timestamp() * 1000)
+
+
+Event = tuple[str, dict[str, object]]
+
+
+@asynccontextmanager
+async def _told(*events: Event) -> AsyncIterator[SqlRunReader]:
+    async with workspace() as space:
+        store = space.store(Role.API)
+        lines = [
+            told(space.runtime, name, second=second, **payload)
+            for second, (name, payload) in enumerate(events)
+        ]
+        await Writer(store, "executions").append_lines(lines)
+        engine = SqlEngine(SnapshotReader(store))
+        try:
+            yield SqlRunReader(engine)
+        finally:
+            await engine.close()
+
+
+def _run(run_id: str, *tasks: str) -> tuple[Event, ...]:
+    planned = [{"task_id": each} for each in tasks]
+    return (
+        ("execution_planned", {"execution_id": run_id, "plan_id": "p", "tasks": planned}),
+        ("execution_started", {"execution_id": run_id, "pipeline_id": "shop"}),
+    )
+
+
+async def test_runs_whose_end_was_not_told_are_found_with_their_tasks() -> None:
+    done = {"task_id": "a", "execution_id": "r1", "attempt": 2, "status": "SUCCESS"}
+    async with _told(
+        *_run("r1", "a", "b"),
+        *_run("r2", "a"),
+        *_run("r3", "a"),
+        ("task_completed", {**done, "rows_written": 7}),
+        ("execution_completed", {"execution_id": "r2", "status": "FAILED"}),
+        ("cancel_requested", {"execution_id": "r3"}),
+    ) as reader:
+        first, second = await reader.unfinished()
+    assert (first.run_id, first.status, first.is_over) == ("r1", RunStatus.RUNNING, False)
+    assert [(task.key, task.status, task.attempt) for task in first.tasks] == [
+        ("a", TaskStatus.SUCCESS, 2),
+        ("b", TaskStatus.PENDING, 0),
+    ]
+    assert (first.tasks[0].rows_written, first.tasks[0].completed_at_ms) == (7, NOON_MS + 6_000)
+    assert (second.run_id, second.status, second.is_over) == ("r3", RunStatus.CANCELLED, False)
+
+
+async def test_a_run_that_is_over_is_found_by_its_id() -> None:
+    over: Event = ("execution_completed", {"execution_id": "r1", "status": "CANCELLED"})
+    async with _told(*_run("r1", "a"), over) as reader:
+        found, nobody = await reader.run("r1"), await reader.run("it's nobody")
+    assert found is not None
+    assert (found.is_over, found.completed_at_ms) == (True, NOON_MS + 2_000)
+    assert nobody is None
+
+
+async def test_more_tasks_than_one_answer_holds_are_all_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_reader, "MOST_ROWS", 4)
+    tasks = [f"t{number:02d}" for number in range(9)]
+    async with _told(*_run("r1", *tasks), *_run("r2", *tasks[:4])) as reader:
+        runs = await reader.unfinished()
+    assert [[task.key for task in run.tasks] for run in runs] == [tasks, tasks[:4]]

@@ -1,0 +1,189 @@
+"""The state of tables for planning, read back from what was told."""
+
+import pytest
+
+from arco.catalog.model import TableRow
+from arco.catalog.reader import SnapshotReader
+from arco.core.errors import Invalid
+from arco.flow.read import partitions
+from arco.flow.read.state_reader import SqlStateReader
+from arco.ledger.writer import Writer
+from arco.query.engine import SqlEngine
+from arco.storage.roles import Role
+from tests.flow.read.telling import NOON, told
+from tests.query.workspace import Workspace, workspace
+
+NOON_MS = int(NOON.timestamp() * 1000)
+
+
+class Formats:
+    """What formats say of the tables that are named here; others have no version."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, tuple[str | None, dict[str, str]]] = {}
+        self.asked: list[str] = []
+
+    async def versions(self, table_id: str, format: str) -> tuple[str | None, dict[str, str]]:  # noqa: A002
+        assert format == "PARQUET"
+        self.asked.append(table_id)
+        return self.told.get(table_id, (None, {}))
+
+
+class Here:
+    """A workspace, and who reads its state."""
+
+    def __init__(self, space: Workspace) -> None:
+        self.space = space
+        self.formats = Formats()
+        store = space.store(Role.API)
+        self.engine = SqlEngine(SnapshotReader(store))
+        self.writer = Writer(store, "executions")
+        events = SnapshotReader(store, "executions")
+        self.reader = SqlStateReader(self.engine, SnapshotReader(store), events, self.formats)
+
+    async def table(self, schema: str, name: str) -> str:
+        found = (await self.space.table(schema, name, id="bigint")).object.row
+        assert isinstance(found, TableRow)
+        return found.table_id
+
+    async def tell(self, *lines: bytes) -> None:
+        await self.writer.append_lines([*lines])
+
+    def line(self, name: str, *, second: int = 0, **payload: object) -> bytes:
+        return told(self.space.runtime, name, second=second, **payload)
+
+    def published(self, table_id: str, key: str, material: str) -> bytes:
+        return self.line(
+            "partition_completed",
+            second=3,
+            table_id=table_id,
+            partition_key=key,
+            materialization_id=material,
+            input_fingerprint=f"in of {material}",
+            code_fingerprint=f"code of {material}",
+            version=1,
+        )
+
+
+async def test_a_table_has_what_was_told_of_its_partitions_a_moment_ago() -> None:
+    async with workspace() as space:
+        here = Here(space)
+        await space.schema("silver")
+        table_id = await here.table("silver", "orders")
+        await here.tell(
+            here.published(table_id, "ds=2026-01-02", "b"),
+            here.published(table_id, "ds=2026-01-01", "a"),
+            here.line(
+                "partition_failed", second=9, table_id=table_id, partition_key="ds=2026-01-02"
+            ),
+            here.line(
+                "partition_failed", second=9, table_id=table_id, partition_key="ds=2026-01-03"
+            ),
+        )
+        state = await here.reader.state(["default.silver.orders"])
+        await here.engine.close()
+    table = state.tables["default.silver.orders"]
+    assert (table.table_id, table.format) == (table_id, "PARQUET")
+    assert table.keys == ("ds=2026-01-01", "ds=2026-01-02", "ds=2026-01-03")
+    assert table.statuses == ("COMPLETE", "FAILED", "FAILED")
+    assert table.materials == ("a", "b", None)
+    assert table.input_fingerprints == ("in of a", "in of b", None)
+    assert table.code_fingerprints == ("code of a", "code of b", None)
+    assert table.made_at_ms == (NOON_MS + 3_000, NOON_MS + 3_000, None)
+    assert here.formats.asked == []
+
+
+async def test_a_table_without_partitions_has_the_one_with_the_empty_key() -> None:
+    async with workspace() as space:
+        here = Here(space)
+        await space.schema("silver")
+        table_id = await here.table("silver", "regions")
+        await here.tell(here.published(table_id, "", "a"))
+        state = await here.reader.state(["default.silver.regions"])
+        await here.engine.close()
+    assert state.tables["default.silver.regions"].keys == ("",)
+
+
+async def test_of_a_table_that_no_pipeline_makes_its_format_tells() -> None:
+    async with workspace() as space:
+        here = Here(space)
+        await space.schema("raw")
+        cut, whole = await here.table("raw", "cut"), await here.table("raw", "whole")
+        here.formats.told = {cut: (None, {"ds=2": "two", "ds=1": "one"}), whole: ("7", {})}
+        await here.tell(
+            here.line("table_profiled", table_id=whole, row_count=1, last_modified_at=NOON)
+        )
+        state = await here.reader.state(["default.raw.cut", "default.raw.whole"])
+        await here.engine.close()
+    table = state.tables["default.raw.cut"]
+    assert (table.keys, table.materials) == (("ds=1", "ds=2"), ("one", "two"))
+    assert (table.version, table.statuses) == (None, ("COMPLETE", "COMPLETE"))
+    table = state.tables["default.raw.whole"]
+    assert (table.version, table.keys, table.changed_at_ms) == ("7", (), NOON_MS)
+
+
+async def test_a_table_that_is_not_there_tells_of_the_tasks_that_failed_to_make_it() -> None:
+    def task(here: Here, key: str, run: str, status: str, second: int) -> bytes:
+        return here.line(
+            "task_completed", second=second, task_id=key, execution_id=run, attempt=1, status=status
+        )
+
+    async with workspace() as space:
+        here = Here(space)
+        await here.tell(
+            task(here, "silver.orders@ds=1", "r1", "FAILED", 1),
+            task(here, "silver.orders@ds=2", "r1", "FAILED", 1),
+            task(here, "silver.orders@ds=2", "r2", "SKIPPED", 2),
+            task(here, "silver.orders@ds=3", "r1", "BLOCKED", 1),
+            task(here, "silver.orders_old@ds=9", "r1", "FAILED", 1),
+        )
+        state = await here.reader.state(["default.silver.orders", "default.silver.gone"])
+        await here.engine.close()
+    table = state.tables["default.silver.orders"]
+    assert (table.table_id, table.keys) == (None, ("ds=1", "ds=3"))
+    assert (table.statuses, table.materials) == (("FAILED", "FAILED"), (None, None))
+    assert state.tables["default.silver.gone"].keys == ()
+
+
+async def test_values_of_dynamic_dimensions_are_those_that_were_not_removed() -> None:
+    async with workspace() as space:
+        here = Here(space)
+        await here.tell(
+            here.line("partition_value_added", dimension="customer", value="zeta"),
+            here.line("partition_value_added", dimension="customer", value="acme"),
+            here.line("partition_value_added", dimension="region", value="eu"),
+            here.line("partition_value_removed", second=5, dimension="customer", value="zeta"),
+        )
+        state = await here.reader.state([])
+        await here.engine.close()
+    assert state.dynamic == {"customer": ("acme",), "region": ("eu",)}
+    assert state.number == -1
+
+
+async def test_more_partitions_than_one_answer_holds_are_all_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partitions, "MOST_ROWS", 7)
+    async with workspace() as space:
+        here = Here(space)
+        await space.schema("s")
+        ids = {}
+        for name, count in (("few", 3), ("many", 20), ("exact", 7)):
+            ids[name] = await here.table("s", name)
+            keys = [f"n={number:03d}" for number in range(count)]
+            await here.tell(*(here.published(ids[name], key, f"{name} {key}") for key in keys))
+        state = await here.reader.state([f"default.s.{name}" for name in ids])
+        await here.engine.close()
+    many = state.tables["default.s.many"]
+    assert many.keys == tuple(f"n={number:03d}" for number in range(20))
+    assert many.materials == tuple(f"many {key}" for key in many.keys)
+    assert len(state.tables["default.s.few"].keys) == 3
+    assert len(state.tables["default.s.exact"].keys) == 7
+
+
+async def test_a_name_that_is_none_of_a_table_is_refused() -> None:
+    async with workspace() as space:
+        here = Here(space)
+        with pytest.raises(Invalid, match="no full name"):
+            await here.reader.state(["orders"])
+        await here.engine.close()

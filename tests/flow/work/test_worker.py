@@ -1,0 +1,315 @@
+"""A worker over a real book of runs: in the same process, and over HTTP."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from arco.cli.flow.here import arco_here
+from arco.core.errors import Invalid, NotFound, Unavailable, Unknown
+from arco.flow.run.port import Coordinator
+from arco.flow.run.wire import Beat, Completed, Leased, Offer, Outcome, Progress, Pulse, TaskStatus
+from arco.flow.work.attempt import Pace
+from arco.flow.work.worker import Worker
+from tests.flow.work.scripted import (
+    DONE,
+    PROJECT,
+    STOPPED,
+    Doing,
+    Scripted,
+    book_here,
+    carried_out,
+    disk,
+    hurried,
+    plan,
+    spoken_to,
+    statuses,
+    submitted,
+    until,
+    until_true,
+    usual,
+)
+
+both_ways = pytest.mark.parametrize("way", ["here", "http"])
+
+
+@both_ways
+async def test_tasks_are_carried_out_in_their_order_as_many_at_once_as_there_are_slots(
+    way: str,
+) -> None:
+    meet = threading.Barrier(2, timeout=60)
+
+    def both(_: Doing) -> Outcome:
+        meet.wait()  # passes only if two are at work at once
+        return DONE
+
+    executor, runtime = Scripted(b=both, c=both), usual()
+    planned = plan("a", "b", "c", "d", b=["a"], c=["a"], d=["b", "c"])
+    async with book_here(way, runtime) as book:
+        view = await carried_out(book, runtime, executor, planned)
+    assert view.status == "SUCCESS"
+    keys = [key for key, _ in executor.begun]
+    assert (keys[0], {*keys[1:3]}, keys[3]) == ("a", {"b", "c"}, "d")
+    assert executor.most_at_once == 2
+
+
+@both_ways
+async def test_a_task_that_fails_is_tried_again_and_those_behind_it_are_skipped(way: str) -> None:
+    def second(doing: Doing) -> Outcome:
+        failed = Outcome(status=TaskStatus.FAILED, error="not yet")
+        return DONE if doing.task.attempt == 2 else failed
+
+    def never(_: Doing) -> Outcome:
+        raise ValueError("it breaks")
+
+    executor, runtime = Scripted(a=second, b=never), usual()
+    planned = plan("a", "b", "c", "d", retries=1, c=["a"], d=["b"])
+    async with book_here(way, runtime) as book:
+        view = await carried_out(book, runtime, executor, planned)
+    ends = {"a": "SUCCESS", "b": "FAILED", "c": "SUCCESS", "d": "SKIPPED"}
+    assert (view.status, statuses(view)) == ("FAILED", ends)
+    failed = next(task for task in view.changed if task.key == "b")
+    assert failed.attempt == 2
+    assert "the executor has failed: ValueError: it breaks" in (failed.error or "")
+
+
+@both_ways
+async def test_what_a_task_says_while_it_works_can_be_seen(way: str) -> None:
+    go_on = threading.Event()
+
+    def speak(doing: Doing) -> Outcome:
+        doing.watch.log("first line")
+        doing.watch.progress(Progress(phase="writing", done=0.5, rows=7))
+        assert go_on.wait(60)
+        doing.watch.log("last line")
+        return DONE
+
+    executor, runtime = Scripted(a=speak), usual()
+    async with book_here(way, runtime) as book:
+        run_id = await submitted(book, plan("a"))
+        pace = Pace(beat_ms=100)
+        worker = Worker(book, executor, runtime, name="w", slots=1, project=PROJECT, pace=pace)
+        working = asyncio.create_task(worker.run(run_id))
+        view = await book.look(run_id)
+        while not view.changed or view.changed[0].progress is None:
+            view = await book.look(run_id, since=view.number, wait_ms=10_000)
+        go_on.set()
+        await working
+    assert view.changed[0].progress == Progress(phase="writing", done=0.5, rows=7)
+
+
+@both_ways
+async def test_a_cancelled_run_wakes_a_task_that_sleeps(way: str) -> None:
+    executor, runtime = Scripted(a=Doing.sleep), usual()
+    async with book_here(way, runtime) as book:
+        run_id = await submitted(book, plan("a", "b", b=["a"]))
+        worker = Worker(book, executor, runtime, name="w", slots=2, project=PROJECT)
+        working = asyncio.create_task(worker.run(run_id))
+        await until(executor.has_begun)
+        await book.cancel(run_id)
+        await working
+        view = await book.look(run_id)
+    assert executor.interrupted == ["a"]
+    assert (view.status, statuses(view)) == ("CANCELLED", {"a": "CANCELLED", "b": "CANCELLED"})
+
+
+async def test_a_task_that_takes_too_long_is_stopped_and_has_failed() -> None:
+    executor, runtime = Scripted(a=Doing.sleep), usual()
+    async with book_here("here", runtime) as book:
+        view = await carried_out(book, runtime, executor, plan("a", timeout_ms=50))
+    assert executor.interrupted == ["a"]
+    assert (view.status, view.changed[0].error) == ("FAILED", "timed out after 0.05s")
+
+
+async def test_what_was_done_in_spite_of_being_stopped_is_done() -> None:
+    def just_in_time(doing: Doing) -> Outcome:
+        doing.sleep()
+        return DONE
+
+    executor, runtime = Scripted(a=just_in_time), usual()
+    async with book_here("here", runtime) as book:
+        view = await carried_out(book, runtime, executor, plan("a", timeout_ms=50))
+    assert (executor.interrupted, view.status) == (["a"], "SUCCESS")
+
+
+async def test_a_task_that_will_not_stop_does_not_hold_up_others() -> None:
+    let_go, is_told = threading.Event(), list[bool]()
+
+    def stubborn(doing: Doing) -> Outcome:
+        assert let_go.wait(60)
+        is_told.append(doing.watch.is_stopped())
+        return STOPPED
+
+    executor, runtime = Scripted(a=stubborn), usual()
+    async with book_here("here", runtime) as book:
+        run_id = await submitted(book, plan("a", "b", timeout_ms=50))
+        pace = Pace(grace_ms=50)
+        worker = Worker(book, executor, runtime, name="w", slots=1, project=PROJECT, pace=pace)
+        await worker.run(run_id)
+        view = await book.look(run_id)
+        assert is_told == []  # its thread is still there
+        let_go.set()
+        await until_true(lambda: is_told == [True])
+    assert statuses(view) == {"a": "FAILED", "b": "SUCCESS"}
+
+
+@both_ways
+async def test_a_worker_that_is_stopped_gives_back_what_it_has_begun(way: str) -> None:
+    executor, others, runtime = Scripted(a=Doing.sleep), Scripted(), usual()
+    async with book_here(way, runtime) as book:
+        run_id = await submitted(book, plan("a", retries=1))
+        stop = runtime.tasks.event()
+        first = Worker(book, executor, runtime, name="first", slots=1, project=PROJECT)
+        working = asyncio.create_task(first.run(until=stop))
+        await until(executor.has_begun)
+        stop.set()
+        await working
+        second = Worker(book, others, runtime, name="second", slots=1, project=PROJECT)
+        await second.run(run_id)
+        view = await book.look(run_id)
+    assert executor.interrupted == ["a"]
+    assert (view.status, others.begun) == ("SUCCESS", [("a", 2)])
+
+
+async def test_a_worker_that_waits_for_nothing_can_be_stopped() -> None:
+    executor, runtime = Scripted(), usual()
+    async with book_here("http", runtime) as book:
+        stop = runtime.tasks.event()
+        worker = Worker(book, executor, runtime, name="w", slots=1, project=PROJECT)
+        working = asyncio.create_task(worker.run(until=stop))
+        await asyncio.sleep(0.05)
+        stop.set()
+        await working
+
+
+async def test_once_means_until_there_is_nothing_to_do() -> None:
+    executor, runtime = Scripted(), usual()
+    async with book_here("here", runtime) as book:
+        first = await submitted(book, plan("a", "b", b=["a"]))
+        second = await submitted(book, plan("c"))
+        worker = Worker(book, executor, runtime, name="w", slots=1, project=PROJECT)
+        await worker.run(once=True)
+        found = [statuses(await book.look(each)) for each in (first, second)]
+    assert found == [{"a": "SUCCESS", "b": "SUCCESS"}, {"c": "SUCCESS"}]
+
+
+async def test_a_run_that_nobody_knows_is_an_error() -> None:
+    runtime = usual()
+    async with book_here("http", runtime) as book:
+        worker = Worker(book, Scripted(), runtime, name="w", slots=1, project=PROJECT)
+        with pytest.raises(NotFound):
+            await worker.run("01K0B3Q4N5RJ6Y7Z8A9BCDEFGH")
+        run_id = await submitted(book, plan("a"))
+        other = Worker(book, Scripted(), runtime, name="w", slots=1, project="another")
+        with pytest.raises(Invalid, match="project"):
+            await other.run(run_id)
+
+
+class Away:
+    """The way to a book: it may be cut, and answers to completions may be lost on it."""
+
+    def __init__(self, book: Coordinator, lost_answers: int = 0) -> None:
+        self._book = book
+        self._lost_answers = lost_answers
+        self.is_cut = False
+        self.completed: list[Completed] = []
+
+    def _pass(self) -> None:
+        if self.is_cut:
+            raise Unavailable("the way is cut")
+
+    async def lease(self, offer: Offer) -> Leased:
+        self._pass()
+        return await self._book.lease(offer)
+
+    async def beat(self, beat: Beat) -> Pulse:
+        self._pass()
+        return await self._book.beat(beat)
+
+    async def watch(
+        self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
+    ) -> tuple[str, ...]:
+        self._pass()
+        return await self._book.watch(worker, attempt_ids, wait_ms)
+
+    async def complete(self, completed: Completed) -> None:
+        self._pass()
+        await self._book.complete(completed)
+        self.completed.append(completed)
+        if self._lost_answers:
+            self._lost_answers -= 1
+            raise Unknown("the answer was lost")
+
+
+async def test_a_worker_without_a_way_to_the_book_gives_up_its_task_when_its_lease_is_over() -> (
+    None
+):
+    runtime = hurried()
+
+    def first_waits(doing: Doing) -> Outcome:
+        return doing.sleep() if doing.task.attempt == 1 else DONE
+
+    executor = Scripted(a=first_waits)
+    async with book_here("here", runtime) as book:
+        run_id = await submitted(book, plan("a"))
+        way = Away(book)
+        worker = Worker(way, executor, runtime, name="w", slots=1, project=PROJECT)
+        working = asyncio.create_task(worker.run(run_id))
+        await until(executor.has_begun)
+        way.is_cut = True
+        await until_true(lambda: executor.interrupted == ["a"])
+        way.is_cut = False
+        await working
+        view = await book.look(run_id)
+    assert (view.status, executor.begun) == ("SUCCESS", [("a", 1), ("a", 2)])
+    assert [each.outcome.status for each in way.completed] == [
+        "SUCCESS"
+    ]  # of what was lost: nothing
+
+
+async def test_the_end_of_a_task_is_told_until_it_was_heard() -> None:
+    executor, runtime = Scripted(), usual()
+    async with book_here("here", runtime) as book:
+        run_id = await submitted(book, plan("a"))
+        way = Away(book, lost_answers=2)
+        worker = Worker(way, executor, runtime, name="w", slots=1, project=PROJECT)
+        await worker.run(run_id)
+        view = await book.look(run_id)
+    assert (view.status, executor.begun) == ("SUCCESS", [("a", 1)])
+    assert len({each.attempt_id for each in way.completed}) == 1
+    assert len(way.completed) == 3
+
+
+async def test_a_task_outlives_the_restart_of_the_arco_that_gave_it_out(tmp_path: Path) -> None:
+    go_on, runtime = threading.Event(), usual()
+
+    def wait(doing: Doing) -> Outcome:
+        assert go_on.wait(60)
+        return STOPPED if doing.watch.is_stopped() else DONE
+
+    executor, troubles = Scripted(a=wait), list[str]()
+    async with arco_here(disk(tmp_path), runtime) as here:
+        async with spoken_to("http", here, runtime) as book:
+            run_id = await submitted(book, plan("a", "b", b=["a"]))
+        port = int(here.url.rpartition(":")[2])
+        way = spoken_to("http", here, runtime)
+        book = await way.__aenter__()
+        worker = Worker(
+            book,
+            executor,
+            runtime,
+            name="w",
+            slots=2,
+            project=PROJECT,
+            tell=lambda problem: troubles.append(problem.code),
+        )
+        working = asyncio.create_task(worker.run(run_id))
+        await until(executor.has_begun)
+    await until_true(lambda: bool(troubles))  # it has met nobody there
+    async with arco_here(disk(tmp_path), runtime, port=port):
+        go_on.set()
+        await working
+        view = await book.look(run_id)
+        await way.__aexit__(None, None, None)
+    assert (view.status, executor.begun) == ("SUCCESS", [("a", 1), ("b", 1)])
