@@ -4,7 +4,6 @@ import pytest
 
 from arco.catalog.model import TableRow
 from arco.catalog.reader import SnapshotReader
-from arco.core.errors import Invalid
 from arco.flow.read import partitions
 from arco.flow.read.state_reader import SqlStateReader
 from arco.ledger.writer import Writer
@@ -181,9 +180,31 @@ async def test_more_partitions_than_one_answer_holds_are_all_there(
     assert len(state.tables["default.s.exact"].keys) == 7
 
 
-async def test_a_name_that_is_none_of_a_table_is_refused() -> None:
+async def test_a_task_that_writes_no_table_is_known_by_its_last_success() -> None:
     async with workspace() as space:
         here = Here(space)
-        with pytest.raises(Invalid, match="no full name"):
-            await here.reader.state(["orders"])
+
+        def ended(run: str, second: int, status: str, **metrics: str) -> bytes:
+            return here.line(
+                "task_completed",
+                second=second,
+                execution_id=run,
+                task_id="report@ds=2026-01-01",
+                status=status,
+                attempt=1,
+                metrics=metrics,
+            )
+
+        await here.tell(
+            ended("run-1", 1, "SUCCESS", code_fingerprint="c1", input_fingerprint="i1"),
+            ended("run-2", 2, "FAILED"),
+        )
+        found = (await here.reader.state(["report", "never_run"])).tables
         await here.engine.close()
+    assert found["never_run"].keys == ()
+    report = found["report"]
+    assert report.keys == ("ds=2026-01-01",)
+    assert report.statuses == ("FAILED",)
+    assert report.materials == ("run-1/report@ds=2026-01-01",)
+    assert (report.code_fingerprints, report.input_fingerprints) == (("c1",), ("i1",))
+    assert report.made_at_ms == (NOON_MS + 1_000,)

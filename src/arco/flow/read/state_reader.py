@@ -1,7 +1,7 @@
 """The state of tables for planning: the catalog, the partitions that were recorded, and what formats tell.
 
-Cost: one look at the catalog, four questions to the SQL engine side by side, and for each table that no
-pipeline makes one look at its present version.
+Cost: one look at the catalog, up to five questions to the SQL engine side by side, and for each table that
+no pipeline makes one look at its present version.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,12 @@ from arco.catalog.ddl import TableName
 from arco.catalog.name import parse_dotted
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
-from arco.core.errors import Invalid, NotFound
+from arco.core.errors import NotFound
 from arco.events.partition_value import PRESENT
 from arco.flow.plan.key import read_key, short_name
 from arco.flow.read.asking import FRESH, Engine, among, literal, milliseconds
 from arco.flow.read.partitions import MOST_TABLES, Recorded, recorded
+from arco.flow.read.tasks import is_task, tasks_without_tables
 from arco.flow.run.ports import Versions
 from arco.flow.state import State, TableState
 
@@ -39,17 +40,20 @@ class SqlStateReader:
         self._tasks = catalog.store.runtime.tasks
 
     async def state(self, tables: Sequence[str]) -> State:
-        """What is known now of these tables, by their full names."""
+        """What is known now of these tables, by their full names; shorter names are those of tasks."""
         number = (await self._events.head()).number
-        places = await self._places(tables)
+        tasks = [name for name in tables if is_task(name)]
+        places = await self._places([name for name in tables if not is_task(name)])
         facts = _Facts()
         await self._tasks.gather(
             self._read_partitions(facts, places),
             self._read_changes(facts, places),
             self._read_failures(facts, places),
             self._read_values(facts),
+            self._read_tasks(facts, tasks),
         )
         known = {name: facts.add_to(name, place) for name, place in places.items()}
+        known |= facts.tasks
         strange = [name for name, table in known.items() if table.table_id and not table.keys]
         for start in range(0, len(strange), _VERSIONS_AT_ONCE):
             names = strange[start : start + _VERSIONS_AT_ONCE]
@@ -92,6 +96,9 @@ class SqlStateReader:
                 key = read_key(row["task_id"])
                 facts.last.setdefault(key.maker, {})[key.partition] = row["status"]
 
+    async def _read_tasks(self, facts: "_Facts", names: Sequence[str]) -> None:
+        facts.tasks = await tasks_without_tables(self._engine, names)
+
     async def _read_values(self, facts: "_Facts") -> None:
         sql = (
             "SELECT dimension, value FROM system.partition_values "  # noqa: S608
@@ -130,6 +137,7 @@ class _Facts:
     changed: dict[str, int | None] = field(default_factory=dict)
     last: dict[str, dict[str, str]] = field(default_factory=dict)  # status of the last task, by key
     dynamic: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tasks: dict[str, TableState] = field(default_factory=dict)
 
     def add_to(self, name: str, place: TableState) -> TableState:
         """A table with all that is known of it."""
@@ -147,8 +155,6 @@ def _ids(places: dict[str, TableState]) -> list[str]:
 async def _place(snapshot: Snapshot, name: str) -> TableState:
     """A table of the catalog, or that there is none."""
     levels = parse_dotted(name)
-    if len(levels) < 3:
-        raise Invalid(f"{name[:255]!r} is no full name of a table: catalog.schema.table")
     try:
         row = (await snapshot.table(TableName(levels[0], levels[1:-1], levels[-1]))).row
     except NotFound:

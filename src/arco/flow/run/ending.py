@@ -23,6 +23,10 @@ from arco.flow.run.wire import CheckOutcome, Completed, InputMaterial, OutputDon
 
 Status = Literal["SUCCESS", "FAILED", "SKIPPED", "BLOCKED", "CANCELLED"]
 
+# Metrics of a task that writes no table.
+CODE = "code_fingerprint"
+INPUTS = "input_fingerprint"
+
 _LONGEST_TEXT = 4_000
 _MOST_KEYS = 10_000
 
@@ -196,12 +200,19 @@ class Ended:
             input_partitions=_few([key for each in self.inputs for key in each.partitions]),
             output_partitions=_few([each.partition for each in outputs]),
             rows_read=outcome.rows_read,
-            rows_written=total([each.rows for each in outputs]),
+            rows_written=total([each.rows for each in outputs if each.version is not None]),
             bytes_read=outcome.bytes_read,
-            bytes_written=total([each.bytes for each in outputs]),
-            metrics=dict(outcome.metrics) or None,
+            bytes_written=total([each.bytes for each in outputs if each.version is not None]),
+            metrics={**outcome.metrics, **self._made_of()} or None,
         )
         return fact("task_completed", f"done:{of.attempt_id}", of.run_id, payload)
+
+    def _made_of(self) -> dict[str, str]:
+        """Where no partition can say which code and data it is made of, the task itself does."""
+        code = self.completed.outcome.code_fingerprint
+        if code is None or self.written or self.status is not TaskStatus.SUCCESS:
+            return {}
+        return {CODE: code, INPUTS: _fingerprint(code, self.inputs)}
 
     def _partition_of(self, table: str) -> str | None:
         return next((each.partition for each in self.written if each.table == table), None)

@@ -1,0 +1,76 @@
+"""Tasks that write no table: when they last ran, and with which code on which data.
+
+They stand among the tables of a state under their own names, so that planning asks for all alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from arco.catalog.name import parse_dotted
+from arco.flow.plan.key import read_key
+from arco.flow.read.asking import FRESH, Engine, among, milliseconds
+from arco.flow.run.ending import CODE, INPUTS
+from arco.flow.state import TableState
+
+_SUCCESS = "SUCCESS"
+_STATUSES = {_SUCCESS: "COMPLETE", "FAILED": "FAILED", "BLOCKED": "FAILED"}
+
+
+def is_task(name: str) -> bool:
+    """Whether a name among those of tables is a task's: tables have at least three parts."""
+    return len(parse_dotted(name)) < 3
+
+
+async def tasks_without_tables(engine: Engine, names: Sequence[str]) -> dict[str, TableState]:
+    """What is known of tasks, by their names."""
+    if not names:
+        return {}
+    rows: dict[str, dict[str, _Last]] = {name: {} for name in names}
+    for row in (await engine.query(_question(names), freshness=FRESH)).to_pylist():
+        key = read_key(row["task_id"])
+        last = rows[key.maker].get(key.partition, _Last())
+        rows[key.maker][key.partition] = last.then(row)
+    return {name: _state(of) for name, of in rows.items()}
+
+
+def _question(names: Sequence[str]) -> str:
+    return (
+        "SELECT task_id, status, execution_id, metrics, "  # noqa: S608
+        f"{milliseconds('completed_at')} AS at FROM system.tasks "
+        f"WHERE {among('split_part(task_id, chr(64), 1)', names)} AND completed_at IS NOT NULL "
+        "ORDER BY completed_at, execution_id"
+    )
+
+
+@dataclass(frozen=True)
+class _Last:
+    """The last run of a partition, and what the last that was a success is made of."""
+
+    status: str = "PENDING"
+    material: str | None = None
+    inputs: str | None = None
+    code: str | None = None
+    at_ms: int | None = None
+
+    def then(self, row: dict[str, Any]) -> "_Last":
+        """What is known once this has happened too."""
+        status = _STATUSES.get(row["status"], self.status)
+        if row["status"] != _SUCCESS:
+            return replace(self, status=status)
+        metrics = dict(row["metrics"] or ())
+        material = f"{row['execution_id']}/{row['task_id']}"
+        return _Last(status, material, metrics.get(INPUTS), metrics.get(CODE), row["at"])
+
+
+def _state(of: dict[str, _Last]) -> TableState:
+    keys = tuple(sorted(of))
+    known = [of[key] for key in keys]
+    return TableState(
+        keys=keys,
+        statuses=tuple(each.status for each in known),
+        materials=tuple(each.material for each in known),
+        input_fingerprints=tuple(each.inputs for each in known),
+        code_fingerprints=tuple(each.code for each in known),
+        made_at_ms=tuple(each.at_ms for each in known),
+    )
