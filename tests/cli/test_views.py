@@ -31,6 +31,17 @@ def test_the_sample_has_real_iceberg_tables(arco: Served) -> None:
     assert arco.document("table", "show", "sales.customers")["pii_columns"] == ["email"]
 
 
+def test_a_column_is_said_to_be_personal_and_said_not_to_be(arco: Served) -> None:
+    arco.done("table", "create", "sales.people", "--format", "iceberg", "--column", "mail string")
+    said = ("--pii", "EMAIL", "--sensitivity", "confidential")
+    arco.done("column", "change", "sales.people", "mail", *said)
+    (column,) = arco.document("table", "show", "sales.people")["columns"]
+    assert (column["pii_type"], column["sensitivity"]) == ("EMAIL", "CONFIDENTIAL")
+
+    arco.done("column", "change", "sales.people", "mail", "--pii", "")
+    assert arco.document("table", "show", "sales.people")["pii_columns"] == []
+
+
 def test_an_iceberg_table_is_made_changed_dropped_and_brought_back(arco: Served) -> None:
     arco.done("table", "create", "sales.t", "--format", "iceberg", "--column", "id int not null")
     arco.done("column", "add", "sales.t", "amount decimal(10,2)")

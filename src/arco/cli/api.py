@@ -1,6 +1,8 @@
 """`arco api`: the API alone, with an identity of its own; a compactor publishes for it."""
 
 import os
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -9,10 +11,9 @@ from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
 from arco.cli.retention import Retention
 from arco.cli.serve import Listening
+from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from arco.api.log import Log
     from arco.cli.workspace import Workspace
     from arco.core.runtime import Runtime
@@ -31,6 +32,7 @@ def api(
     compactor: Annotated[
         str, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")
     ] = "http://127.0.0.1:8182",
+    no_runs: Flag = False,
 ) -> None:
     """Run the API alone. The service token comes from ARCO_SERVICE_TOKEN.
 
@@ -46,6 +48,8 @@ def api(
         Where tables may lie outside the store.
     compactor
         The compactor of this workspace; ARCO_COMPACTOR_URL works too.
+    no_runs
+        Leave runs of pipelines to another API of this workspace: one alone may keep their book.
     """
     from arco.cli.serve import check_listening
     from arco.core.runtime import system_runtime
@@ -57,7 +61,13 @@ def api(
     locations = locations or AllowedLocations()
     locations.urls()  # refused before anything is opened
     work = _serve(
-        place or Place(), listening, kept, compactor, system_runtime(), locations=locations
+        place or Place(),
+        listening,
+        kept,
+        compactor,
+        system_runtime(),
+        locations=locations,
+        no_runs=no_runs,
     )
     run(work)
 
@@ -89,19 +99,22 @@ async def _begin(workspace: "Workspace", log: "Log", runtime: "Runtime") -> None
 async def _serve(
     place: Place,
     listening: Listening,
-    retention: "timedelta",
+    retention: timedelta,
     compactor_url: str,
     runtime: "Runtime",
     *,
     locations: AllowedLocations,
+    no_runs: bool,
 ) -> None:
     from arco.api.app import make_app
     from arco.api.metrics import Metrics
     from arco.api.remote_bell import RemoteBell
     from arco.api.remote_compactor import RemoteCompactor
     from arco.catalog.decision import Rules
+    from arco.cli.flow.wiring import Flow, keeping_the_book, open_flow
     from arco.cli.serve import log_to_stderr, make_services, serve, watched_backend
     from arco.cli.tables import ICEBERG, open_tables, reconciling
+    from arco.cli.trouble import teller
     from arco.cli.workspace import open_workspace
     from arco.storage.open import open_store
     from arco.storage.roles import Role
@@ -113,7 +126,8 @@ async def _serve(
     rules = Rules(retention=retention, own_roots=place.own_roots(), ruled=frozenset({ICEBERG}))
     bell = RemoteBell(compactor, runtime)
     workspace = open_workspace(store, compactor, rules, ring=bell.ring)
-    iceberg = open_tables(place, locations, workspace, metrics=metrics)
+    kept_ms = retention // timedelta(milliseconds=1)
+    iceberg = open_tables(place, locations, workspace, metrics=metrics, retention_ms=kept_ms)
     services = make_services(
         place,
         workspace,
@@ -123,14 +137,27 @@ async def _serve(
         metrics=metrics,
         iceberg=iceberg,
     )
+    flow: Flow | None = None
+    if not no_runs:
+        flow_store = await open_store(backend, runtime, role=Role.FLOW, scope=place.scope())
+        flow = open_flow(
+            place,
+            services,
+            workspace,
+            iceberg,
+            flow_store,
+            tell=teller(log, metrics),
+            retention_ms=kept_ms,
+        )
+        services = replace(services, flow=flow.desk)
     beginning = runtime.tasks.spawn(_begin(workspace, log, runtime))
 
     def ready(url: str) -> str:
         return _READY.format(url=url, store=place.describe(), compactor=compactor_url)
 
     try:
-        async with reconciling(iceberg, runtime.tasks):
-            await serve(make_app(services), listening, log, ready)
+        async with reconciling(iceberg, runtime.tasks), keeping_the_book(flow, services):
+            await serve(make_app(services), listening, log, ready, services.stopping)
     finally:
         beginning.cancel()
         await services.engine.close()

@@ -1,5 +1,6 @@
 """`arco column`: the columns of a table of a running Arco."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -13,6 +14,7 @@ Examples:
   arco column change sales.orders amount --type "decimal(12,2)"
   arco column change sales.orders amount --comment "without tax" --not-null
   arco column change sales.orders amount --rename total
+  arco column change crm.people email --pii EMAIL --sensitivity confidential
   arco column drop sales.orders total
 
 `arco table show` lists the columns of a table, `arco table history` its changes."""
@@ -33,6 +35,16 @@ Nullable = Annotated[
         name="--nullable", negative="--not-null", help="Whether it may hold nulls from now on."
     ),
 ]
+
+
+class Level(StrEnum):
+    """How freely the values of a column may be shown."""
+
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    CONFIDENTIAL = "confidential"
+    RESTRICTED = "restricted"
+
 
 app = App(
     name="column",
@@ -74,6 +86,15 @@ def change(
     comment: Annotated[
         str | None, Parameter(metavar="TEXT", help="What it is; an empty text removes it.")
     ] = None,
+    pii: Annotated[
+        str | None,
+        Parameter(
+            metavar="KIND", help="The personal data that it holds, such as EMAIL; '' for none."
+        ),
+    ] = None,
+    sensitivity: Annotated[
+        Level | None, Parameter(help="How freely its values may be shown.")
+    ] = None,
     catalog: InCatalog = None,
     server: Server = _SERVER,
     json: AsJson = False,
@@ -81,7 +102,14 @@ def change(
     """Change a column: only what is named changes."""
     from arco.cli.columns import change_column
 
-    wish = {"name": rename, "data_type": type_, "nullable": nullable, "comment": comment}
+    wish = {
+        "name": rename,
+        "data_type": type_,
+        "nullable": nullable,
+        "comment": comment,
+        "pii_type": pii,
+        "sensitivity": None if sensitivity is None else sensitivity.upper(),
+    }
     target = read_table(table, catalog)
     with server.open() as remote:
         change_column(remote, target, column, wish, as_json=json)

@@ -29,10 +29,12 @@ def change_column(
     body: dict[str, Json] = {name: value for name, value in wish.items() if value is not None}
     if not body:
         raise Invalid(
-            "nothing to change: give --rename, --type, --nullable, --not-null or --comment"
+            "nothing to change: give --rename, --type, --nullable, --not-null, --comment, --pii or "
+            "--sensitivity"
         )
-    if body.get("comment") == "":
-        body["comment"] = None
+    for name in ("comment", "pii_type"):
+        if body.get(name) == "":
+            body[name] = None
     changed = remote.change("PATCH", path(*table.url, "columns", column), body)
     _tell(changed, f"Changed {column} of {table}.", as_json=as_json)
 

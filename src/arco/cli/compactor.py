@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from arco.cli.keep import Keep
 from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
-from arco.cli.retention import Retention, pause_ms
+from arco.cli.retention import Retention, RunRetention, pause_ms
 from arco.cli.serve import Auth, Listening, LogLevel
 from arco.cli.settings import Flag
 from arco.cli.spark import Spark
@@ -26,6 +26,7 @@ def compactor(
     host: str = "127.0.0.1",
     port: int = 8182,
     retention: Retention | None = None,
+    runs: RunRetention | None = None,
     locations: AllowedLocations | None = None,
     spark: Spark | None = None,
     keep: Keep | None = None,
@@ -50,6 +51,8 @@ def compactor(
         The port to listen on; 0 for any that is free.
     retention
         How long the past is kept.
+    runs
+        How long what runs leave behind is kept, for collecting it here.
     locations
         Where tables may lie outside the store, for collecting what they leave behind.
     spark
@@ -75,6 +78,8 @@ def compactor(
     place, spark, keep = place or Place(), spark or Spark(), keep or Keep()
     listening, retention = Listening(host, port, Auth.LOCAL, log_level), retention or Retention()
     retention.span()  # refused before anything is opened
+    runs = runs or RunRetention()
+    runs.ms()
     keep.spans()
     if once or rebuild or domain is not None:
         from arco.cli.tier2.here import compact_here
@@ -92,6 +97,7 @@ def compactor(
         retention,
         every_ms,
         system_runtime(),
+        runs=runs,
         locations=locations,
         spark=spark,
         keep=keep,
@@ -106,10 +112,13 @@ async def _serve(
     every_ms: int | None,
     runtime: "Runtime",
     *,
+    runs: RunRetention,
     locations: AllowedLocations,
     spark: Spark,
     keep: Keep,
 ) -> None:
+    from functools import partial
+
     from arco.access.service import ServiceToken
     from arco.api.internal import InternalServices, make_internal_app
     from arco.api.metrics import Metrics
@@ -118,7 +127,7 @@ async def _serve(
     from arco.cli.cleaning import cleaning
     from arco.cli.inspecting import reporter
     from arco.cli.serve import log_to_stderr, serve, watched_backend
-    from arco.cli.tables import table_janitor
+    from arco.cli.tables import collect_runs, parquet_janitor, table_janitor
     from arco.cli.tier2.keeper import Care
     from arco.cli.tier2.keeping import keeping, make_keeper, ringing
     from arco.cli.trouble import patience, teller
@@ -141,6 +150,7 @@ async def _serve(
             tables = table_janitor(
                 place, locations, own, metrics=metrics, retention_ms=retention.ms()
             )
+            parquet = parquet_janitor(own, retention_ms=retention.ms())
             janitor = Janitor(
                 own,
                 worker,
@@ -148,7 +158,11 @@ async def _serve(
                 every_ms=every_ms,
                 tell=tell,
                 found=reporter(log, metrics),
-                others=(tables.collect,),
+                others=(
+                    tables.collect,
+                    parquet.collect,
+                    partial(collect_runs, own, retention_ms=runs.ms()),
+                ),
             )
     keeper = make_keeper(
         place,

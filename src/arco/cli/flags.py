@@ -196,7 +196,7 @@ class Server:
 
         runtime = system_runtime()
         remote = Remote(
-            self.url, runtime, lambda ms: run(runtime.clock.sleep(ms)), token=self._token()
+            self.url, runtime, lambda ms: run(runtime.clock.sleep(ms)), token=self.token()
         )
         try:
             yield remote
@@ -205,9 +205,10 @@ class Server:
 
     def has_token(self) -> bool:
         """Whether a token is shown to it."""
-        return self._token() is not None
+        return self.token() is not None
 
-    def _token(self) -> str | None:
+    def token(self) -> str | None:
+        """The token to show, if there is one."""
         text = os.environ.get(TOKEN, "")
         if self.token_file is not None:
             text = _read_token(Path(self.token_file).expanduser())

@@ -8,13 +8,15 @@ from msgspec import structs
 
 from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
-from arco.cli.retention import Retention
+from arco.cli.retention import Retention, RunRetention
 from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
     from arco.catalog.port import CompactorPort
     from arco.compactor.gc import Collection
     from arco.core.runtime import Runtime
+    from arco.flow.publish.collection import ParquetCollection
+    from arco.flow.run.collection import RunCollection
     from arco.iceberg.collection import TableCollection
     from arco.storage.backend import Backend
 
@@ -25,6 +27,7 @@ def gc(
     *,
     place: Place | None = None,
     retention: Retention | None = None,
+    runs: RunRetention | None = None,
     locations: AllowedLocations | None = None,
     dry_run: Flag = False,
     compactor: Annotated[str | None, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")] = None,
@@ -38,6 +41,8 @@ def gc(
         Where the metadata are.
     retention
         How long the past is kept.
+    runs
+        How long what runs leave behind is kept.
     locations
         Where tables lie outside the store; of those in other places nothing is deleted.
     dry_run
@@ -53,36 +58,44 @@ def gc(
 
     place, retention = place or Place(), retention or Retention()
     retention.span()  # refused before anything is opened
+    runs = runs or RunRetention()
+    runs.ms()
     place.check_there()
     locations = locations or AllowedLocations()
     locations.urls()
-    work = _collect(place, retention, locations, compactor, dry_run=dry_run, quiet=json)
-    collections, tables = run(work)
+    work = _collect(place, retention, runs, locations, compactor, dry_run=dry_run, quiet=json)
+    collections, tables, parquet, ran = run(work)
     if json:
         domains = {each.domain: structs.asdict(each) for each in collections}
-        print_document({"dry_run": dry_run, "domains": domains, "tables": asdict(tables)})
+        told = {"domains": domains, "tables": asdict(tables), "parquet": asdict(parquet)}
+        print_document({"dry_run": dry_run, **told, "runs": asdict(ran)})
     else:
         _tell(collections)
         _tell_of_tables(tables)
+        _tell_of_parquet(parquet)
+        _tell_of_runs(ran)
 
 
 async def _collect(
     place: Place,
     retention: Retention,
+    runs: RunRetention,
     locations: AllowedLocations,
     compactor_url: str | None,
     *,
     dry_run: bool,
     quiet: bool,
-) -> "tuple[list[Collection], TableCollection]":
+) -> "tuple[list[Collection], TableCollection, ParquetCollection, RunCollection]":
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
     from arco.cli.api import service_token
     from arco.cli.progress import progress_bar
-    from arco.cli.tables import table_janitor
+    from arco.cli.tables import collect_runs, parquet_janitor, table_janitor
     from arco.compactor.domains import DOMAINS
     from arco.compactor.gc import collect_garbage
+    from arco.core.errors import Unavailable
     from arco.core.runtime import system_runtime
+    from arco.flow.run.collection import RunCollection
     from arco.storage.open import open_store
     from arco.storage.roles import Role
 
@@ -107,7 +120,13 @@ async def _collect(
             )
         collections.append(done)
     janitor = table_janitor(place, locations, store, metrics=Metrics(), retention_ms=retention.ms())
-    return collections, await janitor.collect(dry_run=dry_run)
+    tables = await janitor.collect(dry_run=dry_run)
+    parquet = await parquet_janitor(store, retention_ms=retention.ms()).collect(dry_run=dry_run)
+    try:
+        ran = await collect_runs(store, retention_ms=runs.ms(), dry_run=dry_run)
+    except Unavailable as problem:  # what was done so far is told all the same
+        ran = RunCollection(dry_run=dry_run, problem=str(problem))
+    return collections, tables, parquet, ran
 
 
 async def _own_compactor(
@@ -133,8 +152,35 @@ def _tell_of_tables(tables: "TableCollection") -> None:
         f"Iceberg tables: {verb.lower()} {tables.metadata} spent metadata files, {tables.purged} files of "
         f"purged tables, {tables.receipts} receipts, {tables.numbers} old pointers."
     )
-    if tables.failed:
-        print(f"{tables.problems} tables could not be looked at: {', '.join(tables.failed[:5])}")
+    _tell_of_failed(tables.failed)
+
+
+def _tell_of_parquet(parquet: "ParquetCollection") -> None:
+    if parquet.total() == 0 and not parquet.failed:
+        return
+    verb = "would delete" if parquet.dry_run else "deleted"
+    print(
+        f"Parquet tables: {verb} {parquet.files} files of {parquet.bytes:,} bytes that no version names, "
+        f"{parquet.numbers} old versions."
+    )
+    _tell_of_failed(parquet.failed)
+
+
+def _tell_of_runs(runs: "RunCollection") -> None:
+    if runs.problem is not None:
+        print(f"Runs: it could not be told which are over, so theirs stays: {runs.problem}")
+    if runs.total() == 0:
+        return
+    verb = "would delete" if runs.dry_run else "deleted"
+    print(
+        f"Runs: {verb} {runs.plans} plans, {runs.logs} parts of logs, {runs.leases} leases, "
+        f"{runs.bytes:,} bytes."
+    )
+
+
+def _tell_of_failed(failed: list[str]) -> None:
+    if failed:
+        print(f"{len(failed)} tables could not be looked at: {', '.join(failed[:5])}")
 
 
 def _tell(collections: "list[Collection]") -> None:

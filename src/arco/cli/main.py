@@ -17,6 +17,8 @@ _HELP = "Arco: a lakehouse catalog and orchestrator with no database."
 _EXAMPLES = """\
 Examples:
   arco up                                      run everything on this machine, on ./.arco
+  arco init shop                               a small pipeline project that runs
+  arco run gold.report --partitions 2026-01-01..2026-01-31
   arco table list sales                        what a running Arco knows
   arco sql "SELECT * FROM system.tables"       ask the files themselves
   arco connect spark                           what to paste into an engine
@@ -139,6 +141,11 @@ app.command(
     help="Print what to paste into an engine: Spark, PyIceberg or DuckDB.",
 )
 app.command("arco.cli.sql:app", name="sql", help="SQL over the files of a store, without a server.")
+app.command(
+    "arco.cli.lineage.command:app",
+    name="lineage",
+    help="Show what a table is made of, and what is made of it.",
+)
 app.command("arco.cli.events:app", name="events", help="Send events to a running Arco.")
 app.command(
     "arco.cli.quarantine:app",
@@ -146,6 +153,31 @@ app.command(
     help="Events that could not be folded: list, show, replay.",
 )
 app.command("arco.cli.token:app", name="token", help="Tokens for callers of the API.")
+app.command("arco.cli.flow.init:app", name="init", help="Make a small project that runs.")
+app.command(
+    "arco.cli.flow.check:app",
+    name="check",
+    help="Load a project and say all that is wrong with it.",
+)
+app.command("arco.cli.flow.plan:app", name="plan", help="Say what would be made, and why.")
+app.command(
+    "arco.cli.flow.explain:app",
+    name="explain",
+    help="Say why a partition is up to date, stale or missing.",
+)
+app.command("arco.cli.flow.run:app", name="run", help="Plan, and carry the plan out on Spark.")
+app.command("arco.cli.flow.runs:app", name="runs", help="List runs, or show one of them.")
+app.command("arco.cli.flow.logs:app", name="logs", help="Print what a task has logged.")
+app.command("arco.cli.flow.cancel:app", name="cancel", help="Stop a run for good.")
+app.command("arco.cli.flow.retry:app", name="retry", help="Do once more what a run has not done.")
+app.command(
+    "arco.cli.flow.partitions:app", name="partitions", help="Show the partitions of a table."
+)
+app.command(
+    "arco.cli.flow.worker:app",
+    name="worker",
+    help="Carry out tasks of a running Arco, with a warm Spark.",
+)
 
 
 @app.command

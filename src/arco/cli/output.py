@@ -38,7 +38,8 @@ def complain(problem: Exception, *, command: str = "arco", debug: bool = False) 
 
         traceback.print_exception(problem)
     if isinstance(problem, CycloptsError | Invalid):
-        print(_sentence(_plain(problem), f"See `{command} --help`."), file=sys.stderr)
+        advice = " ".join(getattr(problem, "__notes__", ())) or f"See `{command} --help`."
+        print(_sentence(_plain(problem), advice), file=sys.stderr)
     elif isinstance(problem, ArcoError):
         print(_sentence(str(problem), next_step(problem)), file=sys.stderr)
     else:

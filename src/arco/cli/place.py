@@ -70,10 +70,14 @@ class Place:
 
         return open_backend(self.address(), runtime, fsync=not self.no_fsync)
 
+    def is_there(self) -> bool:
+        """Whether there may be a store: of a directory that holds none it is known that there is none."""
+        address = self.address()
+        return address.scheme != "file" or _holds_a_store(Path(address.place))
+
     def check_there(self) -> None:
         """`NotFound` if there is no such directory: opening would make it, and who looks makes nothing."""
-        address = self.address()
-        if address.scheme == "file" and not _holds_a_store(Path(address.place)):
+        if not self.is_there():
             missing = NotFound(f"there is no store at {self.describe()}")
             missing.add_note("Check --root and --store.")
             raise missing

@@ -106,9 +106,11 @@ def stranger(status: int, url: str) -> ArcoError:
 
 
 def _tree(kind: type[ArcoError]) -> Iterator[type[ArcoError]]:
+    """The errors of the tree itself: those of other rooms share a code, and may take other arguments."""
     for each in kind.__subclasses__():
-        yield each
-        yield from _tree(each)
+        if each.__module__ == ArcoError.__module__:
+            yield each
+            yield from _tree(each)
 
 
 _KINDS: Mapping[str, type[ArcoError]] = {kind.code: kind for kind in _tree(ArcoError)}

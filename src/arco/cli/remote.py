@@ -15,7 +15,16 @@ import msgspec
 
 from arco.cli.refusal import advise, refusal, stranger, wait_ms
 from arco.core import json
-from arco.core.errors import ArcoError, Denied, Fenced, Invalid, Unavailable, Unknown, Unsupported
+from arco.core.errors import (
+    ArcoError,
+    AttemptFenced,
+    Denied,
+    Fenced,
+    Invalid,
+    Unavailable,
+    Unknown,
+    Unsupported,
+)
 from arco.core.ids import new_ulid
 
 if TYPE_CHECKING:
@@ -48,7 +57,7 @@ class Remote:
     def __init__(
         self, url: str, runtime: "Runtime", pause: Callable[[float], None], *, token: str | None
     ) -> None:
-        host = _check_url(url).hostname
+        host = check_url(url).hostname
         self.url = url.rstrip("/")
         self._runtime = runtime
         self._pause = pause
@@ -56,7 +65,7 @@ class Remote:
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             timeout=httpx2.Timeout(_ANSWER_S, connect=_CONNECT_S),
             follow_redirects=False,  # the token is for this server alone
-            trust_env=host not in _LOOPBACK,  # no proxy leads to this machine
+            trust_env=not is_here(host),  # no proxy leads to this machine
         )
 
     def close(self) -> None:
@@ -168,6 +177,8 @@ class _Lost:
             return first  # where somebody was a moment ago, somebody may be back soon
         if doubtful and isinstance(self.error, Denied | Unsupported):
             return False  # it says nothing about the attempt before it
+        if isinstance(self.error, AttemptFenced):
+            return True  # and so it stays, whatever became of the attempt before it
         return not isinstance(self.error, Unavailable | Fenced | Unknown)
 
 
@@ -176,7 +187,13 @@ def path(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def _check_url(url: str) -> SplitResult:
+def is_here(host: str | None) -> bool:
+    """Whether a host is this very machine."""
+    return host in _LOOPBACK
+
+
+def check_url(url: str) -> SplitResult:
+    """The parts of the URL of a server, or `Invalid` with what is wrong about it."""
     try:
         parsed = urlsplit(url)
         httpx2.URL(url)

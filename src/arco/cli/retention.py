@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from arco.core.errors import Invalid
 
 _SHORTEST_DAYS = 2
+_SHORTEST_RUN_DAYS = 1
 _LONGEST_DAYS = 36_500
 _LONGEST_HOURS = 8_760
 
@@ -42,6 +43,29 @@ class Retention:
     def ms(self) -> int:
         """The retention in milliseconds."""
         return self.span() // timedelta(milliseconds=1)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RunRetention:
+    """The flag that says how long what runs leave behind is kept.
+
+    Parameters
+    ----------
+    run_retention_days
+        How long plans and logs of runs that are over are kept: 1 day at least.
+    """
+
+    run_retention_days: Annotated[float, Parameter(metavar="N")] = 30
+
+    def ms(self) -> int:
+        """The retention in milliseconds, or `Invalid` with what would be right."""
+        days = self.run_retention_days
+        if not _SHORTEST_RUN_DAYS <= days <= _LONGEST_DAYS:  # so that nan is refused too
+            raise Invalid(
+                f"--run-retention-days takes {_SHORTEST_RUN_DAYS} to {_LONGEST_DAYS}, not {days:g}"
+            )
+        return timedelta(days=days) // timedelta(milliseconds=1)
 
 
 def pause_ms(hours: float) -> int | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from arco.api.metrics import Metrics
     from arco.api.server import App
     from arco.api.services import Services
+    from arco.api.stopping import Stopping
     from arco.cli.workspace import Workspace
     from arco.core.runtime import Runtime
     from arco.iceberg.service import Iceberg
@@ -103,9 +104,11 @@ def make_services(
     from arco.events.kinds import TYPES, domain_of
     from arco.ledger.intake import Intake
     from arco.query.engine import SqlEngine
+    from arco.query.lineage.tracer import Tracer
 
     store = workspace.reader.store
     domains = {name: SnapshotReader(store, name) for name in OTHER_DOMAINS}
+    engine = SqlEngine(workspace.reader, domains=domains)
     return Services(
         runtime=runtime,
         scope=place.scope(),
@@ -113,7 +116,8 @@ def make_services(
         reader=workspace.reader,
         committer=workspace.committer,
         idempotency=workspace.idempotency,
-        engine=SqlEngine(workspace.reader, domains=domains),
+        engine=engine,
+        tracer=Tracer({**domains, workspace.reader.domain: workspace.reader}, engine),
         intake=Intake(workspace.writers, TYPES, domain_of),
         log=log,
         metrics=metrics,
@@ -135,7 +139,11 @@ def log_to_stderr(runtime: "Runtime", level: LogLevel) -> "Log":
 
 
 async def serve(
-    app: "App", listening: Listening, log: "Log", ready: "Callable[[str], str]"
+    app: "App",
+    listening: Listening,
+    log: "Log",
+    ready: "Callable[[str], str]",
+    stopping: "Stopping | None" = None,
 ) -> None:
     """Serve until a signal, and say once that it is ready, by the sentence for its URL."""
     from arco.api.server import HttpServer
@@ -144,7 +152,8 @@ async def serve(
         host = f"[{listening.host}]" if ":" in listening.host else listening.host
         print(ready(f"http://{host}:{port}"), flush=True)
 
-    await HttpServer(app, host=listening.host, port=listening.port, log=log).serve(announce)
+    server = HttpServer(app, host=listening.host, port=listening.port, log=log, stopping=stopping)
+    await server.serve(announce)
 
 
 def _identity(place: Place, auth: Auth, runtime: "Runtime") -> "Identity":

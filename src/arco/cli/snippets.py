@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from json import dumps
 
-SPARK_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+from arco.flow.spark.jars import SPARK_PACKAGE
 
 
 class Engine(StrEnum):

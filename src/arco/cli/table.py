@@ -33,6 +33,7 @@ Examples:
   arco table list                              all tables of the catalog default
   arco table list sales                        those of one schema
   arco table show sales.orders --as-of 17
+  arco table files sales.orders                those of a plain Parquet table
   arco table rename sales.orders sales.orders_2026
   arco table rename sales.orders lake.archive.orders     moves it
   arco table drop sales.orders
@@ -117,6 +118,22 @@ def show(
 
     with server.open() as remote:
         verbs.show(remote, read_table(name, catalog), as_of, as_json=json)
+
+
+@app.command
+def files(
+    name: TableName,
+    /,
+    *,
+    catalog: InCatalog = None,
+    server: Server = _SERVER,
+    json: AsJson = False,
+) -> None:
+    """List the files that a plain Parquet table consists of now."""
+    from arco.cli.files import print_files
+
+    with server.open() as remote:
+        print_files(remote, read_table(name, catalog), as_json=json)
 
 
 @app.command

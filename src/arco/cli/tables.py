@@ -11,12 +11,15 @@ from arco.cli.workspace import Workspace
 from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
 from arco.iceberg.service import Iceberg, open_iceberg
+from arco.storage.collect import DEFAULT_RETENTION_MS
 from arco.storage.observed import ObservedBackend
 from arco.storage.store import Store
 
 if TYPE_CHECKING:
     from arco.api.metrics import Metrics
     from arco.core.tasks import Tasks
+    from arco.flow.publish.collection import ParquetJanitor
+    from arco.flow.run.collection import RunCollection
     from arco.iceberg.collection import TableJanitor
     from arco.storage.backend import Backend
 
@@ -31,6 +34,7 @@ def open_tables(
     *,
     metrics: "Metrics",
     janitor: Store | None = None,
+    retention_ms: int = DEFAULT_RETENTION_MS,
 ) -> Iceberg:
     """The Iceberg catalog; with a janitor it may also remove files that tables have given up."""
     store, root = workspace.reader.store, place.location_root()
@@ -47,6 +51,7 @@ def open_tables(
         Locations(root, locations.urls()),
         config=_client_settings(place),
         writer=workspace.writers.of(EXECUTIONS),
+        retention_ms=retention_ms,
     )
 
 
@@ -69,6 +74,34 @@ def table_janitor(
     workspace = open_workspace(store, Compactor(store), Rules())
     iceberg = open_tables(place, locations, workspace, metrics=metrics, janitor=store)
     return iceberg.janitor(store, retention_ms=retention_ms)
+
+
+def parquet_janitor(store: Store, *, retention_ms: int) -> "ParquetJanitor":
+    """Who collects what plain Parquet tables leave behind."""
+    from arco.catalog.reader import SnapshotReader
+    from arco.flow.publish.collection import ParquetJanitor
+
+    return ParquetJanitor(SnapshotReader(store), store, retention_ms=retention_ms)
+
+
+async def collect_runs(
+    store: Store, *, retention_ms: int, dry_run: bool = False
+) -> "RunCollection":
+    """Collect what runs leave behind, in a process that does not serve them.
+
+    The ledger is asked with the janitor's own handle which of them are not over.
+    """
+    from arco.catalog.reader import SnapshotReader
+    from arco.flow.read.run_reader import SqlRunReader
+    from arco.flow.run.collection import RunJanitor
+    from arco.query.engine import SqlEngine
+
+    engine = SqlEngine(SnapshotReader(store))
+    try:
+        janitor = RunJanitor(store, SqlRunReader(engine), retention_ms=retention_ms)
+        return await janitor.collect(dry_run=dry_run)
+    finally:
+        await engine.close()
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from arco.cli.keep import Keep
 from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
-from arco.cli.retention import Retention
+from arco.cli.retention import Retention, RunRetention
 from arco.cli.serve import Listening, LogLevel
 from arco.cli.settings import Flag
 from arco.cli.spark import Spark, idle_ms
@@ -23,6 +23,7 @@ def up(
     place: Place | None = None,
     listening: Listening | None = None,
     retention: Retention | None = None,
+    runs: RunRetention | None = None,
     locations: AllowedLocations | None = None,
     spark: Spark | None = None,
     spark_idle: Annotated[float, Parameter(metavar="MINUTES")] = 10,
@@ -41,6 +42,8 @@ def up(
         How it is reached.
     retention
         How long the past is kept.
+    runs
+        How long what runs leave behind is kept.
     locations
         Where tables may lie outside the store.
     spark
@@ -60,6 +63,8 @@ def up(
     listening, retention = listening or Listening(), retention or Retention()
     check_listening(listening)
     retention.span()  # refused before anything is opened
+    runs = runs or RunRetention()
+    runs.ms()
     locations = locations or AllowedLocations()
     locations.urls()
     spark, keep = spark or Spark(), keep or Keep()
@@ -70,6 +75,7 @@ def up(
         listening,
         retention,
         system_runtime(),
+        runs=runs,
         locations=locations,
         spark=spark,
         spark_idle_ms=idle_ms(spark_idle),
@@ -85,6 +91,7 @@ async def _serve(
     retention: Retention,
     runtime: "Runtime",
     *,
+    runs: RunRetention,
     locations: AllowedLocations,
     spark: Spark,
     spark_idle_ms: float | None,
@@ -93,34 +100,20 @@ async def _serve(
 ) -> None:
     from arco.api.app import make_app
     from arco.api.metrics import Metrics
-    from arco.catalog.decision import Rules
     from arco.cli.advice import first_steps
-    from arco.cli.cleaning import cleaning
-    from arco.cli.inspecting import reporter
     from arco.cli.sample import fill
     from arco.cli.sample_runs import tell_of_runs
-    from arco.cli.serve import log_to_stderr, make_services, serve, watched_backend
-    from arco.cli.tables import ICEBERG, open_tables, reconciling
+    from arco.cli.serve import log_to_stderr, serve
     from arco.cli.tier2.keeper import Care
     from arco.cli.tier2.keeping import compaction, keeping, make_keeper, ringing
-    from arco.cli.trouble import patience, teller
-    from arco.cli.workspace import open_workspace
-    from arco.compactor.compactor import Compactor
-    from arco.compactor.janitor import Janitor
-    from arco.storage.open import open_store
+    from arco.cli.trouble import patience
+    from arco.cli.whole import Ground, Terms, open_whole
     from arco.storage.roles import Role
 
     metrics, log = Metrics(), log_to_stderr(runtime, listening.log_level)
-    tell, backend = teller(log, metrics), watched_backend(place, runtime, metrics)
+    ground = Ground(place, runtime, log, metrics)
     async with patience(runtime, log) as wait:
-        stores = {
-            role: await open_store(backend, runtime, role=role, scope=place.scope())
-            for role in (Role.API, Role.COMPACTOR, Role.JANITOR)
-        }
-        compactor = Compactor(stores[Role.COMPACTOR], retention=retention.span(), tell=tell)
-        rules = Rules(
-            retention=retention.span(), own_roots=place.own_roots(), ruled=frozenset({ICEBERG})
-        )
+        stores = await ground.stores()
         keeper = make_keeper(
             place,
             spark,
@@ -132,46 +125,20 @@ async def _serve(
             nice=_NICE,
             loud=listening.log_level is LogLevel.DEBUG,
         )
-        workspace = open_workspace(stores[Role.API], compactor, rules, ring=ringing(keeper))
-        iceberg = open_tables(
-            place, locations, workspace, metrics=metrics, janitor=stores[Role.JANITOR]
+        whole = await open_whole(
+            ground,
+            stores,
+            Terms(listening.auth, retention, locations, runs),
+            wait.met,
+            ring=ringing(keeper),
+            compaction=compaction(keeper, place, spark),
         )
-        await workspace.begin(wait.met)
         is_new = False
         if sample:
-            is_new = await fill(workspace.committer, iceberg.native)
-    services = make_services(
-        place,
-        workspace,
-        auth=listening.auth,
-        runtime=runtime,
-        log=log,
-        metrics=metrics,
-        iceberg=iceberg,
-        compaction=compaction(keeper, place, spark),
-    )
+            is_new = await fill(whole.workspace.committer, whole.iceberg.native)
+    services = whole.services
     if is_new:
-        await tell_of_runs(services.intake, workspace.reader)
-    tables = iceberg.janitor(stores[Role.JANITOR], retention_ms=retention.ms())
-    janitor = Janitor(
-        stores[Role.JANITOR],
-        compactor,
-        retention_ms=retention.ms(),
-        tell=tell,
-        found=reporter(log, metrics),
-        others=(tables.collect,),
-    )
-    try:
-        async with (
-            cleaning(janitor, runtime.tasks),
-            reconciling(iceberg, runtime.tasks),
-            keeping(keeper),
-        ):
-            await serve(
-                make_app(services), listening, log, first_steps(place, listening, sample=sample)
-            )
-    finally:
-        await services.engine.close()
-        await iceberg.close()
-        await workspace.close()
-        await compactor.close()
+        await tell_of_runs(services.intake, whole.workspace.reader)
+    async with whole.living(), keeping(keeper):
+        ready = first_steps(place, listening, sample=sample)
+        await serve(make_app(services), listening, log, ready, services.stopping)

@@ -19,6 +19,7 @@ from arco.storage.store import Store
 if TYPE_CHECKING:
     from arco.compactor.cycle import Cycle
     from arco.compactor.spark.engine import SparkEngine
+    from arco.compactor.spark.session import Session
 
 _STDERR = 2
 _FAREWELL_MS = 2_000  # for Spark to stop; the JVM goes without one otherwise
@@ -61,7 +62,7 @@ async def on_spark(
 
     spec = spec_of(place.address(), place.scope(), fsync=not place.no_fsync)
     tasks = store.runtime.tasks
-    with _silent_jvm() if quiet else nullcontext():
+    with silent_jvm() if quiet else nullcontext():
         session = await tasks.in_thread(lambda: open_session(spark.master, spark.remote))
     engine = SparkEngine(session, spec, store.runtime)
     try:
@@ -76,8 +77,26 @@ async def on_spark(
             await tasks.deadline(_FAREWELL_MS, tasks.in_thread(session.stop))
 
 
+async def compact_beside(
+    session: "Session", place: Place, keep: Keep, store: Store, domains: Sequence[str]
+) -> "list[Cycle]":
+    """All work there is now, on a Spark that somebody else has opened and will stop."""
+    from arco.compactor.spark.engine import SparkEngine
+    from arco.compactor.spark.session import beside
+    from arco.compactor.spark.store_spec import spec_of
+
+    spec = spec_of(place.address(), place.scope(), fsync=not place.no_fsync)
+    own = await store.runtime.tasks.in_thread(lambda: beside(session))
+    engine = SparkEngine(own, spec, store.runtime)
+    tier2 = Tier2(store, engine, domains=domains, retention=keep.spans())
+    try:
+        return await tier2.once()
+    finally:
+        await tier2.close()
+
+
 @contextmanager
-def _silent_jvm() -> Iterator[None]:
+def silent_jvm() -> Iterator[None]:
     """A block in which whoever is started gets no stderr of ours."""
     own, nowhere = os.dup(_STDERR), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, _STDERR)

@@ -1,0 +1,187 @@
+"""Carrying a run out in this process: a worker of our own, a screen, and an ear for signals."""
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from arco.cli.flow.bell import listening
+from arco.cli.flow.screen.board import Board
+from arco.cli.flow.screen.words import first_line
+from arco.core.errors import ArcoError, Unavailable, Unknown
+from arco.core.ids import new_ulid
+from arco.core.runtime import Runtime
+from arco.core.tasks import Event
+from arco.flow.run.port import Coordinator
+from arco.flow.run.wire import LeasedTask, Outcome, Progress, RunView
+from arco.flow.work.port import Executor, Watch
+from arco.flow.work.worker import Worker
+
+INTERRUPTED = 130
+
+_LOOK_MS = 5_000
+_AGAIN_MS = 1_000
+_FAREWELL_MS = 20_000
+
+
+class Shown(Protocol):
+    """Where a run is watched."""
+
+    def take(self, view: RunView) -> None:
+        """What is new."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_failure: object) -> None: ...
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who carries tasks out, and how many at once."""
+
+    executor: Executor
+    name: str
+    slots: int
+
+
+def worker_name(runtime: Runtime) -> str:
+    """A name that no other worker has, and that says where it is."""
+    return f"{socket.gethostname()}:{os.getpid()}:{new_ulid(runtime)[-6:]}"
+
+
+class Carrying:
+    """One run, from its first task to its end."""
+
+    def __init__(
+        self, coordinator: Coordinator, runtime: Runtime, board: Board, say: Callable[[str], None]
+    ) -> None:
+        self._coordinator = coordinator
+        self._runtime = runtime
+        self._board = board
+        self._say = say
+        self._troubled = False
+
+    async def carry_out(self, begun: RunView, crew: Crew, screen: Shown) -> int | None:
+        """Work until the run is over; the exit code if somebody interrupted it."""
+        news = self._runtime.tasks.event()
+        worker = Worker(
+            self._coordinator,
+            _Overheard(crew.executor, self._board),
+            self._runtime,
+            name=crew.name,
+            slots=crew.slots,
+            project=self._board.plan.project,
+            tell=self._trouble,
+        )
+        with listening() as bell, screen:
+            screen.take(begun)
+            spawn = self._runtime.tasks.spawn
+            working = spawn(_then(worker.run(begun.run_id), news))
+            following = spawn(_then(self._follow(begun.run_id, screen), news))
+            ticking = spawn(bell.wait(self._runtime, news))
+            try:
+                await news.wait()
+                if not following.done() and bell.rung:
+                    await self._cancel(begun.run_id)
+                if working.done():
+                    await working.wait()  # its error is ours
+                await following.wait()
+                await self._runtime.tasks.deadline(_FAREWELL_MS, working.wait())
+            except TimeoutError:
+                worker.stop()
+            finally:
+                for each in (ticking, following, working):
+                    each.cancel()
+        return INTERRUPTED if bell.rung else None
+
+    async def _follow(self, run_id: str, screen: Shown) -> None:
+        number = 0
+        while not self._board.is_over:
+            try:
+                view = await self._coordinator.look(run_id, since=number, wait_ms=_LOOK_MS)
+            except (Unavailable, Unknown) as problem:
+                self._trouble(problem)
+                await self._runtime.clock.sleep(_AGAIN_MS)
+                continue
+            number = view.number
+            screen.take(view)
+
+    async def _cancel(self, run_id: str) -> None:
+        self._say("Cancelling the run; once more Ctrl-C leaves at once.")
+        await self._coordinator.cancel(run_id, by="user:interrupt")
+
+    def _trouble(self, problem: ArcoError) -> None:
+        if not self._troubled:
+            self._troubled = True
+            self._say(f"Waiting for Arco: {problem}")
+
+
+async def _then(work: Coroutine[Any, Any, None], news: Event) -> None:
+    """`work`, and word that it is over, however it ended."""
+    try:
+        await work
+    finally:
+        news.set()
+
+
+class _Overheard:
+    """An executor of this very process: how far its tasks are is seen at once, not with the next beat."""
+
+    def __init__(self, executor: Executor, board: Board) -> None:
+        self._executor = executor
+        self._board = board
+
+    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+        return self._executor.execute(task, _Tapped(watch, self._board, task.key))
+
+    def interrupt(self, attempt_id: str) -> None:
+        self._executor.interrupt(attempt_id)
+
+    def close(self) -> None:
+        self._executor.close()
+
+
+class Counted:
+    """An executor whose tasks are told of in a line each, and counted."""
+
+    def __init__(self, executor: Executor, say: Callable[[str], None]) -> None:
+        self._executor = executor
+        self._say = say
+        self.counts: dict[str, int] = {}
+
+    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+        self._say(f"{'start':<9} {task.key}")
+        outcome = self._executor.execute(task, watch)
+        self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
+        self._say(f"{outcome.status.lower():<9} {task.key}  {first_line(outcome.error)}".rstrip())
+        return outcome
+
+    def interrupt(self, attempt_id: str) -> None:
+        self._executor.interrupt(attempt_id)
+
+    def close(self) -> None:
+        self._executor.close()
+
+
+@dataclass(frozen=True)
+class _Tapped:
+    watch: Watch
+    board: Board
+    key: str
+
+    def log(self, line: str) -> None:
+        self.watch.log(line)
+
+    def progress(self, progress: Progress) -> None:
+        self.board.heard[self.key] = progress
+        self.watch.progress(progress)
+
+    def is_stopped(self) -> bool:
+        return self.watch.is_stopped()
+
+
+def is_watched() -> bool:
+    """Whether a person looks at a terminal; the logs of a build are none."""
+    return sys.stdout.isatty() and not os.environ.get("CI")

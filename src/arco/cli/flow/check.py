@@ -1,0 +1,77 @@
+"""`arco check`: all that is wrong with a project, at once."""
+
+from typing import TYPE_CHECKING
+
+from arco.cli.flags import AsJson
+from arco.cli.flow.flags import FormatFlag, ProjectDir, command
+
+if TYPE_CHECKING:
+    from arco.flow.define import Project
+
+_EXAMPLES = """\
+Examples:
+  arco check                                   the project of this folder
+  arco check --project examples/shop --json    another one, for a program
+
+It needs no running Arco and no Spark, and exits with 1 if anything is wrong."""
+
+app = command("check", "Load a project and say all that is wrong with it.", _EXAMPLES)
+
+
+@app.default
+def check(*, project: ProjectDir = None, format_: FormatFlag = None, json: AsJson = False) -> int:
+    """Load a project and say all that is wrong with it, with file and line.
+
+    Parameters
+    ----------
+    project
+        The project.
+    """
+    from arco.cli.flow.project import find_folder
+    from arco.cli.output import print_document
+    from arco.flow.define import load_project, problems
+
+    folder = find_folder(project)
+    loaded = load_project(folder, format=None if format_ is None else format_.value)
+    found = problems(loaded)
+    if json:
+        print_document(
+            {
+                "ok": not found,
+                "project": loaded.name,
+                "folder": str(loaded.folder),
+                "assets": [each.name for each in loaded.assets],
+                "sources": [each.name for each in loaded.sources],
+                "tasks": [each.name for each in loaded.tasks],
+                "checks": len(loaded.checks),
+                "problems": [
+                    {"file": each.file, "line": each.line, "message": each.message}
+                    for each in found
+                ],
+            }
+        )
+        return int(bool(found))
+    _tell(loaded, [str(each) for each in found])
+    return int(bool(found))
+
+
+def _tell(loaded: "Project", found: list[str]) -> None:
+    from arco.cli.flow.screen.words import counted
+    from arco.cli.listing import one_line
+
+    for line in found:
+        print(one_line(line))
+    if found:
+        print(f"\n{counted(len(found), 'problem')} in the project {loaded.name}.")
+        return
+    what = [
+        counted(len(each), name)
+        for each, name in (
+            (loaded.assets, "asset"),
+            (loaded.sources, "source"),
+            (loaded.tasks, "task"),
+            (loaded.checks, "check"),
+        )
+        if each
+    ]
+    print(f"The project {loaded.name} is sound: {', '.join(what) or 'nothing is declared yet'}.")

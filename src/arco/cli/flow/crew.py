@@ -1,0 +1,106 @@
+"""Who carries tasks out: Spark, set up for a project and for the Arco that it works with."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from arco.cli.flow.flags import pairs
+from arco.cli.flow.lake import HttpLake
+from arco.cli.flow.project import Loaded
+from arco.cli.flow.reach import Reached
+from arco.cli.flow.spark_flags import OnSpark
+from arco.core.runtime import Runtime
+from arco.flow.define import AssetDef, Project
+from arco.flow.plan.plan import Plan
+from arco.flow.run.wire import LeasedTask, Outcome
+from arco.flow.work.port import Lake, Watch
+
+if TYPE_CHECKING:
+    from arco.compactor.spark.session import Session
+    from arco.flow.spark.executor import SparkExecutor
+    from arco.flow.spark.opening import Opening
+
+_ICEBERG = "iceberg"
+
+
+class SparkCrew:
+    """The executor of a project; fills `arco.flow.work.port.Executor`."""
+
+    def __init__(
+        self,
+        executor: "SparkExecutor",
+        opening: "Opening",
+        lake: HttpLake,
+        project: Project,
+    ) -> None:
+        self._executor = executor
+        self._opening = opening
+        self._lake = lake
+        self._project = project
+
+    def warm_up(self, plan: Plan | None = None) -> None:
+        """Start Spark if the plan needs it: a missing jar is told once, before anything is begun.
+
+        Spark in one process is one: whoever opens it later is given this one.
+        """
+        from arco.cli.tier2.on_spark import silent_jvm
+        from arco.flow.spark.call import wants_spark
+
+        planned = None if plan is None else {task.maker for task in plan.tasks}
+        wanted = [
+            each for each in self._project.makers() if planned is None or each.name in planned
+        ]
+        if any(map(wants_spark, wanted)):
+            with silent_jvm():
+                self._opening()
+
+    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+        return self._executor.execute(task, watch)
+
+    def interrupt(self, attempt_id: str) -> None:
+        self._executor.interrupt(attempt_id)
+
+    def lend(self) -> "Session | None":
+        """A session of the Spark that is open; None if none is."""
+        return self._executor.lend()
+
+    def close(self) -> None:
+        self._executor.close()
+        self._lake.close()
+
+
+def make_crew(loaded: Loaded, arco: Reached, spark: OnSpark, runtime: Runtime) -> SparkCrew:
+    """The executor of a project; Spark is not started yet."""
+    from arco.flow.spark.executor import SparkExecutor
+    from arco.flow.spark.opening import Opening
+    from arco.flow.spark.session import MEMORY
+
+    lake = HttpLake(arco.url, runtime, token=arco.token)
+    opening = Opening(
+        arco.url,
+        arco.token,
+        partial(iceberg_catalogs, loaded.project, lake),
+        master=spark.master,
+        settings=pairs("--conf", spark.conf),
+        memory=spark.memory or MEMORY,
+    )
+    executor = SparkExecutor(loaded.project, lake, opening, runtime.clock)
+    return SparkCrew(executor, opening, lake, loaded.project)
+
+
+def iceberg_catalogs(project: Project, lake: Lake) -> set[str]:
+    """The catalogs that have Iceberg tables which the project reads or writes.
+
+    Of a table that something else fills, only the catalog knows the format.
+    """
+    made = {
+        output.table: each.format == _ICEBERG if isinstance(each, AssetDef) else True
+        for each in project.makers()
+        for output in each.outputs
+    }
+    read = {each.table for maker in project.makers() for each in maker.inputs} - made.keys()
+    tables = {table for table, is_iceberg in made.items() if is_iceberg}
+    for table in read:
+        found = lake.find(table)
+        if found is not None and found.format.lower() == _ICEBERG:
+            tables.add(table)
+    return {table.partition(".")[0] for table in tables}

@@ -1,0 +1,162 @@
+"""Flags that the commands about pipelines share, each said once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from arco.cli.flags import names_come_from_the_line
+from arco.cli.place import Place
+from arco.cli.settings import VARIABLES, Flag, choose_place, ignore_empty
+from arco.core.errors import Invalid
+
+if TYPE_CHECKING:
+    from cyclopts.argument import Argument, ArgumentCollection
+
+    from arco.flow.plan.plan import Reason
+
+Selection = Annotated[
+    str,
+    Parameter(
+        metavar="SELECTION",
+        show_env_var=False,
+        help="What is meant: schema.table, +up, down+, 2+a, tag:x, owner:x, gold.*; several are joined. "
+        "Everything if none is given.",
+    ),
+]
+ProjectDir = Annotated[
+    str | None,
+    Parameter(
+        name="--project",
+        metavar="DIR",
+        help="The project's folder; by default this one, or the nearest above it that has an arco.toml "
+        "or pipelines/.",
+    ),
+]
+RunId = Annotated[str, Parameter(metavar="RUN", show_env_var=False, help="The run, by its id.")]
+
+
+class DataFormat(StrEnum):
+    """A table format that assets can be written in."""
+
+    ICEBERG = "iceberg"
+    PARQUET = "parquet"
+
+
+FormatFlag = Annotated[
+    DataFormat | None,
+    Parameter(
+        name="--format", help="The format of assets that name none; as arco.toml says, or iceberg."
+    ),
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Choice:
+    """Flags that say which partitions are meant.
+
+    Parameters
+    ----------
+    partitions
+        Only these: 2026-01-15, 2026-01-01..2026-01-31, ds=.../region=eu, several with commas, all, latest.
+    stale
+        Only what has data that are out of date: its code or its inputs have changed.
+    failed
+        Only what failed last time.
+    missing
+        Only what has no data.
+    force
+        Everything that is meant, also what is up to date.
+    """
+
+    partitions: Annotated[str | None, Parameter(metavar="WHICH")] = None
+    stale: Flag = False
+    failed: Flag = False
+    missing: Flag = False
+    force: Flag = False
+
+    def only(self) -> "frozenset[Reason] | None":
+        """The reasons that count; None for all of them."""
+        from arco.flow.plan.plan import Reason
+
+        if self.force and (self.stale or self.failed or self.missing):
+            raise Invalid(
+                "--force makes everything that is meant: leave out the flags that narrow it"
+            )
+        chosen: set[Reason] = set()
+        if self.stale:
+            chosen |= {Reason.CODE_CHANGED, Reason.UPSTREAM_CHANGED, Reason.FRESHNESS}
+        if self.failed:
+            chosen.add(Reason.FAILED)
+        if self.missing:
+            chosen.add(Reason.MISSING)
+        return frozenset(chosen) or None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Own(Place):
+    """Flags that bring an Arco for the life of a command.
+
+    Parameters
+    ----------
+    root
+        A local directory: start an Arco on it that ends with this command, instead of asking one by --url.
+    store
+        A store by its URL, for the same.
+    tenant
+        The tenant there; ARCO_TENANT_ID works too.
+    workspace
+        The workspace there; ARCO_WORKSPACE_ID works too.
+    no_fsync
+        Do not wait for the disk: for tests, never for data.
+    """
+
+
+def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
+    """Settle between a running Arco (`--url`) and one for the life of the command (`--root`, `--store`).
+
+    What stands on the line beats what stands in a variable, and of two variables ARCO_URL is the one.
+    """
+    found = {name: _argument(arguments, name) for name in ("--url", "--root", "--store")}
+    url, places = found["--url"], [each for each in (found["--root"], found["--store"]) if each]
+    if url is None or not places:
+        return
+    said_url = any(token.source == "cli" for token in url.tokens)
+    said_place = any(token.source == "cli" for each in places for token in each.tokens)
+    if said_url and said_place:
+        raise Invalid(
+            "--url names an Arco that runs, --root and --store one for the life of this command: "
+            "give one of them"
+        )
+    if said_place:
+        url.tokens.clear()
+    elif url.tokens:
+        for each in places:
+            each.tokens.clear()
+
+
+CONFIG = (VARIABLES, ignore_empty, choose_arco, choose_place, names_come_from_the_line)
+
+
+def command(name: str, help_text: str, examples: str) -> App:
+    """A command about pipelines."""
+    return App(name=name, help=help_text, help_epilogue=examples, config=CONFIG)
+
+
+def pairs(flag: str, texts: tuple[str, ...]) -> Mapping[str, str]:
+    """The values of a flag that takes key=value and may be repeated."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise Invalid(f"{flag} takes key=value, not {text[:80]!r}")
+        found[key] = value
+    return found
+
+
+def _argument(arguments: "ArgumentCollection", name: str) -> "Argument | None":
+    return next((each for each in arguments if name in each.names), None)

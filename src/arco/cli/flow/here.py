@@ -1,0 +1,79 @@
+"""An Arco for the life of one command, in its own process: for `--root DIR` and `--store URL`.
+
+Engines reach it over HTTP at a port of this machine alone; the command itself speaks to the book of runs
+without that way round. Events stay in the ledger, where fresh reads find them; whoever serves this place
+next compacts them.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from arco.api.app import make_app
+from arco.api.metrics import Metrics
+from arco.api.server import HttpServer
+from arco.cli.place import Place
+from arco.cli.serve import LogLevel, log_to_stderr
+from arco.cli.trouble import patience
+from arco.cli.whole import Ground, Terms, open_whole
+from arco.core.errors import Unavailable
+from arco.core.runtime import Runtime
+from arco.flow.run.port import Coordinator
+
+_HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Here:
+    """Where it is reached, and its book of runs."""
+
+    url: str
+    coordinator: Coordinator
+
+
+@asynccontextmanager
+async def arco_here(
+    place: Place, runtime: Runtime, *, terms: Terms | None = None, port: int = 0
+) -> AsyncIterator[Here]:
+    """All of Arco but Spark, for as long as the block lasts; on any port that is free, unless one is named.
+
+    Signals are the command's own business.
+    """
+    log = log_to_stderr(runtime, LogLevel.ERROR)
+    ground = Ground(place, runtime, log, Metrics())
+    async with patience(runtime, log) as wait:
+        stores = await ground.stores()
+        whole = await open_whole(ground, stores, terms or Terms(), wait.met)
+    services = whole.services
+    app, stopping = make_app(services), services.stopping
+    server = HttpServer(app, host=_HOST, port=port, log=log, stopping=stopping, signals=False)
+    async with whole.living(), _serving(server, runtime) as bound:
+        whole.flow.lock.take()  # if another Arco has it, waiting would be no help
+        await whole.flow.opened.wait()
+        yield Here(f"http://{_HOST}:{bound}", whole.flow.book)
+
+
+@asynccontextmanager
+async def _serving(server: HttpServer, runtime: Runtime) -> AsyncIterator[int]:
+    ready, ports = runtime.tasks.event(), list[int]()
+
+    def listening(port: int) -> None:
+        ports.append(port)
+        ready.set()
+
+    async def serve() -> None:
+        try:
+            await server.serve(listening)
+        finally:
+            ready.set()
+
+    serving = runtime.tasks.spawn(serve())
+    try:
+        await ready.wait()
+        if not ports:
+            await serving.wait()  # its error is ours
+            raise Unavailable("the server has ended before it began")
+        yield ports[0]
+    finally:
+        server.stop()
+        await serving.wait()

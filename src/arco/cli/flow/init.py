@@ -1,0 +1,94 @@
+"""`arco init`: a small project that runs."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from arco.cli.flags import AsJson
+from arco.cli.flow.flags import command
+from arco.core.errors import AlreadyExists, Invalid
+
+_EXAMPLES = """\
+Examples:
+  arco init                                    in this folder
+  arco init shop                               in a new folder
+  arco init shop && cd shop && arco run --root .arco
+
+Nothing that is there is written over."""
+
+_TEMPLATE = Path(__file__).with_name("template")
+_SUFFIX = ".tmpl"  # or tools would take the files for code of this package
+_HIDDEN = {"gitignore": ".gitignore"}
+
+app = command("init", "Make a small project that runs.", _EXAMPLES)
+
+
+@app.default
+def init(
+    folder: Annotated[str, Parameter(metavar="DIR", show_env_var=False)] = ".",
+    /,
+    *,
+    json: AsJson = False,
+) -> None:
+    """Write a project of three assets over made up data, with a check and a unit test.
+
+    Parameters
+    ----------
+    folder
+        Where to; made if it is missing. This folder by default.
+    """
+    from arco.cli.output import print_document
+
+    target = Path(folder).expanduser()
+    files = _files(_name(target))
+    _refuse_what_is_there(target, files)
+    for path, text in files.items():
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        with (target / path).open("x", encoding="utf-8") as made:
+            made.write(text)
+    if json:
+        print_document({"folder": str(target.resolve()), "files": [str(path) for path in files]})
+    else:
+        _tell(folder, files)
+
+
+def _files(name: str) -> dict[Path, str]:
+    """What a new project is made of."""
+    found: dict[Path, str] = {}
+    for path in sorted(_TEMPLATE.rglob(f"*{_SUFFIX}")):
+        relative = path.relative_to(_TEMPLATE).with_suffix("")
+        relative = relative.with_name(_HIDDEN.get(relative.name, relative.name))
+        text = path.read_text(encoding="utf-8")
+        found[relative] = text.replace("{name}", name) if path.stem == "arco.toml" else text
+    return found
+
+
+def _name(target: Path) -> str:
+    """The project's name: that of its folder, as far as it may stand in a file and on a line."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", target.resolve().name).strip("-")
+    return name or "pipelines"
+
+
+def _refuse_what_is_there(target: Path, files: dict[Path, str]) -> None:
+    if target.exists() and not target.is_dir():
+        raise Invalid(f"{target} is a file: name a folder")
+    there = [str(path) for path in files if os.path.lexists(target / path)]
+    there += ["pipelines"] * (target / "pipelines").exists()
+    if there:
+        taken = AlreadyExists(f"{target} has {there[0]} already, and nothing is written over")
+        taken.add_note("Name another folder, as in `arco init shop`.")
+        raise taken
+
+
+def _tell(folder: str, files: dict[Path, str]) -> None:
+    go = "" if folder == "." else f"cd {shlex.quote(folder)}\n  "
+    print(f"Made a project in {folder}: {', '.join(str(path) for path in files)}.\n")
+    print(f"Next:\n  {go}arco check                    what is declared, and whether it is sound")
+    print(
+        "  arco run --root .arco         run it on this machine; --format parquet needs no Iceberg jar"
+    )
+    print("  pytest                        the functions by themselves")

@@ -1,0 +1,199 @@
+"""`arco partitions`: the partitions of a table as a calendar or grid, and values of dynamic dimensions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from arco.cli.flags import AsJson, Server, TableName
+from arco.cli.flow.flags import FormatFlag, Own, ProjectDir, command
+from arco.cli.settings import Flag
+from arco.core.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from arco.cli.flow.project import Loaded
+    from arco.cli.flow.screen.marks import Mark
+    from arco.flow.partition import Partitions
+    from arco.flow.state import State, TableState
+
+_EXAMPLES = """\
+Examples:
+  arco partitions silver.orders            a calendar, or a grid
+  arco partitions silver.orders --json     each with its status
+  arco partitions add customer acme globex   values of a dynamic dimension
+  arco partitions add customer acme --remove
+
+C is complete, S stale, R running, F failed, . missing. Where there are too many
+to look at, they are counted by month or year."""
+
+_SERVER, _PLACE = Server(), Own()
+
+app = command("partitions", "Show the partitions of a table.", _EXAMPLES)
+
+
+@app.default
+def partitions(
+    table: TableName,
+    /,
+    *,
+    project: ProjectDir = None,
+    format_: FormatFlag = None,
+    server: Server = _SERVER,
+    place: Own = _PLACE,
+    json: AsJson = False,
+) -> None:
+    """Show which partitions of a table are there, which are missing, and which are out of date.
+
+    Parameters
+    ----------
+    server
+        The Arco that knows what there is.
+    place
+        An Arco for the life of this command.
+    """
+    from arco.cli.flow.project import load
+    from arco.cli.flow.reach import Reach, reached
+    from arco.core.runtime import system_runtime
+    from arco.core.tasks import run
+    from arco.flow.define.name import three_levels
+
+    loaded, runtime, name = load(project, format_), system_runtime(), three_levels(table)
+    if name not in loaded.project.tables:
+        unknown = NotFound(f"the project {loaded.project.name} declares no table {table}")
+        unknown.add_note("Check the name, or name another project with --project.")
+        raise unknown
+
+    async def work() -> "State":
+        async with reached(Reach(server, place), runtime) as arco:
+            return await arco.coordinator.state(loaded.tables)
+
+    found = _Found.of(loaded, name, run(work()), runtime.clock.now_ms())
+    found.print_document() if json else found.print()
+
+
+@app.command
+def add(
+    dimension: Annotated[str, Parameter(metavar="DIMENSION", show_env_var=False)],
+    /,
+    *values: Annotated[str, Parameter(metavar="VALUE", show_env_var=False)],
+    remove: Flag = False,
+    server: Server = _SERVER,
+    place: Own = _PLACE,
+    json: AsJson = False,
+) -> None:
+    """Add values to a dynamic dimension: each is a partition from now on.
+
+    Parameters
+    ----------
+    dimension
+        The dimension, as Dynamic("customer") names it.
+    values
+        Its new values.
+    remove
+        Take them away instead. Data that were made stay.
+    server
+        The Arco that keeps them.
+    place
+        An Arco for the life of this command.
+    """
+    from arco.cli.flow.reach import Reach, ask
+    from arco.cli.flow.screen.words import counted
+    from arco.cli.output import print_document
+    from arco.core import json as documents
+
+    if not values:
+        raise Invalid("there is no value to add: arco partitions add customer acme")
+    body = {"dimension": dimension, "values": values, "remove": remove}
+    answer = ask(
+        Reach(server, place), lambda remote: remote.change("POST", "/partition-values", body)
+    )
+    if json:
+        print_document(documents.decode(answer, dict))
+    else:
+        verb = "Took" if remove else "Added"
+        what = "from" if remove else "to"
+        print(f"{verb} {counted(len(values), 'value')} {what} the dimension {dimension}.")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What is known of one table."""
+
+    name: str
+    cut: "Partitions"
+    state: "TableState"
+    marks: Mapping[str, "Mark"]
+
+    @classmethod
+    def of(cls, loaded: "Loaded", name: str, state: "State", now_ms: int) -> "_Found":
+        from arco.cli.flow.screen.marks import marks_of
+        from arco.core.clock import utc
+        from arco.flow.state import TableState
+
+        cut, known = loaded.project.tables[name], state.tables.get(name, TableState())
+        stale = _stale(loaded, name, state, now_ms)
+        existing = cut.keys(utc(now_ms), state.dynamic)
+        return cls(name, cut, known, marks_of(known, existing, stale))
+
+    def print(self) -> None:
+        """The picture, for people."""
+        from rich.console import Console
+
+        from arco.cli.flow.screen.drawing import drawn, legend
+        from arco.cli.flow.screen.grid import picture
+        from arco.cli.flow.screen.words import counted
+        from arco.flow.plan.key import short_name
+
+        console = Console(highlight=False, soft_wrap=True)
+        name = short_name(self.name)
+        if not self.cut:
+            mark = next(iter(self.marks.values()), None)
+            console.print(f"{name} is not partitioned: {'missing' if mark is None else mark.word}.")
+            return
+        console.print(f"{name}: {counted(len(self.marks), 'partition')}\n")
+        for line in drawn(picture(self.cut, dict(self.marks))):
+            console.print(line)
+        console.print()
+        console.print(legend(self.marks.values()))
+
+    def print_document(self) -> None:
+        """The same for programs."""
+        from collections import Counter
+
+        from arco.cli.output import print_document
+
+        state = self.state
+        made = dict(zip(state.keys, state.made_at_ms, strict=True))
+        materials = dict(zip(state.keys, state.materials, strict=True))
+        print_document(
+            {
+                "table": self.name,
+                "table_id": state.table_id,
+                "format": state.format,
+                "counts": dict(Counter(mark.name for mark in self.marks.values())),
+                "partitions": [
+                    {
+                        "key": key,
+                        "status": mark.name,
+                        "material": materials.get(key),
+                        "made_at_ms": made.get(key),
+                    }
+                    for key, mark in sorted(self.marks.items())
+                ],
+            }
+        )
+
+
+def _stale(loaded: "Loaded", name: str, state: "State", now_ms: int) -> frozenset[str]:
+    """The partitions whose code or inputs have changed since they were made."""
+    from arco.core.clock import utc
+    from arco.flow.plan.planner import STALE, plan
+
+    maker = loaded.project.made_by.get(name)
+    if maker is None:
+        return frozenset()
+    from arco.flow.plan.key import short_name
+
+    planned = plan(loaded.project, short_name(maker.name), state, utc(now_ms), only=STALE)
+    return frozenset(task.partition for task in planned.tasks)

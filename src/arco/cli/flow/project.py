@@ -1,0 +1,69 @@
+"""The project that a command is about: found, loaded, and refused while something is wrong with it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arco.core.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from arco.cli.flow.flags import DataFormat
+    from arco.flow.define import Project
+
+SETTINGS = "arco.toml"
+PACKAGE = "pipelines"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A project without problems, and the full names of the tables that it is about."""
+
+    project: "Project"
+    tables: tuple[str, ...]
+
+
+def find_folder(given: str | None) -> Path:
+    """The folder of the project: the one that is named, or the nearest one here or above."""
+    if given is not None:
+        folder = Path(given).expanduser()
+        if not folder.is_dir():
+            raise _advised(f"there is no folder {given}", "Check --project.")
+        return folder
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / SETTINGS).is_file() or (folder / PACKAGE).is_dir():
+            return folder
+    raise _advised(
+        f"there is no project here: neither {SETTINGS} nor {PACKAGE}/ in {here} or above it",
+        "Make one with `arco init`, or name one with --project.",
+    )
+
+
+def load(given: str | None, format_: "DataFormat | None" = None) -> Loaded:
+    """The project, or `Invalid` with the first thing that is wrong with it."""
+    from arco.flow.define import load_project, problems
+
+    folder = find_folder(given)
+    project = load_project(folder, format=None if format_ is None else format_.value)
+    found = problems(project)
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        wrong = Invalid(f"the project {project.name} has a problem{more}: {found[0]}")
+        wrong.add_note(
+            f"`arco check{'' if given is None else f' --project {given}'}` tells all of them."
+        )
+        raise wrong
+    return Loaded(project, tables_of(project))
+
+
+def tables_of(project: "Project") -> tuple[str, ...]:
+    """All tables that the project reads or writes, and its tasks that write none."""
+    read = {each.table for maker in project.makers() for each in maker.inputs}
+    alone = {each.name for each in project.tasks if not each.outputs}
+    return tuple(sorted({*project.tables, *read, *alone}))
+
+
+def _advised(said: str, step: str) -> NotFound:
+    missing = NotFound(said)
+    missing.add_note(step)
+    return missing

@@ -1,0 +1,72 @@
+"""What `arco run` says before, during and after a run; one document at the end for programs."""
+
+from arco.cli.flow.screen.board import Board
+from arco.cli.flow.screen.document import run_document
+from arco.cli.flow.screen.plan_view import headline, waiting_lines
+from arco.cli.flow.screen.summary import HEADINGS, Ending
+from arco.cli.listing import print_rows
+from arco.cli.output import print_document
+from arco.flow.run.wire import RunView
+
+
+class Report:
+    """The words about one run."""
+
+    def __init__(self, board: Board, reach: str, *, as_json: bool) -> None:
+        self.board = board
+        self._reach = reach
+        self._as_json = as_json
+
+    def say(self, line: str) -> None:
+        """A line for people, at once."""
+        if not self._as_json:
+            print(line, flush=True)
+
+    def planned(self) -> None:
+        """The plan in short: what, how much, and why."""
+        if self._as_json:
+            return
+        from arco.cli.flow.plan import print_plan
+
+        plan = self.board.plan
+        if plan.tasks:
+            print_plan(plan)
+            print(flush=True)
+            return
+        for line in (*waiting_lines(plan), headline(plan)):
+            print(line)
+
+    def handed_over(self, begun: RunView) -> None:
+        """The run is left to workers."""
+        if self._as_json:
+            self.board.take(begun)
+            print_document(run_document(self.board))
+            return
+        flags = f" {self._reach}" if self._reach else ""
+        print(f"Run {begun.run_id} waits for workers. `arco worker{flags}` starts one,", end=" ")
+        print(f"`arco runs {begun.run_id}{flags}` shows how it stands.")
+
+    def ended(self) -> int:
+        """The exit code, once all was said."""
+        ending = Ending(self.board)
+        if self._as_json:
+            print_document(run_document(self.board))
+        elif self.board.run is not None:
+            self._tell(ending)
+        return 0 if ending.is_good else 1
+
+    def _tell(self, ending: Ending) -> None:
+        print()
+        if rows := ending.rows():
+            print_rows(HEADINGS, [rows])
+            print()
+        for line in ending.failures():
+            print(line)
+        for line in waiting_lines(self.board.plan):
+            print(line)
+        print(ending.headline())
+        print("\nNext:")
+        steps = ending.next_steps(self._reach)
+        width = max(len(command) for command, _ in steps)
+        for command, what in steps:
+            print(f"  {command:<{width}}   {what}")

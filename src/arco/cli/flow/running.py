@@ -1,0 +1,160 @@
+"""A run from the wish to the report, as `arco run` and `arco retry` both need it."""
+
+import getpass
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from arco.cli.flow.carrying import Carrying, Crew, Shown, is_watched, worker_name
+from arco.cli.flow.flags import Choice, pairs
+from arco.cli.flow.planning import make_plan
+from arco.cli.flow.project import Loaded
+from arco.cli.flow.reach import Reach, Reached, reached
+from arco.cli.flow.report import Report
+from arco.cli.flow.screen.board import Board
+from arco.cli.flow.spark_flags import OnSpark
+from arco.cli.flow.tidying import Tidying
+from arco.core.ids import new_ulid
+from arco.core.runtime import system_runtime
+from arco.flow.plan.plan import Plan, PlannedTask, Reason
+from arco.flow.run.wire import ANYBODY, RunView, RunWish
+
+if TYPE_CHECKING:
+    from arco.cli.flow.crew import SparkCrew
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the flags say of a run."""
+
+    loaded: Loaded
+    reach: Reach
+    spark: OnSpark
+    parallel: int = 2
+    param: tuple[str, ...] = ()
+    as_json: bool = False
+    detach: bool = False
+
+
+class Running:
+    """Carries one run out, or hands it over to workers."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._params = dict(pairs("--param", asked.param))
+        self._runtime = system_runtime()
+        self._name = ANYBODY if asked.detach else worker_name(self._runtime)
+
+    async def new(self, selection: Sequence[str], choice: Choice) -> int:
+        """A new run of what has to be made."""
+        asked = self._asked
+        async with reached(asked.reach, self._runtime) as arco:
+            now_ms = self._runtime.clock.now_ms()
+            plan = await make_plan(arco.coordinator, asked.loaded, selection, choice, now_ms)
+            report = self._report(plan)
+            report.planned()
+            if not plan.tasks:
+                return report.ended()
+            async with self._executor(arco, plan) as crew:
+                begun = await arco.coordinator.submit(self._wish(plan))
+                return await self._finish(arco, begun, report, crew)
+
+    async def again(self, run_id: str) -> int:
+        """A new run of what an older one has not done."""
+        async with reached(self._asked.reach, self._runtime) as arco:
+            old = await arco.coordinator.look(run_id)
+            plan = self._plan_of(old)
+            async with self._executor(arco, plan) as crew:
+                new = await arco.coordinator.retry(run_id, self._name)
+                begun = await arco.coordinator.look(new.run_id)  # with all of its tasks
+                return await self._finish(arco, begun, self._report(self._plan_of(begun)), crew)
+
+    def _wish(self, plan: Plan) -> RunWish:
+        return RunWish(
+            run_key=f"cli:{new_ulid(self._runtime)}",
+            plan=plan,
+            worker=self._name,
+            triggered_by=_whoever(),
+            params=self._params,
+        )
+
+    async def _finish(
+        self, arco: Reached, begun: RunView, report: Report, spark: "SparkCrew | None"
+    ) -> int:
+        if spark is None:
+            report.handed_over(begun)
+            return 0
+        carrying = Carrying(arco.coordinator, self._runtime, report.board, report.say)
+        crew = Crew(spark, self._name, self._asked.parallel)
+        interrupted = await carrying.carry_out(begun, crew, self._shown(report))
+        code = report.ended()
+        if interrupted is not None:
+            return interrupted
+        if self._asked.reach.is_own:
+            session = await self._runtime.tasks.in_thread(spark.lend)
+            await Tidying(self._asked.reach.place, self._runtime, report.say).after(session)
+        return code
+
+    def _report(self, plan: Plan) -> Report:
+        asked = self._asked
+        return Report(Board(plan), asked.reach.flags(), as_json=asked.as_json)
+
+    def _shown(self, report: Report) -> Shown:
+        if self._asked.as_json or not is_watched():
+            from arco.cli.flow.screen.lines import Lines
+
+            return Lines(report.board, report.say)
+        from rich.console import Console
+
+        from arco.cli.flow.screen.live import Screen
+
+        return Screen(report.board, Console(highlight=False), self._runtime.clock.now_ms)
+
+    @asynccontextmanager
+    async def _executor(self, arco: Reached, plan: Plan) -> "AsyncIterator[SparkCrew | None]":
+        if self._asked.detach:
+            yield None
+            return
+        from arco.cli.flow.crew import make_crew
+
+        crew = make_crew(self._asked.loaded, arco, self._asked.spark, self._runtime)
+        in_thread = self._runtime.tasks.in_thread
+        try:
+            await in_thread(lambda: crew.warm_up(plan))
+            yield crew
+        finally:
+            await in_thread(crew.close)
+
+    def _plan_of(self, view: RunView) -> Plan:
+        """What is to be seen of a plan that is stored elsewhere: its tasks, by their keys."""
+        from arco.flow.plan.key import read_key
+        from arco.flow.plan.makers import maker_of
+
+        known = {each.name: maker_of(each) for each in self._asked.loaded.project.makers()}
+        tasks = []
+        for each in view.changed:
+            named = read_key(each.key)
+            reason = Reason(each.reason) if each.reason in set(Reason) else Reason.FORCED
+            tasks.append(
+                PlannedTask(
+                    key=each.key, maker=named.maker, partition=named.partition, reason=reason
+                )
+            )
+        makers = dict.fromkeys(task.maker for task in tasks if task.maker in known)
+        return Plan(
+            project=self._asked.loaded.project.name,
+            selection="",
+            now_ms=self._runtime.clock.now_ms(),
+            state_number=0,
+            makers=tuple(known[name] for name in makers),
+            tasks=tuple(tasks),
+        )
+
+
+def _whoever() -> str | None:
+    """The person at this machine, if it can be told."""
+    try:
+        return f"user:{getpass.getuser()}"
+    except (OSError, KeyError):
+        return None

@@ -1,0 +1,163 @@
+"""`arco runs`: the runs of pipelines, and one of them task by task."""
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from arco.cli.flags import AsJson, Server
+from arco.cli.flow.flags import Own, command
+from arco.core.errors import Invalid
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from arco.cli.flow.reach import Reach
+    from arco.cli.remote import Remote
+    from arco.flow.run.wire import RunView, TaskView
+
+_EXAMPLES = """\
+Examples:
+  arco runs                                    the latest 20
+  arco runs --limit 200 --status failed
+  arco runs 01M7GVFS186HGNANJXDTGV0000         one of them, task by task
+  arco runs 01M7GVFS186HGNANJXDTGV0000 --json  for a program"""
+
+_SERVER, _PLACE = Server(), Own()
+_STATUSES = ("PENDING", "RUNNING", "SUCCESS", "FAILED", "CANCELLED")
+
+app = command("runs", "List runs, or show one of them.", _EXAMPLES)
+
+
+@app.default
+def runs(
+    run: Annotated[str | None, Parameter(metavar="RUN", show_env_var=False)] = None,
+    /,
+    *,
+    limit: Annotated[int, Parameter(metavar="N")] = 20,
+    status: Annotated[str | None, Parameter(metavar="STATUS")] = None,
+    server: Server = _SERVER,
+    place: Own = _PLACE,
+    json: AsJson = False,
+) -> None:
+    """List runs, the latest first, or show one of them task by task.
+
+    Parameters
+    ----------
+    run
+        A run, by its id; without one all are listed.
+    limit
+        How many to list.
+    status
+        Only those that are pending, running, success, failed or cancelled.
+    server
+        The Arco to ask.
+    place
+        An Arco for the life of this command.
+    """
+    from arco.cli.flow.reach import Reach
+
+    reach = Reach(server, place)
+    if run is not None:
+        _show(reach, run, as_json=json)
+        return
+    if not 1 <= limit <= 100_000:
+        raise Invalid(f"--limit takes 1 to 100,000 runs, not {limit}")
+    if status is not None and status.upper() not in _STATUSES:
+        raise Invalid(f"--status takes one of {', '.join(_STATUSES).lower()}, not {status[:80]!r}")
+    _list(reach, limit, None if status is None else status.upper(), as_json=json)
+
+
+def _list(reach: "Reach", limit: int, status: str | None, *, as_json: bool) -> None:
+    from arco.cli.flow.reach import ask
+    from arco.cli.listing import print_items, print_rows
+
+    def read(remote: "Remote") -> "list[msgspec.Raw]":
+        pages = remote.pages("/runs", {"status": status})
+        return list(islice(chain.from_iterable(pages), limit))
+
+    found = ask(reach, read)
+    if as_json:
+        print_items(iter([found]))
+    elif found:
+        print_rows(("RUN", "STATUS", "STARTED", "TIME", "BY", "ERROR"), [[_row(i) for i in found]])
+    else:
+        print("No runs yet: `arco run` starts one.")
+
+
+def _row(raw: "msgspec.Raw") -> tuple[str, ...]:
+    from arco.cli.flow.screen.words import cut, duration, first_line
+    from arco.core import json
+
+    item = json.decode(bytes(raw), dict)
+    started = str(item.get("started_at") or "")
+    return (
+        str(item["execution_id"]),
+        str(item.get("status") or "").lower(),
+        f"{started[:19]}Z" if started else "",
+        duration(item.get("duration_ms")),
+        str(item.get("triggered_by") or item.get("trigger_type") or ""),
+        cut(first_line(item.get("error_message")), 80),
+    )
+
+
+def _show(reach: "Reach", run_id: str, *, as_json: bool) -> None:
+    from arco.cli.flow.reach import ask
+    from arco.cli.output import print_document
+    from arco.cli.remote import path
+    from arco.core import json
+    from arco.flow.run.wire import RunView
+
+    view = json.decode(ask(reach, lambda remote: remote.get(path("runs", run_id))), RunView)
+    if as_json:
+        print_document(view)
+    else:
+        print_run(view, reach.flags())
+
+
+def print_run(view: "RunView", flags: str) -> None:
+    """A run for people."""
+    from arco.cli.flow.screen.words import duration, first_line, moment
+    from arco.cli.listing import print_fields, print_rows
+
+    took = None
+    if view.requested_at_ms is not None and view.completed_at_ms is not None:
+        took = view.completed_at_ms - view.requested_at_ms
+    counts = ", ".join(f"{count:,} {status.lower()}" for status, count in view.counts.items())
+    print_fields(
+        (
+            ("run", view.run_id),
+            ("status", view.status.lower()),
+            ("requested", moment(view.requested_at_ms)),
+            ("ended", moment(view.completed_at_ms)),
+            ("time", duration(took)),
+            ("tasks", counts),
+            ("error", first_line(view.error)),
+        )
+    )
+    if view.changed:
+        print()
+        rows = [_task(each) for each in view.changed]
+        print_rows(("TASK", "STATUS", "ATTEMPT", "ROWS", "CHECKS", "TIME", "ERROR"), [rows])
+    bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
+    if bad is not None:
+        print(f"\n`arco logs {view.run_id} {bad}{f' {flags}' if flags else ''}` tells more.")
+
+
+def _task(view: "TaskView") -> tuple[str, ...]:
+    from arco.cli.flow.screen.board import failed_checks, took_ms
+    from arco.cli.flow.screen.lines import check_line
+    from arco.cli.flow.screen.words import cut, duration, first_line, number
+
+    failed = failed_checks(view)
+    passed = len(view.checks) - len(failed)
+    said = first_line(view.error) or "; ".join(check_line(each) for each in failed)
+    return (
+        view.key,
+        view.status.lower(),
+        str(view.attempt or ""),
+        number(view.rows_written),
+        f"{passed}/{len(view.checks)}" if view.checks else "",
+        duration(took_ms(view)),
+        cut(said, 100),
+    )

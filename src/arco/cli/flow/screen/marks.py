@@ -1,0 +1,48 @@
+"""Marks: how each partition of a table stands, in a letter."""
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+
+from arco.flow.state import TableState
+
+
+class Mark(StrEnum):
+    """The letter for a partition."""
+
+    COMPLETE = "C"
+    STALE = "S"
+    RUNNING = "R"
+    FAILED = "F"
+    MISSING = "."
+
+    @property
+    def word(self) -> str:
+        """What the letter stands for."""
+        return self.name.lower()
+
+
+STYLES = {
+    Mark.COMPLETE: "green",
+    Mark.STALE: "yellow",
+    Mark.RUNNING: "cyan",
+    Mark.FAILED: "bold red",
+    Mark.MISSING: "dim",
+}
+
+
+def marks_of(state: TableState, existing: Iterable[str], stale: Collection[str]) -> dict[str, Mark]:
+    """A mark for each partition: those that exist by the calendar, and those that are known besides."""
+    marks = dict.fromkeys(existing, Mark.MISSING)
+    for key, status, material in zip(state.keys, state.statuses, state.materials, strict=True):
+        marks[key] = _mark(status, material, is_stale=key in stale)
+    return marks
+
+
+def _mark(status: str, material: str | None, *, is_stale: bool) -> Mark:
+    if status == "FAILED":
+        return Mark.FAILED
+    if status == "RUNNING":
+        return Mark.RUNNING
+    if material is None and status != "COMPLETE":
+        return Mark.MISSING
+    return Mark.STALE if is_stale else Mark.COMPLETE

@@ -1,0 +1,72 @@
+"""A plan for people: what would be made, why, and how many of it; ranges, not a thousand lines."""
+
+from collections.abc import Iterator
+
+from arco.cli.flow.screen.words import counted, cut, some
+from arco.flow.plan.key import read_key, short_name
+from arco.flow.plan.plan import Plan, PlannedTask, Reason
+from arco.flow.plan.runs import runs
+
+HEADINGS = ("ASSET", "TASKS", "PARTITIONS", "REASON", "WHY")
+ALL_HEADINGS = ("TASK", "REASON", "WHY")
+
+_WHY = 100  # characters
+_MOST_WAITING = 8
+
+
+def grouped_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """A line for each asset and reason, in the order in which they will be made."""
+    groups: dict[tuple[str, Reason], list[PlannedTask]] = {}
+    for task in plan.tasks:
+        groups.setdefault((task.maker, task.reason), []).append(task)
+    return [
+        (
+            short_name(maker),
+            f"{len(tasks):,}",
+            some(runs(task.partition for task in tasks if task.partition)),
+            reason,
+            _why(tasks),
+        )
+        for (maker, reason), tasks in groups.items()
+    ]
+
+
+def all_rows(plan: Plan) -> Iterator[tuple[str, ...]]:
+    """A line for each task."""
+    return ((task.key, task.reason, task.detail) for task in plan.tasks)
+
+
+def headline(plan: Plan) -> str:
+    """One sentence: how much there is to do."""
+    if not plan.tasks and not plan.waiting:
+        known = f": {counted(plan.up_to_date, 'partition')} up to date" if plan.up_to_date else ""
+        return f"Nothing to do{known}."
+    said = [f"{counted(len(plan.tasks), 'task')} to do"]
+    if plan.up_to_date:
+        said.append(f"{plan.up_to_date:,} up to date")
+    if plan.waiting:
+        said.append(f"{len(plan.waiting):,} cannot be made")
+    makers = {task.maker for task in plan.tasks}
+    of = f" of {counted(len(makers), 'asset')}" if makers else ""
+    return f"{said[0]}{of}" + "".join(f", {each}" for each in said[1:]) + "."
+
+
+def waiting_lines(plan: Plan) -> Iterator[str]:
+    """What was asked for and cannot be made, with what it lacks; many alike in one line."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for each in plan.waiting:
+        maker, partition = read_key(each.key)
+        lacks = each.lacks[0] if each.lacks else ""
+        groups.setdefault((maker, read_key(lacks).maker), []).append(partition)
+    for (maker, lacks), keys in list(groups.items())[:_MOST_WAITING]:
+        said = some(runs(key for key in keys if key))
+        name = f"{short_name(maker)} {said}".rstrip()
+        yield f"{name}: cannot be made, as {short_name(lacks)} lacks the data it reads"
+    if len(groups) > _MOST_WAITING:
+        yield f"and {len(groups) - _MOST_WAITING} more"
+
+
+def _why(tasks: list[PlannedTask]) -> str:
+    details = dict.fromkeys(task.detail for task in tasks)
+    first = next(iter(details))
+    return cut(first, _WHY) if len(details) == 1 else f"{cut(first, _WHY)} ..."

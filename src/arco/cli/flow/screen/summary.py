@@ -1,0 +1,164 @@
+"""The end of a run: what was written, what was not and why, and where to look next."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from arco.cli.flow.screen.board import Board, failed_checks, is_own_block, took_ms
+from arco.cli.flow.screen.lines import check_line
+from arco.cli.flow.screen.words import counted, duration, first_line, number, some
+from arco.cli.listing import one_line
+from arco.flow.plan.key import short_name
+from arco.flow.plan.plan import Maker, PlannedTask
+from arco.flow.plan.runs import runs
+from arco.flow.run.wire import RunStatus, TaskStatus, TaskView
+
+HEADINGS = ("WRITTEN", "PARTITIONS", "ROWS", "CHECKS", "TIME")
+
+_MOST_FAILURES = 5
+_MOST_LINES = 14  # of one error
+
+Found = Sequence[tuple[PlannedTask, TaskView]]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A run that is over."""
+
+    board: Board
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all that was asked for is there now."""
+        run = self.board.run
+        done = run is None or run.status is RunStatus.SUCCESS
+        return done and not self.board.plan.waiting
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A line for each asset or task that has done something."""
+        return [row for maker in self._makers() if (row := self._row(maker))]
+
+    def _makers(self) -> list[Maker]:
+        """Assets and tasks in the order in which they were made."""
+        by_name = {maker.name: maker for maker in self.board.plan.makers}
+        names = dict.fromkeys(task.maker for task in self.board.plan.tasks)
+        return [by_name[name] for name in names if name in by_name]
+
+    def _row(self, maker: Maker) -> tuple[str, ...] | None:
+        found = list(self.board.of(maker.name))
+        good = [(task, view) for task, view in found if view.status is TaskStatus.SUCCESS]
+        if not good:
+            return None
+        names = [short_name(each.table) for each in maker.targets] or [f"{maker.name} (task)"]
+        took = [ms for _, view in good if (ms := took_ms(view)) is not None]
+        rows = [view.rows_written for _, view in good if view.rows_written is not None]
+        return (
+            ", ".join(names),
+            _partitions(good),
+            number(sum(rows)) if rows else "",
+            _checks(good),
+            duration(sum(took)) if took else "",
+        )
+
+    def headline(self) -> str:
+        """One sentence: how it ended, in how long."""
+        run = self.board.run
+        if run is None:
+            return ""
+        counts = ", ".join(f"{n:,} {status.lower()}" for status, n in self.board.counts().items())
+        took = ""
+        if run.requested_at_ms is not None and run.completed_at_ms is not None:
+            took = f" in {duration(run.completed_at_ms - run.requested_at_ms)}"
+        tail = f": {first_line(run.error)}" if run.error else ""
+        return one_line(f"Run {run.run_id}: {run.status.lower()}{took}, {counts}{tail}")
+
+    def failures(self) -> Iterator[str]:
+        """What went wrong, the user's own lines first, a few of many."""
+        bad = [
+            view
+            for task in self.board.plan.tasks
+            if (view := self.board.views.get(task.key)) is not None
+            and (view.status is TaskStatus.FAILED or _own(view))
+        ]
+        for view in bad[:_MOST_FAILURES]:
+            yield from _failure(view)
+        if len(bad) > _MOST_FAILURES:
+            yield f"and {len(bad) - _MOST_FAILURES} more"
+        yield from self._held_back()
+        yield from self._warned()
+
+    def _held_back(self) -> Iterator[str]:
+        """What was not made because of these, in one line an asset."""
+        for maker in self._makers():
+            for status, why in (
+                (TaskStatus.BLOCKED, "blocked, as a check of what it reads failed"),
+                (TaskStatus.SKIPPED, "skipped, as what it reads was not made"),
+            ):
+                held = [
+                    (task, view)
+                    for task, view in self.board.of(maker.name)
+                    if view.status is status and not _own(view)
+                ]
+                if held:
+                    said = _partitions(held)
+                    yield f"{short_name(maker.name)} {said}".rstrip() + f": {why}"
+
+    def _warned(self) -> Iterator[str]:
+        for task in self.board.plan.tasks:
+            view = self.board.views.get(task.key)
+            for each in failed_checks(view) if view is not None else ():
+                if each.severity != "error":
+                    yield f"{task.key}: warning: {check_line(each)}"
+
+    def next_steps(self, reach: str) -> list[tuple[str, str]]:
+        """Commands that work as they are printed, each with what it shows; `reach` are flags."""
+        run, views = self.board.run, self.board.views.values()
+        if run is None:
+            return []
+        flags = f" {reach}" if reach else ""
+        steps = [(f"arco runs {run.run_id}{flags}", "this run, task by task")]
+        bad = next((each for each in views if each.status is TaskStatus.FAILED or _own(each)), None)
+        if bad is not None:
+            steps.append((f"arco logs {run.run_id} {bad.key}{flags}", "what the task has said"))
+            steps.append((f"arco retry {run.run_id}{flags}", "what was not done, once more"))
+        written = [maker for maker in self._makers() if maker.targets]
+        if written:
+            table = short_name(written[-1].targets[0].table)
+            steps.append((f"arco lineage {table} --columns{flags}", "where its columns come from"))
+            steps.append((f"arco partitions {table}{flags}", "which of its partitions are there"))
+        return steps
+
+
+def _partitions(found: Found) -> str:
+    keys = [task.partition for task, _ in found if task.partition]
+    return some(runs(keys), 2) + (f" ({len(keys):,})" if len(keys) > 1 else "")
+
+
+def _own(view: TaskView) -> bool:
+    return view.status is TaskStatus.BLOCKED and is_own_block(view)
+
+
+def _failure(view: TaskView) -> Iterator[str]:
+    attempts = f", attempt {view.attempt}" if view.attempt > 1 else ""
+    yield f"{view.key} {view.status.lower()}{attempts}"
+    if view.status is TaskStatus.BLOCKED:
+        yield "    nothing was published: its readers keep what was there before"
+    for each in failed_checks(view):
+        yield f"    {each.severity}: {check_line(each)}"
+    if view.status is TaskStatus.FAILED:
+        lines = (view.error or "no reason was told").rstrip().splitlines()
+        for line in lines[:_MOST_LINES]:
+            yield f"    {one_line(line)}"
+        if len(lines) > _MOST_LINES:
+            yield f"    ... {counted(len(lines) - _MOST_LINES, 'more line')}"
+
+
+def _checks(found: Found) -> str:
+    tally: Counter[str] = Counter()
+    for _, view in found:
+        for each in view.checks:
+            failed = "warned" if each.severity != "error" else "failed"
+            tally["passed" if each.passed else failed] += 1
+    return ", ".join(
+        f"{tally[word]:,} {word}" for word in ("passed", "warned", "failed") if tally[word]
+    )

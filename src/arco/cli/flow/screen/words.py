@@ -1,0 +1,55 @@
+"""Numbers, times and names as people read them."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from arco.core.clock import utc
+
+_SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
+
+
+def duration(ms: float | None) -> str:
+    """How long something took: `0.8 s`, `12 s`, `3 min 04 s`, `1 h 02 min`."""
+    if ms is None:
+        return ""
+    if ms < 10 * _SECOND:
+        return f"{ms / _SECOND:.1f} s"
+    if ms < _MINUTE:
+        return f"{ms / _SECOND:.0f} s"
+    if ms < _HOUR:
+        minutes, rest = divmod(round(ms / _SECOND), 60)
+        return f"{minutes} min {rest:02} s"
+    hours, rest = divmod(round(ms / _MINUTE), 60)
+    return f"{hours} h {rest:02} min"
+
+
+def number(count: int | None) -> str:
+    """A count with its thousands apart."""
+    return "" if count is None else f"{count:,}"
+
+
+def counted(count: int, what: str) -> str:
+    """`1 task`, `3 tasks`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def moment(ms: int | None) -> str:
+    """A point in time, in UTC, to the second."""
+    return "" if ms is None else f"{utc(ms) - timedelta(milliseconds=ms % 1000):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def first_line(text: str | None) -> str:
+    """The first line of a message that says something."""
+    lines = (line.strip() for line in (text or "").splitlines())
+    return next((line for line in lines if line), "")
+
+
+def cut(text: str, width: int) -> str:
+    """A text that takes no more than so much room."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def some(found: Sequence[str], most: int = 4) -> str:
+    """The first of them, and how many more there are."""
+    more = len(found) - most
+    return ", ".join(found[:most]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,143 @@
+"""`arco worker`: a process with a warm Spark that takes tasks from a running Arco."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from arco.cli.flags import AsJson, Server
+from arco.cli.flow.flags import FormatFlag, ProjectDir, command
+from arco.cli.flow.spark_flags import OnSpark
+from arco.cli.settings import Flag
+from arco.core.errors import Invalid
+
+if TYPE_CHECKING:
+    from arco.cli.flow.project import Loaded
+    from arco.cli.flow.reach import Reach
+
+_EXAMPLES = """\
+Examples:
+  arco worker                                  tasks of this project, two at once
+  arco worker --slots 8 --master spark://host:7077 --memory 4g
+  arco worker --once                           what there is to do now, then end
+  arco run --detach                            in another terminal: something to do
+
+SIGTERM or Ctrl-C ends it: what it has begun is given back, and others go on
+with it."""
+
+_SERVER, _SPARK = Server(), OnSpark()
+
+app = command("worker", "Carry out tasks of a running Arco, with a warm Spark.", _EXAMPLES)
+
+
+@app.default
+def worker(
+    *,
+    project: ProjectDir = None,
+    slots: Annotated[int, Parameter(metavar="N")] = 2,
+    name: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    once: Flag = False,
+    spark: OnSpark = _SPARK,
+    format_: FormatFlag = None,
+    server: Server = _SERVER,
+    json: AsJson = False,
+) -> None:
+    """Take tasks of this project from a running Arco and carry them out, until it is stopped.
+
+    Parameters
+    ----------
+    slots
+        How many tasks to carry out at once.
+    name
+        What it is called in the book of runs; by default the machine, the process and a few letters.
+    once
+        End when there is nothing to do.
+    spark
+        On which Spark.
+    server
+        The Arco that has the tasks.
+    json
+        Print one JSON document at the end.
+    """
+    from arco.cli.flow.project import load
+    from arco.cli.flow.reach import Reach
+    from arco.cli.place import Place
+    from arco.core import tasks
+
+    if not 1 <= slots <= 1_000:
+        raise Invalid(f"--slots takes 1 to 1,000 tasks at once, not {slots}")
+    if name is not None and not 1 <= len(name) <= 255:
+        raise Invalid("--name takes 1 to 255 characters")
+    spark.check()
+    loaded = load(project, format_)
+    work = _Working(loaded, Reach(server, Place()), spark, slots, name, once=once, as_json=json)
+    tasks.run(work.work())
+
+
+class _Working:
+    """One worker, from its first task to the signal that ends it."""
+
+    def __init__(
+        self,
+        loaded: "Loaded",
+        reach: "Reach",
+        spark: OnSpark,
+        slots: int,
+        name: str | None,
+        *,
+        once: bool,
+        as_json: bool,
+    ) -> None:
+        self._loaded = loaded
+        self._reach = reach
+        self._spark = spark
+        self._slots = slots
+        self._name = name
+        self._once = once
+        self._as_json = as_json
+
+    async def work(self) -> None:
+        from arco.cli.flow.bell import listening
+        from arco.cli.flow.carrying import Counted, worker_name
+        from arco.cli.flow.crew import make_crew
+        from arco.cli.flow.reach import reached
+        from arco.core.runtime import system_runtime
+        from arco.flow.work.worker import Worker
+
+        runtime = system_runtime()
+        name = self._name or worker_name(runtime)
+        async with reached(self._reach, runtime) as arco:
+            crew = make_crew(self._loaded, arco, self._spark, runtime)
+            executor = Counted(crew, self._say)
+            await runtime.tasks.in_thread(crew.warm_up)
+            made = Worker(
+                arco.coordinator,
+                executor,
+                runtime,
+                name=name,
+                slots=self._slots,
+                project=self._loaded.project.name,
+                tell=lambda problem: self._say(f"waiting for Arco: {problem}"),
+            )
+            self._say(f"Worker {name} takes tasks of {self._loaded.project.name} from {arco.url}.")
+            over = runtime.tasks.event()
+            with listening() as bell:
+                ringing = runtime.tasks.spawn(bell.wait(runtime, over))
+                try:
+                    await made.run(until=over, once=self._once)
+                finally:
+                    ringing.cancel()
+                    await runtime.tasks.in_thread(executor.close)
+        self._tell_end(name, executor.counts)
+
+    def _say(self, line: str) -> None:
+        if not self._as_json:
+            print(line, flush=True)
+
+    def _tell_end(self, name: str, counts: "dict[str, int]") -> None:
+        from arco.cli.output import print_document
+
+        if self._as_json:
+            print_document({"worker": name, "tasks": counts})
+            return
+        told = ", ".join(f"{count:,} {status.lower()}" for status, count in counts.items())
+        print(f"Worker {name} ended: {told or 'no tasks'}.")

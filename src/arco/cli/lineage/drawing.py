@@ -1,0 +1,109 @@
+"""Drawings: boxes and arrows, before anybody has chosen a language for them."""
+
+from dataclasses import dataclass, field
+
+from arco.cli.lineage.words import EVERY_COLUMN, node_text
+from arco.query.lineage.answer import Impact, Lineage, LineageNode
+
+
+@dataclass(frozen=True)
+class Box:
+    """Something that arrows lead to, perhaps in a frame."""
+
+    id: str
+    text: str
+    frame: str | None = None
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """From a box to a box; one that is less sure is dashed."""
+
+    source: str
+    target: str
+    text: str = ""
+    dashed: bool = False
+
+
+@dataclass
+class Drawing:
+    """Frames by id, boxes and arrows, each in the order in which they are drawn."""
+
+    frames: dict[str, str] = field(default_factory=dict)
+    boxes: list[Box] = field(default_factory=list)
+    arrows: list[Arrow] = field(default_factory=list)
+    start: str = ""  # the box or frame that was asked about
+
+
+def draw_lineage(lineage: Lineage) -> Drawing:
+    """Tables and arrows between them; with columns, tables are frames around their columns."""
+    if any(edge.columns for edge in lineage.edges):
+        return _draw_columns(lineage)
+    drawing = Drawing()
+    ids = {node.id: f"t{at}" for at, node in enumerate(lineage.nodes)}
+    drawing.start = ids[lineage.table_id]
+    drawing.boxes = [Box(ids[node.id], node_text(node)) for node in lineage.nodes]
+    drawing.arrows = [
+        Arrow(ids[edge.source], ids[edge.target], dashed=edge.soundness == ("declared",))
+        for edge in lineage.edges
+    ]
+    return drawing
+
+
+def draw_impact(impact: Impact) -> Drawing:
+    """The column, and all ways that lead from it."""
+    drawing = _Framed(impact.nodes)
+    start = drawing.box(impact.table_id, impact.column)
+    seen = set()
+    for each in impact.affected:
+        at = start
+        for step in each.path:
+            there = drawing.box(step.table_id, step.column)
+            arrow = Arrow(at, there, step.transformation, dashed=step.reach != "value")
+            if arrow not in seen:
+                seen.add(arrow)
+                drawing.made.arrows.append(arrow)
+            at = there
+    drawing.made.start = start
+    return drawing.made
+
+
+def _draw_columns(lineage: Lineage) -> Drawing:
+    drawing = _Framed(lineage.nodes)
+    drawing.made.start = drawing.frame(lineage.table_id)
+    for edge in lineage.edges:
+        for each in edge.columns:
+            source = drawing.box(edge.source, each.source_column)
+            target = drawing.box(edge.target, each.target_column)
+            dashed = each.reach != "value"
+            drawing.made.arrows.append(Arrow(source, target, each.transformation, dashed=dashed))
+        if not edge.columns:
+            source, target = drawing.box(edge.source, None), drawing.box(edge.target, None)
+            drawing.made.arrows.append(Arrow(source, target, dashed=True))
+    return drawing.made
+
+
+class _Framed:
+    """A drawing of columns in the frames of their tables, each made when it is first needed."""
+
+    def __init__(self, nodes: tuple[LineageNode, ...]) -> None:
+        self.made = Drawing()
+        self._texts = {node.id: node_text(node) for node in nodes}
+        self._frames: dict[str, str] = {}
+        self._boxes: dict[tuple[str, str | None], str] = {}
+
+    def frame(self, table: str) -> str:
+        found = self._frames.get(table)
+        if found is None:
+            found = self._frames[table] = f"t{len(self._frames)}"
+            self.made.frames[found] = self._texts[table]
+        return found
+
+    def box(self, table: str, column: str | None) -> str:
+        frame = self.frame(table)
+        found = self._boxes.get((table, column))
+        if found is None:
+            found = self._boxes[table, column] = f"c{len(self._boxes)}"
+            text = f"({EVERY_COLUMN})" if column is None else column
+            self.made.boxes.append(Box(found, text, frame))
+        return found

@@ -1,0 +1,224 @@
+"""The commands about pipelines against `arco up`, with tasks that need no Spark."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli import command
+from tests.cli.command import is_one_sentence
+from tests.cli.serving import NO_SPARK, Served, inherited, serving
+
+DEFINITIONS = """
+import time
+from pathlib import Path
+
+from arco import Daily, Dynamic, task
+
+DAYS = Daily("ds", start="2026-01-01", end="2026-01-04")
+
+
+@task(partitions=DAYS, tags=["good"])
+def greet(ctx):
+    ctx.log.info("hello %s, %s", ctx.partition["ds"], ctx.params.get("who", "nobody"))
+
+
+@task(tags=["bad"])
+def stumble(ctx):
+    if not (Path(__file__).parent / "repaired").exists():
+        raise ValueError("the road is not even")
+
+
+@task(partitions=Dynamic("customer"), tags=["of_customers"])
+def bill(ctx):
+    ctx.log.info("a bill for %s", ctx.partition["customer"])
+
+
+@task(tags=["slow"])
+def doze(ctx):
+    (Path(__file__).parent / "dozing").touch()
+    for _ in range(1_200):
+        time.sleep(0.05)
+"""
+RUN = re.compile(r"Run ([0-9A-Z]{26})")
+
+
+@pytest.fixture(scope="module")
+def arco(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("flow") / "store") as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "pipelines").mkdir()
+    (folder / "pipelines" / "tasks.py").write_text(DEFINITIONS)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+
+
+def test_a_plan_tells_ranges_and_a_document_tells_each_task(arco: Served) -> None:
+    told = arco.done("plan", "greet")
+    assert re.search(r"greet +3 +ds=2026-01-01\.\.2026-01-03 +MISSING", told)
+    assert told.endswith("3 tasks to do of 1 asset.\n")
+    every = arco.done("plan", "greet", "--all")
+    assert "greet@ds=2026-01-02" in every
+
+    document = arco.document("plan", "greet", "--partitions", "2026-01-02..2026-01-03")
+    assert [each["key"] for each in document["tasks"]] == [
+        "greet@ds=2026-01-02",
+        "greet@ds=2026-01-03",
+    ]
+    assert document["plan_id"]
+
+
+def test_a_run_says_what_happens_and_what_came_of_it(arco: Served) -> None:
+    told = arco.done("run", "greet", "--param", "who=ana")
+
+    found = RUN.search(told)
+    assert found is not None
+    assert "start     greet@ds=2026-01-01  missing" in told
+    assert re.search(r"done      greet@ds=2026-01-03  [0-9.]+ s", told)
+    assert re.search(r"greet \(task\) +ds=2026-01-01\.\.2026-01-03 \(3\)", told)
+    assert f"arco runs {found[1]} --url {arco.url}" in told
+    assert "hello 2026-01-02, ana" in arco.done("logs", found[1], "greet@ds=2026-01-02")
+    log = arco.document("logs", found[1], "greet@ds=2026-01-02")
+    assert (log["attempt"], log["is_over"]) == (1, True)
+
+
+def test_a_failure_exits_with_1_and_shows_the_line_of_the_user(arco: Served, project: Path) -> None:
+    run = arco.arco("run", "stumble")
+
+    assert run.returncode == 1
+    assert "ValueError: the road is not even" in run.stdout
+    assert re.search(r"pipelines/tasks.py:[0-9]+ in stumble", run.stdout)
+    found = RUN.search(run.stdout)
+    assert found is not None
+    shown = arco.done("runs", found[1])
+    assert re.search(r"stumble +failed +1 ", shown)
+    assert f"`arco logs {found[1]} stumble --url {arco.url}` tells more." in shown
+
+    (project / "pipelines" / "repaired").touch()
+    again = arco.arco("retry", found[1])
+    assert again.returncode == 0, again.stderr
+    assert "done      stumble" in again.stdout
+
+
+def test_a_program_gets_one_document_and_nothing_else(arco: Served) -> None:
+    run = arco.arco("run", "greet", "--force", "--partitions", "latest", "--json")
+
+    told = json.loads(run.stdout)
+    assert run.stderr == ""
+    assert (told["status"], told["counts"]) == ("SUCCESS", {"SUCCESS": 1})
+    (task,) = told["tasks"]
+    assert (task["key"], task["reason"]) == ("greet@ds=2026-01-03", "FORCED")
+    assert task["duration_ms"] >= 0
+    listed = arco.items("runs", "--limit", "1")
+    assert [each["execution_id"] for each in listed] == [told["run_id"]]
+    assert told["run_id"] in arco.done("runs", "--status", "success")
+
+
+def test_nothing_to_do_is_one_sentence_and_a_success(arco: Served) -> None:
+    assert arco.done("run", "bill") == "Nothing to do.\n"
+    assert arco.document("run", "bill")["run_id"] is None
+
+
+def test_values_of_a_dynamic_dimension_are_partitions_once_they_are_added(arco: Served) -> None:
+    said = arco.done("partitions", "add", "customer", "acme", "globex")
+    assert said == "Added 2 values to the dimension customer.\n"
+    assert len(arco.document("plan", "bill")["tasks"]) == 2
+
+    arco.done("partitions", "add", "customer", "acme", "--remove")
+    keys = [each["key"] for each in arco.document("plan", "bill")["tasks"]]
+    assert keys == ["bill@customer=globex"]
+
+
+def test_what_is_left_to_workers_is_done_by_one(arco: Served) -> None:
+    said = arco.done("run", "greet", "--force", "--detach")
+    found = RUN.search(said)
+    assert found is not None
+    assert "waits for workers" in said
+
+    told = arco.document("worker", "--once", "--name", "bench-1")
+    assert told == {"worker": "bench-1", "tasks": {"SUCCESS": 3}}
+    view = arco.document("runs", found[1])
+    assert view["status"] == "SUCCESS"
+    assert {each["worker"] for each in view["changed"]} == {"bench-1"}
+
+
+def test_a_run_that_nobody_works_on_is_cancelled_at_once(arco: Served) -> None:
+    found = RUN.search(arco.done("run", "greet", "--force", "--detach"))
+    assert found is not None
+
+    said = arco.done("cancel", found[1])
+    assert said == f"Run {found[1]} is cancelled: 3 cancelled.\n"
+
+
+def test_what_nobody_knows_is_said_in_one_sentence(arco: Served) -> None:
+    for arguments in (
+        ("runs", "01M7GVFS186HGNANJXDTGV0000"),
+        ("cancel", "01M7GVFS186HGNANJXDTGV0000"),
+        ("logs", "01M7GVFS186HGNANJXDTGV0000", "greet"),
+        ("retry", "01M7GVFS186HGNANJXDTGV0000"),
+        ("partitions", "gold.nothing"),
+    ):
+        run = arco.arco(*arguments)
+        assert run.returncode == 1, arguments
+        assert is_one_sentence(run.stderr), run.stderr
+    unknown = arco.arco("run", "greeet")
+    assert unknown.returncode == 2
+    assert "is greet meant?" in unknown.stderr
+
+
+def test_ctrl_c_cancels_the_run_and_exits_with_130(arco: Served, project: Path) -> None:
+    dozing = project / "pipelines" / "dozing"
+    environment = inherited() | NO_SPARK | {"ARCO_URL": arco.url}
+    with subprocess.Popen(
+        [command.ARCO, "run", "doze"],
+        cwd=project,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        said: list[str] = []
+        for line in process.stdout:
+            said.append(line)
+            if line.startswith("start"):
+                break
+        os.kill(process.pid, signal.SIGINT)
+        said += process.stdout.readlines()
+    told = "".join(said)
+
+    assert process.returncode == 130, told
+    assert "Cancelling the run" in told
+    found = RUN.search(told)
+    assert found is not None
+    assert arco.document("runs", found[1])["status"] == "CANCELLED"
+    dozing.unlink(missing_ok=True)
+
+
+def test_a_directory_is_enough_for_a_run_and_for_those_who_look_later(
+    project: Path, tmp_path: Path
+) -> None:
+    root = ("--root", str(tmp_path / "store"), "--no-fsync")
+
+    run = command.arco("run", "greet", *root, cwd=project)
+    assert run.returncode == 0, run.stderr
+    found = RUN.search(run.stdout)
+    assert found is not None
+    assert f"arco runs {found[1]} --root {tmp_path / 'store'}" in run.stdout
+    shown = command.arco("runs", found[1], *root, cwd=project)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "greet@ds=2026-01-03" in shown.stdout

@@ -1,0 +1,180 @@
+"""`arco init` and `arco check`, and how a project is found; none of it needs an Arco or Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import arco, is_one_sentence
+
+BROKEN = """
+from arco.flow.define import asset, table
+
+
+@asset("silver.orders")
+def orders(raw=table("raw.orderz")):
+    ...
+
+
+@asset("gold.spend")
+def spend(orders, nobody_knows):
+    ...
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("init") / "my shop"
+    run = arco("init", folder)
+    assert run.returncode == 0, run.stderr
+    assert "arco run --root .arco" in run.stdout
+    return folder
+
+
+def project(folder: Path, text: str) -> Path:
+    (folder / "pipelines").mkdir(parents=True)
+    (folder / "pipelines" / "shop.py").write_text(text)
+    return folder
+
+
+def test_a_new_project_is_sound(made: Path) -> None:
+    run = arco("check", cwd=made)
+
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("The project my-shop is sound: 3 assets, ")
+
+
+def test_a_new_project_declares_assets_and_checks(made: Path) -> None:
+    told = json.loads(arco("check", "--json", "--project", made).stdout)
+
+    assert told["ok"] is True
+    assert told["assets"] == [
+        "default.raw.visits",
+        "default.silver.visits",
+        "default.gold.visits_by_page",
+    ]
+    assert told["checks"] >= 4
+    assert (made / ".gitignore").read_text().startswith(".arco/")
+
+
+def test_nothing_is_written_over(made: Path) -> None:
+    before = (made / "arco.toml").read_text()
+
+    run = arco("init", made)
+    assert run.returncode == 1
+    assert is_one_sentence(run.stderr)
+    assert (made / "arco.toml").read_text() == before
+
+
+def test_a_folder_with_pipelines_is_left_alone(tmp_path: Path) -> None:
+    project(tmp_path, "")
+
+    run = arco("init", cwd=tmp_path)
+    assert run.returncode == 1
+    assert not (tmp_path / "arco.toml").exists()
+
+
+def test_all_problems_are_told_at_once_with_file_and_line(tmp_path: Path) -> None:
+    run = arco("check", cwd=project(tmp_path, BROKEN))
+
+    assert run.returncode == 1
+    assert "pipelines/shop.py:6: default.raw.orderz is neither an asset nor a source" in run.stdout
+    assert (
+        "pipelines/shop.py:10: the parameter 'nobody_knows' is the name of no table" in run.stdout
+    )
+    assert "2 problems in the project" in run.stdout
+
+
+def test_a_program_gets_the_problems_as_a_list(tmp_path: Path) -> None:
+    run = arco("check", "--json", cwd=project(tmp_path, BROKEN))
+
+    told = json.loads(run.stdout)
+    assert run.returncode == 1
+    assert told["ok"] is False
+    assert [(each["file"], each["line"]) for each in told["problems"]] == [
+        ("pipelines/shop.py", 6),
+        ("pipelines/shop.py", 10),
+    ]
+
+
+def test_a_project_is_found_from_a_folder_within_it(tmp_path: Path) -> None:
+    below = project(tmp_path, "x = 1\n") / "pipelines" / "deep"
+    below.mkdir()
+
+    assert arco("check", cwd=below).returncode == 0
+
+
+def test_no_project_is_said_with_what_to_do(tmp_path: Path) -> None:
+    run = arco("check", cwd=tmp_path)
+
+    assert run.returncode == 1
+    assert is_one_sentence(run.stderr)
+    assert run.stderr.endswith("Make one with `arco init`, or name one with --project.\n")
+
+
+def test_a_project_with_problems_is_not_planned(tmp_path: Path) -> None:
+    run = arco("plan", cwd=project(tmp_path, BROKEN))
+
+    assert run.returncode == 2
+    assert is_one_sentence(run.stderr)
+    assert "has a problem and 1 more: pipelines/shop.py:6" in run.stderr
+    assert run.stderr.endswith("`arco check` tells all of them.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "--force", "--stale"), "--force makes everything that is meant"),
+        (("run", "--parallel", "0"), "--parallel takes 1 to 1,000"),
+        (("run", "--memory", "much"), "--memory takes a size"),
+        (("run", "--conf", "x"), "--conf takes key=value"),
+        (("run", "--param", "x"), "--param takes key=value"),
+        (("run", "--url", "http://x", "--root", "y"), "give one of them"),
+        (("run", "--detach", "--root", "y"), "use --url"),
+        (("run", "--format", "delta"), "--format"),
+        (("worker", "--slots", "0"), "--slots takes 1 to 1,000"),
+        (("runs", "--status", "odd"), "--status takes one of"),
+        (("partitions", "add", "customer"), "there is no value to add"),
+        (("logs", "01M7GVFS186HGNANJXDTGV0000"), "TASK is required"),
+    ],
+)
+def test_misuse_is_said_in_one_sentence_and_exits_with_2(
+    made: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    run = arco(*arguments, cwd=made)
+
+    assert run.returncode == 2, run.stderr
+    assert is_one_sentence(run.stderr)
+    assert said in run.stderr
+
+
+def test_of_two_variables_the_url_is_meant(made: Path, tmp_path: Path) -> None:
+    run = arco("plan", cwd=made, ARCO_URL="http://127.0.0.1:9", ARCO_ROOT=str(tmp_path / "store"))
+
+    assert run.returncode == 1
+    assert "no Arco is running at http://127.0.0.1:9" in run.stderr
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "init",
+        "check",
+        "plan",
+        "explain",
+        "run",
+        "runs",
+        "logs",
+        "cancel",
+        "retry",
+        "partitions",
+        "worker",
+    ],
+)
+def test_every_command_has_examples_and_a_document_for_programs(command: str) -> None:
+    told = arco(command, "--help").stdout
+
+    assert "Examples:" in told
+    assert "--json" in told
+    assert all(len(line) <= 100 for line in told.splitlines())

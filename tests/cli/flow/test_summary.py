@@ -1,0 +1,133 @@
+"""The end of a run, for people and for programs."""
+
+import msgspec
+
+from arco.cli.flow.screen.board import Board
+from arco.cli.flow.screen.document import run_document
+from arco.cli.flow.screen.summary import Ending
+from arco.core import json
+from arco.flow.plan.plan import Plan, Waiting
+from arco.flow.run.wire import RunStatus, TaskStatus, TaskView
+from tests.cli.flow.views import RUN, check, done, planned, seen
+
+ORDERS = [f"silver.orders@ds=2026-01-{day:02}" for day in (1, 2, 3)]
+SPEND = [f"gold.spend@ds=2026-01-{day:02}" for day in (1, 2, 3)]
+
+
+def ended(
+    *tasks: TaskView,
+    status: RunStatus = RunStatus.SUCCESS,
+    plan: Plan | None = None,
+) -> Ending:
+    board = Board(plan or planned(*ORDERS, *SPEND))
+    board.take(seen(*tasks, status=status))
+    return Ending(board)
+
+
+def failed(key: str, error: str) -> TaskView:
+    return TaskView(key=key, status=TaskStatus.FAILED, attempt=2, error=error)
+
+
+def test_a_line_an_asset_says_what_was_written() -> None:
+    tasks = [done(key, check("a"), rows=500) for key in ORDERS]
+    tasks.append(done(SPEND[1], check("b"), check("c", passed=False, severity="warn"), rows=4))
+
+    assert ended(*tasks).rows() == [
+        ("silver.orders", "ds=2026-01-01..2026-01-03 (3)", "1,500", "3 passed", "4.5 s"),
+        ("gold.spend", "ds=2026-01-02", "4", "1 passed, 1 warned", "1.5 s"),
+    ]
+
+
+def test_a_failure_shows_the_error_and_what_was_not_made_because_of_it() -> None:
+    ending = ended(
+        failed(
+            ORDERS[0], 'pipelines/shop.py:9 in orders\n    raise ValueError("x")\nValueError: x'
+        ),
+        TaskView(key=SPEND[0], status=TaskStatus.SKIPPED),
+        status=RunStatus.FAILED,
+    )
+
+    assert list(ending.failures()) == [
+        f"{ORDERS[0]} failed, attempt 2",
+        "    pipelines/shop.py:9 in orders",
+        '        raise ValueError("x")',
+        "    ValueError: x",
+        "gold.spend ds=2026-01-01: skipped, as what it reads was not made",
+    ]
+    assert not ending.is_good
+    assert (f"arco logs {RUN} {ORDERS[0]}", "what the task has said") in ending.next_steps("")
+
+
+def test_a_check_that_blocks_is_told_with_whom_it_blocks() -> None:
+    blocked = TaskView(
+        key=ORDERS[1],
+        status=TaskStatus.BLOCKED,
+        attempt=1,
+        checks=(check("has_key", passed=False),),
+    )
+    ending = ended(
+        blocked,
+        TaskView(key=SPEND[1], status=TaskStatus.BLOCKED),
+        TaskView(key=SPEND[2], status=TaskStatus.BLOCKED),
+        status=RunStatus.FAILED,
+    )
+
+    assert list(ending.failures()) == [
+        f"{ORDERS[1]} blocked",
+        "    nothing was published: its readers keep what was there before",
+        "    error: has_key: expected 0, found 7",
+        "gold.spend ds=2026-01-02..2026-01-03 (2): blocked, as a check of what it reads failed",
+    ]
+
+
+def test_an_error_without_end_is_cut() -> None:
+    told = list(ended(failed(ORDERS[0], "\n".join(["x"] * 100))).failures())
+
+    assert len(told) == 16
+    assert told[-1] == "    ... 86 more lines"
+
+
+def test_many_failures_are_counted() -> None:
+    keys = [f"silver.orders@ds=2026-02-{day:02}" for day in range(1, 12)]
+    tasks = [failed(key, "x") for key in keys]
+
+    told = list(ended(*tasks, plan=planned(*keys)).failures())
+    assert told[-1] == "and 6 more"
+
+
+def test_the_headline_says_how_it_ended() -> None:
+    ending = ended(*(done(key) for key in (*ORDERS, *SPEND)))
+
+    assert ending.headline() == f"Run {RUN}: success in 12 s, 6 success"
+
+
+def test_next_steps_reach_the_same_arco() -> None:
+    steps = ended(done(ORDERS[0])).next_steps("--url http://host:9")
+
+    assert all(command.endswith("--url http://host:9") for command, _ in steps)
+
+
+def test_what_cannot_be_made_is_not_all_done() -> None:
+    plan = msgspec.structs.replace(
+        planned(ORDERS[0]), waiting=(Waiting(key=SPEND[0], lacks=(ORDERS[1],)),)
+    )
+
+    assert not ended(done(ORDERS[0]), plan=plan).is_good
+    assert ended(done(ORDERS[0]), plan=planned(ORDERS[0])).is_good
+
+
+def test_a_program_gets_all_of_it_as_one_document() -> None:
+    board = ended(
+        done(ORDERS[0], check("a"), rows=7),
+        failed(ORDERS[1], "x"),
+        status=RunStatus.FAILED,
+    ).board
+
+    told = json.decode(json.encode(run_document(board)), dict)
+    assert (told["run_id"], told["status"]) == (RUN, "FAILED")
+    assert told["counts"] == {"SUCCESS": 1, "PENDING": 4, "FAILED": 1}
+    first, second, third = told["tasks"][:3]
+    assert (first["key"], first["rows"], first["duration_ms"]) == (ORDERS[0], 7, 1_500)
+    assert first["checks"][0]["name"] == "a"
+    assert (second["status"], second["error"], second["attempt"]) == ("FAILED", "x", 2)
+    assert third["status"] == "PENDING"

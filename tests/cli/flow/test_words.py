@@ -1,0 +1,40 @@
+import pytest
+
+from arco.cli.flow.screen.words import counted, cut, duration, first_line, moment
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (0, "0.0 s"),
+        (840, "0.8 s"),
+        (12_345, "12 s"),
+        (184_000, "3 min 04 s"),
+        (3_725_000, "1 h 02 min"),
+        (None, ""),
+    ],
+)
+def test_a_duration_is_as_exact_as_a_person_wants_it(ms: int | None, said: str) -> None:
+    assert duration(ms) == said
+
+
+def test_one_is_not_many() -> None:
+    assert (counted(1, "task"), counted(0, "task"), counted(1_200, "task")) == (
+        "1 task",
+        "0 tasks",
+        "1,200 tasks",
+    )
+
+
+def test_the_first_line_is_one_that_says_something() -> None:
+    assert first_line("\n  \n  oh no\nmore") == "oh no"
+    assert first_line(None) == ""
+
+
+def test_a_moment_is_told_in_utc_to_the_second() -> None:
+    assert moment(1_767_225_600_999) == "2026-01-01T00:00:00Z"
+
+
+def test_a_text_that_is_too_long_is_cut() -> None:
+    assert cut("abcdef", 4) == "abc…"
+    assert cut("abcd", 4) == "abcd"

@@ -1,0 +1,197 @@
+"""Runs the shop of examples/shop into an Arco of its own: what `make run` and `make demo` do.
+
+`run_shop.py` works on ./.arco and keeps serving; `run_shop.py --demo` works on a temporary directory, looks
+at what came of it, and stops. One check of the shop fails, and that is expected: anything else is an error.
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SHOP = REPOSITORY / "examples" / "shop"
+ARCO = Path(sys.executable).with_name("arco")
+KEPT_JAR = REPOSITORY / ".cache" / "jars" / "spark" / "iceberg-spark-runtime-4.1_2.13-1.11.0.jar"
+
+# The day on which the tracker was broken, and what is made from it.
+EXPECTED = {"silver.web_events@ds=2026-01-08", "gold.conversion@ds=2026-01-08"}
+
+EXPLAINED = """\
+One check has failed, as it should: on 2026-01-08 the web site lost its sessions. That day of
+silver.web_events was not published, and gold.conversion waits for it; all else is there."""
+
+READ_IT = """\
+from pyiceberg.catalog import load_catalog
+catalog = load_catalog("arco", type="rest", uri="{url}/iceberg", warehouse="default")
+print(catalog.load_table("gold.spend_7d").scan(row_filter="ds = '2026-01-14'").to_arrow().to_pandas())"""
+
+
+def main() -> int:
+    """The exit code: 0 if the shop came out as it should."""
+    asked = _arguments()
+    if not asked.demo:
+        return _run(REPOSITORY / ".arco", asked)
+    with tempfile.TemporaryDirectory(prefix="arco-demo-") as folder:
+        return _run(Path(folder) / "store", asked)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--demo", action="store_true", help="on a temporary directory; then stop")
+    parser.add_argument("--format", choices=("iceberg", "parquet"), default="iceberg")
+    parser.add_argument("--port", default=None, help="8181; for the demo any that is free")
+    return parser.parse_args()
+
+
+def _run(root: Path, asked: argparse.Namespace) -> int:
+    port = asked.port or ("0" if asked.demo else "8181")
+    with _serving(root, port, quiet=asked.demo) as (server, url):
+        print(f"Arco runs at {url}, on {root}. Now the shop, {asked.format}:\n", flush=True)
+        code = _arco(url, "run", "--project", SHOP, "--format", asked.format).returncode
+        if code not in (0, 1):
+            return code
+        problem = _problem(url)
+        if problem is not None:
+            print(f"\nThe shop did not come out as it should: {problem}", file=sys.stderr)
+            return 1
+        _declare_personal_data(url)
+        print(f"\n{EXPLAINED}")
+        if asked.demo:
+            _look(url, root, asked.format)
+            return 0
+        _advise(url, asked.format)
+        return _serve_on(server)
+
+
+@contextmanager
+def _serving(
+    root: Path, port: str, *, quiet: bool
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """`arco up`, until the block ends. A demo leaves events in the ledger, where fresh reads find them."""
+    flags = ["--no-spark"] if quiet else []
+    command: list[str | Path] = [
+        ARCO,
+        "up",
+        "--root",
+        root,
+        "--port",
+        port,
+        "--log-level",
+        "warning",
+        *flags,
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            ready = server.stdout.readline() if server.stdout is not None else ""
+            found = re.search(r"http://[^ ,]+", ready)
+            if found is None:
+                sys.exit(server.wait() or 1)  # it has said why
+            yield server, found[0]
+        finally:
+            server.terminate()
+
+
+def _serve_on(server: "subprocess.Popen[str]") -> int:
+    try:
+        return server.wait()
+    except KeyboardInterrupt:
+        return server.wait()  # it was told to stop as well
+
+
+def _problem(url: str) -> str | None:
+    """What is not as it should be after the run, if anything is."""
+    runs = json.loads(_arco(url, "runs", "--limit", "1", "--json", capture=True).stdout)["items"]
+    if not runs:
+        return "nothing was run"
+    run = runs[0]["execution_id"]
+    view = json.loads(_arco(url, "runs", run, "--json", capture=True).stdout)
+    bad = {each["key"]: each["status"] for each in view["changed"] if each["status"] != "SUCCESS"}
+    if set(bad) != EXPECTED or set(bad.values()) != {"BLOCKED"}:
+        return f"{bad or 'no check has failed'}"
+    return None
+
+
+def _declare_personal_data(url: str) -> None:
+    """Say in the catalog which columns of the customers are personal: no pipeline can know that."""
+    for column, kind in (("name", "NAME"), ("email", "EMAIL"), ("phone", "PHONE")):
+        told = ("--pii", kind, "--sensitivity", "confidential")
+        _arco(url, "column", "change", "raw.customers", column, *told, capture=True)
+
+
+def _steps(format_: str) -> list[tuple[str, ...]]:
+    """What to look at, as arguments of `arco`."""
+    project: tuple[str, ...] = ("--project", "examples/shop")
+    if format_ != "iceberg":
+        project += ("--format", format_)
+    return [
+        ("partitions", "silver.web_events", *project),
+        ("explain", "gold.conversion", "2026-01-08", *project),
+        ("lineage", "gold.spend_7d", "--columns"),
+        ("table", "show", "raw.customers"),
+    ]
+
+
+def _queries() -> list[str]:
+    failed = "SELECT check_name, severity, message FROM system.quality_results"
+    return [
+        "SELECT status, count(*) AS tasks, sum(rows_written) AS rows FROM system.tasks GROUP BY status",
+        f"{failed} WHERE status = 'FAILED'",
+    ]
+
+
+def _look(url: str, root: Path, format_: str) -> None:
+    """Show what came of it, each command as one would type it."""
+    for arguments in _steps(format_):
+        print(f"\n$ arco {shlex.join(arguments)}", flush=True)
+        _arco(url, *arguments).check_returncode()
+    for query in _queries():
+        print(f'\n$ arco sql --fresh "{query}"', flush=True)
+        _arco(url, "sql", "--root", root, "--fresh", query).check_returncode()
+    if format_ == "iceberg":
+        print("\nAnother engine, PyIceberg:", flush=True)
+        subprocess.run([sys.executable, "-c", READ_IT.format(url=url)], check=True)
+    print("\nStart it with: make run")
+
+
+def _advise(url: str, format_: str) -> None:
+    own = f" --url {url}" if url != "http://127.0.0.1:8181" else ""
+    print("\nLook at it from another terminal (the command is .venv/bin/arco):")
+    for arguments in _steps(format_):
+        print(f"  arco {shlex.join(arguments)}{own}")
+    for query in _queries():
+        print(f'  arco sql "{query}"')
+    print(f"  arco connect duckdb{own}    what to paste into DuckDB; also spark and pyiceberg")
+    print(
+        "\nWrite your own: `arco init my_project`, then docs/pipelines.md. Ctrl-C stops Arco.",
+        flush=True,
+    )
+
+
+def _arco(
+    url: str, *arguments: str | Path, capture: bool = False
+) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "ARCO_URL": url}
+    if KEPT_JAR.is_file():  # fetched for the tests of this checkout
+        environment.setdefault("ARCO_ICEBERG_JAR", str(KEPT_JAR))
+    if capture:
+        environment.pop("ARCO_JSON", None)
+    return subprocess.run(
+        [ARCO, *arguments],
+        cwd=REPOSITORY,
+        env=environment,
+        text=True,
+        check=capture,
+        stdout=subprocess.PIPE if capture else None,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
