@@ -3,7 +3,7 @@
 import pytest
 
 from arco.core.errors import Invalid
-from arco.flow.duration import parse_duration
+from arco.flow.duration import parse_duration, print_duration
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,8 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
 def test_what_is_no_text_is_refused_too() -> None:
     with pytest.raises(Invalid, match="3 is not a duration"):
         parse_duration(3)  # type: ignore[arg-type]
+
+
+def test_a_duration_is_printed_in_the_largest_unit_that_leaves_no_rest() -> None:
+    found = [print_duration(ms) for ms in (90_000, 120_000, 7_200_000, 172_800_000, 1_500, 0)]
+    assert found == ["90s", "2m", "2h", "2d", "1.5s", "0s"]

@@ -3,6 +3,7 @@
 import gc
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,8 @@ def session() -> Iterator["SparkSession"]:
 
     opened = open_session("local[2]")
     yield opened
-    opened.stop()
+    with suppress(Exception):  # the tests of pipelines, which need another JVM, may have ended it
+        opened.stop()
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ It gets no cloud jars and no metastore: tasks reach the store by themselves. On 
 installed for the Python of its workers, and the store's credentials stand in their environment.
 """
 
-import logging
 import os
 import re
 import sys
@@ -14,6 +13,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from arco.core.errors import Unavailable
+from arco.core.java import quieten_gateway
+
+Session = SparkSession  # for rooms that hand one on and know no Spark
 
 HEAP = "1g"
 LOCAL = "local[*]"
@@ -67,7 +69,7 @@ def open_session(
     if master.startswith(("local", "spark://")):
         # The workers need the libraries that this process has; elsewhere only the cluster knows.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    _quieten()
+    quieten_gateway()
     try:
         if remote:
             return builder.remote(remote).getOrCreate()
@@ -77,15 +79,15 @@ def open_session(
         raise Unavailable(f"Spark at {where} could not be reached or started") from problem
 
 
-def _quieten() -> None:
-    """Keep traces of the way to the JVM out of the log: that it is lost, an engine tells in one line."""
-    root = logging.getLogger()  # the gateway logs to none of its own
-    if _not_of_the_gateway not in root.filters:
-        root.addFilter(_not_of_the_gateway)
+def beside(session: SparkSession) -> SparkSession:
+    """A session for jobs beside somebody's own, in the same Spark; whoever has opened that stops it.
 
-
-def _not_of_the_gateway(record: logging.LogRecord) -> bool:
-    return "py4j" not in Path(record.pathname).parts
+    Its workers load what they need with the first job: our own daemon is for Sparks of our own.
+    """
+    made = session.newSession()
+    for name, value in _SQL.items():
+        made.conf.set(name, value)
+    return made
 
 
 def _place(master: str, heap: str) -> dict[str, str]:

@@ -1,0 +1,207 @@
+"""Row-level checks as aggregates that are counted while the rows are written: no second pass, no extra job.
+
+Each check becomes a number of bad rows, or a bound. What needs rows to be compared with each other is left
+to `staged_checks`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
+
+from arco.events.quality import CheckType
+from arco.flow.define.check import (
+    AcceptedValues,
+    CheckDef,
+    Expression,
+    Freshness,
+    Judged,
+    NotNull,
+    Query,
+    Range,
+    References,
+    RowCount,
+    Rule,
+    Unique,
+)
+from arco.flow.run.wire import CheckOutcome
+from arco.flow.spark.choice import quoted
+
+ROWS = "rows"
+
+Metrics = Mapping[str, object]
+
+_TYPES: dict[type[Rule], CheckType] = {
+    NotNull: "NULL_CHECK",
+    Unique: "UNIQUE_CHECK",
+    Expression: "CUSTOM_SQL",
+    RowCount: "ROW_COUNT",
+    AcceptedValues: "RANGE_CHECK",
+    Range: "RANGE_CHECK",
+    Freshness: "FRESHNESS",
+    Query: "CUSTOM_SQL",
+    References: "CUSTOM_SQL",
+    Judged: "CUSTOM_SQL",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found: how much was allowed, how much there is, and a sentence about it."""
+
+    passed: bool
+    expected: str | None = None
+    actual: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class RowChecks:
+    """The checks of one table that can be counted row by row."""
+
+    checks: tuple[CheckDef, ...]
+
+    def measures(self) -> Iterator[Column]:
+        """What is counted; `rows` is not among them."""
+        for at in range(len(self.checks)):
+            if (measure := self.measure(at)) is not None:
+                yield measure
+
+    def measure(self, at: int) -> Column | None:
+        """What one check has counted, if it needs more than the number of rows."""
+        counted = _measure(self.checks[at].rule)
+        return None if counted is None else counted.alias(_name(at))
+
+    def findings(self, metrics: Metrics, now_ms: int) -> Iterator[tuple[CheckDef, Finding]]:
+        """What came of each."""
+        rows = count_of(metrics, ROWS)
+        for at, check in enumerate(self.checks):
+            found = metrics.get(_name(at))
+            yield check, _judge(check.rule, found, rows, now_ms)
+
+
+def row_checks(checks: tuple[CheckDef, ...]) -> RowChecks:
+    """Those that can be counted while rows are written."""
+    return RowChecks(tuple(each for each in checks if _is_by_row(each.rule)))
+
+
+def other_checks(checks: tuple[CheckDef, ...]) -> tuple[CheckDef, ...]:
+    """Those that have to look at the staged rows once more."""
+    return tuple(each for each in checks if not _is_by_row(each.rule))
+
+
+def outcome_of(check: CheckDef, finding: Finding, table_id: str | None) -> CheckOutcome:
+    """A finding as it is told."""
+    return CheckOutcome(
+        table=check.table,
+        table_id=table_id,
+        name=check.name,
+        type=_TYPES[type(check.rule)],
+        severity=check.severity,
+        passed=finding.passed,
+        expected=finding.expected,
+        actual=finding.actual,
+        message=finding.message,
+    )
+
+
+def bad_rows(count: int, rows: int | None, what: str) -> Finding:
+    """The finding of a check that counts bad rows."""
+    of = "" if rows is None else f" of {rows}"
+    message = None if not count else f"{count}{of} rows {what}"
+    return Finding(not count, "0", str(count), message)
+
+
+def count_of(metrics: Metrics, name: str) -> int:
+    """A number among the metrics; nothing was counted where there were no rows."""
+    found = metrics.get(name)
+    return found if isinstance(found, int) else 0
+
+
+def _is_by_row(rule: Rule) -> bool:
+    if isinstance(rule, RowCount):
+        return rule.change is None
+    return isinstance(rule, NotNull | Expression | AcceptedValues | Range | Freshness)
+
+
+def _name(at: int) -> str:
+    return f"check_{at}"
+
+
+def _measure(rule: Rule) -> Column | None:
+    match rule:
+        case NotNull(columns):
+            return F.count_if(reduce(or_, (_column(each).isNull() for each in columns)))
+        case Expression(expression):
+            return F.count_if(~F.coalesce(F.expr(expression), F.lit(False)))
+        case AcceptedValues(column, values):
+            return F.count_if(~_column(column).isin(list(values)))
+        case Range(column, least, most):
+            return F.count_if(_outside(_column(column), least, most))
+        case Freshness(_, str(column)):
+            return F.unix_millis(F.max(_column(column).cast("timestamp")))
+    return None
+
+
+def _column(name: str) -> Column:
+    return F.col(quoted(name) if "." not in name else name)
+
+
+def _outside(column: Column, least: object, most: object) -> Column:
+    sides = [column < F.lit(least)] if least is not None else []
+    sides += [column > F.lit(most)] if most is not None else []
+    return reduce(or_, sides)
+
+
+def _judge(rule: Rule, found: object, rows: int, now_ms: int) -> Finding:
+    count = found if isinstance(found, int) else 0
+    match rule:
+        case NotNull(columns):
+            return bad_rows(count, rows, f"have null in {' or '.join(columns)}")
+        case Expression(expression):
+            return bad_rows(count, rows, f"do not hold {expression}")
+        case AcceptedValues(column, values):
+            listed = ", ".join(map(str, values[:10])) + (", ..." if len(values) > 10 else "")
+            return bad_rows(count, rows, f"have a value in {column} that is none of {listed}")
+        case Range(column, least, most):
+            return bad_rows(count, rows, f"have {column} outside {_bounds(least, most)}")
+        case RowCount(least, most, _):
+            return _counted(rows, least, most)
+        case Freshness(within_ms, column):
+            return _fresh(found, now_ms, within_ms, column)
+    raise TypeError(f"{type(rule).__name__} is not counted by row")
+
+
+def _counted(rows: int, least: int | None, most: int | None) -> Finding:
+    passed = (least is None or rows >= least) and (most is None or rows <= most)
+    expected = _bounds(least, most)
+    return Finding(
+        passed, expected, str(rows), None if passed else f"{rows} rows are not {expected}"
+    )
+
+
+def _bounds(least: object, most: object) -> str:
+    if most is None:
+        return f">= {least}"
+    return f"<= {most}" if least is None else f"{least} to {most}"
+
+
+def _fresh(found: object, now_ms: int, within_ms: int, column: str | None) -> Finding:
+    if column is None:  # it is written at this very moment
+        return Finding(passed=True, expected=f"<= {within_ms} ms", actual="0 ms")
+    if not isinstance(found, int):
+        return Finding(False, f"<= {within_ms} ms", None, f"{column} has no value at all")
+    age = max(now_ms - found, 0)
+    passed = age <= within_ms
+    message = None if passed else f"the newest {column} is {_long(age)} old"
+    return Finding(passed, f"<= {within_ms} ms", f"{age} ms", message)
+
+
+def _long(ms: int) -> str:
+    for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
+        if ms >= 2 * size:
+            return f"{ms // size} {unit}"
+    return f"{ms // 1000} seconds"

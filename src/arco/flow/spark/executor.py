@@ -1,0 +1,145 @@
+"""The executor: leased tasks carried out on Spark, each in the thread that calls, many side by side."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from arco.core.clock import Clock
+from arco.core.errors import Invalid, Unavailable
+from arco.flow.define import AssetDef, Project, TaskDef
+from arco.flow.run.wire import LeasedTask, Outcome
+from arco.flow.spark.asset_work import AssetWork
+from arco.flow.spark.call import wants_spark
+from arco.flow.spark.engine import SparkEngine, answers
+from arco.flow.spark.outcome import cancelled, failed
+from arco.flow.spark.progress import Poller
+from arco.flow.spark.running import Running, Stopped
+from arco.flow.spark.task_work import TaskWork
+from arco.flow.spark.user_error import describe
+from arco.flow.work.port import Lake, Watch
+
+_POLL_S = 1.0
+
+
+class SparkExecutor:
+    """Carries out the tasks of one project; fills `arco.flow.work.port.Executor`."""
+
+    def __init__(
+        self,
+        project: Project,
+        lake: Lake,
+        opener: Callable[[], SparkSession],
+        clock: Clock,
+        *,
+        poll_s: float = _POLL_S,
+    ) -> None:
+        """`opener` starts Spark; it is called when the first task needs it, and again if Spark is lost."""
+        self._project = project
+        self._lake = lake
+        self._clock = clock
+        self._engine = SparkEngine(opener)
+        self._makers = {each.name: each for each in project.makers()}
+        self._running: dict[str, Running] = {}
+        self._described: set[str] = set()
+        self._lock = Lock()
+        self._poller = Poller(self._attempts, poll_s)
+
+    @property
+    def is_spark_open(self) -> bool:
+        """Whether a task has needed Spark so far."""
+        return self._engine.is_open
+
+    def warm_up(self) -> None:
+        """Start Spark now: what is missing for it is told before anything is begun."""
+        self._engine.new_session()
+
+    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+        """Carry a task out, whatever it comes to."""
+        running = Running(task, watch)
+        with self._known(running):
+            outcome = self._outcome(running)
+        code = self._project.fingerprints.get(task.maker)
+        return msgspec.structs.replace(outcome, code_fingerprint=code)
+
+    def interrupt(self, attempt_id: str) -> None:
+        """Stop an attempt; what Spark does for it is gone at once."""
+        with self._lock:
+            running = self._running.get(attempt_id)
+        if running is not None:
+            running.stop()
+
+    def lend(self) -> SparkSession | None:
+        """A session of the Spark that tasks have opened, for whoever needs one too."""
+        return self._engine.lend()
+
+    def close(self) -> None:
+        """Let go of Spark."""
+        self._poller.close()
+        self._engine.close()
+
+    def _outcome(self, running: Running) -> Outcome:
+        maker = self._makers.get(running.task.maker)
+        work: AssetWork | TaskWork | None = None
+        try:
+            work = self._work(maker, running)
+            return work.run()
+        except Stopped:
+            return cancelled()
+        except Exception as problem:
+            if running.is_stopped:
+                return cancelled()
+            lost = self._lost(running, problem)
+            where = None if maker is None else maker.where
+            text = describe(lost or problem, self._project.folder, where)
+            return failed(text, lost or problem, () if work is None else work.done)
+
+    def _work(self, maker: AssetDef | TaskDef | None, running: Running) -> AssetWork | TaskWork:
+        if maker is None:
+            raise Invalid(
+                f"the project {self._project.name!r} has no {running.task.maker} here: is the code of "
+                "this worker older than the plan?"
+            )
+        if isinstance(maker, TaskDef):
+            session = self._new_session if wants_spark(maker) else None
+            return TaskWork(self._project, maker, running, self._lake, session)
+        return AssetWork(
+            project=self._project,
+            asset=maker,
+            running=running,
+            lake=self._lake,
+            clock=self._clock,
+            new_session=self._new_session,
+            described=self._described,
+        )
+
+    def _new_session(self) -> SparkSession:
+        opened = self._engine.new_session()
+        self._poller.wake()
+        return opened
+
+    def _lost(self, running: Running, problem: Exception) -> Unavailable | None:
+        """That Spark is gone, if that is why it failed."""
+        sessions = running.sessions
+        if not sessions or answers(sessions[0]):
+            return None
+        lost = Unavailable("Spark was lost while it worked on this: its process has ended")
+        lost.__cause__ = problem
+        return lost
+
+    def _attempts(self) -> list[Running]:
+        with self._lock:
+            return list(self._running.values())
+
+    @contextmanager
+    def _known(self, running: Running) -> Iterator[None]:
+        attempt_id = running.task.attempt_id
+        with self._lock:
+            self._running[attempt_id] = running
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.pop(attempt_id, None)

@@ -1,0 +1,181 @@
+"""A table of Iceberg through Iceberg's own Java library, which Spark has loaded already.
+
+All that is said to it here are definitions and commits; rows go through Spark.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    IntegerType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from arco.catalog.name import parse_dotted
+from arco.catalog.publication import ATTEMPT_PROPERTY
+from arco.flow.spark.jvm import is_raised_by, java_of, jvm_of
+
+WAP_ID = "wap.id"
+WAP_ENABLED = "write.wap.enabled"
+
+_LOOK_BACK = 1_000
+
+
+class IcebergTable:
+    """A loaded table; `refresh` shows what others have done to it since."""
+
+    def __init__(self, java: Any) -> None:
+        self.java = java
+
+    @property
+    def current(self) -> Any | None:
+        """The snapshot that everybody sees, if there is one."""
+        return self.java.currentSnapshot()
+
+    @property
+    def number(self) -> int:
+        """The number of the version: the catalog begins the names of metadata files with it."""
+        location = str(self.java.operations().current().metadataFileLocation())
+        return int(location.rpartition("/")[2].partition("-")[0])
+
+    def refresh(self) -> None:
+        """See it as it is now."""
+        self.java.refresh()
+
+    def snapshots(self) -> Iterator[Any]:
+        """All snapshots, the newest first."""
+        known = self.java.operations().current().snapshots()
+        for at in range(known.size() - 1, -1, -1):
+            yield known.get(at)
+
+    def staged(self, wap_id: str) -> Any | None:
+        """The snapshot that was staged under an id."""
+        for snapshot in self.snapshots():
+            if snapshot.summary().get(WAP_ID) == wap_id:
+                return snapshot
+        return None
+
+    def published(self, task: str) -> Any | None:
+        """The snapshot by which any attempt at a task is published, if one is and was not long ago."""
+        snapshot = self.current
+        for _ in range(_LOOK_BACK):
+            if snapshot is None or _task(snapshot.summary().get(ATTEMPT_PROPERTY)) == task:
+                break
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self.java.snapshot(parent)
+        else:
+            return None
+        return snapshot
+
+    def ensure_staging(self) -> None:
+        """Without this property a staged write would be seen at once."""
+        if self.java.properties().get(WAP_ENABLED) != "true":
+            self.java.updateProperties().set(WAP_ENABLED, "true").commit()
+            self.refresh()
+
+
+def _task(attempt: str | None) -> str | None:
+    if attempt is None:
+        return None
+    try:
+        said = json.loads(attempt)
+    except ValueError:
+        return None
+    return said.get("task") if isinstance(said, dict) else None
+
+
+class IcebergCatalogs:
+    """The catalogs of a session, to find and make tables in."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._jvm = jvm_of(session)
+
+    def load(self, table: str) -> IcebergTable | None:
+        """A table by its full name, if there is one."""
+        catalog, identifier = self._place(table)
+        try:
+            return IcebergTable(catalog.loadTable(identifier))
+        except Exception as problem:
+            if is_raised_by(problem, "NoSuchTableException", "NoSuchNamespaceException"):
+                return None
+            raise
+
+    def make(self, table: str, schema: StructType, cut_by: tuple[str, ...]) -> IcebergTable:
+        """A table that is there once this returns; its schema too."""
+        catalog, identifier = self._place(table)
+        columns = self._columns(schema)
+        spec = self._jvm.org.apache.iceberg.PartitionSpec.builderFor(columns)
+        for name in cut_by:
+            spec = spec.identity(name)
+        self._make_namespace(catalog, identifier.namespace())
+        built = catalog.buildTable(identifier, columns).withPartitionSpec(spec.build())
+        try:
+            return IcebergTable(built.withProperty(WAP_ENABLED, "true").create())
+        except Exception as problem:
+            if not is_raised_by(problem, "AlreadyExistsException"):
+                raise
+            return IcebergTable(catalog.loadTable(identifier))
+
+    def widen(self, table: IcebergTable, fields: tuple[StructField, ...]) -> None:
+        """Add columns; those that somebody else has added meanwhile are there already."""
+        wanted = self._columns(StructType(list(fields)))
+        table.java.updateSchema().unionByNameWith(wanted).commit()
+        table.refresh()
+
+    def _columns(self, schema: StructType) -> Any:
+        struct = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
+        return self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(struct)
+
+    def _make_namespace(self, catalog: Any, namespace: Any) -> None:
+        if catalog.namespaceExists(namespace):
+            return
+        try:
+            catalog.createNamespace(namespace)
+        except Exception as problem:
+            if not is_raised_by(problem, "AlreadyExistsException"):
+                raise
+
+    def _place(self, table: str) -> tuple[Any, Any]:
+        """The catalog of a table, and its name there."""
+        catalog, *levels, name = parse_dotted(table)
+        manager = java_of(self._session).sessionState().catalogManager()
+        gateway = self._session.sparkContext._gateway  # noqa: SLF001 - there is no other way to it
+        assert gateway is not None  # noqa: S101 - a session has one
+        array = gateway.new_array(self._jvm.java.lang.String, len(levels))
+        for at, level in enumerate(levels):
+            array[at] = level
+        namespace = self._jvm.org.apache.iceberg.catalog.Namespace.of(array)
+        identifier = self._jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, name)
+        return manager.catalog(catalog).icebergCatalog(), identifier
+
+
+def storable(data_type: DataType) -> DataType:
+    """The type that Iceberg has for one of Spark's: it knows no smaller whole numbers than `int`."""
+    if isinstance(data_type, ByteType | ShortType):
+        return IntegerType()
+    if isinstance(data_type, StringType):
+        return StringType()
+    if isinstance(data_type, ArrayType):
+        return ArrayType(storable(data_type.elementType))
+    if isinstance(data_type, MapType):
+        return MapType(storable(data_type.keyType), storable(data_type.valueType))
+    if isinstance(data_type, StructType):
+        return storable_schema(data_type)
+    return data_type
+
+
+def storable_schema(schema: StructType) -> StructType:
+    """The same for all fields of a struct, which may all be null."""
+    return StructType(
+        [StructField(each.name, storable(each.dataType), True, each.metadata) for each in schema]
+    )

@@ -1,0 +1,53 @@
+"""Inputs: the tables that a task reads, as they stand now, cut down to the partitions that are its own."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from arco.core.clock import utc
+from arco.core.errors import Invalid
+from arco.flow.define import AssetDef, InputDef, Project, TaskDef
+from arco.flow.partition import Partitions, PartitionSet, Reading, all_partitions, known
+from arco.flow.run.wire import LeasedTask
+from arco.flow.spark.formats import Formats
+from arco.flow.spark.target import Room
+
+_WHOLE = Partitions(())
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What one task may read."""
+
+    project: Project
+    task: LeasedTask
+    room: Room
+    formats: Formats
+
+    def frames(self, maker: AssetDef | TaskDef) -> dict[str, DataFrame]:
+        """The frame for each parameter of a function, or for each table that a query names."""
+        return {each.parameter: self.frame(each, maker) for each in maker.inputs}
+
+    def whole(self, table: str) -> DataFrame:
+        """All of a table as it stands now."""
+        return self._read(table, PartitionSet.of((), [()]))
+
+    def chosen(self, said: InputDef, maker: AssetDef | TaskDef) -> PartitionSet:
+        """The partitions of an input that the task reads."""
+        reading = Reading(
+            maker.partitions,
+            self.project.tables.get(said.table, _WHOLE),
+            utc(self.task.now_ms),
+            known(self.task.dynamic),
+        )
+        return (said.mapping or all_partitions).upstream_set(self.task.partition, reading)
+
+    def frame(self, said: InputDef, maker: AssetDef | TaskDef) -> DataFrame:
+        """What the task reads of one input."""
+        return self._read(said.table, self.chosen(said, maker))
+
+    def _read(self, table: str, chosen: PartitionSet) -> DataFrame:
+        found = self.room.find(table)
+        if found is None:
+            raise Invalid(f"there is no table {table}: run what makes it first, or load it")
+        return self.formats.of(found.format, table).read(found, chosen)

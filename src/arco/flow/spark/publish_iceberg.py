@@ -1,0 +1,141 @@
+"""Publishing in Iceberg: one commit that makes the files of a staged snapshot part of the table.
+
+The catalog decides inside that commit whether the attempt still may (P35), so that asking again is safe: an
+attempt that has published already is told so. The staged snapshot goes in the same commit. A merge is
+published by pointing at its snapshot, which is right only as long as nobody has written since.
+"""
+
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from arco.catalog.publication import ATTEMPT_PROPERTY
+from arco.core.errors import AttemptFenced, Conflict, Unknown
+from arco.flow.spark.iceberg_table import IcebergTable
+from arco.flow.spark.jvm import is_raised_by, java_message, jvm_of
+from arco.flow.spark.target import Published, Target
+
+_TRIES = 3
+_MAIN = "main"
+# After these a commit may have landed: no answer came, or one that does not say.
+_UNSURE = (
+    "CommitStateUnknownException",
+    "RESTException",
+    "RuntimeIOException",
+    "ServiceFailureException",
+    "ServiceUnavailableException",
+    "UncheckedIOException",
+)
+
+
+def publish(session: SparkSession, table: IcebergTable, target: Target, staged: Any) -> Published:
+    """Let everybody see what was staged.
+
+    `AttemptFenced` if another attempt has the partition, `Conflict` if the table has changed in a way that
+    cannot be put together with it, `Unknown` if it could not be found out whether it was published.
+    """
+    publishing = _Publishing(session, table, target, staged)
+    for _ in range(_TRIES):
+        try:
+            publishing.commit()
+        except Exception as problem:
+            if (done := publishing.look(problem)) is not None:
+                return done
+        else:
+            return publishing.done(table.current)
+    raise Unknown(f"{target.table}: the catalog did not tell whether it was published")
+
+
+class _Publishing:
+    def __init__(
+        self, session: SparkSession, table: IcebergTable, target: Target, staged: Any
+    ) -> None:
+        self._jvm = jvm_of(session)
+        self._table = table
+        self._target = target
+        self._staged = staged
+
+    def commit(self) -> None:
+        if self._target.mode.kind == "merge":
+            self._fast_forward()
+        else:
+            self._bring_in()
+
+    def look(self, problem: Exception) -> Published | None:
+        """What became of a commit that failed: published after all, or to be tried again, or an error."""
+        if is_raised_by(problem, "ForbiddenException"):
+            self._table.refresh()
+            winner = self._table.published(self._target.attempt.task)
+            if winner is None:
+                raise AttemptFenced(f"{self._target.table}: {java_message(problem)}") from problem
+            return self.done(winner)
+        if is_raised_by(problem, *_UNSURE):
+            return self._found()
+        if is_raised_by(problem, "CommitFailedException", "ValidationException"):
+            raise Conflict(
+                f"{self._target.table} was changed by somebody else meanwhile: {java_message(problem)}"
+            ) from problem
+        raise problem
+
+    def _found(self) -> Published | None:
+        """What is published, if the commit has landed after all and somebody can tell."""
+        try:
+            self._table.refresh()
+        except Exception as problem:
+            if is_raised_by(problem, *_UNSURE):
+                return None
+            raise
+        winner = self._table.published(self._target.attempt.task)
+        return None if winner is None else self.done(winner)
+
+    def done(self, snapshot: Any) -> Published:
+        summary = snapshot.summary()
+        return Published(
+            number=self._table.number,
+            snapshot_id=str(snapshot.snapshotId()),
+            table_rows=_count(summary.get("total-records")),
+            table_bytes=_count(summary.get("total-files-size")),
+        )
+
+    def _bring_in(self) -> None:
+        """Append or overwrite with the staged files, and drop the snapshot that they were staged in."""
+        transaction = self._table.java.newTransaction()
+        append = self._target.mode.kind == "append"
+        change = transaction.newAppend() if append else self._overwrite(transaction)
+        for file in self._staged.addedDataFiles(self._table.java.io()):
+            change = change.appendFile(file) if append else change.addFile(file)
+        said = msgspec.json.encode(self._target.attempt).decode()
+        change.set(ATTEMPT_PROPERTY, said).commit()
+        expiry = transaction.expireSnapshots().expireSnapshotId(self._staged.snapshotId())
+        expiry.cleanExpiredFiles(False).commit()
+        transaction.commitTransaction()
+        self._table.refresh()
+
+    def _overwrite(self, transaction: Any) -> Any:
+        expressions = self._jvm.org.apache.iceberg.expressions.Expressions
+        gone = expressions.alwaysTrue()
+        if self._target.mode.kind == "replace_partition":
+            for name, value in self._target.values.items():
+                gone = getattr(expressions, "and")(gone, expressions.equal(name, value))
+        return transaction.newOverwrite().overwriteByRowFilter(gone)
+
+    def _fast_forward(self) -> None:
+        """Point at the staged snapshot, if it was made on top of what everybody sees."""
+        self._table.refresh()
+        current, parent = self._table.current, self._staged.parentId()
+        if (None if current is None else current.snapshotId()) != parent:
+            raise Conflict(
+                f"{self._target.table} was changed by somebody else while rows were merged into it"
+            )
+        operations = self._table.java.operations()
+        base = operations.current()
+        metadata = self._jvm.org.apache.iceberg.TableMetadata
+        ahead = metadata.buildFrom(base).setBranchSnapshot(self._staged.snapshotId(), _MAIN)
+        # Without a retry: what was merged is right for this base alone.
+        operations.commit(base, ahead.build())
+        self._table.refresh()
+
+
+def _count(text: str | None) -> int | None:
+    return None if text is None else int(text)

@@ -1,0 +1,117 @@
+"""An attempt while it is carried out: which sessions it has, how far it is, and whether it is to stop."""
+
+import logging
+from collections.abc import Callable
+from threading import Lock
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from arco.flow.define.context import Context
+from arco.flow.run.wire import LeasedTask, Progress
+from arco.flow.work.port import Watch
+
+
+class Stopped(Exception):
+    """The attempt was cancelled, timed out or lost: nothing more is begun."""
+
+
+class Running:
+    """One attempt. What is told of it may come from the thread that works and from one that looks on."""
+
+    def __init__(self, task: LeasedTask, watch: Watch) -> None:
+        self.task = task
+        self.metrics: dict[str, float | str] = {}
+        self._watch = watch
+        self._sessions: list[SparkSession] = []
+        self._is_stopped = False
+        self._progress = Progress()
+        self._lock = Lock()
+
+    def session(self, opened: SparkSession) -> SparkSession:
+        """Take a session on; one that comes too late is stopped at once."""
+        with self._lock:
+            self._sessions.append(opened)
+        self.go_on()
+        return opened
+
+    @property
+    def sessions(self) -> tuple[SparkSession, ...]:
+        """Those that the attempt has."""
+        with self._lock:
+            return tuple(self._sessions)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing more may be begun."""
+        return self._is_stopped or self._watch.is_stopped()
+
+    def go_on(self, phase: str | None = None) -> None:
+        """Begin a phase, unless the attempt was stopped."""
+        if self.is_stopped:
+            raise Stopped
+        if phase is not None:
+            self.tell(Progress(phase=phase))
+
+    def stop(self) -> None:
+        """Stop it from another thread: what Spark does for it ends at once."""
+        self._is_stopped = True
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """End what Spark does for it now."""
+        for session in self.sessions:
+            session.interruptAll()
+
+    def tell(self, progress: Progress) -> None:
+        """How far it is."""
+        with self._lock:
+            self._progress = progress
+        self._watch.progress(progress)
+
+    def tell_share(self, done: float | None, rows: int | None) -> None:
+        """How far Spark is with the phase that is under way."""
+        with self._lock:
+            now = self._progress
+            told = msgspec.structs.replace(now, done=done, rows=rows)
+            self._progress = told
+        if told != now:
+            self._watch.progress(told)
+
+    def context(self, values: dict[str, str]) -> Context:
+        """What a function learns of its own run."""
+        return Context(
+            partition=values,
+            attempt=self.task.attempt,
+            params=self.task.params,
+            log=_logger(self._watch.log),
+            report=self,
+        )
+
+    def log(self, line: str) -> None:
+        """Keep a line with the attempt."""
+        self._watch.log(line)
+
+    def metric(self, name: str, value: float) -> None:
+        self.metrics[name] = value
+
+    def progress(self, done: float, message: str) -> None:
+        self.tell(msgspec.structs.replace(self._progress, done=done, message=message))
+
+
+def _logger(keep: Callable[[str], None]) -> logging.Logger:
+    """A logger of one attempt alone, whose lines go nowhere else."""
+    logger = logging.Logger("arco.task", logging.INFO)  # noqa: LOG001 - not shared
+    handler = _Kept(keep)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    logger.addHandler(handler)
+    return logger
+
+
+class _Kept(logging.Handler):
+    def __init__(self, keep: Callable[[str], None]) -> None:
+        super().__init__()
+        self._keep = keep
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._keep(self.format(record))

@@ -1,0 +1,102 @@
+"""Staging one output: its table made or widened, its rows written and counted on the way."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
+
+from arco.core.errors import Invalid
+from arco.flow.define import CheckDef
+from arco.flow.spark.checks import Metrics, row_checks
+from arco.flow.spark.choice import quoted
+from arco.flow.spark.formats import Formats
+from arco.flow.spark.measured import Measures, measured, observed
+from arco.flow.spark.shape import arranged, check_columns, with_partition
+from arco.flow.spark.statistics import profile_of
+from arco.flow.spark.target import Published, Room, Staged, TableFormat, Target
+
+
+@dataclass
+class Written:
+    """An output on its way: staged and counted, and then perhaps published."""
+
+    target: Target
+    tables: TableFormat
+    frame: DataFrame
+    staged: Staged
+    checks: tuple[CheckDef, ...]
+    measures: Measures
+    metrics: Metrics
+    published: Published | None = None
+
+
+def stage_output(
+    target: Target, frame: DataFrame, checks: tuple[CheckDef, ...], room: Room, formats: Formats
+) -> Written:
+    """Write the rows of a frame where nobody sees them; `Invalid` if its table cannot hold them."""
+    frame = with_partition(frame, target.values)
+    check_columns(frame.schema, target.table)
+    _check_format(target, room)
+    tables = formats.of(target.format, target.table)
+    known = tables.open(target, tables.storable(frame.schema))
+    frame = arranged(frame, known)
+    measures = Measures(target, row_checks(checks), profile_of(known))
+    if target.mode.kind == "merge":
+        staged, metrics = _merge(target, tables, frame, measures)
+    else:
+        staged, metrics = _write(target, tables, frame, measures)
+    return Written(target, tables, frame, staged, checks, measures, metrics)
+
+
+def _write(
+    target: Target, tables: TableFormat, frame: DataFrame, measures: Measures
+) -> tuple[Staged, Metrics]:
+    watched, counted = observed(frame, measures)
+    staged = tables.stage(target, watched)
+    metrics = counted()
+    if metrics is None:
+        metrics = measured(staged.frame(frame.sparkSession), measures)
+    return staged, metrics
+
+
+def _merge(
+    target: Target, tables: TableFormat, frame: DataFrame, measures: Measures
+) -> tuple[Staged, Metrics]:
+    """A merge reads its rows several times: they are kept meanwhile, or they might differ."""
+    kept = frame.persist()
+    try:
+        _check_keys(target, kept)
+        metrics = measured(kept, measures)
+        measures.check_partition(metrics)
+        return tables.stage(target, kept), metrics
+    finally:
+        kept.unpersist()
+
+
+def _check_keys(target: Target, frame: DataFrame) -> None:
+    known = {name.lower() for name in frame.columns}
+    for name in target.mode.on:
+        if name.lower() not in known:
+            raise Invalid(
+                f"{target.table}: rows are merged on {name!r}, and there is no such column"
+            )
+    keys = [F.col(quoted(each)) for each in target.mode.on]
+    twice = frame.groupBy(*keys).count().where("count > 1").limit(1).collect()
+    if twice:
+        *values, count = twice[0]
+        told = ", ".join(
+            f"{name}={value}" for name, value in zip(target.mode.on, values, strict=True)
+        )
+        raise Invalid(
+            f"{target.table}: {count} rows of the result have the same {', '.join(target.mode.on)} "
+            f"({told}), so which of them would stay is not clear: keep one of each"
+        )
+
+
+def _check_format(target: Target, room: Room) -> None:
+    there = room.find(target.table)
+    if there is not None and there.format.lower() != target.format:
+        raise Invalid(
+            f"{target.table} is a table of the format {there.format.lower()}, and the asset writes "
+            f"{target.format}: say format={there.format.lower()!r}, or drop the table"
+        )

@@ -1,0 +1,101 @@
+"""What is to be written, and what becomes of it: the words that all table formats share."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from arco.catalog.publication import Attempt
+from arco.flow.define.mode import Mode
+from arco.flow.partition import PartitionSet
+from arco.flow.work.port import Lake, LakeTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """One partition of one table, as an attempt is going to write it."""
+
+    table: str
+    format: str
+    partition: str
+    values: dict[str, str]  # of the columns that the table is cut by
+    mode: Mode
+    attempt: Attempt
+    comment: str | None = None
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Staged(Protocol):
+    """What an attempt has written and nobody sees."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows were written."""
+
+    @property
+    def bytes(self) -> int:
+        """How large its files are."""
+
+    @property
+    def files(self) -> int:
+        """How many files it has."""
+
+    @property
+    def label(self) -> str:
+        """How to name it to a person."""
+
+    @property
+    def place(self) -> str:
+        """The path that was written to, '' where Spark knows the table by its name."""
+
+    def frame(self, session: SparkSession) -> DataFrame:
+        """The rows as they would be seen in this partition, read back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What everybody sees now: the version that publishes it, and what the whole table has."""
+
+    number: int
+    snapshot_id: str | None = None
+    table_rows: int | None = None
+    table_bytes: int | None = None
+
+
+class TableFormat(Protocol):
+    """Tables of one format, in the session of one task."""
+
+    def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:
+        """The chosen partitions of a table as it stands now, whatever becomes of it later."""
+
+    def open(self, target: Target, schema: StructType) -> StructType:
+        """The columns of a target's table, made or widened so that it has all those of a frame."""
+
+    def storable(self, schema: StructType) -> StructType:
+        """A schema with the types that such a table has for those of a frame."""
+
+    def stage(self, target: Target, frame: DataFrame) -> Staged:
+        """Write the rows of a frame where nobody sees them."""
+
+    def rows_before(self, target: Target) -> int | None:
+        """How many rows the partition has now; None if it has never been made."""
+
+    def publish(self, target: Target, staged: Staged) -> Published:
+        """Let everybody see it. `AttemptFenced` if another attempt has the partition."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a format may use: the session of the task, and the catalog."""
+
+    session: SparkSession
+    lake: Lake
+    found: dict[str, LakeTable | None] = field(default_factory=dict)
+
+    def find(self, table: str) -> LakeTable | None:
+        """A table of the catalog, asked once for each task."""
+        if self.found.get(table) is None:
+            self.found[table] = self.lake.find(table)
+        return self.found[table]

@@ -1,0 +1,72 @@
+"""One attempt at a task: code that reads and writes by itself, with Spark only if it asks for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from arco.core.errors import Invalid
+from arco.events.partition_name import values_of
+from arco.flow.define import Project, TaskDef
+from arco.flow.run.wire import Outcome, OutputDone, TaskStatus
+from arco.flow.spark.call import call_task
+from arco.flow.spark.formats import Formats
+from arco.flow.spark.inputs import Inputs
+from arco.flow.spark.running import Running
+from arco.flow.spark.target import Room
+from arco.flow.work.port import Lake
+
+
+@dataclass
+class TaskWork:
+    """What carries one attempt at a task out."""
+
+    project: Project
+    task: TaskDef
+    running: Running
+    lake: Lake
+    new_session: Callable[[], SparkSession] | None
+    done: list[OutputDone] = field(default_factory=list)
+
+    def run(self) -> Outcome:
+        """Call it, and tell of the tables that it says it writes."""
+        spark = None if self.new_session is None else self.running.session(self.new_session())
+        if spark is not None:
+            self._lay_out(spark)
+        self.running.go_on("computing")
+        call_task(
+            self.task, spark, self.running.context(values_of(self.running.task.partition) or {})
+        )
+        warnings = [text for each in self.running.task.outputs if (text := self._tell(each.table))]
+        return Outcome(
+            status=TaskStatus.SUCCESS,
+            outputs=tuple(self.done),
+            metrics=self.running.metrics,
+            warnings=tuple(warnings),
+        )
+
+    def _lay_out(self, spark: SparkSession) -> None:
+        """Each table of `reads` as a view under its own name without a schema, whatever its format is."""
+        room = Room(spark, self.lake)
+        inputs = Inputs(self.project, self.running.task, room, Formats(room))
+        for each in self.task.inputs:
+            try:
+                inputs.frame(each, self.task).createOrReplaceTempView(each.parameter)
+            except Invalid as problem:
+                self.running.log(f"there is no view {each.parameter}: {problem}")
+
+    def _tell(self, table: str) -> str | None:
+        """Keep what is known of a table that the task has written; a warning if it is not there."""
+        found = self.lake.find(table)
+        if found is None:
+            return f"it says that it writes {table}, and there is no such table"
+        place = next(each for each in self.running.task.outputs if each.table == table)
+        self.done.append(
+            OutputDone(
+                table=table,
+                table_id=found.table_id,
+                partition=self.running.task.partition,
+                version=max(place.attempt.dispatched_at_number, 0),
+            )
+        )
+        return None

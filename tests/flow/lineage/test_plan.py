@@ -1,0 +1,198 @@
+"""The parser, on plans that Spark wrote once and on plans by hand; no Spark is needed."""
+
+import json
+import re
+
+import pytest
+
+from arco.flow.lineage import Dataset, Leaf, Observation, PlanFacts, PlanLineage, read_plan
+from tests.flow.lineage.cases import CASES
+from tests.flow.lineage.handmade import (
+    Flat,
+    alias,
+    attribute,
+    literal,
+    node,
+    project,
+    relation,
+    text,
+    where,
+)
+from tests.flow.lineage.record import load
+from tests.flow.lineage.truth import Case, told
+
+RECORDED = [case for case in CASES if "fixture" in case.tags]
+
+ID, DS = attribute("id", 1), attribute("ds", 2)
+SALES = Leaf((Dataset("db.sales"),), frozenset({"ds"}))
+FACTS = PlanFacts({1: SALES}, target_partition_columns=frozenset({"day"}))
+
+
+def observed(found: PlanLineage) -> Observation:
+    return Observation((), found.edges, found.soundness, found.fingerprint, found.note)
+
+
+def equal(left: Flat, right: Flat) -> Flat:
+    return node("EqualTo", left, right, left=0, right=1)
+
+
+def fingerprint(plan: Flat, facts: PlanFacts = FACTS) -> str:
+    found = read_plan(text(plan), facts)
+    assert found.fingerprint is not None, found.note
+    return found.fingerprint
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.name)
+def test_a_recorded_plan_gives_the_truth(case: Case) -> None:
+    found = read_plan(*load(case.name))
+    assert told(observed(found)) == case.truth()
+    assert not found.note
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.name)
+def test_other_numbers_of_columns_give_the_same_fingerprint(case: Case) -> None:
+    plan, facts = load(case.name)
+    moved = re.sub(
+        r'"id": (\d+), "jvmId"', lambda found: f'"id": {int(found[1]) + 777}, "jvmId"', plan
+    )
+    expansions = {
+        key + 777: tuple(
+            re.sub(r'"id":(\d+),"jvmId"', lambda found: f'"id":{int(found[1]) + 777},"jvmId"', each)
+            for each in projections
+        )
+        for key, projections in facts.expansions.items()
+    }
+    leaves = {key + 777: leaf for key, leaf in facts.leaves.items()}
+    again = read_plan(moved, PlanFacts(leaves, expansions, facts.target))
+    assert moved != plan
+    assert again == read_plan(plan, facts)
+
+
+def test_there_are_six_recorded_plans() -> None:
+    assert len(RECORDED) == 6
+
+
+def test_an_operator_that_is_not_known_is_said_and_not_guessed_at() -> None:
+    plan = node("Teleport", relation(ID, DS), child=0, output=[attribute("x", 9)])
+    found = read_plan(text(plan), FACTS)
+    assert found.soundness == "unsupported"
+    assert "Teleport" in found.note
+    assert {(edge.source_column, edge.transformation) for edge in found.edges} == {
+        ("id", "UNKNOWN"),
+        ("ds", "UNKNOWN"),
+    }
+
+
+def test_a_column_from_nowhere_is_said() -> None:
+    found = read_plan(text(project(relation(ID), attribute("ghost", 99))), FACTS)
+    assert (found.edges, found.soundness) == ((), "unsupported")
+    assert "ghost" in found.note
+
+
+def test_a_relation_that_nobody_knows_is_said() -> None:
+    found = read_plan(text(relation(ID)), PlanFacts())
+    assert (found.edges, found.soundness) == ((), "unsupported")
+
+
+@pytest.mark.parametrize("broken", ["", "{}", "[]", "[1]", '[{"class": "a.Project"}]', "[[["])
+def test_what_is_no_plan_gives_no_columns_and_raises_nothing(broken: str) -> None:
+    found = read_plan(broken, FACTS)
+    assert (found.edges, found.soundness, found.fingerprint) == ((), "table_only", None)
+    assert found.note
+
+
+def test_a_plan_cut_off_in_the_middle_gives_no_columns() -> None:
+    plan = project(relation(ID), ID)
+    assert read_plan(text(plan[:1]), FACTS).soundness == "table_only"
+
+
+def test_once_the_time_is_up_no_columns_are_told() -> None:
+    asked = iter([False, False, True])
+    found = read_plan(text(project(relation(ID), ID)), FACTS, spent=lambda: next(asked))
+    assert (found.edges, found.soundness) == ((), "table_only")
+    assert "time" in found.note
+
+
+def test_more_edges_than_an_event_holds_are_told_as_tables() -> None:
+    columns = [attribute(f"c{at}", at + 1) for at in range(101)]
+    outputs = [attribute(f"o{at}", at + 1000) for at in range(101)]
+    plan = node("MapInPandas", relation(*columns), child=0, output=outputs)
+    found = read_plan(text(plan), FACTS)
+    assert (found.edges, found.soundness) == ((), "table_only")
+    assert "10000" in found.note
+
+
+def test_a_plan_deeper_than_the_stack_is_read() -> None:
+    plan = relation(ID)
+    for at in range(3_000):
+        plan = project(plan, alias(attribute("id", at or 1), "id", at + 1))
+    found = read_plan(text(plan), FACTS)
+    assert [edge.transformation for edge in found.edges] == ["DIRECT"]
+
+
+def test_another_partition_has_the_same_fingerprint() -> None:
+    def of(day: str) -> str:
+        return fingerprint(project(where(relation(ID, DS), equal(DS, literal(day))), ID))
+
+    assert of("2026-01-01") == of("2026-01-02")
+
+
+def test_several_partitions_have_the_fingerprint_of_one() -> None:
+    one = where(relation(ID, DS), equal(DS, literal("a")))
+    both = where(relation(ID, DS), node("In", DS, literal("a"), literal("b"), value=0))
+    either = where(
+        relation(ID, DS), node("Or", equal(DS, literal("a")), equal(DS, literal("b")), left=0)
+    )
+    later = where(relation(ID, DS), node("GreaterThan", DS, literal("a"), left=0, right=1))
+    assert fingerprint(one) == fingerprint(both) == fingerprint(either)
+    assert fingerprint(one) != fingerprint(later)
+
+
+def test_another_filter_on_rows_has_another_fingerprint() -> None:
+    one, other = (where(relation(ID, DS), equal(ID, literal(value))) for value in ("1", "2"))
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_a_partition_filter_among_others_is_the_only_one_left_out() -> None:
+    def of(day: str, row: str) -> str:
+        both = node("And", equal(DS, literal(day)), equal(ID, literal(row)), left=0, right=1)
+        return fingerprint(where(relation(ID, DS), both))
+
+    assert of("a", "1") == of("b", "1")
+    assert of("a", "1") != of("a", "2")
+
+
+def test_the_constant_of_the_targets_partition_is_left_out_and_others_are_not() -> None:
+    def of(day: str, label: str) -> str:
+        columns = alias(literal(day), "day", 7), alias(literal(label), "label", 8)
+        return fingerprint(project(relation(ID), *columns))
+
+    assert of("a", "x") == of("b", "x")
+    assert of("a", "x") != of("a", "y")
+
+
+def test_a_new_column_of_a_source_that_nothing_reads_changes_no_fingerprint() -> None:
+    wider = project(relation(ID, DS, attribute("new", 3)), ID)
+    assert fingerprint(wider) == fingerprint(project(relation(ID, DS), ID))
+
+
+def test_other_tables_under_the_same_code_have_another_fingerprint() -> None:
+    other = PlanFacts({1: Leaf((Dataset("db.other"),))})
+    assert fingerprint(relation(ID)) != fingerprint(relation(ID), other)
+
+
+def test_a_seed_that_spark_draws_is_no_part_of_the_fingerprint() -> None:
+    one, other = (
+        project(relation(ID), alias(node("Rand", literal(seed), child=0), "r", 5))
+        for seed in (1, 2)
+    )
+    assert fingerprint(one) == fingerprint(other)
+
+
+def test_the_text_of_an_expression_reads_as_sql() -> None:
+    plan, facts = load("direct, cast, expression and literal")
+    texts = {edge.target_column: edge.sql for edge in read_plan(plan, facts).edges}
+    assert texts["id"] is None
+    assert texts["whole"] == "CAST(amount AS integer)"
+    assert texts["both"] == "(amount * CAST(id AS double))"
+    assert json.dumps(texts["domain"]).startswith('"get_array_item(split(email,')

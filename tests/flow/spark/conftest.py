@@ -1,0 +1,80 @@
+"""One Spark and one Arco for all tests of this folder: both take seconds to start."""
+
+import gc
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arco.compactor.spark.java import check_java
+from arco.core.errors import Unsupported
+from arco.core.runtime import system_runtime
+from tests.cli.serving import serving
+
+if TYPE_CHECKING:
+    from tests.flow.spark.house import House
+    from tests.flow.spark.shared import SharedSpark
+
+_HERE = Path(__file__).parent
+JARS = _HERE.parents[2] / ".cache" / "jars" / "spark"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process of `pytest -n` runs them all, one after the other, so that one JVM is started."""
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(300))  # a JVM starts slowly on a busy machine
+            # PySpark leaves sockets and pipes to the collector.
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            unraisable = "ignore::pytest.PytestUnraisableExceptionWarning"
+            item.add_marker(pytest.mark.filterwarnings(unraisable))
+    items.sort(key=lambda item: _HERE in item.path.parents)
+
+
+@pytest.fixture(scope="package")
+def jar() -> Path:
+    """The jar of Iceberg, or a skip that says how to get it."""
+    named = os.environ.get("ARCO_ICEBERG_JAR")
+    found = [Path(named)] if named else sorted(JARS.glob("*.jar"))
+    if not found:
+        pytest.skip(
+            "the jar of Iceberg is not there: install Java 17 and Maven, then `make interop`"
+        )
+    return found[0]
+
+
+@pytest.fixture(scope="package")
+def shared(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SharedSpark"]:
+    try:
+        check_java()
+    except Unsupported as missing:
+        pytest.skip(str(missing))
+    from tests.flow.spark.shared import SharedSpark
+
+    scratch = tmp_path_factory.mktemp("flow")
+    with serving(scratch / "store", "--log-level", "warning") as served:
+        spark = SharedSpark(served.url, jar, scratch, system_runtime())
+        yield spark
+        spark.close()
+
+
+@pytest.fixture
+def house(shared: "SharedSpark", tmp_path: Path, request: pytest.FixtureRequest) -> "House":
+    """A project of one test, with schemas of its own."""
+    from tests.flow.spark.house import House
+
+    return House(shared, tmp_path / "project")
+
+
+@pytest.fixture(autouse=True)
+def _sockets_of_threads_that_ended() -> Iterator[None]:
+    """Spark's gateway leaves one for each thread; whose test comes next must not be blamed for it."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

@@ -1,0 +1,86 @@
+"""Chosen partitions as a condition: the right rows, said in few words."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
+
+from arco.core.errors import Invalid
+from arco.events.partition_name import values_of
+from arco.flow.partition import Daily, Hourly, Partitions, PartitionSet, Static
+from arco.flow.spark.choice import chosen_rows
+from tests.flow.spark.house import House
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+DAYS = Partitions(Daily("ds", start="2020-01-01"))
+HOURS = Partitions(Hourly("h", start="2026-10-24", end="2026-10-27", tz="Europe/Paris"))
+BOTH = Partitions([Daily("ds", start="2026-01-01"), Static("r", ["eu", "us", "asia"])])
+
+
+def frame(house: House, keys: Iterable[str], **casts: str) -> DataFrame:
+    values = [values_of(key) or {} for key in keys]
+    names = list(values[0])
+    rows = house.spark.createDataFrame(
+        [tuple(each[name] for name in names) for each in values], names
+    )
+    return rows.select([F.col(name).cast(casts.get(name, "string")) for name in names])
+
+
+def chosen(rows: DataFrame, wanted: PartitionSet) -> tuple[list[tuple[str, ...]], int]:
+    """The rows that are found, as text, and the length of the condition."""
+    found = chosen_rows(rows, wanted, "t")
+    said: str = found._jdf.queryExecution().analyzed().toString()
+    texts = found.select([F.col(name).cast("string") for name in rows.columns])
+    return sorted(tuple(row) for row in texts.collect()), len(said)
+
+
+def expected(wanted: PartitionSet) -> list[tuple[str, ...]]:
+    return sorted(tuple((values_of(key) or {}).values()) for key in wanted)
+
+
+@pytest.mark.parametrize("kind", ["string", pytest.param("date", marks=pytest.mark.interop)])
+def test_years_of_days_are_one_range(house: House, kind: str) -> None:
+    wanted = DAYS.parse("2021-01-01..2025-12-31,2020-03-01,2020-03-03", NOW)
+    rows = frame(house, DAYS.keys(NOW), ds=kind)
+    found, size = chosen(rows, wanted)
+    assert found == expected(wanted)
+    assert len(found) > 1_800
+    assert size < 1_000
+
+
+def test_the_hour_that_comes_twice_is_within_its_day(house: House) -> None:
+    wanted = HOURS.parse("2026-10-24T20..2026-10-26T03", NOW)
+    found, _ = chosen(frame(house, HOURS.keys(NOW)), wanted)
+    assert found == expected(wanted)
+    assert ("2026-10-25T02+0100",) in found
+
+
+def test_a_box_of_two_dimensions_is_one_condition_for_each(house: House) -> None:
+    wanted = BOTH.parse("ds=2026-02-01..2026-11-30/r=eu", NOW)
+    found, size = chosen(frame(house, BOTH.keys(NOW)), wanted)
+    assert found == expected(wanted)
+    assert size < 1_000
+
+
+@pytest.mark.interop
+def test_many_scattered_partitions_are_found_all_the_same(house: House) -> None:
+    axes = BOTH.axes()
+    every = list(BOTH.keys(NOW))
+    wanted = PartitionSet.of_keys(axes, every[::4])
+    assert len(wanted.boxes) > 200
+    assert chosen(frame(house, every), wanted)[0] == expected(wanted)
+
+
+def test_nothing_chosen_is_nothing_read(house: House) -> None:
+    rows = frame(house, list(DAYS.keys(NOW))[:3])
+    assert chosen(rows, PartitionSet.of(DAYS.axes(), []))[0] == []
+
+
+def test_a_table_without_the_column_is_told(house: House) -> None:
+    rows = house.spark.range(1)
+    with pytest.raises(
+        Invalid, match=r"t is cut by 'ds', and has no such column; its columns are id"
+    ):
+        chosen_rows(rows, DAYS.parse("latest", NOW), "t")

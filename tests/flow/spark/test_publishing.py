@@ -1,0 +1,80 @@
+"""Publishing when answers are lost, and by many at once."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from arco.catalog.publication import Attempt
+from arco.flow.define.mode import Mode
+from arco.flow.run.wire import TaskStatus
+from arco.flow.spark.engine import activate
+from arco.flow.spark.stage_iceberg import IcebergTables
+from arco.flow.spark.target import Room, Target
+from tests.flow.spark.house import House
+from tests.interop.lossy import LossyWay, lossy_way
+
+SALES = """
+@asset("$.sales", partitions=Daily("ds", start="2026-01-01"), format="FORMAT")
+def sales(spark, ctx):
+    return spark.range(2)
+"""
+
+
+def target(house: House, mode: Mode, number: int, at: int) -> Target:
+    attempt = Attempt(
+        attempt_id=f"{number:032x}",
+        task=f"RUN{house.schema}/{number}",
+        dispatched_at_number=at,
+        dispatched_at_ms=house.shared.runtime.clock.now_ms(),
+    )
+    return Target(
+        table=house.name("$.t"),
+        format="iceberg",
+        partition="",
+        values={},
+        mode=mode,
+        attempt=attempt,
+    )
+
+
+def publish(house: House, way: LossyWay, mode: Mode, number: int, at: int, lose: int) -> int:
+    """Stage one row, and lose the answers to its publication; the number that publishes it."""
+    session = house.shared.open().newSession()
+    session.conf.set("spark.sql.catalog.default.uri", way.url)
+    activate(session)
+    tables, wanted = (
+        IcebergTables(Room(session, house.shared.lake)),
+        target(house, mode, number, at),
+    )
+    frame = session.range(number, number + 1)
+    tables.open(wanted, frame.schema)
+    staged = tables.stage(wanted, frame)
+    way.to_lose = lose
+    return tables.publish(wanted, staged).number
+
+
+@pytest.mark.parametrize(
+    "mode", [Mode("append"), pytest.param(Mode("merge", ("id",)), marks=pytest.mark.interop)]
+)
+def test_a_publication_whose_answer_was_lost_is_found_and_made_once(
+    house: House, mode: Mode
+) -> None:
+    with lossy_way(f"{house.shared.url}/iceberg") as way:
+        head = publish(house, way, mode, 1, -1, 0)
+        assert publish(house, way, mode, 2, head, 1) > head
+        assert way.to_lose == 0
+    assert house.rows("$.t") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=pytest.mark.interop)])
+def test_partitions_of_a_table_that_is_not_there_yet_are_made_side_by_side(
+    house: House, kind: str
+) -> None:
+    house.project(SALES.replace("FORMAT", kind))
+    days = [f"ds=2026-01-0{day}" for day in range(1, 5)]
+    tasks = [house.lease("$.sales", day) for day in days]
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(house.carry_out, tasks))
+    assert [each.error for each in outcomes] == [None] * 4
+    assert all(each.status is TaskStatus.SUCCESS for each in outcomes)
+    assert house.rows("$.sales") == [(row, day[3:]) for row in range(2) for day in days]

@@ -1,0 +1,120 @@
+"""How a result fits its table: partition columns, new columns, columns that are missing or different."""
+
+import pytest
+
+from arco.flow.run.wire import Outcome, TaskStatus
+from tests.flow.spark.house import DAY, House
+
+MORE = pytest.mark.interop  # takes its time, and shows the same in the other format
+FORMATS = pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=MORE)])
+
+SALES = """
+@asset("$.sales", partitions=Daily("ds", start="2026-01-01"), format="FORMAT")
+def sales(spark, ctx):
+    return spark.sql(ctx.params["sql"])
+"""
+
+
+def run(house: House, sql: str, partition: str = DAY) -> Outcome:
+    return house.run("$.sales", partition, params={"sql": sql})
+
+
+def refused(outcome: Outcome) -> str:
+    assert outcome.status is TaskStatus.FAILED
+    assert not outcome.may_retry
+    assert all(each.version is None for each in outcome.outputs)
+    return outcome.error or ""
+
+
+@FORMATS
+def test_rows_of_another_partition_are_refused_and_nothing_is_published(
+    house: House, kind: str
+) -> None:
+    house.project(SALES.replace("FORMAT", kind))
+    assert run(house, "SELECT 1 AS id").status is TaskStatus.SUCCESS
+    told = refused(
+        run(house, "SELECT INT(id), IF(id < 2, '2026-01-05', '2026-01-08') AS ds FROM range(3)")
+    )
+    assert "1 of 3 rows do not belong to ds=2026-01-05, such as one with ds=2026-01-08" in told
+    assert house.rows("$.sales") == [(1, "2026-01-05")]
+
+
+@FORMATS
+def test_a_table_gets_the_new_columns_of_a_result_and_null_for_those_that_it_lacks(
+    house: House, kind: str
+) -> None:
+    house.project(SALES.replace("FORMAT", kind))
+    assert run(house, "SELECT 1 AS id, 'a' AS name").status is TaskStatus.SUCCESS
+    wider = run(house, "SELECT 2 AS id, array(1D) AS sizes", "ds=2026-01-06")
+    assert wider.status is TaskStatus.SUCCESS, wider.error
+    assert house.columns("$.sales") == {
+        "id": "int",
+        "name": "string",
+        "ds": "string",
+        "sizes": "array<double>",
+    }
+    assert house.rows("$.sales") == [
+        (1, "a", "2026-01-05", None),
+        (2, None, "2026-01-06", [1.0]),
+    ]
+
+
+@FORMATS
+def test_a_column_of_another_type_is_refused_with_both_types(house: House, kind: str) -> None:
+    house.project(SALES.replace("FORMAT", kind))
+    assert run(house, "SELECT 1 AS id").status is TaskStatus.SUCCESS
+    told = refused(run(house, "SELECT 'one' AS id"))
+    assert "column 'id' is int in the table and string in the result" in told
+
+
+@MORE
+def test_a_date_will_do_as_the_column_of_a_day(house: House) -> None:
+    house.project(SALES.replace("FORMAT", "iceberg"))
+    days = "SELECT 1L AS id, DATE'2026-01-05' AS ds"
+    assert run(house, days).status is TaskStatus.SUCCESS
+    assert run(house, days).status is TaskStatus.SUCCESS
+    assert house.columns("$.sales") == {"id": "bigint", "ds": "date"}
+    assert len(house.rows("$.sales")) == 1
+
+
+@MORE
+def test_small_numbers_are_stored_as_iceberg_has_them(house: House) -> None:
+    house.project(SALES.replace("FORMAT", "iceberg"))
+    for _ in range(2):
+        done = run(house, "SELECT 1Y AS tiny, struct(2S AS a) AS nested")
+        assert done.status is TaskStatus.SUCCESS, done.error
+    assert house.columns("$.sales")["nested"] == "struct<a:int>"
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT 1 AS id, null AS nothing", "column 'nothing' has no type"),
+        ("SELECT 1 AS id, 2 AS ID", "two columns called 'ID'"),
+    ],
+)
+def test_what_no_table_can_hold_is_told(house: House, sql: str, told: str) -> None:
+    house.project(SALES.replace("FORMAT", "iceberg"))
+    assert told in refused(run(house, sql))
+
+
+@MORE
+def test_each_dimension_is_a_column(house: House) -> None:
+    house.project(
+        """
+@asset("$.sales", partitions=[Daily("ds", start="2026-01-01"), Static("region", ["eu", "us"])])
+def sales(spark):
+    return spark.range(1)
+"""
+    )
+    for region in ("eu", "us", "eu"):
+        house.made("$.sales", f"ds=2026-01-05/region={region}")
+    assert house.rows("$.sales") == [(0, "2026-01-05", "eu"), (0, "2026-01-05", "us")]
+
+
+@MORE
+def test_a_table_of_another_format_is_left_alone(house: House) -> None:
+    house.project(SALES.replace("FORMAT", "parquet"))
+    assert run(house, "SELECT 1 AS id").status is TaskStatus.SUCCESS
+    house.project(SALES.replace("FORMAT", "iceberg"))
+    assert "is a table of the format parquet" in refused(run(house, "SELECT 1 AS id"))

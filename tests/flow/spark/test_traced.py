@@ -1,0 +1,69 @@
+"""The lineage of tasks, and inputs that nobody has declared."""
+
+import pytest
+
+from arco.flow.run.wire import TaskStatus
+from tests.flow.spark.house import House
+
+CODE = """
+@asset("$.customers", format="FORMAT")
+def customers(spark):
+    return spark.range(3).selectExpr("id AS customer", "'eu' AS region")
+
+@asset("$.orders", format="FORMAT")
+def orders(spark):
+    return spark.range(5).selectExpr("id", "id % 3 AS customer", "id * 2 AS amount")
+
+@asset("$.spend", format="FORMAT")
+def spend(orders, customers):
+    return orders.join(customers, "customer").groupBy("region").agg(F.sum("amount").alias("spend"))
+"""
+SLY = """
+@asset("$.sly", strict=STRICT)
+def sly(orders, spark):
+    return orders.join(spark.table("$.customers"), "customer")
+"""
+
+
+@pytest.mark.parametrize("kind", [pytest.param("iceberg", marks=pytest.mark.interop), "parquet"])
+def test_columns_are_traced_to_the_tables_they_come_from(house: House, kind: str) -> None:
+    house.project(CODE.replace("FORMAT", kind))
+    house.made("$.customers")
+    house.made("$.orders")
+    outcome = house.made("$.spend")
+    (seen,) = outcome.lineage
+    ids = {
+        name: house.shared.lake.find(house.name(f"$.{name}"))
+        for name in ("orders", "customers", "spend")
+    }
+    tables = {each.table_id: name for name, each in ids.items() if each is not None}
+    assert seen.soundness == "exact"
+    assert {tables.get(each.table_id or "") for each in seen.inputs} == {"orders", "customers"}
+    assert [tables.get(each.table_id or "") for each in seen.outputs] == ["spend"]
+    edges = {
+        (tables.get(each.source_table_id or ""), each.source_name, each.target_name)
+        for each in seen.column_edges
+        if each.target_name != "*"
+    }
+    assert edges == {("customers", "region", "region"), ("orders", "amount", "spend")}
+    assert all(each.source_column_id and each.source_table_id for each in seen.column_edges)
+    assert outcome.rows_read == 8
+    assert outcome.warnings == ()
+
+
+def test_an_input_that_was_not_declared_is_a_warning(house: House) -> None:
+    house.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "False"))
+    house.made("$.customers")
+    house.made("$.orders")
+    outcome = house.made("$.sly")
+    assert outcome.warnings == (f"it reads {house.name('$.customers')} without having declared it",)
+
+
+def test_in_a_strict_asset_it_is_an_error_and_nothing_is_published(house: House) -> None:
+    house.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "True"))
+    house.made("$.customers")
+    house.made("$.orders")
+    outcome = house.run("$.sly")
+    assert outcome.status is TaskStatus.FAILED
+    assert "without having declared it" in (outcome.error or "")
+    assert house.rows("$.sly") == []
