@@ -15,7 +15,7 @@ from bench.figure import Figure
 
 _PAIRS = 10
 _JOB_S = 5.0
-_FIRST_ROWS = 2_000_000
+_FIRST_ROWS = 4_000_000
 _QUERY_MS = 150.0
 
 
@@ -51,9 +51,9 @@ def _measure(folder: Path) -> tuple[list[float], list[float], list[float]]:
 
     spark = open_session("local[2]", settings={"spark.sql.shuffle.partitions": "4"})
     job = _Job(spark, folder)
-    rows = _FIRST_ROWS
-    while job.seconds(rows) < _JOB_S:
-        rows *= 2
+    job.seconds(_FIRST_ROWS, [])
+    cold_no_more = min(job.seconds(_FIRST_ROWS) for _ in range(2))
+    rows = int(_FIRST_ROWS * _JOB_S / cold_no_more)
     plain: list[float] = []
     watched: list[float] = []
     spent_ms: list[float] = []

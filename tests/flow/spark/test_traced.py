@@ -51,6 +51,29 @@ def test_columns_are_traced_to_the_tables_they_come_from(house: House, kind: str
     assert outcome.warnings == ()
 
 
+DAYS = """
+DAYS = Daily("ds", start="2026-01-01", end="2026-01-04")
+
+@asset("$.sales", partitions=DAYS, format="FORMAT")
+def sales(spark):
+    return spark.range(4).selectExpr("id")
+
+@asset("$.last_two", partitions=DAYS, format="FORMAT")
+def last_two(sales=table("$.sales", window=2)):
+    return sales.select("id").distinct()
+"""
+
+
+@pytest.mark.parametrize("kind", [pytest.param("iceberg", marks=pytest.mark.interop), "parquet"])
+def test_the_partitions_that_were_read_are_known(house: House, kind: str) -> None:
+    house.project(DAYS.replace("FORMAT", kind))
+    for day in (1, 2, 3):
+        house.made("$.sales", f"ds=2026-01-0{day}")
+    (seen,) = house.made("$.last_two", "ds=2026-01-03").lineage
+    assert [set(each.partitions) for each in seen.inputs] == [{"ds=2026-01-02", "ds=2026-01-03"}]
+    assert [each.partitions for each in seen.outputs] == [("ds=2026-01-03",)]
+
+
 def test_an_input_that_was_not_declared_is_a_warning(house: House) -> None:
     house.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "False"))
     house.made("$.customers")

@@ -17,7 +17,6 @@ from arco.flow.work.port import Lake, Watch
 if TYPE_CHECKING:
     from arco.compactor.spark.session import Session
     from arco.flow.spark.executor import SparkExecutor
-    from arco.flow.spark.opening import Opening
 
 _ICEBERG = "iceberg"
 
@@ -28,20 +27,15 @@ class SparkCrew:
     def __init__(
         self,
         executor: "SparkExecutor",
-        opening: "Opening",
         lake: HttpLake,
         project: Project,
     ) -> None:
         self._executor = executor
-        self._opening = opening
         self._lake = lake
         self._project = project
 
     def warm_up(self, plan: Plan | None = None) -> None:
-        """Start Spark if the plan needs it: a missing jar is told once, before anything is begun.
-
-        Spark in one process is one: whoever opens it later is given this one.
-        """
+        """Start Spark if the plan needs it: a missing jar is told once, before anything is begun."""
         from arco.cli.tier2.on_spark import silent_jvm
         from arco.flow.spark.call import wants_spark
 
@@ -51,7 +45,7 @@ class SparkCrew:
         ]
         if any(map(wants_spark, wanted)):
             with silent_jvm():
-                self._opening()
+                self._executor.warm_up()
 
     def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
         return self._executor.execute(task, watch)
@@ -84,7 +78,7 @@ def make_crew(loaded: Loaded, arco: Reached, spark: OnSpark, runtime: Runtime) -
         memory=spark.memory or MEMORY,
     )
     executor = SparkExecutor(loaded.project, lake, opening, runtime.clock)
-    return SparkCrew(executor, opening, lake, loaded.project)
+    return SparkCrew(executor, lake, loaded.project)
 
 
 def iceberg_catalogs(project: Project, lake: Lake) -> set[str]:

@@ -70,12 +70,10 @@ class ParquetTables:
 
     def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:
         now, schema = self._lake.files(table.table_id), _schema(table)
-        paths = [
-            f"{now.location.rstrip('/')}/{each.path}"
-            for key, files in now.files.items()
-            if not chosen.axes or key in chosen
-            for each in files
-        ]
+        read = {key: files for key, files in now.files.items() if not chosen.axes or key in chosen}
+        self._room.opened.setdefault(table.name, set()).update(key for key in read if read[key])
+        home = now.location.rstrip("/")
+        paths = [f"{home}/{each.path}" for files in read.values() for each in files]
         if not paths:
             return self._session.createDataFrame([], schema)
         return self._session.read.schema(schema).parquet(*paths)

@@ -5,6 +5,7 @@ Whatever goes wrong in here makes the lineage weaker, and never fails the task.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +53,7 @@ class Traced:
         with self._harmless("its columns are not known"):
             if self._capture is not None:
                 seen = self._capture.finish(written, frame=frame, forget=target.values.values())
+                seen = replace(seen, reads=tuple(map(self._with_partitions, seen.reads)))
                 self._keep(seen)
                 return to_event(
                     seen,
@@ -82,6 +84,12 @@ class Traced:
         self.reads.update({str(each.dataset): each for each in seen.reads})
         if seen.note:
             self.notes.append(f"lineage: {seen.note}")
+
+    def _with_partitions(self, read: ReadFact) -> ReadFact:
+        """Of files that were given to it one by one Spark knows no partitions; we do."""
+        table = None if read.partitions else self._table(read.dataset)
+        opened = () if table is None else self._room.opened.get(table.name, ())
+        return replace(read, partitions=tuple(sorted(filter(None, opened)))) if opened else read
 
     def _read(self) -> Iterator[Dataset]:
         if self._capture is not None:

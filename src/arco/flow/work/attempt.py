@@ -6,9 +6,10 @@ reach the book for as long as its lease lasts takes the task for lost, as the bo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
+from opentelemetry.trace import Span
 
 from arco.core.errors import ArcoError, Fenced, Invalid, NotFound, Unavailable, Unknown
 from arco.core.runtime import Runtime
@@ -20,10 +21,12 @@ from arco.flow.run.wire import (
     Completed,
     LeasedTask,
     Outcome,
+    TaskStatus,
 )
 from arco.flow.work.ending import Stop, broken, ended, is_published, unfinished, without_extras
 from arco.flow.work.port import Executor, TaskBook
 from arco.flow.work.said import Said
+from arco.flow.work.tracing import Tracing, within
 
 _BLINK_MS = 250  # whoever is over by then needs no care
 _WATCH_MS = 25_000
@@ -49,6 +52,7 @@ class Workplace:
     runtime: Runtime
     worker: str
     pace: Pace = Pace()
+    tracing: Tracing = field(default_factory=Tracing)
 
 
 class AttemptAtWork:
@@ -70,18 +74,22 @@ class AttemptAtWork:
         self._stopped_ms = 0.0
         self._is_over = False  # carried out: only the word of it is still on its way
         self._is_told = False
+        self._told_as: TaskStatus | None = None
         self._interrupting: Task[None] | None = None  # held, or it might be collected on its way
 
     async def work(self) -> None:
         """Carry the task out, and return once the book has its end or must not hear of it."""
+        tracing = self._place.tracing
+        span = tracing.start(self.task, self._place.worker)
         care = self._tasks.spawn(self._care())
         try:
-            outcome = await self._tasks.in_thread(self._execute)
+            outcome = await self._tasks.in_thread(lambda: self._execute(span))
             self._is_over = True
             if not self._is_told:
                 await self._tell(outcome)
         finally:
             care.cancel()
+            tracing.end(span, self._told_as)
 
     def stop(self, why: Stop) -> None:
         """Have it stop; the first reason counts, unless the task turns out to be lost."""
@@ -92,9 +100,10 @@ class AttemptAtWork:
         if self._stop is None or why is Stop.LOST:
             self._stop = why
 
-    def _execute(self) -> Outcome:
+    def _execute(self, span: Span) -> Outcome:
         try:
-            return self._place.executor.execute(self.task, self._said)
+            with within(span):
+                return self._place.executor.execute(self.task, self._said)
         except Exception as problem:
             return broken(problem)
 
@@ -223,9 +232,9 @@ class AttemptAtWork:
         tries = 0
         while True:
             try:
-                return await self._place.book.complete(completed)
+                await self._place.book.complete(completed)
             except (Fenced, NotFound):
-                return None  # the task is somebody else's
+                return  # the task is somebody else's
             except Invalid:
                 bare = msgspec.structs.replace(completed, outcome=without_extras(outcome), log="")
                 if completed == bare:
@@ -235,3 +244,6 @@ class AttemptAtWork:
                 pause = min(_FIRST_PAUSE_MS * 2**tries, _LONGEST_PAUSE_MS)
                 await self._clock.sleep(pause * (1 + self._place.runtime.rng.random() / 4))
                 tries = min(tries + 1, 10)
+            else:
+                self._told_as = outcome.status
+                return

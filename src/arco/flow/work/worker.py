@@ -16,6 +16,7 @@ from arco.flow.run.wire import Leased, LeasedTask, Offer
 from arco.flow.work.attempt import AttemptAtWork, Pace, Workplace
 from arco.flow.work.ending import Stop
 from arco.flow.work.port import Executor, TaskBook
+from arco.flow.work.tracing import Tracing
 
 _WAIT_MS = 10_000  # less than a lease: who is silent for longer is taken to be gone
 _FIRST_PAUSE_MS = 200
@@ -40,8 +41,9 @@ class Worker:
         project: str,
         pace: Pace | None = None,
         tell: Callable[[ArcoError], None] = _silent,
+        tracing: Tracing | None = None,
     ) -> None:
-        self._place = Workplace(book, executor, runtime, name, pace or Pace())
+        self._place = Workplace(book, executor, runtime, name, pace or Pace(), tracing or Tracing())
         self._tasks = runtime.tasks
         self._slots = slots
         self._project = project
