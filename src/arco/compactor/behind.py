@@ -1,4 +1,4 @@
-"""Whether there is something to do for a domain of Tier 2: one look, for a few requests.
+"""Whether there is something to do for a domain of Tier 2, and how much: one look, for a few requests.
 
 Seals alone do not count: nobody waits for them, and it takes an engine to fold them.
 """
@@ -6,7 +6,7 @@ Seals alone do not count: nobody waits for them, and it takes an engine to fold 
 from collections.abc import Mapping
 from datetime import timedelta
 
-from arco.catalog.manifest import manifests_of
+from arco.catalog.manifest import Manifest, manifests_of
 from arco.compactor.publish import parent_of
 from arco.compactor.retention import Retention
 from arco.fold.tier2 import TIER2
@@ -25,6 +25,15 @@ async def is_behind(store: Store, domain: str, retention: Mapping[str, timedelta
         head.number, published.retained_from
     ):
         return True
+    return await _above(store, domain, published) > 0
+
+
+async def waiting_segments(store: Store, domain: str) -> int:
+    """How many segments of the ledger are in no manifest yet; of very many, as many as one job takes."""
+    return await _above(store, domain, parent_of(await manifests_of(store, domain).head()))
+
+
+async def _above(store: Store, domain: str, published: Manifest | None) -> int:
     watermark = Watermark() if published is None else published.watermark
     batch = await PlaceFollower(store, domain, watermark).poll(everything=True)
-    return batch is not None and not all(each.seal for each in batch.segments)
+    return 0 if batch is None else sum(not each.seal for each in batch.segments)

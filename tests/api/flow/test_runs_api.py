@@ -259,7 +259,7 @@ async def test_values_of_a_dynamic_dimension_are_added_and_removed() -> None:
             assert told.status_code == 200
         state = (await http.post("/flow/state", json={"tables": ["default.a.b"]})).json()
         wrong = await http.post("/partition-values", json={"dimension": "d", "values": [""]})
-        unknown = await http.post("/flow/state", json={"tables": ["b"]})
+        unknown = await http.post("/flow/state", json={"tables": ["default..b"]})
         assert (await here.coordinator.state([])).dynamic == {"customer": ("acme",)}
     assert state["dynamic"] == {"customer": ["acme"]}
     assert state["tables"]["default.a.b"]["table_id"] is None

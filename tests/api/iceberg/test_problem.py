@@ -28,6 +28,7 @@ TOLD = {
     "Conflict": (409, "CommitFailedException"),
     "NotEmpty": (409, "NamespaceNotEmptyException"),
     "PreconditionFailed": (409, "CommitFailedException"),
+    "AttemptFenced": (403, "AttemptFencedException"),
     "Fenced": (503, "SlowDownException"),
     "TakenOver": (503, "SlowDownException"),
     "Unavailable": (503, "SlowDownException"),

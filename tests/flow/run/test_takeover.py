@@ -89,9 +89,7 @@ def test_a_lost_attempt_that_had_published_has_done_the_task() -> None:
 def _reads_raw() -> Plan:
     made = asset("t", code="planned code")
     reads = [Reads(table="raw", partitions=("ds=1",))]
-    return plan(
-        task("t@1", maker="t", partition="ds=1", inputs=(0,)), makers=[made], reads=reads
-    )
+    return plan(task("t@1", maker="t", partition="ds=1", inputs=(0,)), makers=[made], reads=reads)
 
 
 @pytest.mark.parametrize("restarts", [False, True])

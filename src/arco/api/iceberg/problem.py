@@ -17,6 +17,7 @@ from arco.core import json
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
+    AttemptFenced,
     Conflict,
     Denied,
     Fenced,
@@ -30,7 +31,7 @@ from arco.core.errors import (
     Unavailable,
     Unknown,
 )
-from arco.iceberg.refusal import Refused
+from arco.iceberg.refusal import FENCED, Refused
 
 # What a client must take for "it may have happened" whenever it does not hear what became of it.
 COMMITS = frozenset(
@@ -66,6 +67,7 @@ KINDS = (
     Kind(AlreadyExists, 409, "AlreadyExistsException"),
     Kind(NotEmpty, 409, "NamespaceNotEmptyException"),
     Kind(Conflict, 409, "CommitFailedException"),
+    Kind(AttemptFenced, 403, FENCED),
     Kind(Fenced, 503, "SlowDownException", "another process has taken over this work; retry"),
     Kind(
         InProgress,

@@ -1,8 +1,8 @@
 """An Arco for the life of one command, in its own process: for `--root DIR` and `--store URL`.
 
 Engines reach it over HTTP at a port of this machine alone; the command itself speaks to the book of runs
-without that way round. Events stay in the ledger, where fresh reads find them; whoever serves this place
-next compacts them.
+without that way round. Events stay in the ledger, where fresh reads find them, until a command has left so
+many that it compacts them (`tidying`), or somebody serves this place.
 """
 
 from collections.abc import AsyncIterator

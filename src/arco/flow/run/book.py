@@ -26,6 +26,7 @@ from arco.flow.run.recovery import Recovery
 from arco.flow.run.settle import Settling
 from arco.flow.run.submit import Submission, rest_of, retry_key
 from arco.flow.run.task_state import attempt_id_of
+from arco.flow.run.untold import Untold
 from arco.flow.run.wire import (
     LEASE_MS,
     Beat,
@@ -67,8 +68,12 @@ class RunBook:
         self._recovery = Recovery(desk, store, self._plans, runs)
         self._settling = Settling(desk, facts, materials)
         settle = self._settling.soon
-        self._completion = Completion(desk, facts, self._logs, materials, settle)
-        self._reaper = Reaper(desk, facts, settle, self._completion.due)
+        preparation = Preparation(desk, store, fences, materials)
+        untold = Untold(desk, facts, preparation, materials)
+        self._completion = Completion(
+            desk, facts, self._logs, materials, settle=settle, untold=untold
+        )
+        self._reaper = Reaper(desk, facts, settle, self._completion.due, untold)
         self._submission = Submission(
             desk,
             self._plans,
@@ -81,7 +86,7 @@ class RunBook:
             desk,
             store,
             facts,
-            Preparation(desk, store, fences, materials),
+            preparation,
             materials,
             settle=settle,
             expire=self._reaper.expire,

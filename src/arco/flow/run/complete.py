@@ -9,15 +9,17 @@ from dataclasses import replace
 
 from arco.core.errors import Fenced, Invalid
 from arco.flow.run.desk import Desk
-from arco.flow.run.ending import Ended, Written, is_published, total
+from arco.flow.run.ending import Ended, Written, fingerprint_of, is_published, total
 from arco.flow.run.lease import Lease
 from arco.flow.run.live import LiveRun
 from arco.flow.run.logs import Logs
 from arco.flow.run.materials import Materials
 from arco.flow.run.ports import Fact, Facts
 from arco.flow.run.task_state import ENDED, Ending, attempt_id_of
-from arco.flow.run.wire import Completed, TaskStatus
+from arco.flow.run.untold import Untold
+from arco.flow.run.wire import Completed, InputMaterial, TaskStatus
 
+_DOUBTFUL = (TaskStatus.FAILED, TaskStatus.CANCELLED)  # it may have published all the same
 _STOPPED = "it was stopped by its worker"
 
 
@@ -30,13 +32,16 @@ class Completion:
         facts: Facts,
         logs: Logs,
         materials: Materials,
+        *,
         settle: Callable[[LiveRun], None],
+        untold: Untold,
     ) -> None:
         self._desk = desk
         self._facts = facts
         self._logs = logs
         self._materials = materials
         self._settle = settle
+        self._untold = untold
 
     async def take(self, run: LiveRun, key: str, attempt: int, completed: Completed) -> None:
         """An attempt is over; durable on return."""
@@ -67,6 +72,10 @@ class Completion:
     async def _current(self, run: LiveRun, lease: Lease, completed: Completed) -> None:
         """The attempt has its task still."""
         status, error = _meant(run, completed)
+        if status in _DOUBTFUL and await self._untold.is_done(run, lease):
+            self._close(run, lease.key, lease.attempt)
+            self._settle(run)
+            return
         pause = None
         if status is TaskStatus.FAILED and completed.outcome.may_retry:
             rng = self._desk.runtime.rng
@@ -81,7 +90,7 @@ class Completion:
         if pause is not None:
             facts.append(self._retried(run, lease, pause, error))
         await self._facts.append(facts)
-        self._published(run, completed)
+        self._published(run, completed, lease.inputs)
         self._close(run, lease.key, lease.attempt)
         self._desk.drop(lease.attempt_id)
         if pause is None:
@@ -131,13 +140,16 @@ class Completion:
         of = run.of_attempt(key, attempt)
         return Ended(of, completed, TaskStatus.SUCCESS, None, (), written)
 
-    def _published(self, run: LiveRun, completed: Completed) -> None:
+    def _published(
+        self, run: LiveRun, completed: Completed, inputs: tuple[InputMaterial, ...] | None = None
+    ) -> None:
+        made_of = fingerprint_of(completed.outcome.code_fingerprint, inputs)
         for done in completed.outcome.outputs:
             if done.version is not None:
                 if done.table_id is not None:
                     run.table_ids[done.table] = done.table_id
                 self._materials.published(
-                    done.table, done.table_id, done.partition, completed.attempt_id
+                    done.table, done.table_id, done.partition, completed.attempt_id, made_of
                 )
 
     def _close(self, run: LiveRun, key: str, attempt: int) -> None:

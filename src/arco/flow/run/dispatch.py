@@ -8,16 +8,27 @@ from collections.abc import Callable, Iterator, Sequence
 
 from arco.core.errors import ArcoError, Unavailable
 from arco.flow.run.desk import Desk
-from arco.flow.run.ending import Ended, Written, found_done
+from arco.flow.run.ending import Ended, Written, fingerprint_of, found_done
 from arco.flow.run.events import Where
 from arco.flow.run.lease import Lease, lease_key
 from arco.flow.run.live import LiveRun
 from arco.flow.run.materials import Materials
 from arco.flow.run.ports import Fact, Facts
-from arco.flow.run.prepare import Chosen, Found, Hopeless, NotNow, Preparation, Prepared, Result
+from arco.flow.run.prepare import (
+    Chosen,
+    Found,
+    Hopeless,
+    Needless,
+    NotNow,
+    Preparation,
+    Prepared,
+    Result,
+)
 from arco.flow.run.task_state import Ending
 from arco.flow.run.wire import LEASE_MS, Completed, LeasedTask, Offer, Outcome, TaskStatus
 from arco.storage.store import Store
+
+_NEEDLESS = "another run has appended it meanwhile, by the same code and from the same data"
 
 
 class Dispatch:
@@ -126,6 +137,8 @@ class Dispatch:
         if isinstance(result, Found):
             made, code = run.of_attempt(key, result.attempt), run.maker(key).code_fingerprint
             yield from found_done(made, result.published, now_ms, code, result.inputs)
+        elif isinstance(result, Needless):
+            yield of.needless(now_ms)
         elif isinstance(result, Hopeless):
             yield from _failed(result, offer.worker, now_ms).facts()
         else:
@@ -139,20 +152,27 @@ class Dispatch:
         if isinstance(result, NotNow):
             return None
         chosen = result.chosen
-        if isinstance(result, Prepared):
-            return self._leased(result, offer, now_ms)
         run, key = chosen.run, chosen.key
+        if isinstance(result, Prepared):
+            if run.state.tasks[key].is_ended:
+                return None  # an attempt that was given up has told meanwhile that it is done
+            return self._leased(result, offer, now_ms)
         if isinstance(result, Found):
+            made_of = fingerprint_of(run.maker(key).code_fingerprint, result.inputs)
             for written, found in result.published:
-                self._published(written, found.publication.attempt_id)
+                self._published(written, found.publication.attempt_id, made_of)
             ending = Ending(TaskStatus.SUCCESS, completed_at_ms=now_ms)
+        elif isinstance(result, Needless):
+            ending = Ending(TaskStatus.SUCCESS, completed_at_ms=now_ms, warnings=(_NEEDLESS,))
         else:
             ending = Ending(TaskStatus.FAILED, str(result.error), completed_at_ms=now_ms)
         self._desk.ready(run, run.state.ended(key, ending))
         return None
 
-    def _published(self, written: Written, attempt_id: str) -> None:
-        self._materials.published(written.table, written.table_id, written.partition, attempt_id)
+    def _published(self, written: Written, attempt_id: str, made_of: str | None) -> None:
+        self._materials.published(
+            written.table, written.table_id, written.partition, attempt_id, made_of
+        )
 
     def _leased(self, result: Prepared, offer: Offer, now_ms: int) -> LeasedTask:
         desk, run, key = self._desk, result.chosen.run, result.chosen.key

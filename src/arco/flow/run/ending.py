@@ -138,7 +138,7 @@ class Ended:
             duration_ms=_span(said),
             version=version,
             materialization_id=of.attempt_id,
-            input_fingerprint=None if code is None else _fingerprint(code, self.inputs),
+            input_fingerprint=fingerprint_of(code, self.inputs),
             code_fingerprint=code,
             execution_id=of.run_id,
             task_id=of.key,
@@ -230,7 +230,7 @@ def found_done(
     `code` is the fingerprint of what the run was planned with, `inputs` what the attempt was given. Where
     one of them is not known it is not recorded, and planning makes the partition again.
     """
-    fingerprint = None if code is None or inputs is None else _fingerprint(code, inputs)
+    fingerprint = fingerprint_of(code, inputs)
     for number, (each, found) in enumerate(written):
         if each.table_id is None:
             continue
@@ -274,6 +274,13 @@ def total(figures: Sequence[int | None]) -> int | None:
     """The sum of what is known; None if nothing is."""
     known = [each for each in figures if each is not None]
     return sum(known) if known else None
+
+
+def fingerprint_of(code: str | None, inputs: Sequence[InputMaterial] | None) -> str | None:
+    """What is recorded of the code and the data that a partition is made of; None if it is not known."""
+    if code is None or inputs is None:
+        return None
+    return _fingerprint(code, inputs)
 
 
 def _fingerprint(code: str, inputs: Sequence[InputMaterial]) -> str:

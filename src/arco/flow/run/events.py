@@ -186,6 +186,11 @@ class OfAttempt:
         key = f"retry:{self.run_id}:{self.key}:{self.attempt}"
         return fact("task_retry_scheduled", key, self.run_id, payload)
 
+    def needless(self, at_ms: int) -> Fact:
+        """Another run has made meanwhile what the task would have made."""
+        payload = TaskCompleted(**self.names, status="SUCCESS", completed_at=utc(at_ms))
+        return fact("task_completed", f"done:{self.attempt_id}", self.run_id, payload)
+
     def never_began(self, status: TaskStatus, why: str, at_ms: int) -> Fact:
         """The task will not be made in this run."""
         if status is TaskStatus.CANCELLED:

@@ -15,6 +15,7 @@ from arco.flow.run.ports import Versions
 from arco.flow.run.wire import InputMaterial
 from arco.flow.state import StateReader, TableState
 
+_GOOD = "COMPLETE"
 _ENDED_BADLY = frozenset({"FAILED", "RUNNING"})
 
 
@@ -28,6 +29,7 @@ class _Table:
     is_made: bool  # by the plan itself
     is_source: bool
     materials: Mapping[str, str | None]
+    made_of: Mapping[str, str | None] = field(default_factory=dict)  # what good partitions record
 
     def material(self, key: str) -> str | None:
         """Of a partition, as planning sees it."""
@@ -53,6 +55,7 @@ class _News:
     number: int
     table_id: str | None
     material: str
+    made_of: str | None  # the fingerprint of its code and inputs
 
 
 class Materials:
@@ -63,6 +66,7 @@ class Materials:
         self._versions = versions
         self._tasks = tasks
         self._number = 0
+        self._forgotten = 0  # the last publication that was dropped
         self._news: dict[str, dict[str, _News]] = {}
         self._changes: dict[str, int] = {}  # how often each table was published to
 
@@ -79,24 +83,42 @@ class Materials:
         }
         return Known(since, known, _unsettled(state.tables, written))
 
-    def published(self, table: str, table_id: str | None, partition: str, material: str) -> None:
+    def published(
+        self,
+        table: str,
+        table_id: str | None,
+        partition: str,
+        material: str,
+        made_of: str | None = None,
+    ) -> None:
         """A partition was published, and that is durable."""
         self._number += 1
-        self._news.setdefault(table, {})[partition] = _News(self._number, table_id, material)
+        news = _News(self._number, table_id, material, made_of)
+        self._news.setdefault(table, {})[partition] = news
         self._changes[table] = self._changes.get(table, 0) + 1
 
     def forget(self, live: Sequence[Known]) -> None:
         """Drop what every run that is left has read by itself."""
-        if not live:
-            self._news.clear()
-            return
-        oldest = min(known.since for known in live)
+        oldest = min((known.since for known in live), default=self._number)
+        self._forgotten = max(self._forgotten, oldest)
         for table, news in list(self._news.items()):
             kept = {key: each for key, each in news.items() if each.number > oldest}
             if kept:
                 self._news[table] = kept
             else:
                 del self._news[table]
+
+    def is_whole(self, known: Known) -> bool:
+        """Whether nothing was dropped that came after it was read, while nobody knew that it was needed."""
+        return known.since >= self._forgotten
+
+    def made_of(self, known: Known, table: str, partition: str) -> str | None:
+        """The fingerprint of what a good partition is made of, as it stands; None if nobody knows."""
+        news = self._news.get(table, {}).get(partition)
+        if news is not None and news.number > known.since:
+            return news.made_of
+        found = known.tables.get(table)
+        return None if found is None else found.made_of.get(partition)
 
     async def inputs(
         self, plan: Plan, known: Known, task: PlannedTask
@@ -172,7 +194,13 @@ def _known(state: TableState, *, is_made: bool) -> _Table:
         is_made,
         state.is_source and not is_made,
         dict(zip(state.keys, state.materials, strict=True)),
+        _made_of(state) if is_made else {},
     )
+
+
+def _made_of(state: TableState) -> dict[str, str | None]:
+    rows = zip(state.keys, state.statuses, state.input_fingerprints, strict=True)
+    return {key: found for key, status, found in rows if status == _GOOD}
 
 
 def _unsettled(tables: Mapping[str, TableState], written: set[str]) -> frozenset[tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 The first attempt at a task, with nobody before it, needs no fence. Any other attempt, and one that takes a
 partition over from somebody who was not heard of again, fences first, and so looks whether an earlier
-attempt has published: then there is nothing left to do (P35).
+attempt has published: then there is nothing left to do (P35). Neither is there for what would only append
+the same rows again that another run has brought in since the plan was made.
 """
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -11,9 +12,9 @@ from typing import Any, TypeVar
 
 from arco.catalog.publication import WHOLE_TABLE, Attempt, Numbered
 from arco.core.errors import ArcoError, Conflict, Unavailable, Unknown
-from arco.flow.plan.plan import Target
+from arco.flow.plan.plan import Maker, Reason, Target
 from arco.flow.run.desk import Desk
-from arco.flow.run.ending import Written
+from arco.flow.run.ending import Written, fingerprint_of
 from arco.flow.run.lease import find_lease, inputs_given
 from arco.flow.run.live import LiveRun
 from arco.flow.run.locks import Want
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 ASSET = "asset"
 
+_APPEND = "append"
+_ANYWAY = (Reason.FORCED, Reason.FRESHNESS)  # to be made however good it is
 _PASSING = (Unavailable, Unknown, Conflict)
 
 
@@ -86,6 +89,13 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Needless:
+    """A task whose rows another run has appended meanwhile, by the same code and from the same data."""
+
+    chosen: Chosen
+
+
+@dataclass(frozen=True)
 class Hopeless:
     """A task that cannot be given out, now or later."""
 
@@ -101,7 +111,7 @@ class NotNow:
     error: ArcoError
 
 
-Result = Prepared | Found | Hopeless | NotNow
+Result = Prepared | Found | Needless | Hopeless | NotNow
 
 
 class Preparation:
@@ -129,8 +139,9 @@ class Preparation:
 
     async def _inputs(self, chosen: Chosen) -> tuple[InputMaterial, ...]:
         run = chosen.run
-        if run.known is None:
-            run.known = await self._materials.load(run.plan)
+        while run.known is None:
+            known = await self._materials.load(run.plan)
+            run.known = known if self._materials.is_whole(known) else None
         task = run.state.tasks[chosen.key].task
         return await self._materials.inputs(run.plan, run.known, task)
 
@@ -154,7 +165,9 @@ class Preparation:
         chosen: Chosen,
         inputs: tuple[InputMaterial, ...],
         places: Mapping[str, Place | ArcoError | None],
-    ) -> Prepared | Found:
+    ) -> Prepared | Found | Needless:
+        if self._is_made(chosen, inputs):
+            return Needless(chosen)
         outputs: list[OutputPlace] = []
         found: list[tuple[Written, Numbered]] = []
         for target in _targets(chosen):
@@ -171,6 +184,31 @@ class Preparation:
             return await self._found(Found(chosen, tuple(found)))
         return Prepared(chosen, inputs, tuple(outputs))
 
+    async def find(self, chosen: Chosen) -> Found | None:
+        """What attempts at a task have published, if it is all of it; if not, none of them can any more."""
+        found: list[tuple[Written, Numbered]] = []
+        targets = _targets(chosen)
+        for target in targets:
+            place = await self._fences.place(target.table)
+            number = await self._standing(chosen, target, place)
+            if place is not None and isinstance(number, Numbered):
+                found.append((Written(target.table, place.table_id, chosen.partition), number))
+        if not found or len(found) < len(targets):
+            return None
+        return await self._found(Found(chosen, tuple(found)))
+
+    def _is_made(self, chosen: Chosen, inputs: tuple[InputMaterial, ...]) -> bool:
+        """Whether all rows are there that a task would append; whoever replaces may do so twice."""
+        run = chosen.run
+        maker, task, known = run.maker(chosen.key), run.state.tasks[chosen.key].task, run.known
+        if known is None or task.reason in _ANYWAY or not appends(maker):
+            return False
+        wanted = fingerprint_of(maker.code_fingerprint, inputs)
+        there = {
+            self._materials.made_of(known, target.table, task.partition) for target in maker.targets
+        }
+        return wanted is not None and there == {wanted}
+
     async def _found(self, found: Found) -> Found:
         """The same, with what the attempt was given: its own word for that never came."""
         chosen, hint = found.chosen, await find_lease(self._store, found.attempt_id)
@@ -185,6 +223,8 @@ class Preparation:
         if place is None:
             return -1
         run.table_ids[target.table] = place.table_id
+        if run.maker(chosen.key).kind != ASSET:
+            return place.number  # what code writes by itself nobody can fence
         want = Want(target.table, chosen.partition)
         known = run.known
         in_doubt = self._desk.locks.is_unsettled(want) or (
@@ -200,10 +240,14 @@ class Preparation:
         return fenced
 
 
+def appends(maker: Maker) -> bool:
+    """Whether making a partition twice brings its rows in twice."""
+    return maker.kind == ASSET and any(target.mode == _APPEND for target in maker.targets)
+
+
 def _targets(chosen: Chosen) -> tuple[Target, ...]:
-    """The tables that are published for a task; what code writes by itself nobody can fence."""
-    maker = chosen.run.maker(chosen.key)
-    return maker.targets if maker.kind == ASSET else ()
+    """The tables that a task writes."""
+    return chosen.run.maker(chosen.key).targets
 
 
 async def _or_error(work: Coroutine[Any, Any, T]) -> T | ArcoError:

@@ -1,8 +1,9 @@
 """The reaper: takes tasks back from workers that are silent, and gives up runs that nobody works on.
 
 A lease is over when nothing was heard for as long as it lasts, by elapsed time. The attempt is lost then,
-which is told, and the task is tried again if it may be; its partitions are fenced before (P35). A run that
-one worker alone works on is given up when that worker is silent for as long.
+which is told, and the task is tried again if it may be; its partitions are fenced before (P35). Where
+making it again would append its rows twice, it is looked first whether they are there. A run that one
+worker alone works on is given up when that worker is silent for as long.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from arco.flow.run.lease import Lease
 from arco.flow.run.live import LiveRun
 from arco.flow.run.ports import Fact, Facts
 from arco.flow.run.task_state import Ending
+from arco.flow.run.untold import Untold
 from arco.flow.run.wire import ANYBODY, LEASE_MS, TaskStatus
 
 LEASE_OVER = "lease_expired"
@@ -31,11 +33,13 @@ class Reaper:
         facts: Facts,
         settle: Callable[[LiveRun], None],
         due: Callable[[LiveRun, str], None],
+        untold: Untold,
     ) -> None:
         self._desk = desk
         self._facts = facts
         self._settle = settle
         self._due = due
+        self._untold = untold
 
     def expire(self, attempt_id: str) -> None:
         """A lease may be over: a sign of life has perhaps made it longer."""
@@ -80,6 +84,11 @@ class Reaper:
     async def _lost(self, run: LiveRun, lease: Lease) -> None:
         # Its word, should it come while this is told, is late: the lease ends here.
         desk = self._desk
+        if await self._untold.is_done(run, lease):
+            desk.figures.lost += 1
+            desk.leases.ring()
+            self._settle(run)
+            return
         pause = run.state.retry_after(lease.key, lost=True, rng=desk.runtime.rng)
         await self._facts.append(self._told(run, lease, retried=pause is not None))
         desk.figures.lost += 1

@@ -82,7 +82,8 @@ class Submission:
         tables = {table: base.table_id for table, base in stored.bases.items()}
         now_ms = self._desk.clock.now_ms()
         await self._facts.append([*submitted(claim.run_id, stored.wish, tables, now_ms)])
-        run = LiveRun(stored, RunState(stored.wish.plan), known=known, table_ids=tables)
+        run = LiveRun(stored, RunState(stored.wish.plan), table_ids=tables)
+        run.known = known if self._materials.is_whole(known) else None  # then it is read anew
         self._desk.runs[run.run_id] = run
         self._desk.heard(run.worker)
         self._desk.ready(run, run.state.begin())
