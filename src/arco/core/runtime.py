@@ -19,3 +19,8 @@ class Runtime:
 def system_runtime() -> Runtime:
     """The real world."""
     return Runtime(SystemClock(), system_rng(), AsyncioTasks())
+
+
+def with_own_threads(runtime: Runtime, count: int) -> Runtime:
+    """The same world for whoever blocks threads for long: others never wait for one of these."""
+    return Runtime(runtime.clock, runtime.rng, AsyncioTasks(count))

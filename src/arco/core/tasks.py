@@ -88,8 +88,8 @@ class _AsyncioTask(Generic[T]):
 class AsyncioTasks:
     """Concurrency on the running asyncio loop, with a pool of threads for blocking calls."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="arco")
+    def __init__(self, threads: int = _THREADS) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="arco")
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> Task[T]:
         return _AsyncioTask(work)

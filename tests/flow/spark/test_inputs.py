@@ -97,3 +97,5 @@ def copy(rows: DataFrame = table("$.events")):
     )
     house.made("$.copy", "d=2026-01-05/r=2")
     assert [row[0] for row in house.rows("$.copy")] == [2]
+    house.made("$.copy", "d=2026-01-05/r=2")
+    assert [row[0] for row in house.rows("$.copy")] == [2]

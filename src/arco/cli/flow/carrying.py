@@ -12,7 +12,7 @@ from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.words import first_line
 from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.ids import new_ulid
-from arco.core.runtime import Runtime
+from arco.core.runtime import Runtime, with_own_threads
 from arco.core.tasks import Event
 from arco.flow.run.port import Coordinator
 from arco.flow.run.wire import LeasedTask, Outcome, Progress, RunView
@@ -24,6 +24,7 @@ INTERRUPTED = 130
 _LOOK_MS = 5_000
 _AGAIN_MS = 1_000
 _FAREWELL_MS = 20_000
+_SPARE_THREADS = 8  # for those that never end though they were told to
 
 
 class Shown(Protocol):
@@ -51,6 +52,14 @@ def worker_name(runtime: Runtime) -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{new_ulid(runtime)[-6:]}"
 
 
+def working_runtime(runtime: Runtime, slots: int) -> Runtime:
+    """For a worker with so many slots: a thread for each task, and one to interrupt it.
+
+    Tasks wait for answers of an Arco that may be in this very process and needs threads for its store.
+    """
+    return with_own_threads(runtime, 2 * slots + _SPARE_THREADS)
+
+
 class Carrying:
     """One run, from its first task to its end."""
 
@@ -69,7 +78,7 @@ class Carrying:
         worker = Worker(
             self._coordinator,
             _Overheard(crew.executor, self._board),
-            self._runtime,
+            working_runtime(self._runtime, crew.slots),
             name=crew.name,
             slots=crew.slots,
             project=self._board.plan.project,

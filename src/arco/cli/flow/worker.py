@@ -97,7 +97,7 @@ class _Working:
 
     async def work(self) -> None:
         from arco.cli.flow.bell import listening
-        from arco.cli.flow.carrying import Counted, worker_name
+        from arco.cli.flow.carrying import Counted, worker_name, working_runtime
         from arco.cli.flow.crew import make_crew
         from arco.cli.flow.reach import reached
         from arco.core.runtime import system_runtime
@@ -112,7 +112,7 @@ class _Working:
             made = Worker(
                 arco.coordinator,
                 executor,
-                runtime,
+                working_runtime(runtime, self._slots),
                 name=name,
                 slots=self._slots,
                 project=self._loaded.project.name,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from arco.core.clock import Clock
 from arco.core.errors import Invalid, Unavailable
 from arco.flow.define import AssetDef, Project, TaskDef
-from arco.flow.run.wire import LeasedTask, Outcome
+from arco.flow.run.wire import LeasedTask, Outcome, OutputDone
 from arco.flow.spark.asset_work import AssetWork
 from arco.flow.spark.call import wants_spark
 from arco.flow.spark.engine import SparkEngine, answers
@@ -87,14 +87,14 @@ class SparkExecutor:
             work = self._work(maker, running)
             return work.run()
         except Stopped:
-            return cancelled()
+            return cancelled(_published(work))
         except Exception as problem:
             if running.is_stopped:
-                return cancelled()
+                return cancelled(_published(work))
             lost = self._lost(running, problem)
             where = None if maker is None else maker.where
             text = describe(lost or problem, self._project.folder, where)
-            return failed(text, lost or problem, () if work is None else work.done)
+            return failed(text, lost or problem, _published(work))
 
     def _work(self, maker: AssetDef | TaskDef | None, running: Running) -> AssetWork | TaskWork:
         if maker is None:
@@ -143,3 +143,8 @@ class SparkExecutor:
         finally:
             with self._lock:
                 self._running.pop(attempt_id, None)
+
+
+def _published(work: AssetWork | TaskWork | None) -> list[OutputDone]:
+    """What everybody sees already of an attempt that came to an end before its time."""
+    return [] if work is None else work.done

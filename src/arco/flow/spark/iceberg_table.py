@@ -4,7 +4,7 @@ All that is said to it here are definitions and commits; rows go through Spark.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -64,11 +64,14 @@ class IcebergTable:
                 return snapshot
         return None
 
-    def published(self, task: str) -> Any | None:
-        """The snapshot by which any attempt at a task is published, if one is and was not long ago."""
+    def published(self, attempt_ids: Collection[str]) -> Any | None:
+        """The snapshot by which one of these attempts is published, if one is and was not long ago."""
         snapshot = self.current
         for _ in range(_LOOK_BACK):
-            if snapshot is None or _task(snapshot.summary().get(ATTEMPT_PROPERTY)) == task:
+            if (
+                snapshot is None
+                or _attempt_id(snapshot.summary().get(ATTEMPT_PROPERTY)) in attempt_ids
+            ):
                 break
             parent = snapshot.parentId()
             snapshot = None if parent is None else self.java.snapshot(parent)
@@ -83,14 +86,14 @@ class IcebergTable:
             self.refresh()
 
 
-def _task(attempt: str | None) -> str | None:
+def _attempt_id(attempt: str | None) -> str | None:
     if attempt is None:
         return None
     try:
         said = json.loads(attempt)
     except ValueError:
         return None
-    return said.get("task") if isinstance(said, dict) else None
+    return said.get("attempt_id") if isinstance(said, dict) else None
 
 
 class IcebergCatalogs:

@@ -34,9 +34,9 @@ def failed(text: str, problem: BaseException, outputs: Iterable[OutputDone] = ()
     )
 
 
-def cancelled() -> Outcome:
-    """An attempt that was told to stop."""
-    return Outcome(status=TaskStatus.CANCELLED, error="it was stopped")
+def cancelled(outputs: Iterable[OutputDone] = ()) -> Outcome:
+    """An attempt that was told to stop; `outputs` are those that were published before it did."""
+    return Outcome(status=TaskStatus.CANCELLED, error="it was stopped", outputs=tuple(outputs))
 
 
 def blocking(checks: Iterable[CheckOutcome]) -> list[CheckOutcome]:

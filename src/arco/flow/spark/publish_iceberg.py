@@ -12,12 +12,14 @@ from pyspark.sql import SparkSession
 
 from arco.catalog.publication import ATTEMPT_PROPERTY
 from arco.core.errors import AttemptFenced, Conflict, Unknown
+from arco.flow.spark.attempt_ids import attempts_before
 from arco.flow.spark.iceberg_table import IcebergTable
 from arco.flow.spark.jvm import is_raised_by, java_message, jvm_of
 from arco.flow.spark.target import Published, Target
 
 _TRIES = 3
 _MAIN = "main"
+_WHOLE_NUMBERS = ("INTEGER", "LONG")
 # After these a commit may have landed: no answer came, or one that does not say.
 _UNSURE = (
     "CommitStateUnknownException",
@@ -44,6 +46,8 @@ def publish(session: SparkSession, table: IcebergTable, target: Target, staged: 
                 return done
         else:
             return publishing.done(table.current)
+    if publishing.lost is not None:
+        raise publishing.lost
     raise Unknown(f"{target.table}: the catalog did not tell whether it was published")
 
 
@@ -55,6 +59,7 @@ class _Publishing:
         self._table = table
         self._target = target
         self._staged = staged
+        self.lost: Conflict | None = None  # why the last commit has certainly not landed
 
     def commit(self) -> None:
         if self._target.mode.kind == "merge":
@@ -66,17 +71,24 @@ class _Publishing:
         """What became of a commit that failed: published after all, or to be tried again, or an error."""
         if is_raised_by(problem, "ForbiddenException"):
             self._table.refresh()
-            winner = self._table.published(self._target.attempt.task)
+            winner = self._table.published(attempts_before(self._target.attempt))
             if winner is None:
                 raise AttemptFenced(f"{self._target.table}: {java_message(problem)}") from problem
             return self.done(winner)
+        self.lost = None
         if is_raised_by(problem, *_UNSURE):
             return self._found()
-        if is_raised_by(problem, "CommitFailedException", "ValidationException"):
-            raise Conflict(
-                f"{self._target.table} was changed by somebody else meanwhile: {java_message(problem)}"
-            ) from problem
-        raise problem
+        if not is_raised_by(problem, "CommitFailedException", "ValidationException"):
+            raise problem
+        lost = Conflict(
+            f"{self._target.table} was changed by somebody else meanwhile: {java_message(problem)}"
+        )
+        if self._target.mode.kind == "merge" or is_raised_by(problem, "ValidationException"):
+            raise lost from problem
+        # Others publish to this table too, and were faster each time: theirs and ours go together.
+        lost.__cause__, self.lost = problem, lost
+        self._table.refresh()
+        return None
 
     def _found(self) -> Published | None:
         """What is published, if the commit has landed after all and somebody can tell."""
@@ -86,7 +98,7 @@ class _Publishing:
             if is_raised_by(problem, *_UNSURE):
                 return None
             raise
-        winner = self._table.published(self._target.attempt.task)
+        winner = self._table.published(attempts_before(self._target.attempt))
         return None if winner is None else self.done(winner)
 
     def done(self, snapshot: Any) -> Published:
@@ -117,8 +129,17 @@ class _Publishing:
         gone = expressions.alwaysTrue()
         if self._target.mode.kind == "replace_partition":
             for name, value in self._target.values.items():
-                gone = getattr(expressions, "and")(gone, expressions.equal(name, value))
+                same = expressions.equal(name, self._literal(name, value))
+                gone = getattr(expressions, "and")(gone, same)
         return transaction.newOverwrite().overwriteByRowFilter(gone)
+
+    def _literal(self, name: str, value: str) -> bool | int | str:
+        """A value as Iceberg compares it with a column: of texts it makes dates, and no numbers."""
+        column = self._table.java.schema().findField(name)
+        kind = "" if column is None else str(column.type().typeId())
+        if kind in _WHOLE_NUMBERS:
+            return int(value)
+        return value == "true" if kind == "BOOLEAN" else value
 
     def _fast_forward(self) -> None:
         """Point at the staged snapshot, if it was made on top of what everybody sees."""
