@@ -1,0 +1,107 @@
+"""What is there after a disturbed run: all rows of all tables, and whether anything is still held.
+
+Tables are read by programs that know nothing of runs: Iceberg's by PyIceberg, plain files by Arrow.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow.parquet as pq
+from pyiceberg.catalog import load_catalog
+
+from arco.cli.flow.here import Here, arco_here
+from arco.cli.flow.lake import HttpLake
+from arco.cli.place import Place as Root
+from arco.core.runtime import Runtime, system_runtime
+from arco.flow.run.book import RunBook
+from arco.flow.run.wire import LEASE_MS, RunStatus
+from arco.flow.work.port import LakeTable
+from tests.flow.faults.pipeline import MADE, TOTAL, Row, Rows
+
+T = TypeVar("T")
+
+ENDED = {"SUCCESS", "FAILED", "SKIPPED", "BLOCKED", "CANCELLED"}
+
+_COLUMNS = ["ds", "id", "amount", "origin"]
+_FILES = "pyiceberg.io.pyarrow.PyArrowFileIO"
+
+
+def rows_at(root: Path, tables: Iterable[str] = (*MADE, TOTAL)) -> Rows:
+    """All rows of tables that are there, in order."""
+
+    async def look(here: Here, runtime: Runtime) -> Rows:
+        return await asyncio.to_thread(read_rows, here.url, tuple(tables), runtime)
+
+    return _with_arco(root, look)
+
+
+def read_rows(url: str, tables: Iterable[str], runtime: Runtime) -> Rows:
+    """The same of an Arco that runs."""
+    lake = HttpLake(url, runtime)
+    try:
+        found = {table: lake.find(f"default.{table}") for table in tables}
+        return {
+            name: _of_iceberg(url, name) if table.format == "iceberg" else _of_files(lake, table)
+            for name, table in found.items()
+            if table is not None
+        }
+    finally:
+        lake.close()
+
+
+def left_over(root: Path, runs: Iterable[str]) -> dict[str, str]:
+    """Runs and attempts that are not over though their time is: whoever serves the root next ends them.
+
+    Waits for as long as a lease lasts, and no longer than it has to.
+    """
+
+    async def look(here: Here, runtime: Runtime) -> dict[str, str]:
+        ends = runtime.clock.elapsed_ms() + 3 * LEASE_MS
+        left: dict[str, str] = {}
+        while runtime.clock.elapsed_ms() < ends:
+            views = [await here.coordinator.look(each) for each in runs]
+            left = {
+                each.run_id: each.status.value
+                for each in views
+                if each.status in (RunStatus.PENDING, RunStatus.RUNNING)
+            }
+            assert isinstance(here.coordinator, RunBook)
+            if here.coordinator.at_work:
+                left["attempts"] = str(here.coordinator.at_work)
+            if not left:
+                break
+            await runtime.clock.sleep(200)
+        return left
+
+    return _with_arco(root, look)
+
+
+def _with_arco(root: Path, look: Callable[[Here, Runtime], Coroutine[Any, Any, T]]) -> T:
+    async def within() -> T:
+        runtime = system_runtime()
+        async with arco_here(Root(root=str(root), no_fsync=True), runtime) as here:
+            return await look(here, runtime)
+
+    return asyncio.run(within())
+
+
+def _of_iceberg(url: str, table: str) -> list[Row]:
+    catalog = load_catalog(
+        "arco", type="rest", uri=f"{url}/iceberg", warehouse="default", **{"py-io-impl": _FILES}
+    )
+    found = catalog.load_table(table).scan(selected_fields=tuple(_COLUMNS)).to_arrow()
+    return _sorted(found.to_pylist())
+
+
+def _of_files(lake: HttpLake, table: LakeTable) -> list[Row]:
+    now = lake.files(table.table_id)
+    place = now.location.removeprefix("file://").rstrip("/")
+    paths = [f"{place}/{file.path}" for files in now.files.values() for file in files]
+    read = [pq.ParquetFile(each).read(columns=_COLUMNS).to_pylist() for each in paths]
+    return _sorted([row for rows in read for row in rows])
+
+
+def _sorted(rows: list[dict[str, object]]) -> list[Row]:
+    return sorted(tuple(row[name] for name in _COLUMNS) for row in rows)  # type: ignore[misc]

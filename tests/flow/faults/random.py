@@ -1,0 +1,254 @@
+"""Any project, in any weather, ends as a serial run without trouble: `python -m tests.flow.faults.random`.
+
+The planner, the book of runs, the worker, the API and the way plain files are published are the real ones;
+only who makes the rows is not Spark. Attempts break, fall silent, come late, and whole workers vanish. Runs
+are planned anew until nothing is left to do, as a person would do it. Then the code of one asset changes,
+and all of it once more.
+
+What is random follows from the seed; when exactly things happen follows from the machine.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from arco.cli.flow.flags import Choice
+from arco.cli.flow.planning import make_plan
+from arco.cli.flow.project import Loaded, load
+from arco.core.errors import ArcoError, Unknown
+from arco.core.ids import new_ulid
+from arco.flow.plan.plan import Plan
+from arco.flow.run.wire import (
+    ANYBODY,
+    LEASE_MS,
+    Beat,
+    Completed,
+    Leased,
+    Offer,
+    Pulse,
+    RunStatus,
+    RunView,
+    RunWish,
+)
+from arco.flow.work.worker import Worker
+from tests.flow.faults.hut import TIMES, Hut, HutLake
+from tests.flow.faults.lines import Lines, Tables, random_lines
+from tests.flow.faults.scribe import OF_ATTEMPTS, OF_RUNNERS, Fate, Memory, Scribe, rows_of
+
+MOST_RUNS = 30
+TROUBLE = 0.4
+PATIENCE_S = 120
+EVERYTHING = (*OF_ATTEMPTS, *OF_RUNNERS)
+
+_LEASE_S = LEASE_MS / TIMES / 1_000
+_OVER = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.CANCELLED)
+
+
+@dataclass
+class Wire:
+    """The way of a worker to the book; it can be cut, for one attempt or for good."""
+
+    hut: Hut
+    silent: set[str] = field(default_factory=set)
+    is_cut: bool = False
+
+    async def lease(self, offer: Offer) -> Leased:
+        self._pass()
+        leased = await self.hut.book.lease(offer)
+        self._pass()
+        return leased
+
+    async def beat(self, beat: Beat) -> Pulse:
+        self._pass(beat.attempt_id)
+        return await self.hut.book.beat(beat)
+
+    async def watch(
+        self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
+    ) -> tuple[str, ...]:
+        self._pass(*attempt_ids)
+        return await self.hut.book.watch(worker, attempt_ids, wait_ms)
+
+    async def complete(self, completed: Completed) -> None:
+        self._pass()
+        if completed.attempt_id not in self.silent:  # else its worker goes on with other tasks
+            await self.hut.book.complete(completed)
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+    def _pass(self, *attempt_ids: str) -> None:
+        if self.is_cut or self.silent & set(attempt_ids):
+            raise Unknown("the wire is cut")
+
+
+@dataclass
+class World:
+    """One seed, until nothing is left to do."""
+
+    hut: Hut
+    lines: Lines
+    random: Random
+    memory: Memory
+    folder: Path
+    expected: Tables = field(default_factory=dict)
+    runs: list[str] = field(default_factory=list)
+    plans: list[str] = field(default_factory=list)
+
+    async def check(self) -> list[str]:
+        """All that is wrong at the end; nothing, if all is well."""
+        self.lines.make(self.expected, self.lines.lines)
+        wrong = await self._until_made()
+        changed = self.lines.lines[self.random.choice(list(self.lines.lines))]
+        changed.version += 1
+        self.lines.make(self.expected, self.lines.behind(changed.name))
+        wrong += await self._until_made()
+        return wrong + await self._held()
+
+    async def _until_made(self) -> list[str]:
+        self.lines.write(self.folder)
+        loaded = load(str(self.folder))
+        for _ in range(MOST_RUNS):
+            now_ms = self.hut.runtime.clock.now_ms()
+            plan = await make_plan(self.hut.book, loaded, [], Choice(), now_ms)
+            self.plans.append(", ".join(f"{each.key}: {each.reason}" for each in plan.tasks))
+            if not plan.tasks:
+                break
+            await self._run(loaded, plan)
+        else:
+            return [f"after {MOST_RUNS} runs there is still something to do"]
+        await asyncio.sleep(2.5 * _LEASE_S)  # for those who come late
+        return await asyncio.to_thread(
+            self._differences, HutLake(self.hut, asyncio.get_running_loop())
+        )
+
+    async def _run(self, loaded: Loaded, plan: Plan) -> None:
+        """A run of one worker that lends itself, as `arco run` does, or of three that take any task."""
+        alone, name = self.random.random() < 0.5, f"w{len(self.runs)}"
+        key = new_ulid(self.hut.runtime)
+        wish = RunWish(run_key=key, plan=plan, worker=name if alone else ANYBODY)
+        view = await self.hut.book.submit(wish)
+        self.runs.append(view.run_id)
+        crew = [
+            asyncio.create_task(
+                self._work(loaded, view.run_id, f"{name}.{n}" if n else name, alone=alone)
+            )
+            for n in range(1 if alone else 3)
+        ]
+        restarts = self.random.random() < 0.3
+        after_s = self.random.random() * 2 * _LEASE_S
+        try:
+            if restarts:
+                await asyncio.sleep(after_s)
+                await self.hut.restart()
+            await self._over(view)
+        finally:
+            for each in crew:
+                each.cancel()
+            await asyncio.gather(*crew, return_exceptions=True)
+
+    async def _work(self, loaded: Loaded, run_id: str, name: str, *, alone: bool) -> None:
+        wire, loop = Wire(self.hut), asyncio.get_running_loop()
+        may_vanish = alone or "." in name  # of several, one has to go on
+        scribe = Scribe(
+            self.memory,
+            self.lines,
+            loaded.project,
+            HutLake(self.hut, loop),
+            silence=wire.silent.add,
+            vanish=wire.cut if may_vanish else lambda: None,
+            late_s=2 * _LEASE_S,
+        )
+        runtime, project = self.hut.runtime, loaded.project.name
+        await Worker(wire, scribe, runtime, name=name, slots=2, project=project).run(run_id)
+
+    async def _over(self, view: RunView) -> None:
+        while view.status not in _OVER:
+            view = await self.hut.book.look(view.run_id, view.number, 1_000)
+
+    def _differences(self, lake: HutLake) -> list[str]:
+        wrong = []
+        for name, line in self.lines.lines.items():
+            table_id = lake.find(f"default.{line.table}")
+            there = {} if table_id is None else rows_of(lake, table_id)
+            for partition in line.partitions:
+                rows, wanted = there.get(partition, []), self.expected[name][partition]
+                if sorted(rows) != sorted(wanted):
+                    wrong.append(f"{line.mode} {name}@{partition} has {rows} and not {wanted}")
+        return wrong
+
+    async def standing(self) -> list[str]:
+        """How the last run stands, for whoever wonders why it does not end."""
+        if not self.runs:
+            return []
+        view = await self.hut.book.look(self.runs[-1])
+        tasks = [f"{each.key} {each.status} {each.attempt} {each.error}" for each in view.changed]
+        return [f"run {view.run_id} is {view.status}, {self.hut.books} books", *tasks]
+
+    async def _held(self) -> list[str]:
+        views = [await self.hut.book.look(each) for each in self.runs]
+        wrong = [
+            f"run {each.run_id} is {each.status}" for each in views if each.status not in _OVER
+        ]
+        if self.hut.book.at_work:
+            wrong.append(f"{self.hut.book.at_work} attempts hold their slots")
+        return wrong
+
+
+async def _check(seed: int, folder: Path, mishaps: tuple[Fate, ...]) -> tuple[str, Counter[str]]:
+    random = Random(seed)
+    hut = await Hut.open(seed)
+    world = World(hut, random_lines(random), random, Memory(seed, TROUBLE, mishaps), folder)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            wrong = await world.check()
+    except (ArcoError, TimeoutError) as problem:
+        wrong = [f"{type(problem).__name__}: {problem}", *await world.standing()]
+    finally:
+        with suppress(ArcoError):
+            await hut.close()
+    fates = Counter(each.rpartition(": ")[2] for each in world.memory.fates)
+    fates["books"] = hut.books
+    if not wrong:
+        return "", fates
+    story = [f"seed {seed}", *wrong, "plans:", *world.plans, "fates:", *world.memory.fates]
+    return "\n  ".join(story), fates
+
+
+def check(
+    seed: int, folder: Path, mishaps: tuple[Fate, ...] = EVERYTHING
+) -> tuple[str, Counter[str]]:
+    """What is wrong with a seed and how it came about, or nothing; and how often what happened."""
+    return asyncio.run(_check(seed, folder, mishaps))
+
+
+def main() -> None:
+    """Seeds from `--seed` on; those that fail are told, each with its number to try it again."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--runners-stay", action="store_true", help="no run loses its only worker")
+    given = parser.parse_args()
+    mishaps = OF_ATTEMPTS if given.runners_stay else EVERYTHING
+    begun, failed, fates = time.monotonic(), list[int](), Counter[str]()
+    for seed in range(given.seed, given.seed + given.seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            told, happened = check(seed, Path(folder), mishaps)
+        fates += happened
+        if told:
+            failed.append(seed)
+            print(told, flush=True)
+    took = time.monotonic() - begun
+    print(", ".join(f"{count} {what}" for what, count in fates.most_common()))
+    print(f"{given.seeds} seeds from {given.seed} on, {len(failed)} failed {failed}, {took:.0f} s")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
