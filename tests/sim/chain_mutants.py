@@ -69,14 +69,14 @@ CHAIN_MUTANTS = (
     Mutant(
         name="numbers go when they are young",
         rule="P9",
-        target="arco.storage.collect:collect",
+        target="arco.storage.collect:_bounds",
         old="- retention_ms",
         new="- retention_ms // 12",
     ),
     Mutant(
         name="ages by the janitor's own clock",
         rule="P9",
-        target="arco.storage.collect:collect",
+        target="arco.storage.collect:_bounds",
         old="await store_now_ms(chain.store)",
         new="chain.store.runtime.clock.now_ms()",
     ),

@@ -25,7 +25,7 @@ _HAPPENED = {
 
 def test_some_seeds_pass_and_a_lot_happens_in_them() -> None:
     report = Report()
-    for seed in (5, 6, 9, 11):
+    for seed in (2, 5, 9, 11):
         result = run_seed(OperationsScenario, seed)
         assert result.violations == (), f"seed {seed}"
         report.add(result.scenario, result.tally)

@@ -68,13 +68,14 @@ def _here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_plan_tells_ranges_and_a_document_tells_each_task(arco: Served) -> None:
-    told = arco.done("plan", "greet")
-    assert re.search(r"greet +3 +ds=2026-01-01\.\.2026-01-03 +MISSING", told)
+    told = arco.done("plan", "greet", "--force")  # it may have run before, in another test
+    assert re.search(r"greet +3 +ds=2026-01-01\.\.2026-01-03 +FORCED", told)
     assert told.endswith("3 tasks to do of 1 asset.\n")
-    every = arco.done("plan", "greet", "--all")
+    every = arco.done("plan", "greet", "--force", "--all")
     assert "greet@ds=2026-01-02" in every
 
-    document = arco.document("plan", "greet", "--partitions", "2026-01-02..2026-01-03")
+    days = ("--partitions", "2026-01-02..2026-01-03")
+    document = arco.document("plan", "greet", "--force", *days)
     assert [each["key"] for each in document["tasks"]] == [
         "greet@ds=2026-01-02",
         "greet@ds=2026-01-03",
@@ -83,11 +84,11 @@ def test_a_plan_tells_ranges_and_a_document_tells_each_task(arco: Served) -> Non
 
 
 def test_a_run_says_what_happens_and_what_came_of_it(arco: Served) -> None:
-    told = arco.done("run", "greet", "--param", "who=ana")
+    told = arco.done("run", "greet", "--force", "--param", "who=ana")
 
     found = RUN.search(told)
     assert found is not None
-    assert "start     greet@ds=2026-01-01  missing" in told
+    assert "start     greet@ds=2026-01-01  forced" in told
     assert re.search(r"done      greet@ds=2026-01-03  [0-9.]+ s", told)
     assert re.search(r"greet \(task\) +ds=2026-01-01\.\.2026-01-03 \(3\)", told)
     assert f"arco runs {found[1]} --url {arco.url}" in told
