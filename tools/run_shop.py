@@ -9,12 +9,15 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHOP = REPOSITORY / "examples" / "shop"
@@ -37,10 +40,15 @@ print(catalog.load_table("gold.spend_7d").scan(row_filter="ds = '2026-01-14'").t
 def main() -> int:
     """The exit code: 0 if the shop came out as it should."""
     asked = _arguments()
+    signal.signal(signal.SIGTERM, _end)  # whoever ends us ends the server as well
     if not asked.demo:
         return _run(REPOSITORY / ".arco", asked)
     with tempfile.TemporaryDirectory(prefix="arco-demo-") as folder:
         return _run(Path(folder) / "store", asked)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
 
 
 def _arguments() -> argparse.Namespace:
