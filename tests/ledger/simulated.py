@@ -7,7 +7,7 @@ from arco.core.scope import Scope
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.sim.clock import Wall
-from tests.sim.faults import NONE
+from tests.sim.faults import NONE, Faults
 from tests.sim.objects import SimObjects
 from tests.sim.process import Life, Process
 from tests.sim.store import SimBackend
@@ -32,11 +32,17 @@ class Calm:
         return self.life.world.tally["requests"]
 
 
-def simulate(story: Callable[[Calm], Coroutine[Any, Any, None]], *, hours: float = 1_000) -> None:
-    """Run a story to its end in virtual time."""
-    world = World(0)
+def simulate(
+    story: Callable[[Calm], Coroutine[Any, Any, None]],
+    *,
+    hours: float = 1_000,
+    seed: int = 0,
+    faults: Faults = NONE,
+) -> None:
+    """Run a story to its end in virtual time; without `faults` the store has none."""
+    world = World(seed)
     world.end_ms = hours * HOUR_MS
-    objects = SimObjects(world, NONE)
+    objects = SimObjects(world, faults)
     finished: list[bool] = []
 
     async def main(life: Life) -> None:

@@ -5,20 +5,15 @@ it and what was in effect before; a drop is a tombstone, and an undrop a number 
 number is the commit point of a commit (law 3).
 """
 
-from collections import OrderedDict
-
 import msgspec
 
 from arco.catalog.publication import Publication
-from arco.core.tasks import Task
-from arco.storage.chain import Chain
+from arco.storage.chains import Chains
 from arco.storage.link import Entry
 from arco.storage.store import Store
 
 POINTERS = "_catalog/iceberg_pointers"
 FENCE = "fence"  # the operation of a number that changes nothing
-
-_REMEMBERED = 10_000
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,32 +63,8 @@ def pointer_of(entry: Entry) -> Pointer:
     return entry.body(Pointer)
 
 
-class Pointers:
-    """The chains of all tables, as this process remembers them."""
+class Pointers(Chains):
+    """The chains of all tables and views, by their ids."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._chains: OrderedDict[str, Chain] = OrderedDict()
-        self._closing: set[Task[None]] = set()
-
-    def chain(self, table_id: str) -> Chain:
-        """The chain of one table."""
-        chain = self._chains.get(table_id)
-        if chain is None:
-            chain = self._chains[table_id] = Chain(self._store, f"{POINTERS}/{table_id}")
-            if len(self._chains) > _REMEMBERED:
-                self._let_go(self._chains.popitem(last=False)[1])
-        else:
-            self._chains.move_to_end(table_id)
-        return chain
-
-    async def close(self) -> None:
-        """A clean stop leaves fresh hints behind."""
-        closing = [*(chain.close() for chain in self._chains.values())]
-        await self._store.runtime.tasks.gather(*closing)
-        for task in list(self._closing):
-            await task.wait()
-
-    def _let_go(self, chain: Chain) -> None:
-        self._closing = {task for task in self._closing if not task.done()}
-        self._closing.add(self._store.runtime.tasks.spawn(chain.close()))
+        super().__init__(store, POINTERS)

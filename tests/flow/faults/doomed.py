@@ -24,10 +24,11 @@ from arco.cli.flow.project import Loaded, load
 from arco.cli.flow.reach import Reach, Reached, reached
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
+from arco.flow.run.port import TaskBook
 from arco.flow.run.wire import RunStatus, RunWish
 from arco.flow.spark.executor import SparkExecutor
 from arco.flow.spark.opening import Opening
-from arco.flow.work.port import Executor, Lake, TaskBook
+from arco.flow.work.port import Executor, Lake
 from arco.flow.work.worker import Worker
 from tests.flow.faults.moments import (
     Doom,

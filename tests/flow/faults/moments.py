@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.run.port import TaskBook
 from arco.flow.run.wire import Beat, Completed, Leased, LeasedTask, Offer, Outcome, Progress, Pulse
 from arco.flow.work.port import (
     Executor,
@@ -20,7 +21,6 @@ from arco.flow.work.port import (
     LakeColumn,
     LakeTable,
     NewLakeTable,
-    TaskBook,
     Watch,
 )
 

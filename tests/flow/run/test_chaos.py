@@ -10,9 +10,8 @@ from arco.flow.run.wire import LeasedTask, RunStatus
 from tests.flow.run.crew import BADLY, LATE, SILENTLY, TWICE, WELL, Crew
 from tests.flow.run.mortal import Fate, Service
 from tests.flow.run.plans import asset, maker, plan, task, wish
-from tests.flow.run.storm import storm
-from tests.ledger.simulated import Calm
-from tests.sim.faults import MILD, NONE
+from tests.ledger.simulated import Calm, simulate
+from tests.sim.faults import MILD
 
 _TIMES = 2
 _SLOTS = 2
@@ -81,7 +80,7 @@ async def _kill(service: Service, random: Random, kills: int) -> None:
 def test_failures_losses_and_deaths_change_nothing_about_the_end(seed: int) -> None:
     wrong: list[str] = []
     hows = (WELL, WELL, BADLY, SILENTLY, LATE, TWICE)
-    storm(_story(seed, hows, 2, wrong), seed, NONE)  # type: ignore[arg-type]
+    simulate(_story(seed, hows, 2, wrong), hours=48, seed=seed)  # type: ignore[arg-type]
     assert not wrong
 
 
@@ -89,5 +88,6 @@ def test_failures_losses_and_deaths_change_nothing_about_the_end(seed: int) -> N
 @settings(max_examples=15)
 def test_a_store_in_bad_weather_changes_nothing_about_the_end(seed: int) -> None:
     wrong: list[str] = []
-    storm(_story(seed, (WELL, BADLY, TWICE), 1, wrong), seed, MILD)  # type: ignore[arg-type]
+    story = _story(seed, (WELL, BADLY, TWICE), 1, wrong)
+    simulate(story, hours=48, seed=seed, faults=MILD)  # type: ignore[arg-type]
     assert not wrong

@@ -5,7 +5,6 @@ from arco.cli.flow.flags import FormatFlag, Own, ProjectDir, RunId, command
 from arco.cli.flow.run import Parallel
 from arco.cli.flow.spark_flags import OnSpark
 from arco.cli.settings import Flag
-from arco.core.errors import Invalid
 
 _EXAMPLES = """\
 Examples:
@@ -49,17 +48,10 @@ def retry(
     """
     from arco.cli.flow.project import load
     from arco.cli.flow.reach import Reach
-    from arco.cli.flow.running import Asked, Running
+    from arco.cli.flow.running import Asked, Running, check_running
     from arco.core import tasks
 
     reach = Reach(server, place)
-    if not 1 <= parallel <= 1_000:
-        raise Invalid(f"--parallel takes 1 to 1,000 tasks at once, not {parallel}")
-    if detach and reach.is_own:
-        raise Invalid(
-            "--detach leaves the run to others, and an Arco of its own ends with it: use --url"
-        )
-    if not detach:
-        spark.check()
+    check_running(reach, spark, parallel, detach=detach)
     asked = Asked(load(project, format_), reach, spark, parallel, as_json=json, detach=detach)
     return tasks.run(Running(asked).again(run))

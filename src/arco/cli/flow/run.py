@@ -8,7 +8,6 @@ from arco.cli.flags import AsJson, Server
 from arco.cli.flow.flags import Choice, FormatFlag, Own, ProjectDir, Selection, command, pairs
 from arco.cli.flow.spark_flags import OnSpark, Repeated
 from arco.cli.settings import Flag
-from arco.core.errors import Invalid
 
 _EXAMPLES = """\
 Examples:
@@ -65,20 +64,13 @@ def run(
     """
     from arco.cli.flow.project import load
     from arco.cli.flow.reach import Reach
-    from arco.cli.flow.running import Asked, Running
+    from arco.cli.flow.running import Asked, Running, check_running
     from arco.core import tasks
 
     reach = Reach(server, place)
-    if not 1 <= parallel <= 1_000:
-        raise Invalid(f"--parallel takes 1 to 1,000 tasks at once, not {parallel}")
-    if detach and reach.is_own:
-        raise Invalid(
-            "--detach leaves the run to others, and an Arco of its own ends with it: use --url"
-        )
+    check_running(reach, spark, parallel, detach=detach)
     choice.only()
     pairs("--param", param)
-    if not detach:
-        spark.check()
     asked = Asked(
         load(project, format_), reach, spark, parallel, tuple(param), as_json=json, detach=detach
     )

@@ -15,6 +15,7 @@ from arco.cli.flow.report import Report
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.spark_flags import OnSpark
 from arco.cli.flow.tidying import Tidying
+from arco.core.errors import Invalid
 from arco.core.ids import new_ulid
 from arco.core.runtime import system_runtime
 from arco.flow.plan.plan import Plan, PlannedTask, Reason
@@ -22,6 +23,8 @@ from arco.flow.run.wire import ANYBODY, RunView, RunWish
 
 if TYPE_CHECKING:
     from arco.cli.flow.crew import SparkCrew
+
+MOST_PARALLEL = 1_000
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,18 @@ class Asked:
     param: tuple[str, ...] = ()
     as_json: bool = False
     detach: bool = False
+
+
+def check_running(reach: Reach, spark: OnSpark, parallel: int, *, detach: bool) -> None:
+    """Refuse what cannot work, before a project is loaded or anything is opened."""
+    if not 1 <= parallel <= MOST_PARALLEL:
+        raise Invalid(f"--parallel takes 1 to {MOST_PARALLEL:,} tasks at once, not {parallel}")
+    if detach and reach.is_own:
+        raise Invalid(
+            "--detach leaves the run to others, and an Arco of its own ends with it: use --url"
+        )
+    if not detach:
+        spark.check()
 
 
 class Running:

@@ -5,22 +5,20 @@ nobody has to read more than 64 numbers. The create of a number is what publishe
 attempt that publishes, or that its partitions are kept for (P35).
 """
 
-from collections import OrderedDict
 from enum import StrEnum
 
 import msgspec
 
 from arco.catalog.publication import Publication
-from arco.core.tasks import Task
 from arco.flow.publish.wire import StagedFile
 from arco.storage.chain import Chain
+from arco.storage.chains import Chains
 from arco.storage.link import Entry
 from arco.storage.store import Store
 
 POINTERS = "_catalog/parquet_pointers"
 EVERY = 64  # so often all files are written down
 
-_REMEMBERED = 10_000
 
 Files = dict[str, tuple[StagedFile, ...]]  # by partition
 
@@ -76,31 +74,8 @@ def pointers_of(store: Store, table_id: str) -> Chain:
     return Chain(store, f"{POINTERS}/{table_id}")
 
 
-class ParquetPointers:
-    """The chains of all tables, as this process remembers them."""
+class ParquetPointers(Chains):
+    """The chains of all tables, by their ids."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._chains: OrderedDict[str, Chain] = OrderedDict()
-        self._closing: set[Task[None]] = set()
-
-    def chain(self, table_id: str) -> Chain:
-        """The chain of one table."""
-        chain = self._chains.get(table_id)
-        if chain is None:
-            chain = self._chains[table_id] = pointers_of(self._store, table_id)
-            if len(self._chains) > _REMEMBERED:
-                self._let_go(self._chains.popitem(last=False)[1])
-        else:
-            self._chains.move_to_end(table_id)
-        return chain
-
-    async def close(self) -> None:
-        """A clean stop leaves fresh hints behind."""
-        await self._store.runtime.tasks.gather(*(c.close() for c in self._chains.values()))
-        for task in list(self._closing):
-            await task.wait()
-
-    def _let_go(self, chain: Chain) -> None:
-        self._closing = {task for task in self._closing if not task.done()}
-        self._closing.add(self._store.runtime.tasks.spawn(chain.close()))
+        super().__init__(store, POINTERS)

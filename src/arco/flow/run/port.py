@@ -6,15 +6,11 @@ from arco.flow.run.wire import Beat, Completed, Leased, Offer, Pulse, RunView, R
 from arco.flow.state import StateReader
 
 
-class Coordinator(StateReader, Protocol):
-    """The book of runs, wherever it is.
+class TaskBook(Protocol):
+    """The book of runs as far as a worker needs it.
 
-    `NotFound` for a run or attempt that nobody knows, `Fenced` for an attempt that has lost its task,
-    `Invalid` for a run key that stands for another plan.
+    `NotFound` for an attempt that nobody knows, `AttemptFenced` for one that has lost its task.
     """
-
-    async def submit(self, wish: RunWish) -> RunView:
-        """Take a plan on; it is durable once this returns."""
 
     async def lease(self, offer: Offer) -> Leased:
         """Tasks for a worker; waits for some if it is asked to."""
@@ -29,6 +25,16 @@ class Coordinator(StateReader, Protocol):
 
     async def complete(self, completed: Completed) -> None:
         """How an attempt ended; durable once this returns. Saying it twice is saying it once."""
+
+
+class Coordinator(TaskBook, StateReader, Protocol):
+    """The book of runs, wherever it is.
+
+    `NotFound` for a run that nobody knows, `Invalid` for a run key that stands for another plan.
+    """
+
+    async def submit(self, wish: RunWish) -> RunView:
+        """Take a plan on; it is durable once this returns."""
 
     async def look(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
         """How a run stands, once it has changed since a number, or after so long."""

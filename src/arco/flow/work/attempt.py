@@ -14,6 +14,7 @@ from opentelemetry.trace import Span
 from arco.core.errors import ArcoError, Fenced, Invalid, NotFound, Unavailable, Unknown
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
+from arco.flow.run.port import TaskBook
 from arco.flow.run.wire import (
     HEARTBEAT_MS,
     LEASE_MS,
@@ -24,7 +25,7 @@ from arco.flow.run.wire import (
     TaskStatus,
 )
 from arco.flow.work.ending import Stop, broken, ended, is_published, unfinished, without_extras
-from arco.flow.work.port import Executor, TaskBook
+from arco.flow.work.port import Executor
 from arco.flow.work.said import Said
 from arco.flow.work.tracing import Tracing, within
 

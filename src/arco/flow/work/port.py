@@ -5,16 +5,7 @@ from typing import Protocol
 import msgspec
 
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
-from arco.flow.run.wire import (
-    Beat,
-    Completed,
-    Leased,
-    LeasedTask,
-    Offer,
-    Outcome,
-    Progress,
-    Pulse,
-)
+from arco.flow.run.wire import LeasedTask, Outcome, Progress
 
 
 class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,24 +60,6 @@ class Lake(Protocol):
 
     def publish(self, staged: FilesStaged) -> FilesPublished:
         """Publish files of a plain Parquet table; `Fenced` if another attempt holds its partitions."""
-
-
-class TaskBook(Protocol):
-    """The book of runs as far as a worker needs it: a part of `Coordinator`."""
-
-    async def lease(self, offer: Offer) -> Leased:
-        """Tasks for a worker; waits for some if it is asked to."""
-
-    async def beat(self, beat: Beat) -> Pulse:
-        """A sign of life, which makes the lease longer."""
-
-    async def watch(
-        self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
-    ) -> tuple[str, ...]:
-        """Which of these attempts are to stop at once; waits for one if it is asked to."""
-
-    async def complete(self, completed: Completed) -> None:
-        """How an attempt ended; durable once this returns."""
 
 
 class Watch(Protocol):

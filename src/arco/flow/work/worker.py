@@ -12,10 +12,11 @@ from typing import Any
 from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.runtime import Runtime
 from arco.core.tasks import Event, Task
+from arco.flow.run.port import TaskBook
 from arco.flow.run.wire import Leased, LeasedTask, Offer
 from arco.flow.work.attempt import AttemptAtWork, Pace, Workplace
 from arco.flow.work.ending import Stop
-from arco.flow.work.port import Executor, TaskBook
+from arco.flow.work.port import Executor
 from arco.flow.work.tracing import Tracing
 
 _WAIT_MS = 10_000  # less than a lease: who is silent for longer is taken to be gone
