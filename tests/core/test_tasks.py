@@ -5,6 +5,7 @@ import time
 import pytest
 
 from arco.core.runtime import Runtime
+from arco.core.tasks import run
 
 
 async def test_gather_returns_results_in_order_and_runs_all_at_once(runtime: Runtime) -> None:
@@ -216,3 +217,26 @@ async def test_a_sleep_lasts_at_least_as_long_as_asked(runtime: Runtime) -> None
     assert runtime.clock.elapsed_ms() - started >= 29
     assert abs(runtime.clock.now_ms() - wall) < 60_000
     assert abs(runtime.clock.now_ms() - time.time() * 1000) < 60_000
+
+
+def test_what_comes_out_of_a_run_is_never_written_as_text() -> None:
+    written: list[str] = []
+
+    class Large:
+        def __repr__(self) -> str:
+            written.append("for asyncio, which tells of its main task")
+            return "Large()"
+
+    async def work() -> Large:
+        return Large()
+
+    assert isinstance(run(work()), Large)
+    assert written == []
+
+
+def test_what_is_raised_in_a_run_comes_out_of_it() -> None:
+    async def work() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        run(work())

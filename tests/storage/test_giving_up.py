@@ -12,6 +12,7 @@ from arco.core.errors import (
     Denied,
     Invalid,
     NotFound,
+    StoreFull,
     Unavailable,
     Unknown,
 )
@@ -79,7 +80,7 @@ class Refusing:
 DEFINITE: tuple[Callable[[str], ArcoError], ...] = (Denied, Invalid, Corrupt, NotFound)
 
 
-@pytest.mark.parametrize("refusal", DEFINITE)
+@pytest.mark.parametrize("refusal", [*DEFINITE, StoreFull])
 async def test_a_refusal_of_the_first_attempt_is_passed_on(
     refusal: Callable[[str], ArcoError], memory: Backend, runtime: Runtime
 ) -> None:
@@ -103,6 +104,16 @@ async def test_a_refusal_after_a_doubtful_attempt_is_unknown(
     )
     with pytest.raises(Unknown):
         await handle(placed, runtime).create(KEY, b"ours")
+
+
+async def test_a_full_store_after_a_doubtful_attempt_is_unknown_to_the_end(
+    memory: Backend, runtime: Runtime
+) -> None:
+    creates: list[ArcoError] = [Unavailable("503"), *[StoreFull("507")] * 5]
+    placed = Interposed(memory, before=Refusing(creates, []).step)
+    with pytest.raises(Unknown):
+        await handle(placed, runtime).create(KEY, b"ours")
+    assert len(creates) == 6 - SHORT.attempts
 
 
 @pytest.mark.parametrize("refusal", [Denied, Invalid, Corrupt, AlreadyExists])

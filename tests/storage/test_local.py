@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import re
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from arco.core.errors import (
     Denied,
     Invalid,
     NotFound,
+    StoreFull,
     Unavailable,
     Unknown,
 )
@@ -79,24 +81,45 @@ async def test_the_stores_own_directory_is_never_listed(backend: LocalBackend, r
         assert [meta.key async for meta in backend.list(".arco/")] == []
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-async def test_a_full_or_failing_disk_is_unavailable_and_for_a_store_unknown(
+@pytest.mark.parametrize(
+    ("number", "for_a_store"),
+    [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EIO, Unknown)],
+)
+async def test_a_failing_disk_is_unavailable_and_for_a_store_unknown_and_a_full_one_says_so(
     backend: LocalBackend,
     root: Path,
     runtime: Runtime,
     monkeypatch: pytest.MonkeyPatch,
     number: int,
+    for_a_store: type[ArcoError],
 ) -> None:
     monkeypatch.setattr(os, "write", failing(number))
     with pytest.raises(Unavailable):
         await backend.create("locks/x", b"body")
     store = Bench(backend, runtime, is_flat=False).store()
-    with pytest.raises(Unknown):
+    with pytest.raises(for_a_store):
         await store.create("locks/y", b"body")
     assert await store.put_hint("locks/d/head.json", b"body") is False
     monkeypatch.undo()
     assert [meta.key async for meta in backend.list("")] == []
     assert list((root / ".arco/scratch").iterdir()) == []
+
+
+async def test_an_object_whose_directory_could_not_be_synced_on_a_full_disk_is_in_doubt(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def full_for_directories(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            failing(errno.ENOSPC)()
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", full_for_directories)
+    with pytest.raises(Unavailable) as raised:
+        await backend.create("a/x", b"body")
+    assert not isinstance(raised.value, StoreFull)
+    assert await backend.get("a/x") == b"body"
 
 
 async def test_a_disk_that_is_full_half_way_shows_nothing_of_the_object(

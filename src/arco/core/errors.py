@@ -16,6 +16,7 @@
      |- Denied          this identity may not do that
      |   `- Unauthenticated  nobody knows who is asking: prove it first
      |- Unavailable     nothing happened, or nothing was found out: retry later
+     |   |- StoreFull   the store takes no more: nothing happened, make room first
      |   `- InProgress  another attempt of the same request is under way: retry with the same key
      |- Unsupported     the environment lacks a capability: refused at start
      `- Corrupt         stored bytes contradict each other: stop and call for help
@@ -124,6 +125,12 @@ class Unavailable(ArcoError):
     def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
         super().__init__(message)
         self.retry_after_ms = retry_after_ms
+
+
+class StoreFull(Unavailable):
+    """No space is left in the store: nothing was written, and nothing will be before there is room."""
+
+    code = "store_full"
 
 
 class InProgress(Unavailable):

@@ -173,5 +173,15 @@ def _result(outcome: T | BaseException) -> T:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` on a fresh asyncio loop: the way in for a process's main function."""
-    return asyncio.run(work)
+    """Run `work` on a fresh asyncio loop: the way in for a process's main function.
+
+    The result goes around asyncio, which writes its main task down as text when it gives the handling of
+    Ctrl-C back: for the state of a hundred thousand partitions that takes longer than to read it.
+    """
+    found: list[T] = []
+
+    async def kept() -> None:
+        found.append(await work)
+
+    asyncio.run(kept())
+    return found[0]

@@ -6,6 +6,7 @@ file whose sync failed is thrown away and never synced again, because the kernel
 not write. Small and missing objects are read in place: a thread would cost more than the read.
 """
 
+import errno
 import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -13,7 +14,15 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NoReturn
 
-from arco.core.errors import AlreadyExists, ArcoError, Denied, Invalid, NotFound, Unavailable
+from arco.core.errors import (
+    AlreadyExists,
+    ArcoError,
+    Denied,
+    Invalid,
+    NotFound,
+    StoreFull,
+    Unavailable,
+)
 from arco.core.runtime import Runtime
 from arco.storage.backend import Meta
 from arco.storage.directory import Descriptor, Directory, Parts, Tree, path_error, sync_ancestors
@@ -30,6 +39,8 @@ from arco.storage.scratch import (
 )
 from arco.storage.shared_tree import SharedTree
 from arco.storage.signing import UrlSigner
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)  # how a system says that nothing more fits
 
 _READ_IN_PLACE_BYTES = 256 * 1024
 # Without O_NONBLOCK, a pipe that somebody planted would hold up whoever reads it.
@@ -129,13 +140,17 @@ class LocalBackend:
         try:
             directory = self._tree.make(parts)
             self._link(directory, name, body)
-            self._tree.sync(parts)
         except FileExistsError as taken:
             if _is_taken_by_other(directory, name):
                 raise Invalid(
                     f"{key} cannot be an object: a directory or a link is there"
                 ) from taken
             raise AlreadyExists(f"{key} exists") from taken
+        except OSError as problem:
+            _refuse_full(problem)  # the link comes last: without it there is no object
+            _translate(problem, key)
+        try:
+            self._tree.sync(parts)
         except OSError as problem:
             _translate(problem, key)
 
@@ -288,7 +303,16 @@ def _all_below(directory: str, after: bytes) -> bool:
     return prefix <= after and not after.startswith(prefix)
 
 
+def _refuse_full(problem: OSError) -> None:
+    """Raise `StoreFull` if that is why something was not written."""
+    if problem.errno in FULL_DISK:
+        raise StoreFull(
+            f"the disk of the store is full: {os.strerror(problem.errno).lower()}"
+        ) from problem
+
+
 def _refuse_root(problem: OSError) -> NoReturn:
+    _refuse_full(problem)
     said = f"the store's directory cannot be used: {os.strerror(problem.errno or 0).lower()}"
     if isinstance(problem, PermissionError):
         raise Denied(said) from problem

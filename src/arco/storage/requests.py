@@ -15,6 +15,7 @@ from arco.core.errors import (
     ArcoError,
     Conflict,
     NotFound,
+    StoreFull,
     Unavailable,
     Unknown,
 )
@@ -63,7 +64,9 @@ class Requests:
                 return
             except AlreadyExists:
                 pass
-            except Unavailable:
+            except Unavailable as problem:
+                if isinstance(problem, StoreFull) and not doubtful:
+                    raise  # nothing was written, and no retry makes room
                 doubtful = True
             except ArcoError as refused:
                 if doubtful:
