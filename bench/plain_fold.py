@@ -117,7 +117,7 @@ class PlainFold:
         _group(
             row,
             "data",
-            _order(event, said.version, 0),
+            _order(event, said.version or 0, 0),
             row_count=said.row_count,
             size_bytes=said.size_bytes,
             last_successful_run=event.occurred_at,

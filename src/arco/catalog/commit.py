@@ -36,6 +36,7 @@ from arco.core.errors import (
     Fenced,
     Invalid,
     NotFound,
+    StoreFull,
     Unavailable,
     Unknown,
 )
@@ -267,6 +268,8 @@ class Committer:
         checking = self._runtime.tasks.spawn(self._check(held))
         try:
             receipt = await self._writer.append(events)
+        except StoreFull:
+            raise
         except ArcoError as problem:
             # A Tier-1 event counts only once a commit names it, so this is a definite no.
             if isinstance(problem, Corrupt):

@@ -5,19 +5,25 @@ and the wish of a waiter are hints beside the epoch that they speak of, so an ol
 mistaken for one about a newer epoch. Losing a hint costs time, never truth.
 """
 
+import re
 from typing import TypeVar
 
 import msgspec
 
 from arco.core import json
 from arco.core.errors import Invalid
+from arco.storage.backend import Meta
 from arco.storage.chain import Chain
+from arco.storage.collect import collect, oldest_needed
 from arco.storage.store import Store
 
 FORMAT = 1
 
 # What an epoch may ask of its waiters, whatever is written in it.
 LONGEST_LIFE_MS = 60_000
+
+_NOTES = ".renewal.json"
+_STORED = re.compile(r"locks/[^/]+/([0-9]{20})\.(?:[a-z]+\.)*json")
 
 
 class Epoch(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,8 +91,28 @@ class Epochs:
         return await self._store.put_hint(key, json.encode(waiting))
 
     def _key(self, epoch: int, kind: str) -> str:
-        # One ending for all notes: it is what the table of roles lets an API process overwrite.
+        # One ending for all notes (_NOTES): it is what the table of roles lets an API process overwrite.
         return f"{self.chain.key(epoch).removesuffix('.json')}.{kind}.json"
+
+
+async def collect_epochs(
+    store: Store, domain: str, *, retention_ms: int, dry_run: bool = False
+) -> list[Meta]:
+    """Delete old epochs of a domain (P6), then the notes beside them; what goes."""
+    chain = Chain(store, f"locks/{domain}")
+    kept = await oldest_needed(chain, retention_ms=retention_ms)
+    gone = [meta async for meta in store.list(f"{chain.path}/") if _is_below(meta.key, kept)]
+    if not dry_run:
+        await collect(chain, retention_ms=retention_ms)
+        for meta in gone:
+            if meta.key.endswith(_NOTES):
+                await store.delete(meta.key)
+    return gone
+
+
+def _is_below(key: str, number: int) -> bool:
+    stored = _STORED.fullmatch(key)
+    return stored is not None and int(stored[1]) < number
 
 
 def _read(raw: bytes, kind: type[Note], epoch: int) -> Note | None:

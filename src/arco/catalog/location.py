@@ -14,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from arco.core.errors import Invalid
 
+LOCATION_ROOT = "arco.location-root"  # how clients are told what stands before managed locations
+
 _SCHEMES = frozenset(
     {"s3", "s3a", "s3n", "gs", "az", "abfs", "abfss", "wasb", "wasbs", "file", "hdfs", "r2", "oss"}
 )

@@ -23,6 +23,8 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     task: str  # of one run: the same for all attempts at it
     partitions: tuple[str, ...] = WHOLE_TABLE
     is_fence: bool = False
+    code: str | None = None  # the fingerprint of the code that made it
+    made_of: str | None = None  # that of the code and of the data that were read
 
     def concerns(self, partitions: tuple[str, ...]) -> bool:
         """Whether it is about any of these partitions."""
@@ -35,7 +37,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt at a task, as it was dispatched.
 
     `dispatched_at_number` was the head of the table's chain then, -1 if there was no table. All that
-    concerns the attempt is above it.
+    concerns the attempt is above it. Whoever carries it out adds `code` and `made_of`, so that a version
+    says what it is made of though nobody lives to tell.
     """
 
     attempt_id: str
@@ -43,6 +46,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dispatched_at_number: int
     dispatched_at_ms: int
     partitions: tuple[str, ...] = WHOLE_TABLE
+    code: str | None = None
+    made_of: str | None = None
 
     def publication(self, *, is_fence: bool = False) -> Publication:
         """What the version says that this attempt makes."""
@@ -51,6 +56,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             task=self.task,
             partitions=self.partitions,
             is_fence=is_fence,
+            code=None if is_fence else self.code,
+            made_of=None if is_fence else self.made_of,
         )
 
 

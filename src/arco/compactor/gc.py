@@ -9,11 +9,11 @@ In Tier 2 the watermark says what is spent: that of the oldest kept manifest, so
 anew from it and the segments that were folded since (P20).
 """
 
-import re
 from collections.abc import AsyncIterator
 
 import msgspec
 
+from arco.catalog.epoch import collect_epochs
 from arco.catalog.manifest import manifests_of
 from arco.catalog.port import CompactorPort
 from arco.compactor.domains import folders_of
@@ -32,13 +32,11 @@ from arco.ledger.expiry import collect_keys
 from arco.ledger.sealer import collect_segments, collect_slots, seal_expired
 from arco.ledger.slot import slots_of
 from arco.storage.backend import Meta
-from arco.storage.chain import Chain
 from arco.storage.collect import DEFAULT_RETENTION_MS, collect
 from arco.storage.store import Store
 from arco.storage.store_clock import store_now_ms
 
 _ROOTS = ("snapshots", "state", "quarantine")
-_NOTE = re.compile(r"locks/[^/]+/([0-9]{20})\.(?:[a-z]+\.)*renewal\.json")
 
 
 class Collection(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,12 +166,7 @@ class _Work:
 
     async def collect_leases(self) -> None:
         """Delete old epochs, and the notes beside those that are gone."""
-        path = f"locks/{self._domain}"
-        floor = (await collect(Chain(self._sweep, path), retention_ms=self._retention_ms)).floor
-        async for meta in self._sweep.list(f"{path}/"):
-            note = _NOTE.fullmatch(meta.key)
-            if note is not None and int(note[1]) < floor:
-                await self._sweep.delete(meta.key)
+        await collect_epochs(self._sweep, self._domain, retention_ms=self._retention_ms)
 
     def result(self, *, dry_run: bool) -> Collection:
         """What was done."""

@@ -49,14 +49,18 @@ def orders(
     causal: int | Sequence[int] = 0,
     rank: int | Sequence[int] = 0,
     sticky: int | Sequence[int] = 0,
+    *,
+    beneath: bool | Sequence[bool] = False,
 ) -> pa.Array:
     """The orders of what some events say.
 
     `sticky` lifts above every `causal`: a cancel above all attempts, a published success above a cancel.
-    `causal` is an attempt, a published version or a generation.
+    `causal` is an attempt, a published version or a generation. What is `beneath` lies below all others of
+    its rank, whatever their times: a claim below what was seen.
     """
     made = np.empty(len(of), _ORDER)
     made["sticky"], made["causal"], made["rank"], made["moment"] = sticky, causal, rank, of
+    made["moment"]["at"] -= np.where(beneath, _EPOCH, np.uint64(0))
     ends = np.arange(0, made.nbytes + 1, _ORDER.itemsize, dtype=np.int32)
     return pa.Array.from_buffers(
         pa.binary(), len(made), [None, pa.py_buffer(ends), pa.py_buffer(made)]

@@ -4,7 +4,7 @@ It runs with the janitor's role beside the reading of the API's. Everything it d
 that has been decided for the whole retention, or was never in effect.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -58,31 +58,38 @@ class TableJanitor:
         self._retention_ms = retention_ms
 
     async def collect(
-        self, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
+        self,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
+        tell: Callable[[str, Exception], None] | None = None,
     ) -> TableCollection:
-        """One collection over everything; trouble with one table does not end it."""
+        """One collection over everything; trouble with a table does not end it, and `tell` hears of it."""
         done = TableCollection(dry_run=dry_run)
+
+        async def guarded(what: str, work: Awaitable[None]) -> None:
+            try:
+                await work
+            except (ArcoError, Refused) as problem:
+                done.problems += 1
+                done.failed.append(what)
+                if tell is not None:
+                    tell(what, problem)
+
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
         snapshot, seen = await self._desk.reader.head(), 0
         async for row in every_table(snapshot, TableFormat.ICEBERG):
-            await self._guarded(row.table_id, self._table(row.table_id, before_ms, done), done)
+            await guarded(row.table_id, self._table(row.table_id, before_ms, done))
             seen += 1
             if progress is not None:
                 progress(seen)
         async for row in every_table(snapshot, TableFormat.ICEBERG, dropped=True):
-            await self._guarded(row.table_id, self._dropped(row.table_id, done), done)
-        await self._guarded("receipts", self._receipts(done), done)
+            await guarded(row.table_id, self._dropped(row.table_id, done))
+        await guarded("receipts", self._receipts(done))
         if not dry_run:
             chain = Chain(self._janitor, DOUBTS)
             done.numbers += (await collect(chain, retention_ms=self._retention_ms)).deleted
         return done
-
-    async def _guarded(self, what: str, work: object, done: TableCollection) -> None:
-        try:
-            await work  # type: ignore[misc]
-        except (ArcoError, Refused):
-            done.problems += 1
-            done.failed.append(what)
 
     async def _table(self, table_id: str, before_ms: int, done: TableCollection) -> None:
         desk = self._desk
