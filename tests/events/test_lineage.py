@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from tests.events.told import line, read, row_of, rows_of
+import pytest
+
+from arco.core.errors import Invalid
+from tests.events.told import admitted, line, read, row_of, rows_of
 
 EDGE = {
     "source_table_id": "a",
@@ -64,6 +67,17 @@ def test_tables_that_no_column_joins_are_joined_themselves() -> None:
     assert (row["source_name"], row["transformation_type"]) == ("legacy.c", "UNKNOWN")
 
 
+@pytest.mark.parametrize(
+    ("soundness", "edges"),
+    [("exact", 1), ("opaque", 1), ("declared", 2), ("table_only", 2), ("unsupported", 2)],
+)
+def test_tables_of_which_not_all_edges_are_known_are_joined_beside_their_columns(
+    soundness: str, edges: int
+) -> None:
+    seen = _seen(inputs=[INPUT], outputs=[OUTPUT], column_edges=[EDGE], soundness=soundness)
+    assert len(rows_of([seen], "lineage_edges", "lineage")) == edges
+
+
 def test_the_name_of_a_table_with_an_id_does_not_make_another_edge() -> None:
     lines = [
         _seen(event=event, inputs=[{**INPUT, "name": name}], outputs=[OUTPUT])
@@ -95,3 +109,43 @@ def test_rows_read_are_told_of_a_single_partition() -> None:
     source = {**INPUT, "partitions": ["d=1"], "rows": 9, "bytes": 90}
     row = row_of([_seen(inputs=[source], outputs=[OUTPUT])], "partition_lineage", "lineage")
     assert (row["rows_read"], row["bytes_read"], row["target_partition_key"]) == (9, 90, "")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_is_declared_later_does_not_hide_what_was_observed(order: int) -> None:
+    lines = [
+        _seen(1, inputs=[INPUT], outputs=[OUTPUT]),
+        _seen(5, event=2, inputs=[INPUT], outputs=[OUTPUT], soundness="declared", execution_id="f"),
+    ]
+    row = row_of(lines[::order], "lineage_edges", "lineage")
+    assert (row["soundness"], row["execution_id"]) == ("exact", "e")
+    assert (row["first_observed_at"].second, row["last_observed_at"].second) == (1, 5)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_all_that_was_observed_the_newest_stands(order: int) -> None:
+    lines = [
+        _seen(1, inputs=[INPUT], outputs=[OUTPUT]),
+        _seen(5, event=2, inputs=[INPUT], outputs=[OUTPUT], soundness="table_only"),
+    ]
+    assert row_of(lines[::order], "lineage_edges", "lineage")["soundness"] == "table_only"
+
+
+def test_an_observation_of_more_pairs_than_it_may_have_is_refused_with_a_way_out() -> None:
+    days = [f"ds={day}" for day in range(50)]
+    inputs = [{"table_id": f"t{at}", "partitions": days} for at in range(201)]
+    with pytest.raises(Invalid, match=r"at most 10000 pairs .* send one for each output"):
+        admitted("lineage_observed", {"soundness": "exact", "inputs": inputs, "outputs": [OUTPUT]})
+
+
+def test_what_one_event_makes_is_bounded_whatever_it_holds() -> None:
+    tables = [{"table_id": f"t{at}"} for at in range(100)]
+    others = [{"table_id": f"u{at}"} for at in range(100)]
+    edges = [{**EDGE, "source_column_id": f"c{at}"} for at in range(10_000)]
+    reading = read([_seen(inputs=tables, outputs=others, column_edges=edges)], "lineage")
+    made = {name: rows.num_rows for name, rows in reading.rows.items()}
+    assert made == {
+        "lineage_edges": 20_000,
+        "edge_observations": 20_000,
+        "partition_lineage": 10_000,
+    }

@@ -1,8 +1,8 @@
 """Lineage: what was read to make what, as somebody observed it.
 
 An edge is the same edge each time it is observed, so that running a pipeline again adds none. Where nothing
-is known of columns, there is an edge from table to table. Ids that nobody could resolve are empty, as keys
-are never null; the names that were seen stand beside them.
+is known of columns, or not all, there is an edge from table to table. Ids that nobody could resolve are
+empty, as keys are never null; the names that were seen stand beside them.
 """
 
 import hashlib
@@ -27,6 +27,7 @@ from arco.fold.tier2 import (
 MOST_PAIRS = 10_000
 
 Soundness = Literal["exact", "opaque", "table_only", "declared", "unsupported"]
+_WHOLE = ("exact", "opaque")  # no edge between columns is missing
 Transformation = Literal[
     "DIRECT",
     "AGGREGATE",
@@ -126,11 +127,13 @@ def table_edge_id(edge: ColumnEdge) -> str:
 
 
 def _edges(said: LineageObserved) -> dict[str, ColumnEdge]:
-    """By id: the edges between columns, and one for each two tables that none of these connects."""
+    """By id: the edges between columns, and one for each two tables that these do not connect wholly."""
     found: dict[str, ColumnEdge] = {}
     for edge in said.column_edges:
         found.setdefault(edge_id(edge), edge)
-    joined = {(edge.source_table_id, edge.target_table_id) for edge in said.column_edges}
+    joined: set[tuple[str | None, str | None]] = set()
+    if said.soundness in _WHOLE:
+        joined = {(edge.source_table_id, edge.target_table_id) for edge in said.column_edges}
     for source in said.inputs:
         for target in said.outputs:
             pair = (source.table_id, target.table_id)
@@ -192,7 +195,8 @@ def _edge_rows(told: Told[LineageObserved]) -> Rows:
             "execution_id": of.execution_ids(),
             "soundness": [each.said.soundness for each in of.said],
             **dict.fromkeys(("first_observed_at", "last_observed_at", "created_at"), at),
-            "_told": of.order(),
+            # What is declared, even later, does not hide what was observed.
+            "_told": of.order(beneath=[each.said.soundness == "declared" for each in of.said]),
         },
     )
 

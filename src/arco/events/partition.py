@@ -23,7 +23,8 @@ class PartitionCompleted(NamesPartition, frozen=True, kw_only=True):
     row_count: Count | None = None
     size_bytes: Count | None = None
     duration_ms: Count | None = None
-    version: Count = 0  # the published one; decides before any clock
+    # The published one, which decides before any clock; null: the data are those of before, and all there.
+    version: Count | None = 0
     materialization_id: Id | None = None
     input_fingerprint: Id | None = None
     code_fingerprint: Id | None = None
@@ -51,9 +52,10 @@ def _completed(told: Told[PartitionCompleted]) -> Rows:
         **told.fields("row_count", "size_bytes", "materialization_id"),
         **told.fields("input_fingerprint", "code_fingerprint"),
         "last_successful_run": told.when("completed_at"),
-        "_data": told.order(causal=told.field("version")),
+        "_data": told.order(causal=[version or 0 for version in told.field("version")]),
     }
-    return partition_rows(told, COMPLETE, _named, data)
+    published = [version is not None for version in told.field("version")]
+    return partition_rows(told, COMPLETE, _named, told.where(published, data))
 
 
 def _failed(told: Told[PartitionFailed]) -> Rows:

@@ -117,9 +117,11 @@ class Told(Generic[P]):
         causal: int | Sequence[int] = 0,
         rank: int | Sequence[int] = 0,
         sticky: int | Sequence[int] = 0,
+        *,
+        beneath: bool | Sequence[bool] = False,
     ) -> pa.Array:
         """The orders of what they say."""
-        return orders(self.moments, causal, rank, sticky)
+        return orders(self.moments, causal, rank, sticky, beneath=beneath)
 
     def where(self, says: Sequence[bool], columns: Columns) -> Columns:
         """`columns` of those who say anything in them, and nulls for the others."""

@@ -113,6 +113,15 @@ async def test_what_was_only_declared_says_nothing_where_columns_are_known() -> 
         assert first.soundness == ("declared", "exact")
 
 
+async def test_what_code_may_have_made_of_rows_that_it_was_given_counts_beside_the_columns() -> (
+    None
+):
+    async with world("a(x, y)", "b(u)") as here:
+        await here.observe("a", "b", here.edge("a.x", "b.u"), soundness="declared")
+        await here.publish()
+        assert affected(await here.impact("a", "y")) == {"b.*": ("table", 1)}
+
+
 async def test_what_a_run_has_shown_of_tables_alone_counts_beside_what_is_known_of_columns() -> (
     None
 ):

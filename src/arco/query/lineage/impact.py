@@ -38,12 +38,13 @@ def impact(graph: Graph, table: int, starts: list[int], outdated: Mask) -> Reach
 
 
 def outdated_edges(graph: Graph) -> Mask:
-    """Edges between tables that were only declared, where others tell of the columns of these tables."""
-    told = np.logical_or.reduceat(graph.reaches != TABLE, graph.pair_starts[:-1])
-    sizes = np.diff(graph.pair_starts)
+    """Edges between tables that were only declared, where the columns of these tables were observed."""
     declared = graph.rows.column("soundness").combine_chunks().fill_null("")
     is_declared = (declared.to_numpy(zero_copy_only=False) == "declared").astype(np.bool_)
-    outdated: Mask = np.repeat(told, sizes) & (graph.reaches == TABLE) & is_declared
+    is_observed = (graph.reaches != TABLE) & ~is_declared
+    observed = np.logical_or.reduceat(is_observed, graph.pair_starts[:-1])
+    sizes = np.diff(graph.pair_starts)
+    outdated: Mask = np.repeat(observed, sizes) & (graph.reaches == TABLE) & is_declared
     return outdated
 
 

@@ -12,6 +12,7 @@ from arco.catalog.model import AnyRow, ColumnRow, ObjectKind, ObjectRow, TableRo
 from arco.catalog.name import print_dotted
 from arco.catalog.shelf import Shelf
 from arco.catalog.snapshot import Snapshot
+from arco.core.errors import NotFound
 from arco.core.tasks import Tasks
 from arco.fold.table import Table
 from arco.fold.tier1 import COLUMNS, OBJECTS, TABLES
@@ -109,3 +110,8 @@ class Names:
             return _Schema((), live=False)
         levels = await self._snapshot.levels(found.row)
         return _Schema(levels, live=await self._snapshot.is_live(found.row))
+
+
+def unknown_table(table_id: str) -> NotFound:
+    """What is said of an id that nobody knows."""
+    return NotFound(f"there is no table {table_id[:80]!r}, and nothing was told of one")

@@ -10,7 +10,7 @@ from arco.catalog.model import ColumnRow
 from arco.core.errors import NotFound
 from arco.query.lineage.codes import Places, mask, ranges
 from arco.query.lineage.graph import Graph
-from arco.query.lineage.names import Names
+from arco.query.lineage.names import Names, unknown_table
 from arco.query.lineage.sides import BY_ID, BY_NAME
 
 
@@ -31,7 +31,7 @@ async def find_column(names: Names, graph: Graph, table_id: str, column: str) ->
     tables = await names.tables([table_id])
     table = graph.table_numbers.get(table_id)
     if table_id not in tables and table is None:
-        raise NotFound(f"there is no table {table_id[:80]!r}, and nothing was told of one")
+        raise unknown_table(table_id)
     rows = (await names.columns(tables)).get(table_id, {})
     found = _in_catalog(rows, column)
     texts = [BY_NAME + column]

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from arco.catalog.reader import SnapshotReader
-from arco.core.errors import Invalid, NotFound
+from arco.core.errors import Invalid
 from arco.fold.tier1 import DOMAIN
 from arco.query.limits import Limits
 from arco.query.lineage.answer import (
@@ -24,7 +24,7 @@ from arco.query.lineage.edges import EdgeReader, Moment
 from arco.query.lineage.graph import Graph
 from arco.query.lineage.graphs import Graphs, Indexed
 from arco.query.lineage.impact import impact
-from arco.query.lineage.names import Names
+from arco.query.lineage.names import Names, unknown_table
 from arco.query.lineage.runs import Asked, runs_of
 from arco.query.lineage.start import find_column
 from arco.query.lineage.telling import Teller, steps_to
@@ -213,11 +213,6 @@ def check_depth(depth: int) -> None:
     """`Invalid` for more steps than are walked, and for none."""
     if not 1 <= depth <= MOST_DEPTH:
         raise Invalid(f"depth is a number of steps from 1 to {MOST_DEPTH}, not {depth}")
-
-
-def unknown_table(table_id: str) -> NotFound:
-    """What is said of an id that nobody knows."""
-    return NotFound(f"there is no table {table_id[:80]!r}, and nothing was told of one")
 
 
 def _choose(indexed: Indexed, walked: Walked, *, columns: bool) -> _Chosen:
