@@ -42,7 +42,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "pipelines/a.py:7: row_count needs min, max or change: c.row_count(min=1)",
         "pipelines/a.py:10: parquet files cannot be merged into: use format 'iceberg'",
         "pipelines/a.py:11: a table takes one of window, offset, partitions and mapping, not several",
-        "pipelines/a.py:11: window(0) reads nothing: write a whole number from 1, as window(7)",
+        "pipelines/a.py:11: window=0 reads nothing: write a whole number from 1, as window=7",
         "pipelines/a.py:13: an asset has one name or outputs={'a': 'gold.a'}: give one of both",
         "pipelines/a.py:16: reads is a list of tables: write reads=['a.two']",
         (
@@ -128,6 +128,20 @@ def test_reading_ones_own_partition_before_is_no_ring(tmp_path: Path) -> None:
     assert told(tmp_path, {"pipelines/a.py": text}) == []
 
 
+def test_a_query_that_reads_its_own_table_is_told(tmp_path: Path) -> None:
+    query = """/*---
+    name: r.a
+    partitions: {daily: ds, start: 2026-01-01}
+    inputs: {before: {table: r.a, offset: -1}}
+    ---*/
+    select * from before
+    """
+    found = told(tmp_path, {"pipelines/a.sql": query})
+    assert len(found) == 1
+    assert found[0].startswith("pipelines/a.sql:")
+    assert "a query cannot read its own table default.r.a: write it as a function" in found[0]
+
+
 def test_a_mapping_that_cannot_work_is_told_where_it_is_asked_for(tmp_path: Path) -> None:
     text = """
     source("raw.months", partitions=Monthly("ds", start="2026-01"))
@@ -141,7 +155,7 @@ def test_a_mapping_that_cannot_work_is_told_where_it_is_asked_for(tmp_path: Path
     found = told(tmp_path, {"pipelines/a.py": text})
     assert [line.split(":")[1] for line in found] == ["3", "6"]
     assert "does not fit into" in found[0]
-    assert "window(7) needs one dimension of time" in found[1]
+    assert "window=7 needs one dimension of time" in found[1]
 
 
 def test_a_table_with_two_makers_is_told_with_both_places(tmp_path: Path) -> None:

@@ -42,7 +42,9 @@ def test_a_query_with_a_header_is_an_asset(tmp_path: Path) -> None:
     files = {"pipelines/spend.sql": HEADER, "pipelines/sources.py": SOURCES}
     assert told(tmp_path, files) == []
     found = asset_of(load(tmp_path, files), "gold.spend")
-    assert found.sql == "select id from orders join raw.customers using (id)"
+    query = "select id from orders join raw.customers using (id)"
+    lines = (found.sql or "").split("\n")
+    assert (lines[-1], len(lines)) == (query, HEADER[1:].count("\n"))  # on its line of the file
     assert found.function is None
     assert found.partitions.names == ("ds", "region")
     assert (found.mode, found.format) == (Mode("merge", ("id",)), "iceberg")
@@ -98,7 +100,7 @@ def test_mistakes_in_queries_are_told_with_their_lines(tmp_path: Path) -> None:
     found = told(tmp_path, files)
     assert [line.split(": ", 1)[0] for line in found] == [
         "pipelines/a.sql:5",
-        "pipelines/b.sql:4",
+        "pipelines/b.sql:3",
         "pipelines/c.sql:1",
         "pipelines/d.sql:1",
         "pipelines/d.sql:1",
@@ -154,3 +156,38 @@ def test_an_input_of_a_query_may_be_all_of_a_table(tmp_path: Path) -> None:
     assert told(tmp_path, files) == []
     [found] = asset_of(load(tmp_path, files), "gold.a").inputs
     assert found.mapping == all_partitions
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "said"),
+    [
+        ("name: gold.a\ntags: a: b", 4, "mapping values are not allowed here"),
+        (
+            "name: gold.a\ntags: [a\nowner: ana",
+            5,
+            "while parsing a flow sequence, expected ',' or ']', but got ':'",
+        ),
+        (
+            "name: 'gold.a\ntags: [a]",
+            3,
+            "while scanning a quoted scalar, found unexpected end of stream",
+        ),
+    ],
+)
+def test_a_header_that_is_no_yaml_is_told_in_one_line_with_that_of_the_file(
+    tmp_path: Path, header: str, line: int, said: str
+) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "a.sql").write_text(f"\n/*---\n{header}\n---*/\nselect 1\n")
+    assert told(tmp_path, {}) == [f"pipelines/a.sql:{line}: the header is not valid YAML: {said}"]
+
+
+def test_a_query_of_a_file_keeps_its_lines_and_one_in_python_does_not(tmp_path: Path) -> None:
+    files = {
+        "pipelines/a.py": "sql('a.a', path='a.txt')\nsql('a.b', query='\\n\\nselect 2')\n",
+    }
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "a.txt").write_text("\n\n-- why\nselect 1;\n\n")
+    project = load(tmp_path, files)
+    assert asset_of(project, "a.a").sql == "\n\n-- why\nselect 1;"
+    assert asset_of(project, "a.b").sql == "select 2"

@@ -105,7 +105,9 @@ def test_what_is_no_key_is_told_apart_without_a_walk() -> None:
 
 
 def test_the_watch_sees_a_walk(looks: list[int]) -> None:
-    assert len(list(HOURS.keys(NOW)[:100])) == len(looks) == 100
+    keys = HOURS.keys(NOW)[:100]  # looks where they begin and end, unless that is known by now
+    looks.clear()
+    assert len(list(keys)) == len(looks) == 100
 
 
 def test_keys_are_a_sequence_like_a_list_of_them() -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from arco.flow.define.check import CheckDef
+from arco.flow.define.check import CheckDef, checks_of
 from arco.flow.define.collect import complain, current, here
+from arco.flow.define.decorated import check_plain, without_call
 from arco.flow.define.mode import Format, Mode, format_of, mode_of
 from arco.flow.define.name import full_name
 from arco.flow.define.option import Cut, description_of, partitions_of, running_of, settings
@@ -108,7 +109,7 @@ class AssetOptions:
             complain(
                 "checks=[...] are for one output: with several, write @check('gold.a') for each"
             )
-        return tuple(each.of(outputs[0].table, each.where) for each in self.checks)
+        return checks_of(outputs[0].table, self.checks)
 
     def _description(self, function: Callable[..., object] | None) -> str:
         if function is None:
@@ -133,6 +134,8 @@ def asset(
     strict: bool = False,
 ) -> Callable[[F], F]:
     """Declare that a function computes a table, or several: `outputs={"a": "gold.a", "b": "gold.b"}`."""
+    if callable(name):
+        return without_call("asset", "'gold.spend'", name)
     options = AssetOptions(
         outputs=outputs,
         partitions=partitions,
@@ -150,6 +153,7 @@ def asset(
 
     def declare(function: F) -> F:
         where = here()
+        check_plain(function)
         made = options.define(
             name, function=function, inputs=inputs_of(function, where), where=where
         )

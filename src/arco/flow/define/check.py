@@ -3,11 +3,13 @@
 A check of severity `error` keeps a partition from being published; one of severity `warn` only tells.
 """
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from arco.flow.define.collect import complain, current, here
+from arco.flow.define.decorated import check_plain, without_call
 from arco.flow.define.name import full_name
 from arco.flow.define.where import NOWHERE, SourceLine
 
@@ -141,10 +143,13 @@ class Result:
 
 def check(table: str, *, severity: str = "error", name: str | None = None) -> Callable[[F], F]:
     """Declare a function that judges the data of a table: true, the number of bad rows, or a `Result`."""
+    if callable(table):
+        return without_call("check", "'silver.orders'", table)
     of = full_name(table)
     rank = severity_of(severity)
 
     def declare(function: F) -> F:
+        check_plain(function)
         called = name or function.__name__
         described = (function.__doc__ or "").strip()
         made = CheckDef(called, Judged(function), rank, of, described, here())
@@ -153,6 +158,25 @@ def check(table: str, *, severity: str = "error", name: str | None = None) -> Ca
         return function
 
     return declare
+
+
+def checks_of(table: str, said: Iterable[object]) -> tuple[CheckDef, ...]:
+    """The checks that an option lists, each of this table; what is none is complained of."""
+    if isinstance(said, CheckDef | str) or not isinstance(said, Iterable):
+        complain("checks is a list: write checks=[c.not_null('order_id')]")
+        return ()
+    found = list(said)
+    for each in found:
+        if not isinstance(each, CheckDef):
+            complain(
+                "a check is a call such as c.not_null('order_id'), or a function below "
+                f"@check('silver.orders'), not {_called(each)}"
+            )
+    return tuple(each.of(table, each.where) for each in found if isinstance(each, CheckDef))
+
+
+def _called(said: object) -> str:
+    return f"the function {said.__name__!r}" if inspect.isroutine(said) else repr(said)
 
 
 def severity_of(asked: str) -> Severity:

@@ -30,6 +30,9 @@ def mode_of(asked: str | Mode | None, *, partitioned: bool) -> Mode:
     """The mode that was asked for; by default a run replaces what it computes anew."""
     if isinstance(asked, Mode):
         return asked
+    said: object = asked  # whatever its type promises
+    if said is merge:
+        asked = "merge"  # without its columns, however it was written
     match asked:
         case None:
             return Mode("replace_partition" if partitioned else "replace")

@@ -38,7 +38,7 @@ def running_of(
     return Running(
         retries=defaults.retries if retries is None else retry_of(retries),
         timeout_ms=duration_ms(timeout, "timeout"),
-        pool=defaults.pool if pool is None else pool,
+        pool=defaults.pool if pool is None else _pool(pool, defaults),
         tags=_tags((*defaults.tags, *((tags,) if isinstance(tags, str) else tags))),
         owner=owner,
     )
@@ -71,6 +71,16 @@ def partitions_of(asked: Cut) -> Partitions:
 def description_of(given: str | None, function: Callable[..., object]) -> str:
     """The given text, or the function's docstring without its indentation."""
     return given if given is not None else inspect.getdoc(function) or ""
+
+
+def _pool(asked: object, defaults: Settings) -> str:
+    """A pool without slots has no bound: in a project that bounds some, it is a slip of the pen."""
+    if not isinstance(asked, str) or not asked:
+        complain(f"the pool is a text, not {asked!r}")
+        return defaults.pool
+    if (wrong := defaults.unknown_pool(asked)) is not None:
+        complain(wrong)
+    return asked
 
 
 def _tags(tags: tuple[str, ...]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ def problems(project: Project, known: Names[str] = ()) -> list[Problem]:
         *_unknown_checked(project, tables),
         *check_names(project.checks),
         *_cycles(project),
+        *_queries_of_themselves(project),
     ]
     return sorted(set(found))
 
@@ -105,6 +106,15 @@ def _cycles(project: Project) -> Iterator[Problem]:
             else:
                 message = f"these tables wait for each other: {' <- '.join(ring)}"
             yield problem_at(where, message)
+
+
+def _queries_of_themselves(project: Project) -> Iterator[Problem]:
+    """Before its first partition an asset has no table, which a query would have to name."""
+    for asset in project.assets:
+        for each in asset.inputs:
+            if asset.sql is not None and _looks_back(asset, each):
+                message = f"a query cannot read its own table {each.table}: write it as a function"
+                yield problem_at(each.where, message)
 
 
 def _rings_from(start: str, reads: dict[str, list[str]], done: set[str]) -> Iterator[list[str]]:

@@ -1,5 +1,6 @@
 """What `arco.toml` says: the project's name, where its definitions are, and what holds for all of them."""
 
+import difflib
 import re
 import tomllib
 from collections.abc import Callable
@@ -26,6 +27,17 @@ class Settings:
     format: str = "iceberg"
     tags: tuple[str, ...] = ()
     pools: dict[str, int] = field(default_factory=dict)  # how many tasks of each run at once
+
+    def unknown_pool(self, name: str) -> str | None:
+        """What is wrong with a pool of this name, if anything.
+
+        Where no pool has slots, names only say which workers take a task; `default` never needs any.
+        """
+        if not self.pools or name in self.pools or name == Settings.pool:
+            return None
+        close = difflib.get_close_matches(name, sorted(self.pools), n=1)
+        which = f"is {close[0]!r} meant?" if close else "give it slots there"
+        return f"the pool {name!r} is not in [pools] of {FILE}: {which}"
 
 
 def read_settings(folder: Path) -> tuple[Settings, list[Problem]]:
@@ -64,8 +76,10 @@ class _Reading:
             pool=self._text(defaults, "pool", plain.pool),
             format=self._text(defaults, "format", plain.format),
             tags=self._texts(defaults, "tags", plain.tags),
-            pools={name: slots for name in pools if (slots := self._slots(pools, name))},
+            pools={name: self._slots(pools, name) for name in pools},
         )
+        if (wrong := settings.unknown_pool(settings.pool)) is not None:
+            self._wrong("pool", wrong)
         for path in settings.paths:
             if not (self._notes.folder / path).exists():
                 self._wrong("paths", f"there is no {path!r} in the project")
@@ -80,12 +94,12 @@ class _Reading:
         self._wrong(key, f"[{key}] is a table of {what}")
         return {}
 
-    def _slots(self, pools: dict[str, object], name: str) -> int | None:
+    def _slots(self, pools: dict[str, object], name: str) -> int:
         slots = pools[name]
         if isinstance(slots, int) and not isinstance(slots, bool) and slots > 0:
             return slots
         self._wrong(name, f"the pool {name!r} has a number of slots from 1 on, not {slots!r}")
-        return None
+        return 1
 
     def _text(self, said: dict[str, object], key: str, otherwise: str) -> str:
         value = said.pop(key, otherwise)

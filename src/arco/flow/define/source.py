@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arco.flow.define.check import CheckDef
+from arco.flow.define.check import CheckDef, checks_of
 from arco.flow.define.collect import current, here
 from arco.flow.define.name import full_name
 from arco.flow.define.option import Cut, partitions_of, running_of
@@ -43,7 +43,7 @@ def source(
         name=called,
         partitions=partitions_of(partitions),
         freshness_ms=duration_ms(freshness, "freshness"),
-        checks=tuple(each.of(called, each.where) for each in checks),
+        checks=checks_of(called, checks),
         tags=running_of(None, None, None, tags, owner).tags,
         owner=owner,
         description=description,

@@ -112,7 +112,11 @@ class _Query:
         if not self.text.strip():
             complain("the query is empty")
         inputs = (*self.inputs, *self._others())
-        return options.define(name, sql=self.text.strip(), inputs=inputs, where=self.where)
+        return options.define(name, sql=self._kept(), inputs=inputs, where=self.where)
+
+    def _kept(self) -> str:
+        """The query; out of a file with its lines where they are there, for the errors of Spark."""
+        return self.text.strip() if self.file is None else self.text.rstrip()
 
     def _others(self) -> Iterator[InputDef]:
         """The tables that the query names and nobody has declared as an input."""

@@ -78,12 +78,24 @@ def split_header(text: str) -> tuple[dict[str, object] | None, str]:
     try:
         said = yaml.safe_load(found["yaml"]) or {}
     except yaml.YAMLError as wrong:
-        mark = getattr(wrong, "problem_mark", None)
-        line = first if mark is None else first + mark.line
-        raise HeaderError(f"the header is not valid YAML: {wrong}", line) from wrong
+        line = first + _line(wrong, found["yaml"].count("\n"))
+        raise HeaderError(f"the header is not valid YAML: {_in_a_line(wrong)}", line) from wrong
     if not isinstance(said, dict):
         raise HeaderError("the header is a list of options, such as name: gold.spend", first)
     return said, "\n" * text.count("\n", 0, found.end()) + text[found.end() :]
+
+
+def _line(wrong: yaml.YAMLError, end: int) -> int:
+    """Where it is wrong; what is never closed is told where it begins, and not where the text ends."""
+    marks = [getattr(wrong, each, None) for each in ("problem_mark", "context_mark")]
+    lines = [mark.line for mark in marks if mark is not None]
+    return next((line for line in lines if line < end), 0)
+
+
+def _in_a_line(wrong: yaml.YAMLError) -> str:
+    """What the parser says, without its own count of lines and the text that it shows below them."""
+    said = [getattr(wrong, each, None) for each in ("context", "problem")]
+    return ", ".join(filter(None, said)) or str(wrong).partition("\n")[0]
 
 
 def read_header(said: dict[str, object]) -> Header:

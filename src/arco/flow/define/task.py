@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from arco.flow.define.asset import OutputDef
 from arco.flow.define.collect import complain, current, here
+from arco.flow.define.decorated import check_plain, without_call
 from arco.flow.define.name import full_name, last_part
 from arco.flow.define.option import Cut, description_of, partitions_of, running_of
 from arco.flow.define.retry import Retry
@@ -50,12 +51,15 @@ def task(
     description: str | None = None,
 ) -> Callable[[F], F]:
     """Declare that a function does something for its effect; it is given `ctx` and `spark` if it asks."""
+    if callable(name):
+        return without_call("task", "writes=['ml.model']", name)
     outputs = tuple(OutputDef("", full_name(each)) for each in _several("writes", writes))
     cut = partitions_of(partitions)
     running = running_of(retries, timeout, pool, tags, owner)
 
     def declare(function: F) -> F:
         where = here()
+        check_plain(function)
         read = tuple(_read(each, where) for each in _several("reads", reads))
         _refuse_parameters(function, where)
         made = TaskDef(

@@ -73,4 +73,4 @@ def custom(
 
 def _check_function(given: object) -> None:
     if not callable(given):
-        raise Invalid(f"{given!r} is not a function: write custom(lambda key: [key])")
+        raise Invalid(f"{given!r} is not a function: write partitions=lambda key: [key]")

@@ -16,7 +16,7 @@ from arco.flow.partition.reading import Reading
 from arco.flow.partition.timed import Timed
 
 NONE = range(0)
-OTHERWISE = "use all_partitions, latest or custom(function)"
+OTHERWISE = "write partitions='all', partitions='latest' or partitions=function"
 
 
 class Link(Protocol):

@@ -59,18 +59,18 @@ class Shift(Linked):
         if same and not self.same:
             raise Invalid(
                 f"{self.label} gathers what is finer, and {reads.name!r} of the input is {of.grain} "
-                "like that of the asset: use identity"
+                "like that of the asset: write mapping=identity"
             )
         if not same and not self.finer:
             raise Invalid(
                 f"{self.label} needs the same grain, and the input has {reads.grain} for {of.grain} "
-                "of the asset: use roll_up"
+                "of the asset: write mapping=roll_up"
             )
         if same and not self.renamed and of.name != reads.name:
             raise Invalid(
                 f"{reads.name!r} of the input and {of.name!r} of the asset are both {of.grain} but "
-                "have different names, so they may mean different things: use identity if they mean "
-                "the same, or all_partitions"
+                "have different names, so they may mean different things: write mapping=identity "
+                "if they mean the same, or partitions='all'"
             )
         return Shifted(of, reads, self.back, self.ahead)
 
@@ -78,17 +78,17 @@ class Shift(Linked):
 def window(count: int) -> Mapping:
     """The same partition and those before it, `count` in all."""
     if not _is_whole(count) or count < 1:
-        raise Invalid(f"window({count!r}) reads nothing: write a whole number from 1, as window(7)")
-    return Shift(f"window({count})", back=1 - count)
+        raise Invalid(f"window={count!r} reads nothing: write a whole number from 1, as window=7")
+    return Shift(f"window={count}", back=1 - count)
 
 
 def offset(steps: int) -> Mapping:
     """The partition so many steps later, or earlier if below zero."""
     if not _is_whole(steps):
         raise Invalid(
-            f"offset({steps!r}) is not a number of steps: write offset(-1) for the one before"
+            f"offset={steps!r} is not a number of steps: write offset=-1 for the one before"
         )
-    return Shift(f"offset({steps})", back=steps, ahead=steps)
+    return Shift(f"offset={steps}", back=steps, ahead=steps)
 
 
 identity: Mapping = Shift("identity", finer=False, timed=False, whole=False)

@@ -25,7 +25,7 @@ class _Latest(Linked):
         if not any(isinstance(dimension, Timed) for dimension in reads):
             raise Invalid(
                 "'latest' needs an input with a dimension of time, and this one has "
-                f"{', '.join(map(repr, reads.names)) or 'none'}: use all_partitions"
+                f"{', '.join(map(repr, reads.names)) or 'none'}: write partitions='all'"
             )
         return tuple(
             Free(dimension, newest=True)
