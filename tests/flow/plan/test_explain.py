@@ -60,6 +60,35 @@ def test_what_waits_says_for_what(shop: Shop) -> None:
     assert found.inputs[1].lacks == ("",)
 
 
+def test_what_a_failure_above_holds_back_says_so_and_names_the_failure(shop: Shop) -> None:
+    shop.lake.run(shop.project, shop.plan(), failing=["silver.orders@ds=2026-01-06"])
+    assert told(shop, "silver.orders", "2026-01-06").status == "FAILED"
+    found = told(shop, "gold.spend_7d", "2026-01-08")
+    assert (found.status, found.why) == (
+        "BLOCKED",
+        "there are no data yet, and what it is made from failed last time: silver.orders ds=2026-01-06",
+    )
+    total = told(shop, "gold.total")  # two steps below, by way of many days
+    assert (total.status, total.why) == (found.status, found.why)
+    assert told(shop, "gold.spend_7d", "2026-01-05").status == "UP_TO_DATE"
+    groups = {each.status: each.partitions for each in told(shop, "gold.spend_7d").groups}
+    assert groups == {
+        "BLOCKED": ("ds=2026-01-06..2026-01-12",),
+        "UP_TO_DATE": ("ds=2026-01-05", "ds=2026-01-13..2026-01-14"),
+    }
+
+
+def test_what_holds_older_data_back_is_told_too(made: Shop) -> None:
+    made.lake.fill("raw.orders", "ds=2026-01-12")
+    made.lake.run(made.project, made.plan(), failing=["silver.orders@ds=2026-01-12"])
+    found = told(made, "gold.spend_7d", "2026-01-13")
+    assert found.status == "BLOCKED"
+    assert found.why == (
+        "silver.orders is made in this plan: ds=2026-01-12, and what it is made from failed last time: "
+        "silver.orders ds=2026-01-12"
+    )
+
+
 def test_a_table_as_a_whole_is_told_in_groups(made: Shop) -> None:
     made.lake.fill("raw.orders", "ds=2026-01-12")
     found = told(made, "silver.orders")
@@ -69,6 +98,8 @@ def test_a_table_as_a_whole_is_told_in_groups(made: Shop) -> None:
         "UP_TO_DATE": (9, ("ds=2026-01-05..2026-01-11", "ds=2026-01-13..2026-01-14")),
     }
     assert "  UPSTREAM_CHANGED: 1, ds=2026-01-12" in found.lines()
+    assert f"  code: now {made.project.fingerprints[found.table][:12]}" in found.lines()
+    assert not any("nothing recorded" in line for line in found.lines())
 
 
 def test_a_second_output_and_a_source_are_explained_too(made: Shop) -> None:

@@ -44,6 +44,33 @@ def test_tasks_stand_by_level_then_name_then_partition(shop: Shop) -> None:
     )
 
 
+def test_who_reads_no_partition_of_a_table_waits_until_there_is_the_table(tmp_path: Path) -> None:
+    shop = Shop(
+        tmp_path,
+        {
+            "pipelines/days.py": """
+            DAYS = Daily("ds", start="2026-01-05")
+
+            @asset("silver.day", partitions=DAYS)
+            def day(): return None
+
+            @asset("gold.change", partitions=DAYS)
+            def change(before=table("silver.day", offset=-1)): return before
+            """
+        },
+    )
+    first = "gold.change@ds=2026-01-05"
+
+    planned = shop.plan()
+    tasks = {task.key: task for task in planned.tasks}
+    assert tasks[first].deps == ("silver.day@ds=2026-01-05",)
+    assert keys(planned).index(first) > keys(planned).index("silver.day@ds=2026-01-05")
+    alone = shop.plan("gold.change", "2026-01-05")
+    assert [(each.key, each.lacks) for each in alone.waiting] == [(first, ("silver.day",))]
+    shop.run("silver.day", "2026-01-05")
+    assert [task.deps for task in shop.plan("gold.change", "2026-01-05").tasks] == [()]
+
+
 def test_makers_are_told_with_the_code_that_they_were_planned_with(shop: Shop) -> None:
     planned = shop.plan("silver.*")
     code = {each.name: each.code_fingerprint for each in planned.makers}
@@ -324,6 +351,16 @@ def test_a_task_that_writes_nothing_is_done_once_it_ran_after_its_inputs(shop: S
     assert shop.plan("report").makers[0].kind == "task"
 
 
+def test_a_task_that_writes_nothing_is_never_said_to_lack_data(shop: Shop) -> None:
+    shop.write({"pipelines/report.py": "@task()\ndef report(ctx):\n    return None\n"})
+    assert shop.plan("report").tasks[0].detail == "it has not run yet"
+    shop.lake.run(shop.project, shop.plan("report"), failing={"report"})
+    assert shop.plan("report").tasks[0].detail == "the last attempt failed"
+    shop.run("report")
+    shop.lake.run(shop.project, shop.plan("report", force=True), failing={"report"})
+    assert shop.plan("report").tasks[0].detail == "the last attempt failed"
+
+
 def test_a_task_called_like_a_table_is_refused(shop: Shop) -> None:
     shop.write({"pipelines/report.py": '@task("gold.total")\ndef report(ctx):\n    return None\n'})
     with pytest.raises(Invalid, match="is called like a table"):
@@ -343,3 +380,17 @@ def test_dynamic_values_are_partitions_and_stand_in_the_plan(tmp_path: Path) -> 
     planned = shop.plan()
     assert keys(planned) == ["silver.c@customer=acme", "silver.c@customer=zoo"]
     assert planned.dynamic == {"customer": ("zoo", "acme")}
+
+
+def test_whoever_appends_is_warned_of_rows_that_come_once_more(tmp_path: Path) -> None:
+    code = """
+        @asset("gold.log", partitions=Daily("day", start="2026-01-10"), mode="append")
+        def log(spark): return spark.range({rows})
+        """
+    shop = Shop(tmp_path, {"pipelines/p.py": code.format(rows=1)})
+    assert shop.plan().warnings == ()
+    shop.run()
+    shop.write({"pipelines/p.py": code.format(rows=2)})
+    [warned] = shop.plan().warnings
+    assert warned.startswith("gold.log appends: 5 partitions that have rows")
+    assert "`arco table drop gold.log`" in warned

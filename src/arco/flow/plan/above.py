@@ -36,11 +36,14 @@ def above(inputs: list[Input], plans: Plans) -> list[Above]:
 def _other(each: Input, placed: Placed) -> Above:
     keys = list(each.upstreams.keys)
     column = [placed.levels.get(key, NOWHERE) for key in keys]
+    # Who reads no partition, as the first day reads of the day before, still needs the table to be there.
+    begin = [next(iter(placed.levels))] if each.table.state.table_id is None else []
+    lowest = placed.levels[begin[0]] if begin else NOWHERE
     return Above(
         each,
         placed,
-        each.telling(column, lambda levels: max(levels, default=NOWHERE)),
-        each.telling(keys, lambda read: [key for key in read if key in placed]),
+        each.telling(column, lambda levels: max(levels, default=lowest)),
+        each.telling(keys, lambda read: [key for key in read if key in placed] if read else begin),
     )
 
 
@@ -70,12 +73,15 @@ def _lacking_of(each: Input, plans: Plans) -> Callable[[int], list[str]] | None:
     name = short_name(each.table.name)
     if not each.table.is_made:
         return None if each.table.state.table_id else lambda _: [name]
-    if None not in each.materials:
-        return None
     planned = plans.of(each.table.name)
     placed = Placed(each.table.name) if planned is None else planned
+    is_there = each.is_own or placed.levels or each.table.state.table_id is not None
+    if is_there and None not in each.materials:
+        return None
 
     def told(read: list[tuple[str, str | None]]) -> list[str]:
+        if not read and not is_there:
+            return [name]
         absent = [key for key, material in read if material is None and key not in placed]
         if each.takes_what_is_there and len(absent) < len(read):
             return []

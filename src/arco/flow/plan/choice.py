@@ -176,6 +176,7 @@ def _range(side: Side, dimension: Timed, value: str) -> range:
 def _placed(dimension: Timed, text: str) -> range:
     found = _place(dimension, text)
     if found is None:
+        dimension.position(text)  # raises: it knows why, as that the clocks skip an hour
         raise dimension.not_a_key(text)
     return found
 

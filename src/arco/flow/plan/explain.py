@@ -1,12 +1,13 @@
 """Why a partition is to be made, or is not: what a plan of it and of all above it would say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from arco.core.errors import Invalid
 from arco.flow.define.project import Project
 from arco.flow.partition import Partitions, PartitionSet, Reading
 from arco.flow.plan.explanation import (
+    BLOCKED,
     SOURCE,
     UP_TO_DATE,
     WAITING,
@@ -19,9 +20,9 @@ from arco.flow.plan.fingerprints import fingerprinting
 from arco.flow.plan.graph import MakerDef
 from arco.flow.plan.inputs import Input
 from arco.flow.plan.key import short_name, task_key
-from arco.flow.plan.plan import Plan
+from arco.flow.plan.plan import Plan, PlannedTask, Reason
 from arco.flow.plan.planner import Planning
-from arco.flow.plan.runs import runs
+from arco.flow.plan.runs import listed, runs
 from arco.flow.plan.scene import Scene
 from arco.flow.plan.selection import names_of, near
 from arco.flow.state import State
@@ -125,17 +126,51 @@ def _of_one(name: str, maker: MakerDef, key: str, planned: Plan, scene: Scene) -
 
 def _standing(maker: MakerDef, planned: Plan) -> dict[str, tuple[str, str]]:
     """What a plan says of the partitions of a maker; those that are up to date are not there."""
-    found = {
-        task.partition: (task.reason.value, task.detail)
-        for task in planned.tasks
-        if task.maker == maker.name
-    }
+    tasks = {task.key: task for task in planned.tasks}
+    held = _held_back(planned.tasks)
+    found: dict[str, tuple[str, str]] = {}
+    for task in planned.tasks:
+        if task.maker == maker.name and task.key in held:
+            found[task.partition] = (BLOCKED, f"{task.detail}, and {_holding(task, tasks)}")
+        elif task.maker == maker.name:
+            found[task.partition] = (task.reason.value, task.detail)
     prefix = task_key(maker.name, "")
     for each in planned.waiting:
         name, _, partition = each.key.partition("@")
         if name == prefix:
             found[partition] = (WAITING, f"there are no data in {', '.join(each.lacks)}")
     return found
+
+
+def _held_back(tasks: Sequence[PlannedTask]) -> set[str]:
+    """The tasks that did not fail themselves, but wait for one that did; each stands after its deps."""
+    held: set[str] = set()
+    failed: set[str] = set()
+    for task in tasks:
+        if task.reason is Reason.FAILED:
+            failed.add(task.key)
+        elif not (held.isdisjoint(task.deps) and failed.isdisjoint(task.deps)):
+            held.add(task.key)
+    return held
+
+
+def _holding(task: PlannedTask, tasks: dict[str, PlannedTask]) -> str:
+    """The nearest failures above a task."""
+    failed: dict[str, list[str]] = {}
+    seen, pending = {task.key}, list(task.deps)
+    for key in pending:  # grows while it is walked
+        if key in seen:
+            continue
+        seen.add(key)
+        above = tasks[key]
+        if above.reason is Reason.FAILED:
+            failed.setdefault(above.maker, []).append(above.partition)
+        else:
+            pending += above.deps
+    which = ", ".join(
+        f"{short_name(name)} {listed(keys)}".rstrip() for name, keys in failed.items()
+    )
+    return f"what it is made from failed last time: {which}"
 
 
 def _read_now(each: Input, made_at_ms: int | None) -> ReadNow:

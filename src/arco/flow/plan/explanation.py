@@ -8,6 +8,7 @@ from arco.flow.plan.key import task_key
 
 UP_TO_DATE = "UP_TO_DATE"
 WAITING = "WAITING"
+BLOCKED = "BLOCKED"
 SOURCE = "SOURCE"
 
 
@@ -41,8 +42,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a partition is, or is not, to be made. `status` is UP_TO_DATE, WAITING, SOURCE or a reason.
+    """Why a partition is, or is not, to be made.
 
+    `status` is UP_TO_DATE, SOURCE, WAITING for data that nobody makes, BLOCKED by a failure above, or a
+    reason.
     `partition` is None where the table as a whole was asked about: `groups` then tells how its
     partitions stand. Recorded is what the worker that made the data told; the other is what would be
     recorded if they were made now.
@@ -73,7 +76,10 @@ class Explanation:
         if self.made_at_ms is not None:
             by = f" by attempt {self.material}" if self.material and self.code_now else ""
             yield f"  made at {told_time(self.made_at_ms)}{by}"
-        yield from _compared("code", self.code_recorded, self.code_now)
+        if self.groups and self.code_now is not None:
+            yield f"  code: now {self.code_now[:12]}"  # each partition has its own record
+        else:
+            yield from _compared("code", self.code_recorded, self.code_now)
         yield from _compared("inputs", self.inputs_recorded, self.inputs_now)
         for each in self.inputs:
             yield f"  reads {_partitions(each.table, each.partitions)}{_standing(each)}"

@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
 class Judge:
     """Some partitions of a maker, and what is known of its outputs and inputs.
 
-    Of a task that writes no table neither code nor inputs are recorded, only when it ran.
+    Of a task that writes no table it may be that only its time was recorded, and neither code nor inputs.
     """
 
     maker: MakerDef
@@ -81,7 +81,9 @@ class Judge:
             if table.by_key.get(key) is None:
                 row = table.rows.get(key)
                 if row is not None and table.state.statuses[row] == _FAILED:
-                    return Verdict(Reason.FAILED, "the last attempt failed, there are no data yet")
+                    return self._failed("there are no data yet")
+                if not self.maker.outputs:
+                    return Verdict(Reason.MISSING, "it has not run yet")
                 which = f" in {short_name(table.name)}" if len(self.outputs) > 1 else ""
                 return Verdict(Reason.MISSING, f"there are no data yet{which}")
         return None
@@ -89,8 +91,13 @@ class Judge:
     def _after_failure(self, key: str) -> Verdict | None:
         for table in self.outputs:
             if table.state.statuses[table.rows[key]] == _FAILED:
-                return Verdict(Reason.FAILED, "the last attempt failed, older data are still there")
+                return self._failed("older data are still there")
         return None
+
+    def _failed(self, data: str) -> Verdict:
+        """That the last attempt failed, and what that means for data, if it makes any."""
+        more = f", {data}" if self.maker.outputs else ""
+        return Verdict(Reason.FAILED, f"the last attempt failed{more}")
 
     def _other_code(self, key: str) -> Verdict | None:
         for table in self.outputs:

@@ -12,10 +12,11 @@ from arco.core.errors import Invalid
 from arco.flow.define.project import Project
 from arco.flow.partition import PartitionSet
 from arco.flow.plan.above import Above, above, lacking
+from arco.flow.plan.caution import late_sources, rows_again
 from arco.flow.plan.choice import choose_partitions
 from arco.flow.plan.graph import MakerDef
 from arco.flow.plan.inputs import Input
-from arco.flow.plan.judge import Judge, Verdict, told_duration
+from arco.flow.plan.judge import Judge, Verdict
 from arco.flow.plan.key import short_name
 from arco.flow.plan.makers import maker_of
 from arco.flow.plan.placed import NOWHERE, Placed, Plans
@@ -155,18 +156,17 @@ class Planning:
         )
 
     def _warnings(self) -> Iterator[str]:
-        """Sources that are read here and older than they are expected to be."""
-        read = {each.table for work in self.works for each in work.maker.inputs}
-        for source in sorted(self.scene.project.sources, key=lambda each: each.name):
-            changed = self.scene.known.table(source.name).state.changed_at_ms
-            if source.name not in read or source.freshness_ms is None or changed is None:
-                continue
-            age_ms = self.scene.now_ms - changed
-            if age_ms > source.freshness_ms:
-                yield (
-                    f"{short_name(source.name)} was last changed {told_duration(age_ms)} ago, and is "
-                    f"expected to be at most {told_duration(source.freshness_ms)} old"
-                )
+        yield from late_sources(
+            self.scene, {each.table for work in self.works for each in work.maker.inputs}
+        )
+        again: dict[str, tuple[MakerDef, list[str]]] = {}
+        for each in self.entries:
+            if each.verdict.reason in STALE or self.force:
+                maker = each.work.maker
+                keys = again.setdefault(maker.name, (maker, []))[1]
+                keys.append(each.work.keys[each.number])
+        for maker, keys in again.values():
+            yield from rows_again(self.scene, maker, keys)
 
 
 class _ReadsOnce:

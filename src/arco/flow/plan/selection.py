@@ -99,7 +99,7 @@ def near(word: str, words: set[str]) -> str:
     if close:
         return f"; is {' or '.join(close)} meant?"
     listed = sorted(words)
-    more = ", ..." if len(listed) > 5 else ""
+    more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
     return f": there {'are' if len(listed) > 1 else 'is'} {', '.join(listed[:5])}{more}" * bool(
         listed
     )
