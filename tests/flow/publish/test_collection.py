@@ -61,6 +61,18 @@ async def test_a_table_without_any_version_loses_what_was_staged_and_nothing_els
     assert await bench.data() == {"part-0.parquet", "data/ds=1/part-0.parquet", "data/x.parquet"}
 
 
+async def test_an_object_that_stands_for_a_folder_is_not_told_of_each_time() -> None:
+    bench = await with_table()
+    await bench.stage(bench.attempt("late"))
+    store = bench.shop.store(Role.FLOW)
+    for file, body in (("folder", b""), ("folder/empty.parquet", b""), ("file", b"mine")):
+        key = f"warehouse/{bench.table_id}/data/{id_of('other')}/{file}"
+        await store.create(key, body)
+    await bench.aging.grow_old()
+    assert (await _collect(bench)).files == 3
+    assert (await _collect(bench)).total() == 0
+
+
 async def test_a_dry_run_tells_the_same_and_deletes_nothing() -> None:
     bench = await with_table()
     await _grown(bench, 3)

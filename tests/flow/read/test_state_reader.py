@@ -4,10 +4,11 @@ import pytest
 
 from arco.catalog.model import TableRow
 from arco.catalog.reader import SnapshotReader
-from arco.flow.read import partitions
+from arco.flow.read import asking, partitions
 from arco.flow.read.state_reader import SqlStateReader
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
+from arco.query.limits import Limits
 from arco.storage.roles import Role
 from tests.flow.read.telling import NOON, told
 from tests.query.workspace import Workspace, workspace
@@ -31,11 +32,11 @@ class Formats:
 class Here:
     """A workspace, and who reads its state."""
 
-    def __init__(self, space: Workspace) -> None:
+    def __init__(self, space: Workspace, limits: Limits | None = None) -> None:
         self.space = space
         self.formats = Formats()
         store = space.store(Role.API)
-        self.engine = SqlEngine(SnapshotReader(store))
+        self.engine = SqlEngine(SnapshotReader(store), limits=limits)
         self.writer = Writer(store, "executions")
         events = SnapshotReader(store, "executions")
         self.reader = SqlStateReader(self.engine, SnapshotReader(store), events, self.formats)
@@ -208,3 +209,31 @@ async def test_a_task_that_writes_no_table_is_known_by_its_last_success() -> Non
     assert report.materials == ("run-1/report@ds=2026-01-01",)
     assert (report.code_fingerprints, report.input_fingerprints) == (("c1",), ("i1",))
     assert report.made_at_ms == (NOON_MS + 1_000,)
+
+
+async def test_a_task_that_ran_more_often_than_one_answer_holds_is_known_by_its_last_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking, "MOST_ROWS", 7)
+    days = [f"ds=2026-01-{day:02d}" for day in range(1, 11)]
+    async with workspace() as space:
+        here = Here(space, Limits(rows=8))
+        await here.tell(
+            *(
+                here.line(
+                    "task_completed",
+                    second=number,
+                    execution_id=f"run-{number}",
+                    task_id=f"report@{day}",
+                    status=status,
+                    attempt=1,
+                )
+                for number, status in enumerate(("SUCCESS", "FAILED", "SUCCESS", "SKIPPED"))
+                for day in days
+            )
+        )
+        report = (await here.reader.state(["report"])).tables["report"]
+        await here.engine.close()
+    assert report.keys == tuple(days)
+    assert set(report.statuses) == {"COMPLETE"}
+    assert report.materials == tuple(f"run-2/report@{day}" for day in days)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from arco.flow.run.ending import failures_of
 from arco.flow.run.ports import StoredRun, StoredTask
 from arco.flow.run.wire import RunStatus, TaskStatus
 from arco.flow.state import State, TableState
@@ -84,6 +85,7 @@ def _task(row: dict[str, Any]) -> StoredTask:
         started_at_ms=_ms(row["started_at"]),
         completed_at_ms=_ms(row["completed_at"]),
         rows_written=row["rows_written"],
+        failures=failures_of(row["metrics"]),
     )
 
 

@@ -7,6 +7,8 @@ from arco.core.runtime import Runtime
 from arco.events.kinds import DOMAINS
 from arco.flow.run.book import RunBook
 from arco.flow.run.facts import LedgerFacts
+from arco.flow.run.lease import given
+from arco.flow.run.made import stamped
 from arco.flow.run.wire import (
     Beat,
     Completed,
@@ -47,18 +49,21 @@ class Rig:
         self.runtime = runtime
         self.chains = chains or Chains()
         self.sources = sources
+        self.troubles: list[tuple[str, Exception]] = []  # what no caller was told of
         self.book = self._new()
 
     def _new(self) -> RunBook:
         self.reader = LedgerReader(self.store(Role.API), self.chains.ids, self.sources)
         self.writers = Writers(self.store(Role.API), DOMAINS)
+        self.facts = LedgerFacts(self.writers)
         return RunBook(
             self.store(Role.FLOW),
-            facts=LedgerFacts(self.writers),
+            facts=self.facts,
             fences=self.chains,
             versions=self.chains,
             states=self.reader,
             runs=self.reader,
+            tell=lambda what, problem: self.troubles.append((what, problem)),
         )
 
     async def restart(self) -> None:
@@ -91,16 +96,18 @@ class Rig:
             started_at_ms=now_ms,
             completed_at_ms=now_ms,
             outcome=outcome,
-            **also,
+            **{"inputs": given(task.inputs), **also},
         )
 
     async def beat(self, task: LeasedTask, worker: str = "w", log: str = "") -> Any:
         return await self.book.beat(Beat(attempt_id=task.attempt_id, worker=worker, log=log))
 
-    def publish(self, task: LeasedTask) -> Outcome:
+    def publish(self, task: LeasedTask, code: str = "code") -> Outcome:
         """What a worker does with a task that writes tables."""
         outputs = []
-        for place in task.outputs:
+        for place in stamped(task, code).outputs:
+            if place.is_made:
+                continue
             number = self.chains.publish(place)
             outputs.append(
                 OutputDone(
@@ -111,7 +118,7 @@ class Rig:
                     rows=10,
                 )
             )
-        return Outcome(status=TaskStatus.SUCCESS, code_fingerprint="code", outputs=tuple(outputs))
+        return Outcome(status=TaskStatus.SUCCESS, code_fingerprint=code, outputs=tuple(outputs))
 
     async def statuses(self, run_id: str) -> dict[str, str]:
         view = await self.book.look(run_id)

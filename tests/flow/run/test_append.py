@@ -4,9 +4,12 @@ import msgspec
 import pytest
 
 from arco.core.errors import Fenced
-from arco.flow.plan.plan import Again, Maker, Plan, Reason, Target
+from arco.flow.plan.plan import Again, Maker, Plan, Reads, Reason, Target
+from arco.flow.run.lease import lease_key
+from arco.flow.run.made import stamped
 from arco.flow.run.ports import Place
 from arco.flow.run.wire import LEASE_MS, LeasedTask, RunStatus, TaskStatus
+from arco.storage.roles import Role
 from tests.flow.run.chains import Chains
 from tests.flow.run.plans import asset, plan, task, wish
 from tests.flow.run.rig import FAILED, Rig, story
@@ -47,7 +50,7 @@ def test_a_second_run_does_not_append_what_a_dead_one_has(restarts: bool) -> Non
         assert len(rig.chains.published("t")) == 1
         view = await rig.over(alive.run_id)
         assert view.status is RunStatus.SUCCESS
-        assert "another run" in view.changed[0].warnings[0]
+        assert "its rows are there" in view.changed[0].warnings[0]
         assert await rig.told(alive.run_id) == {"t@1": "SUCCESS"}
         assert (await rig.over(dead)).status is RunStatus.SUCCESS
         [row] = await rig.reader.rows("partitions")
@@ -185,5 +188,258 @@ def test_a_task_that_turns_out_to_be_done_while_it_is_given_out_is_not_given_out
         assert await rig.statuses(run.run_id) == {"t@1": TaskStatus.SUCCESS}
         assert (await rig.over(run.run_id)).status is RunStatus.SUCCESS
         assert rig.book.at_work == 0
+
+    story(tell)
+
+
+def _from_raw(code: str = "code", *also: str, times: int = 0) -> Plan:
+    made = asset("t", mode="append", code=code, also=also, retry=Again(times=times))
+    reads = [Reads(table="raw", partitions=("ds=1",))]
+    return plan(task("t@1", maker="t", partition="ds=1", inputs=(0,)), makers=[made], reads=reads)
+
+
+def _ground(rig: Rig, *tables: str) -> None:
+    for name in ("raw", "t", *tables):
+        rig.chains.make(name)
+    _bring_data(rig, "files")
+
+
+def _bring_data(rig: Rig, files: str) -> None:
+    rig.chains.versions_of["id-raw"] = (files, {"ds=1": files})
+
+
+def _counts(rig: Rig, *tables: str) -> list[int]:
+    return [len(rig.chains.published(name)) for name in tables]
+
+
+async def _states(rig: Rig) -> set[str]:
+    return {row["status"] for row in await rig.reader.rows("partitions")}
+
+
+async def _state_of(rig: Rig, table: str) -> str:
+    rows = await rig.reader.rows("partitions")
+    [state] = [row["status"] for row in rows if row["table_id"] == f"id-{table}"]
+    return str(state)
+
+
+async def _lose_hint(rig: Rig, lost: LeasedTask) -> None:
+    await rig.sleep(1_000)  # it is written beside the answer
+    await rig.store(Role.JANITOR).delete(lease_key(lost.attempt_id))
+
+
+_RAW = frozenset({"raw"})
+
+
+@pytest.mark.parametrize("speaks", [False, True])
+def test_rows_are_not_appended_again_because_what_they_were_made_of_was_forgotten(
+    speaks: bool,
+) -> None:
+    async def tell(rig: Rig) -> None:
+        _ground(rig)
+        first = await rig.book.submit(wish(_from_raw(), "one"))
+        [leased] = await rig.lease("first")
+        await _lose_hint(rig, leased)
+        await rig.restart()
+        outcome = rig.publish(leased)
+        if speaks:
+            await rig.complete(leased, outcome, "first")
+        assert (await rig.over(first.run_id)).status is RunStatus.SUCCESS
+        again = await rig.book.submit(wish(_from_raw(), "two"))
+        assert await _task_or_end(rig, again.run_id) is None
+        assert _counts(rig, "t") == [1]
+
+    story(tell, _RAW)
+
+
+def test_rows_of_an_attempt_whose_word_was_late_are_not_appended_again() -> None:
+    async def tell(rig: Rig) -> None:
+        rig.chains.make("raw")
+        _bring_data(rig, "files")
+        first = await rig.book.submit(wish(_from_raw(), "one"))
+        [late] = await rig.lease("late")
+        await rig.sleep(LEASE_MS + 1_000)
+        await rig.lease("next")
+        await rig.complete(late, rig.publish(late), "late")
+        assert (await rig.over(first.run_id)).status is RunStatus.SUCCESS
+        again = await rig.book.submit(wish(_from_raw(), "two"))
+        assert await _task_or_end(rig, again.run_id) is None
+        assert _counts(rig, "t") == [1]
+
+    story(tell, _RAW)
+
+
+async def _died_between(rig: Rig, *, says: bool = False) -> str:
+    """A run over two tables whose worker publishes the first, and no more."""
+    _ground(rig, "u")
+    dead = await rig.book.submit(wish(_from_raw("code", "u"), "dead", worker="dead"))
+    [lost] = await rig.lease("dead")
+    rig.chains.publish(stamped(lost, "code").outputs[0])
+    if says:
+        await rig.complete(lost, FAILED, "dead")
+    view = await rig.over(dead.run_id, 60_000)
+    assert view.status is RunStatus.FAILED
+    assert [await _state_of(rig, each) for each in ("t", "u")] == ["COMPLETE", "FAILED"]
+    return dead.run_id
+
+
+@pytest.mark.parametrize("says", [False, True])
+@pytest.mark.parametrize("retries", [False, True])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_task_that_died_between_its_tables_appends_to_the_others_alone(
+    says: bool, retries: bool, restarts: bool
+) -> None:
+    async def tell(rig: Rig) -> None:
+        dead = await _died_between(rig, says=says)
+        if restarts:
+            await rig.restart()
+        if retries:
+            alive = await rig.book.retry(dead)
+        else:
+            alive = await rig.book.submit(wish(_from_raw("code", "u"), "alive"))
+        rest = await _task_or_end(rig, alive.run_id)
+        assert rest is not None
+        assert [each.is_made for each in rest.outputs] == [True, False]
+        await rig.complete(rest, rig.publish(rest))
+        assert (await rig.over(alive.run_id)).status is RunStatus.SUCCESS
+        assert _counts(rig, "t", "u") == [1, 1]
+        assert await _states(rig) == {"COMPLETE"}
+
+    story(tell, _RAW)
+
+
+@pytest.mark.parametrize("code", ["code", "edited"])
+def test_a_retry_does_not_append_again_though_code_or_data_have_changed(code: str) -> None:
+    async def tell(rig: Rig) -> None:
+        dead = await _died_between(rig)
+        _bring_data(rig, "more files")
+        second = await rig.book.retry(dead)
+        rest = await _task_or_end(rig, second.run_id)
+        assert rest is not None
+        await rig.complete(rest, FAILED)
+        await rig.over(second.run_id)
+        assert await _state_of(rig, "t") == "COMPLETE"
+        third = await rig.book.retry(dead)
+        rest = await _task_or_end(rig, third.run_id)
+        assert rest is not None
+        await rig.complete(rest, rig.publish(rest, code))
+        assert _counts(rig, "t", "u") == [1, 1]
+        assert (await rig.over(third.run_id)).status is RunStatus.SUCCESS
+        assert await _states(rig) == {"COMPLETE"}
+
+    story(tell, _RAW)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("retries", [1, 2])
+def test_a_retry_knows_its_rows_though_a_forced_run_has_appended_since(
+    retries: int, restarts: bool
+) -> None:
+    async def tell(rig: Rig) -> None:
+        dead = await _died_between(rig)
+        made = _from_raw("code", "u")
+        [only] = made.tasks
+        again = msgspec.structs.replace(only, reason=Reason.FORCED)
+        forced = await rig.book.submit(
+            wish(msgspec.structs.replace(made, tasks=(again,)), "forced")
+        )
+        more = await _task_or_end(rig, forced.run_id)
+        assert more is not None
+        await rig.complete(more, rig.publish(more))
+        assert (await rig.over(forced.run_id)).status is RunStatus.SUCCESS
+        assert _counts(rig, "t", "u") == [2, 1]
+        _bring_data(rig, "more files")  # or the forced run's rows would be as good as its own
+        if restarts:
+            await rig.restart()
+        for number in range(retries):
+            alive = await rig.book.retry(dead)
+            rest = await _task_or_end(rig, alive.run_id)
+            assert rest is not None
+            assert [each.is_made for each in rest.outputs] == [True, False]
+            await rig.complete(rest, rig.publish(rest) if number == retries - 1 else FAILED)
+            await rig.over(alive.run_id)
+        assert _counts(rig, "t", "u") == [2, 2]
+        assert await _states(rig) == {"COMPLETE"}
+
+    story(tell, _RAW)
+
+
+def test_a_table_that_has_its_rows_is_complete_in_the_end_though_a_restart_forgot_that() -> None:
+    async def tell(rig: Rig) -> None:
+        dead = await _died_between(rig)
+        second = await rig.book.retry(dead)
+        rest = await _task_or_end(rig, second.run_id)
+        assert rest is not None
+        await rig.restart()
+        await rig.complete(rest, FAILED)
+        await rig.over(second.run_id)
+        third = await rig.book.retry(second.run_id)
+        rest = await _task_or_end(rig, third.run_id)
+        assert rest is not None
+        await rig.complete(rest, rig.publish(rest))
+        await rig.over(third.run_id)
+        assert _counts(rig, "t", "u") == [1, 1]
+        assert await _states(rig) == {"COMPLETE"}
+
+    story(tell, _RAW)
+
+
+def test_another_attempt_appends_only_what_the_one_before_it_has_not() -> None:
+    async def tell(rig: Rig) -> None:
+        _ground(rig, "u")
+        run = await rig.book.submit(wish(_from_raw("code", "u")))
+        [lost] = await rig.lease("dead")
+        rig.chains.publish(stamped(lost, "code").outputs[0])
+        second = await _task_or_end(rig, run.run_id)
+        assert second is not None
+        await rig.complete(second, rig.publish(second))
+        assert (await rig.over(run.run_id)).status is RunStatus.SUCCESS
+        assert _counts(rig, "t", "u") == [1, 1]
+        rows = {row["table_id"]: row for row in await rig.reader.rows("partitions")}
+        assert await _states(rig) == {"COMPLETE"}
+        assert rows["id-t"]["materialization_id"] == lost.attempt_id
+        assert rows["id-u"]["materialization_id"] == second.attempt_id
+        assert rows["id-t"]["input_fingerprint"] == rows["id-u"]["input_fingerprint"]
+
+    story(tell, _RAW)
+
+
+def test_a_retry_by_edited_code_that_died_untold_is_not_made_again_by_that_code() -> None:
+    async def tell(rig: Rig) -> None:
+        _ground(rig)
+        failed = await rig.book.submit(wish(_from_raw("code"), "one"))
+        [first] = await rig.lease()
+        await rig.complete(first, FAILED)
+        await rig.over(failed.run_id)
+        again = await rig.book.retry(failed.run_id, "dead")
+        [lost] = await rig.lease("dead")
+        rig.publish(lost, "edited")
+        assert (await rig.over(again.run_id, 60_000)).status is RunStatus.SUCCESS
+        new = await rig.book.submit(wish(_from_raw("edited"), "two"))
+        assert await _task_or_end(rig, new.run_id) is None
+        assert _counts(rig, "t") == [1]
+
+    story(tell, _RAW)
+
+
+def test_rows_that_are_there_are_not_appended_again_because_a_forced_run_failed() -> None:
+    async def tell(rig: Rig) -> None:
+        _ground(rig)
+        made = await rig.book.submit(wish(_appending(), "one"))
+        [first] = await rig.lease()
+        await rig.complete(first, rig.publish(first))
+        await rig.over(made.run_id)
+        forced = await rig.book.submit(wish(_appending(reason=Reason.FORCED), "forced"))
+        [second] = await rig.lease()
+        await rig.complete(second, FAILED)
+        await rig.over(forced.run_id)
+        assert await _states(rig) == {"FAILED"}
+        rows = await rig.reader.rows("partitions")
+        again = await rig.book.submit(wish(_appending(reason=Reason.FAILED), "two"))
+        assert await _task_or_end(rig, again.run_id) is None
+        assert _counts(rig, "t") == [1]
+        [after] = await rig.reader.rows("partitions")
+        assert after["status"] == "COMPLETE"
+        assert after["row_count"] == rows[0]["row_count"] == 10
+        assert after["materialization_id"] == first.attempt_id
 
     story(tell)

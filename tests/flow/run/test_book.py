@@ -10,10 +10,10 @@ from arco.flow.plan.plan import Again
 from arco.flow.run.book import RunBook
 from arco.flow.run.facts import LedgerFacts
 from arco.flow.run.ports import Fact, Facts
-from arco.flow.run.wire import LeasedTask, Offer, RunStatus
+from arco.flow.run.wire import LeasedTask, Offer, Outcome, RunStatus, TaskStatus
 from arco.storage.roles import Role
 from tests.flow.run.plans import asset, chain, maker, plan, task, wish
-from tests.flow.run.rig import BLOCKED, FAILED, SUCCESS, Rig, story
+from tests.flow.run.rig import BLOCKED, CANCELLED, FAILED, SUCCESS, Rig, story
 
 
 def test_a_chain_runs_in_its_order_and_the_run_succeeds() -> None:
@@ -347,5 +347,59 @@ def test_an_end_that_could_not_be_told_changes_nothing() -> None:
         assert await rig.statuses(view.run_id) == {"t0": "SUCCESS", "t1": "READY"}
         [again] = await rig.lease()
         assert (again.key, again.attempt) == ("t1", 1)
+
+    story(tell)
+
+
+def test_a_worker_gets_tasks_of_the_pools_that_it_names_alone() -> None:
+    async def tell(rig: Rig) -> None:
+        makers = [maker("big", pool="large"), maker("small"), maker("other", pool="third")]
+        tasks = [task(each.name, maker=each.name) for each in makers]
+        await rig.book.submit(wish(plan(*tasks, makers=makers)))
+        assert await rig.lease(pools=("nobody's",)) == ()
+        assert [each.key for each in await rig.lease(pools=("large", "third"))] == ["big", "other"]
+        assert await rig.lease(pools=("large",)) == ()
+        assert [each.key for each in await rig.lease()] == ["small"]
+
+    story(tell)
+
+
+def test_a_task_that_was_given_back_is_tried_again_though_it_has_no_retries() -> None:
+    async def tell(rig: Rig) -> None:
+        run = await rig.book.submit(wish(chain(1)))
+        for attempt in range(1, 5):  # three more than it may have by its own fault
+            [leased] = await rig.lease()
+            assert leased.attempt == attempt
+            await rig.complete(leased, CANCELLED)
+        assert (await rig.over(run.run_id)).status is RunStatus.FAILED
+
+    story(tell)
+
+
+def test_what_is_given_back_for_a_while_waits_and_fails_in_the_end_with_the_reason() -> None:
+    no_spark = Outcome(status=TaskStatus.CANCELLED, error="no Spark here", pause_ms=5_000)
+
+    async def tell(rig: Rig) -> None:
+        makers = [maker("t", retry=Again(times=1))]
+        run = await rig.book.submit(wish(plan(task("t0", maker="t"), makers=makers)))
+        for attempt in range(1, 6):  # the one that it may have failed is not used up by these
+            [leased] = await rig.lease()
+            assert leased.attempt == attempt
+            await rig.complete(leased, no_spark)
+            assert await rig.lease() == ()
+            await rig.sleep(5_100)
+        ended = await rig.over(run.run_id)
+        assert (ended.status, ended.error) == (RunStatus.FAILED, "t0 failed: no Spark here")
+
+    story(tell)
+
+
+def test_each_task_is_counted_once_by_how_it_ended_those_that_never_began_too() -> None:
+    async def tell(rig: Rig) -> None:
+        run = await rig.book.submit(wish(chain(3)))
+        [leased] = await rig.lease()
+        await rig.complete(leased, FAILED)
+        await rig.over(run.run_id)
+        assert rig.book.figures.ended == {TaskStatus.FAILED: 1, TaskStatus.SKIPPED: 2}
 
     story(tell)

@@ -9,6 +9,7 @@ from arco.flow.run.lease import lease_key
 from arco.flow.run.logs import log_key, read_log
 from arco.flow.run.plan_store import claim_key, plan_key
 from arco.flow.run.ports import StoredRun
+from arco.flow.run.tenure import Tenure
 from arco.flow.run.wire import RunStatus
 from arco.storage.roles import Role
 from tests.flow.run.plans import asset, plan, task, wish
@@ -175,5 +176,35 @@ def test_what_others_have_put_beside_it_is_left_alone() -> None:
         await rig.sleep(4 * KEPT_MS)
         await _collect(rig)
         assert await _left(rig) == {*others, "leases/mine.json"}
+
+    story(tell)
+
+
+def test_old_epochs_of_the_book_go_and_whoever_keeps_it_keeps_it() -> None:
+    async def epochs(rig: Rig) -> int:
+        listed = [meta.key async for meta in rig.store(Role.JANITOR).list("locks/runs/")]
+        return sum(key.startswith("locks/runs/0") for key in listed)
+
+    async def tell(rig: Rig) -> None:
+        for number in range(3):
+            gone = Tenure(rig.store(Role.API), f"n{number}")
+            assert await gone.take() is None
+            await gone.release()
+        keeper = Tenure(rig.store(Role.API), "keeper")
+        assert await keeper.take() is None
+        assert (await _collect(rig)).epochs == 0
+        await rig.sleep(LEASE_RETENTION_MS + 1_000)
+        before = await epochs(rig)
+        rehearsed = await _collect(rig, dry_run=True)
+        assert await epochs(rig) == before
+        done = await _collect(rig)
+        assert rehearsed.epochs == done.epochs == before - await epochs(rig) == 6
+        assert rehearsed.bytes == done.bytes > 0
+        other = Tenure(rig.store(Role.API), "another")
+        assert await other.take() == "keeper"
+        assert not keeper.lost.is_set()
+        await keeper.release()
+        assert await other.take() is None
+        await other.release()
 
     story(tell)

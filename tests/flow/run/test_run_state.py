@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arco.flow.plan.plan import Again, Plan
+from arco.flow.run.ports import StoredTask
 from arco.flow.run.run_state import RunState
 from arco.flow.run.task_state import Ending, most_attempts, pause_ms
-from arco.flow.run.wire import RunStatus, TaskStatus
-from tests.flow.run.plans import chain, maker, plan, task
+from arco.flow.run.wire import CheckOutcome, RunStatus, TaskStatus
+from tests.flow.run.plans import asset, chain, maker, plan, task
 
 S = TaskStatus
 
@@ -192,3 +193,23 @@ def test_lost_attempts_are_made_again_beyond_the_retries_but_not_for_ever() -> N
         assert state.retry_after("t0", lost=False, rng=Random(0)) is None
     state.dispatched("t0", 4, "w", 0)
     assert state.retry_after("t0", lost=True, rng=Random(0)) is None
+
+
+def test_a_run_that_is_read_back_shows_what_checks_have_found_by_the_names_of_tables() -> None:
+    made = plan(task("a", maker="a.a"), makers=[asset("a.a", also=["a.b"])])
+    checks = tuple(
+        CheckOutcome(
+            table=table_id,
+            table_id=table_id,
+            name="some",
+            type="ROW_COUNT",
+            severity="error",
+            passed=True,
+        )
+        for table_id in ("2", "1")
+    )
+    for outputs, names in ((("1", "2"), ["a.b", "a.a"]), (("2",), ["2", "1"])):
+        state = RunState(made)
+        state.restore([StoredTask("a", S.SUCCESS, 1, outputs=outputs, checks=checks)])
+        (view,) = state.changed_since(0)
+        assert [each.table for each in view.checks] == names

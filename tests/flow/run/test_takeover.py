@@ -1,10 +1,11 @@
 """Who may publish, and who makes what again: P35 as the book keeps it."""
 
+import msgspec
 import pytest
 
 from arco.core.errors import Fenced, Unavailable
 from arco.flow.plan.fingerprints import input_fingerprint, material_digest
-from arco.flow.plan.plan import Again, Plan, Reads
+from arco.flow.plan.plan import Again, Plan, Reads, Reason
 from arco.flow.run.lease import lease_key
 from arco.flow.run.wire import LEASE_MS, LeasedTask, Outcome, OutputDone, RunStatus, TaskStatus
 from arco.storage.roles import Role
@@ -15,6 +16,11 @@ from tests.flow.run.rig import FAILED, Rig, story
 def _one(times: int = 0, *, also: tuple[str, ...] = ()) -> Plan:
     made = asset("t", retry=Again(times=times), also=also)
     return plan(task("t@1", maker="t", partition="ds=1"), makers=[made])
+
+
+def _for(reason: Reason) -> Plan:
+    one = task("t@1", maker="t", partition="ds=1")
+    return plan(msgspec.structs.replace(one, reason=reason), makers=[asset("t", code="code")])
 
 
 async def _wait_for_task(rig: Rig, worker: str = "w") -> LeasedTask:
@@ -102,7 +108,7 @@ def test_what_a_lost_attempt_has_published_is_told_with_its_code_and_what_it_was
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "old files"})
         view = await rig.book.submit(wish(_reads_raw()))
         [lost] = await rig.lease("dead")
-        rig.publish(lost)
+        rig.publish(lost, "code that ran")
         rig.chains.versions_of["id-raw"] = ("8", {"ds=1": "new files"})
         await rig.sleep(2_000)
         if restarts:
@@ -112,27 +118,35 @@ def test_what_a_lost_attempt_has_published_is_told_with_its_code_and_what_it_was
         await rig.over(view.run_id)
         [row] = await rig.reader.rows("partitions")
         digest = material_digest([("ds=1", "old files")])
-        assert row["code_fingerprint"] == "planned code"
-        assert row["input_fingerprint"] == input_fingerprint("planned code", [("id-raw", digest)])
+        assert row["code_fingerprint"] == "code that ran"
+        assert row["input_fingerprint"] == input_fingerprint("code that ran", [("id-raw", digest)])
 
     story(tell, sources=frozenset({"raw"}))
 
 
-def test_what_a_lost_attempt_was_given_is_not_guessed() -> None:
+@pytest.mark.parametrize("stamped", [False, True])
+def test_what_a_lost_attempt_was_given_is_not_guessed(stamped: bool) -> None:
     async def tell(rig: Rig) -> None:
         rig.chains.make("t")
         rig.chains.make("raw")
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "files"})
         await rig.book.submit(wish(_reads_raw()))
         [lost] = await rig.lease("dead")
-        rig.publish(lost)
+        if stamped:
+            rig.publish(lost, "code that ran")
+        else:  # as workers of older versions do
+            rig.chains.publish(lost.outputs[0])
         await rig.sleep(2_000)
         await rig.store(Role.JANITOR).delete(lease_key(lost.attempt_id))
         await rig.sleep(LEASE_MS)
         assert await rig.lease() == ()
         [row] = await rig.reader.rows("partitions")
-        assert (row["status"], row["code_fingerprint"]) == ("COMPLETE", "planned code")
-        assert row["input_fingerprint"] is None  # so it is made once more, rather than be stale
+        assert row["status"] == "COMPLETE"
+        digest = material_digest([("ds=1", "files")])
+        known = input_fingerprint("code that ran", [("id-raw", digest)])
+        # Where nobody knows it, the partition is made once more, rather than be stale.
+        told = ("code that ran", known) if stamped else ("planned code", None)
+        assert (row["code_fingerprint"], row["input_fingerprint"]) == told
 
     story(tell, sources=frozenset({"raw"}))
 
@@ -203,6 +217,48 @@ def test_a_live_attempt_of_another_run_is_waited_for() -> None:
             await rig.beat(first, "busy")
         await rig.complete(first, rig.publish(first), "busy")
         assert (await _wait_for_task(rig)).run_id == second.run_id
+
+    story(tell)
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_made_again"),
+    [
+        (Reason.MISSING, False),
+        (Reason.CODE_CHANGED, False),
+        (Reason.FAILED, False),
+        (Reason.FRESHNESS, False),
+        (Reason.FORCED, True),
+    ],
+)
+def test_what_another_run_makes_meanwhile_is_not_made_again(
+    reason: Reason, is_made_again: bool
+) -> None:
+    async def tell(rig: Rig) -> None:
+        rig.chains.make("t")
+        await rig.book.submit(wish(_for(reason), "one"))
+        second = await rig.book.submit(wish(_for(reason), "two"))
+        [first] = await rig.lease()
+        await rig.complete(first, rig.publish(first))
+        answer = await rig.offer(run_id=second.run_id, wait_ms=10_000)
+        assert bool(answer.tasks) is is_made_again
+        if not is_made_again:
+            assert (await rig.over(second.run_id)).status is RunStatus.SUCCESS
+            assert len(rig.chains.published("t")) == 1
+
+    story(tell)
+
+
+@pytest.mark.parametrize("reason", [Reason.FAILED, Reason.FRESHNESS])
+def test_data_that_were_there_before_are_made_anew_by_who_asks_for_it(reason: Reason) -> None:
+    async def tell(rig: Rig) -> None:
+        rig.chains.make("t")
+        one = await rig.book.submit(wish(_for(Reason.MISSING), "one"))
+        [first] = await rig.lease()
+        await rig.complete(first, rig.publish(first))
+        await rig.over(one.run_id)
+        await rig.book.submit(wish(_for(reason), "two"))
+        assert len(await rig.lease()) == 1
 
     story(tell)
 

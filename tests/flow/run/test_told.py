@@ -184,3 +184,36 @@ def test_no_line_that_the_book_tells_is_refused_by_the_fold() -> None:
         assert row["error_message"].startswith("null  and long x")
 
     story(tell)
+
+
+def test_checks_of_the_same_name_are_told_for_each_table() -> None:
+    async def tell(rig: Rig) -> None:
+        made = asset("t", also=("u",))
+        view = await rig.book.submit(wish(plan(task("t@1", maker="t"), makers=[made])))
+        [leased] = await rig.lease()
+        checks = tuple(
+            CheckOutcome(
+                table=table,
+                table_id=f"id-{table}",
+                name="some",
+                type="ROW_COUNT",
+                severity="warn",
+                passed=table == "t",
+            )
+            for table in ("t", "u")
+        )
+        done = tuple(
+            OutputDone(table=table, table_id=f"id-{table}", partition="", version=1)
+            for table in ("t", "u")
+        )
+        outcome = Outcome(status=TaskStatus.SUCCESS, outputs=done, checks=checks)
+        await rig.complete(leased, outcome)
+        await rig.over(view.run_id)
+        rows = await rig.reader.rows("quality_results")
+        assert {row["table_id"]: row["status"] for row in rows} == {
+            "id-t": "PASSED",
+            "id-u": "WARNING",
+        }
+        assert len({row["result_id"] for row in rows}) == 2  # the key of the table, within a bucket
+
+    story(tell)

@@ -99,6 +99,20 @@ async def test_what_a_task_says_while_it_works_can_be_seen(way: str) -> None:
     assert view.changed[0].progress == Progress(phase="writing", done=0.5, rows=7)
 
 
+async def test_the_log_of_an_attempt_that_failed_ends_with_why(tmp_path: Path) -> None:
+    why = "ValueError: it breaks\nin your code, the innermost line last:\n  pipelines/a.py:3 in a"
+
+    def fail(doing: Doing) -> Outcome:
+        doing.watch.log("so far so good")
+        return Outcome(status=TaskStatus.FAILED, error=why)
+
+    executor, runtime = Scripted(a=fail), usual()
+    async with book_here("here", runtime, disk(tmp_path)) as book:
+        await carried_out(book, runtime, executor, plan("a"))
+    logs = [path.read_text() for path in tmp_path.rglob("logs/**/*") if path.is_file()]
+    assert logs == [f"so far so good\n{why}\n"]
+
+
 @both_ways
 async def test_a_cancelled_run_wakes_a_task_that_sleeps(way: str) -> None:
     executor, runtime = Scripted(a=Doing.sleep), usual()
@@ -158,7 +172,7 @@ async def test_a_task_that_will_not_stop_does_not_hold_up_others() -> None:
 async def test_a_worker_that_is_stopped_gives_back_what_it_has_begun(way: str) -> None:
     executor, others, runtime = Scripted(a=Doing.sleep), Scripted(), usual()
     async with book_here(way, runtime) as book:
-        run_id = await submitted(book, plan("a", retries=1))
+        run_id = await submitted(book, plan("a"))  # which uses up no retry: there is none
         stop = runtime.tasks.event()
         first = Worker(book, executor, runtime, name="first", slots=1, project=PROJECT)
         working = asyncio.create_task(first.run(until=stop))
@@ -170,6 +184,51 @@ async def test_a_worker_that_is_stopped_gives_back_what_it_has_begun(way: str) -
         view = await book.look(run_id)
     assert executor.interrupted == ["a"]
     assert (view.status, others.begun) == ("SUCCESS", [("a", 2)])
+
+
+async def test_a_worker_that_is_stopped_gives_back_even_what_will_not_stop() -> None:
+    let_go = threading.Event()
+
+    def stubborn(_: Doing) -> Outcome:
+        assert let_go.wait(60)
+        return STOPPED
+
+    executor, others, runtime = Scripted(a=stubborn), Scripted(), usual()
+    async with book_here("here", runtime) as book:
+        run_id = await submitted(book, plan("a"))
+        stop, pace = runtime.tasks.event(), Pace(grace_ms=60_000, farewell_ms=50)
+        first = Worker(book, executor, runtime, name="1", slots=1, project=PROJECT, pace=pace)
+        working = asyncio.create_task(first.run(until=stop))
+        await until(executor.has_begun)
+        await asyncio.sleep(0.3)  # it is looked after by then
+        stop.set()
+        await asyncio.wait_for(working, 30)
+        await Worker(book, others, runtime, name="2", slots=1, project=PROJECT).run(run_id)
+        view = await book.look(run_id)
+        let_go.set()
+    assert (view.status, others.begun) == ("SUCCESS", [("a", 2)])
+
+
+async def test_what_is_to_stop_stops_sooner_if_its_worker_is_in_a_hurry() -> None:
+    let_go = threading.Event()
+
+    def stubborn(_: Doing) -> Outcome:
+        assert let_go.wait(60)
+        return STOPPED
+
+    executor, runtime = Scripted(a=stubborn), usual()
+    async with book_here("here", runtime) as book:
+        run_id = await submitted(book, plan("a"))
+        pace = Pace(grace_ms=60_000, farewell_ms=50)
+        worker = Worker(book, executor, runtime, name="w", slots=1, project=PROJECT, pace=pace)
+        working = asyncio.create_task(worker.run(run_id))
+        await until(executor.has_begun)
+        await book.cancel(run_id)
+        worker.hurry()
+        await asyncio.wait_for(working, 30)
+        view = await book.look(run_id)
+        let_go.set()
+    assert (view.status, statuses(view)) == ("CANCELLED", {"a": "CANCELLED"})
 
 
 async def test_a_worker_that_waits_for_nothing_can_be_stopped() -> None:

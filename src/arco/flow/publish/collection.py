@@ -55,17 +55,23 @@ class ParquetJanitor:
         self._retention_ms = retention_ms
 
     async def collect(
-        self, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
+        self,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
+        tell: Callable[[str, Exception], None] | None = None,
     ) -> ParquetCollection:
-        """One collection over all tables; trouble with one does not end it."""
+        """One collection over all tables; trouble with one does not end it, and `tell` hears of it."""
         done, seen = ParquetCollection(dry_run=dry_run), 0
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
         async for row in every_table(await self._reader.head(), TableFormat.PARQUET):
             try:
                 await self._table(row, before_ms, done)
-            except ArcoError:
+            except ArcoError as problem:
                 done.problems += 1
                 done.failed.append(row.table_id)
+                if tell is not None:
+                    tell(row.table_id, problem)
             seen += 1
             if progress is not None:
                 progress(seen)
@@ -79,7 +85,7 @@ class ParquetJanitor:
         old = [
             meta
             async for meta in self._janitor.list(f"{location}{_DATA}")
-            if meta.modified_ms <= before_ms and _is_staged(meta.key.removeprefix(location))
+            if meta.modified_ms <= before_ms and _is_staged(meta, location)
         ]
         # After the listing: what was published meanwhile is seen here.
         needed = await oldest_needed(chain, retention_ms=self._retention_ms)
@@ -129,9 +135,14 @@ class ParquetJanitor:
             await self._janitor.delete(meta.key)
 
 
-def _is_staged(path: str) -> bool:
-    """Whether a file lies in the folder of an attempt."""
-    return is_attempt_id(path.removeprefix(_DATA).partition("/")[0])
+def _is_staged(meta: Meta, location: str) -> bool:
+    """Whether a file lies in the folder of an attempt.
+
+    Spark may leave an empty object on S3 that stands for a folder; it cannot be reached by this key.
+    """
+    attempt_id, _, path = meta.key.removeprefix(f"{location}{_DATA}").partition("/")
+    is_folder = not meta.size_bytes and "/" not in path
+    return is_attempt_id(attempt_id) and not is_folder
 
 
 def _number(key: str) -> int | None:

@@ -2,6 +2,8 @@
 
 import re
 
+import msgspec
+
 from arco.catalog.publication import WHOLE_TABLE, Attempt
 from arco.core.errors import Invalid, NotFound
 from arco.flow.publish.pointer import Mode
@@ -41,13 +43,7 @@ def check_staged(staged: FilesStaged) -> Attempt:
     if not is_attempt_id(attempt.attempt_id):
         raise Invalid("the id of an attempt is 32 hexadecimal digits")
     if mode is Mode.REPLACE:
-        attempt = Attempt(
-            attempt_id=attempt.attempt_id,
-            task=attempt.task,
-            dispatched_at_number=attempt.dispatched_at_number,
-            dispatched_at_ms=attempt.dispatched_at_ms,
-            partitions=WHOLE_TABLE,
-        )
+        attempt = msgspec.structs.replace(attempt, partitions=WHOLE_TABLE)
     strange = sorted(staged.files.keys() - set(attempt.partitions)) if attempt.partitions else []
     if strange:
         raise Invalid(f"the attempt does not hold partition {strange[0][:200]!r}")

@@ -1,11 +1,12 @@
 """Asking the tables of events, with every value as a literal and every answer fresh."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 FRESH = "fresh"
+MOST_ROWS = 90_000  # of one answer
 
 
 class Engine(Protocol):
@@ -30,3 +31,25 @@ def among(column: str, texts: Iterable[str]) -> str:
 def milliseconds(column: str) -> str:
     """A time as a number of milliseconds since 1970."""
     return f"CAST({column} AS BIGINT) / 1000"
+
+
+async def all_rows(
+    engine: Engine, select: str, where: str, *keys: str
+) -> AsyncIterator[dict[str, Any]]:
+    """All rows of a query in the order of `keys`, which tell them apart; so many at a time."""
+    behind = ""
+    while True:
+        asked = f"{select} WHERE ({where}){behind} ORDER BY {', '.join(keys)} LIMIT {MOST_ROWS}"
+        rows = (await engine.query(asked, freshness=FRESH)).to_pylist()
+        for row in rows:
+            yield row
+        if len(rows) < MOST_ROWS:
+            return
+        behind = f" AND ({_behind(keys, rows[-1])})"
+
+
+def _behind(keys: tuple[str, ...], row: dict[str, Any]) -> str:
+    """That a row comes after another one."""
+    key, rest = keys[0], keys[1:]
+    at = literal(str(row[key]))
+    return f"{key} > {at}" + (f" OR ({key} = {at} AND ({_behind(rest, row)}))" if rest else "")

@@ -9,7 +9,7 @@ from typing import Any
 
 from arco.catalog.name import parse_dotted
 from arco.flow.plan.key import read_key
-from arco.flow.read.asking import FRESH, Engine, among, milliseconds
+from arco.flow.read.asking import Engine, all_rows, among, literal, milliseconds
 from arco.flow.run.ending import CODE, INPUTS
 from arco.flow.state import TableState
 
@@ -26,8 +26,9 @@ async def tasks_without_tables(engine: Engine, names: Sequence[str]) -> dict[str
     """What is known of tasks, by their names."""
     if not names:
         return {}
+    found = [row async for row in all_rows(engine, _question(names), "nth = 1", "task_id", "kind")]
     rows: dict[str, dict[str, _Last]] = {name: {} for name in names}
-    for row in (await engine.query(_question(names), freshness=FRESH)).to_pylist():
+    for row in sorted(found, key=lambda each: (each["moment"], each["execution_id"])):
         key = read_key(row["task_id"])
         last = rows[key.maker].get(key.partition, _Last())
         rows[key.maker][key.partition] = last.then(row)
@@ -35,11 +36,16 @@ async def tasks_without_tables(engine: Engine, names: Sequence[str]) -> dict[str
 
 
 def _question(names: Sequence[str]) -> str:
+    """Of each task its last success and its last failure, however often it ran."""
+    kind = f"CASE WHEN status = {literal(_SUCCESS)} THEN 'good' ELSE 'bad' END"
+    newest = "ORDER BY completed_at DESC, execution_id DESC"
     return (
-        "SELECT task_id, status, execution_id, metrics, "  # noqa: S608
-        f"{milliseconds('completed_at')} AS at FROM system.tasks "
-        f"WHERE {among('split_part(task_id, chr(64), 1)', names)} AND completed_at IS NOT NULL "
-        "ORDER BY completed_at, execution_id"
+        "SELECT task_id, status, execution_id, metrics, moment, kind, "  # noqa: S608
+        f"{milliseconds('completed_at')} AS at FROM (SELECT *, {kind} AS kind, "
+        "CAST(completed_at AS BIGINT) AS moment, "
+        f"row_number() OVER (PARTITION BY task_id, {kind} {newest}) AS nth FROM system.tasks "
+        f"WHERE {among('split_part(task_id, chr(64), 1)', names)} AND {among('status', _STATUSES)} "
+        "AND completed_at IS NOT NULL)"
     )
 
 
@@ -55,7 +61,7 @@ class _Last:
 
     def then(self, row: dict[str, Any]) -> "_Last":
         """What is known once this has happened too."""
-        status = _STATUSES.get(row["status"], self.status)
+        status = _STATUSES[row["status"]]
         if row["status"] != _SUCCESS:
             return replace(self, status=status)
         metrics = dict(row["metrics"] or ())

@@ -17,9 +17,10 @@ _LONGEST_MS = 3_600_000
 
 
 class Alarms:
-    """Calls that are due at some time; they must not raise."""
+    """Calls that are due at some time; `tell` hears of one that raises, and the others go on."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, tell: Callable[[str, Exception], None]) -> None:
+        self._tell = tell
         self._clock = runtime.clock
         self._tasks = runtime.tasks
         self._queue: list[tuple[float, int, Call]] = []
@@ -49,9 +50,15 @@ class Alarms:
             self._earlier.clear()
             now = self._clock.elapsed_ms()
             while self._queue and self._queue[0][0] <= now:
-                heapq.heappop(self._queue)[2]()
+                self._call(heapq.heappop(self._queue)[2])
             if self._earlier.is_set():
                 continue
             wait = self._queue[0][0] - now if self._queue else _LONGEST_MS
             with suppress(TimeoutError):
                 await self._tasks.deadline(min(wait, _LONGEST_MS), self._earlier.wait())
+
+    def _call(self, call: Call) -> None:
+        try:
+            call()
+        except Exception as problem:
+            self._tell("an alarm of the book of runs", problem)

@@ -11,23 +11,27 @@ of a task makes those behind it ready and wakes whoever waits.
 from collections.abc import Callable, Sequence
 
 from arco.core.errors import Invalid, NotFound, Unavailable
+from arco.core.ids import new_ulid
 from arco.flow.run.complete import Completion
-from arco.flow.run.desk import Desk, Figures
+from arco.flow.run.desk import Desk, Figures, Tell, nobody_listens
 from arco.flow.run.dispatch import Dispatch
 from arco.flow.run.events import LONGEST_LABEL, run_cancelled
 from arco.flow.run.live import LiveRun
 from arco.flow.run.logs import Logs
 from arco.flow.run.materials import Materials
+from arco.flow.run.missing import no_run
 from arco.flow.run.plan_store import PlanStore
 from arco.flow.run.ports import Facts, Fences, RunReader, Versions
 from arco.flow.run.prepare import Preparation
 from arco.flow.run.reaper import Reaper
 from arco.flow.run.recovery import Recovery
+from arco.flow.run.refused import not_over
 from arco.flow.run.settle import Settling
 from arco.flow.run.submit import Submission, rest_of, retry_key
 from arco.flow.run.task_state import attempt_id_of
 from arco.flow.run.untold import Untold
 from arco.flow.run.wire import (
+    ENDING_MS,
     LEASE_MS,
     Beat,
     Completed,
@@ -47,7 +51,10 @@ LONGEST_LOOK_MS = 30_000
 
 
 class RunBook:
-    """A `Coordinator` over one workspace; `store` is that of role flow. Call `begin` before all else."""
+    """A `Coordinator` over one workspace; `store` is that of role flow. Call `begin` before all else.
+
+    `tell` hears of trouble that no caller is told of.
+    """
 
     def __init__(
         self,
@@ -58,17 +65,34 @@ class RunBook:
         versions: Versions,
         states: StateReader,
         runs: RunReader,
+        tell: Tell = nobody_listens,
     ) -> None:
-        self._desk = desk = Desk(store.runtime)
-        self._states = states
+        self._store = store
         self._facts = facts
+        self._fences = fences
+        self._versions = versions
+        self._states = states
+        self._runs = runs
+        self._tell = tell
         self._logs = Logs(store)
         self._plans = PlanStore(store)
-        materials = Materials(states, versions, desk.tasks)
-        self._recovery = Recovery(desk, store, self._plans, runs)
+        self._is_open = False
+        self._is_readable = False
+        self._why_closed = "it is not open yet"
+        self._keeper = new_ulid(store.runtime)
+        self._inside: set[str] = set()
+        self._put_together()
+
+    def _put_together(self) -> None:
+        """All parts, around an empty desk."""
+        facts, fences = self._facts, self._fences
+        self._desk = desk = Desk(self._store.runtime, self._tell)
+        desk.keeper, desk.inside = self._keeper, self._inside
+        materials = Materials(self._states, self._versions, desk.tasks)
+        self._recovery = Recovery(desk, self._store, self._plans, self._runs)
         self._settling = Settling(desk, facts, materials)
         settle = self._settling.soon
-        preparation = Preparation(desk, store, fences, materials)
+        preparation = Preparation(desk, self._store, fences, materials)
         untold = Untold(desk, facts, preparation, materials)
         self._completion = Completion(
             desk, facts, self._logs, materials, settle=settle, untold=untold
@@ -84,14 +108,13 @@ class RunBook:
         )
         self._dispatch = Dispatch(
             desk,
-            store,
+            self._store,
             facts,
             preparation,
             materials,
             settle=settle,
             expire=self._reaper.expire,
         )
-        self._is_open = False
 
     @property
     def figures(self) -> Figures:
@@ -106,25 +129,69 @@ class RunBook:
     async def begin(self) -> None:
         """Go on with the runs that are not over; nothing is answered before.
 
-        Should it fail, it has done nothing and can be called again.
+        Should it fail, it has done nothing and can be called again; also after `close`, when somebody else
+        may have kept the book meanwhile.
         """
+        self._put_together()
         desk = self._desk
-        for found in await self._recovery.unfinished():
+        unfinished = await self._recovery.unfinished()
+        for aside in unfinished.aside:
+            await self._facts.append([*aside.facts(desk.clock.now_ms())])
+            desk.figures.set_aside += 1
+            self._tell(f"going on with run {aside.stored.run_id}", aside.problem)
+        for found in unfinished.runs:
             for key, pause in self._recovery.adopt(found):
                 desk.alarms.set(pause, self._due(found.run, key))
         for lease in desk.leases.live.values():
-            desk.alarms.set(LEASE_MS, self._expiry(lease.attempt_id))
+            left = lease.until_ms - desk.clock.elapsed_ms()
+            desk.alarms.set(max(left, 0), self._expiry(lease.attempt_id))
         for run in [*desk.runs.values()]:
             self._reaper.look_at(run)
             self._settling.soon(run)
         desk.alarms.begin()
         self._is_open = True
 
-    async def close(self) -> None:
+    async def close(self, why: str = "it was closed") -> None:
         """Stop; attempts under way go on, and a book that is opened within their leases hears of them."""
         self._is_open = False
+        self._why_closed = why
         self._settling.close()
         self._desk.alarms.close()
+
+    def let_read(self) -> None:
+        """Tell how runs stand though another process may keep the book: as the ledger knows them."""
+        self._is_readable = True
+
+    async def has_dead(self) -> bool:
+        """Whether there are runs to be ended by `end_dead`, unless another process keeps the book."""
+        unfinished = await self._recovery.unfinished()
+        dead = (self._recovery.is_gone(each.run) for each in unfinished.runs)
+        return bool(unfinished.aside) or any(dead)
+
+    async def end_dead(self, within_ms: int) -> None:
+        """End the runs whose process is gone, by now or by whoever begins next, and close.
+
+        For whoever keeps the book no longer than that. Nothing is given out, and all other runs stay as
+        they are, with the leases that they have.
+        """
+        await self.begin()
+        try:
+            desk = self._desk
+            ends = desk.clock.elapsed_ms() + within_ms
+            for run in [each for each in desk.runs.values() if self._recovery.is_gone(each)]:
+                while not run.state.is_over and (left := ends - desk.clock.elapsed_ms()) > 0:
+                    await self.look(run.run_id, run.state.number, round(left))
+        finally:
+            await self.close()
+            self._put_together()  # what it has read is soon no longer true
+
+    def excuse(self, why: str) -> None:
+        """What callers are told while it is not open."""
+        self._why_closed = why
+
+    def host(self, worker: str) -> None:
+        """A worker lives in this very process: who opens the book after it need not wait for its leases."""
+        self._inside.add(worker)
 
     async def state(self, tables: Sequence[str]) -> State:
         return await self._states.state(tables)
@@ -138,6 +205,8 @@ class RunBook:
         self._check_open()
         if not 0 < len(offer.worker) <= LONGEST_LABEL:
             raise Invalid(f"the name of a worker has 1 to {LONGEST_LABEL} characters")
+        if any(len(pool) > LONGEST_LABEL for pool in offer.pools):
+            raise Invalid(f"the name of a pool has at most {LONGEST_LABEL} characters")
         desk = self._desk
         ends = desk.clock.elapsed_ms() + min(offer.wait_ms, LONGEST_WAIT_MS)
         while True:
@@ -208,7 +277,8 @@ class RunBook:
         await self._desk.through(self._completion.take(run, key, attempt, completed))
 
     async def look(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
-        self._check_open()
+        if not self._is_readable:
+            self._check_open()
         desk = self._desk
         run = await self._run(run_id)
         event = desk.tasks.event()
@@ -216,6 +286,8 @@ class RunBook:
         ends = desk.clock.elapsed_ms() + min(wait_ms, LONGEST_LOOK_MS)
         try:
             while run.state.number <= since and not run.state.is_over:
+                if wait_ms and run.trouble is not None:
+                    raise run.trouble  # waiting would be no help
                 left = ends - desk.clock.elapsed_ms()
                 if left <= 0:
                     break
@@ -235,15 +307,22 @@ class RunBook:
     async def retry(self, run_id: str, worker: str = "") -> RunView:
         self._check_open()
         run = await self._run(run_id)
+        ends = self._desk.clock.elapsed_ms() + ENDING_MS
+        while run.state.is_stopped and not run.state.is_over:  # its end is being told
+            if self._desk.clock.elapsed_ms() >= ends:
+                break
+            await self.look(run_id, run.state.number, ENDING_MS)
         if not run.state.is_over:
-            raise Invalid(f"run {run_id} is not over: cancel it first, or wait for its end")
-        number = 1
-        while (claim := await self._plans.find_claim(retry_key(run_id, number))) is not None:
+            raise not_over(run_id)
+        tried: list[str] = []
+        while (
+            claim := await self._plans.find_claim(retry_key(run_id, len(tried) + 1))
+        ) is not None:
             known = self._desk.find(claim.run_id) or await self._recovery.archived(claim.run_id)
             if known is None or not known.state.is_over:
                 break  # it was asked for before, and is not over
-            number += 1
-        return await self.submit(rest_of(run, number, worker))
+            tried.append(claim.run_id)
+        return await self.submit(rest_of(run, len(tried) + 1, worker, tried))
 
     async def _submit(self, wish: RunWish) -> LiveRun:
         run, begins = await self._submission.take(wish)
@@ -275,7 +354,7 @@ class RunBook:
         if found is None:
             found = await self._recovery.archived(run_id)
         if found is None:
-            raise NotFound(f"there is no run {run_id}")
+            raise no_run(f"there is no run {run_id}")
         return found
 
     async def _attempt(self, completed: Completed) -> tuple[LiveRun, str, int]:
@@ -298,4 +377,4 @@ class RunBook:
 
     def _check_open(self) -> None:
         if not self._is_open:
-            raise Unavailable("the book of runs is not open: try again")
+            raise Unavailable(f"the book of runs cannot be asked now: {self._why_closed}")

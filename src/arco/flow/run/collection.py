@@ -1,19 +1,22 @@
-"""Garbage of runs: plans, claims of run keys, logs, and hints of leases that nobody needs any more.
+"""Garbage of runs: plans, claims of run keys, logs, and what tells of leases that are long over.
 
 All ages are by the store's own stamps. A hint of a lease is written anew with each sign of life, so one
-that is a day old is of an attempt that ended. What is left of a run goes once the youngest object of it is
-older than the retention and its end was told: a run that is not over is read back by the next book of runs.
-The claim goes before the plan, so that a run key never stands for a run that cannot be found.
+that is a day old is of an attempt that ended; an epoch of the book goes a day after the next has come. What
+is left of a run goes once the youngest object of it is older than the retention and its end was told: a run
+that is not over is read back by the next book of runs. The claim goes before the plan, so that a run key
+never stands for a run that cannot be found.
 """
 
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from arco.catalog.epoch import collect_epochs
 from arco.core import json
 from arco.core.errors import Invalid, NotFound
 from arco.flow.run.plan_store import RunClaim
 from arco.flow.run.ports import RunReader
+from arco.flow.run.tenure import DOMAIN
 from arco.storage.backend import Meta
 from arco.storage.store import Store
 from arco.storage.store_clock import store_now_ms
@@ -35,13 +38,14 @@ class RunCollection:
     claims: int = 0
     plans: int = 0
     logs: int = 0
+    epochs: int = 0  # of whoever has kept the book, and the notes beside them
     bytes: int = 0
     dry_run: bool = False
     problem: str | None = None  # why runs were left alone
 
     def total(self) -> int:
         """All that went."""
-        return self.leases + self.claims + self.plans + self.logs
+        return self.leases + self.claims + self.plans + self.logs + self.epochs
 
 
 class RunJanitor:
@@ -59,6 +63,7 @@ class RunJanitor:
         done = RunCollection(dry_run=dry_run)
         now_ms = await store_now_ms(self._store)
         done.leases = await self._leases(now_ms - LEASE_RETENTION_MS, done)
+        done.epochs = await self._epochs(done)
         before_ms = now_ms - self._retention_ms
         plans = [meta async for meta in self._store.list("runs/") if meta.modified_ms <= before_ms]
         young, logs = set[str](), list[tuple[str, list[Meta]]]()
@@ -89,6 +94,13 @@ class RunJanitor:
                 await self._delete(meta, done)
                 count += 1
         return count
+
+    async def _epochs(self, done: RunCollection) -> int:
+        gone = await collect_epochs(
+            self._store, DOMAIN, retention_ms=LEASE_RETENTION_MS, dry_run=done.dry_run
+        )
+        done.bytes += sum(meta.size_bytes for meta in gone)
+        return len(gone)
 
     async def _claims(self, old: list[Meta], live: set[str], done: RunCollection) -> None:
         for meta in old:

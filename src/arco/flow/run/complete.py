@@ -10,7 +10,7 @@ from dataclasses import replace
 from arco.core.errors import Fenced, Invalid
 from arco.flow.run.desk import Desk
 from arco.flow.run.ending import Ended, Written, fingerprint_of, is_published, total
-from arco.flow.run.lease import Lease
+from arco.flow.run.lease import Lease, inputs_given
 from arco.flow.run.live import LiveRun
 from arco.flow.run.logs import Logs
 from arco.flow.run.materials import Materials
@@ -72,31 +72,41 @@ class Completion:
     async def _current(self, run: LiveRun, lease: Lease, completed: Completed) -> None:
         """The attempt has its task still."""
         status, error = _meant(run, completed)
-        if status in _DOUBTFUL and await self._untold.is_done(run, lease):
-            self._close(run, lease.key, lease.attempt)
-            self._settle(run)
-            return
+        stands = lease.stands
+        if status in _DOUBTFUL:
+            looked = await self._untold.look(run, lease)
+            if looked.is_done:
+                self._close(run, lease.key, lease.attempt)
+                self._settle(run)
+                return
+            stands = looked.stands
         pause = None
+        given_back = completed.outcome.status is TaskStatus.CANCELLED
         if status is TaskStatus.FAILED and completed.outcome.may_retry:
             rng = self._desk.runtime.rng
-            pause = run.state.retry_after(lease.key, lost=False, rng=rng)
+            pause = run.state.retry_after(lease.key, lost=given_back, rng=rng)
+        failures = 0
+        if pause is not None:
+            pause = max(pause, completed.outcome.pause_ms)
+            failures = run.state.tasks[lease.key].failures + (not given_back)
         ended = replace(
             self._ended(run, lease.key, lease.attempt, completed),
             status=status,
             error=error,
-            inputs=lease.inputs,
+            stands=stands,
+            failures=failures,
         )
         facts = [*ended.facts()]
         if pause is not None:
             facts.append(self._retried(run, lease, pause, error))
         await self._facts.append(facts)
-        self._published(run, completed, lease.inputs)
+        self._published(run, completed, ended.inputs)
         self._close(run, lease.key, lease.attempt)
         self._desk.drop(lease.attempt_id)
         if pause is None:
-            self._end(run, lease.key, _ending(completed, status, error))
+            self._desk.end(run, lease.key, _ending(completed, status, error))
         else:
-            run.state.put_off(lease.key, failed=True, error=error)
+            run.state.put_off(lease.key, failed=not given_back, error=error)
             self._desk.alarms.set(pause, lambda: self.due(run, lease.key))
         run.ring()
         self._settle(run)
@@ -112,16 +122,16 @@ class Completion:
             published = [*ended.publications()]
             if published:
                 await self._facts.append(published)
-                self._published(run, completed)
+                self._published(run, completed, ended.inputs)
             raise Fenced("the task was given to somebody else, or is over")
         await self._facts.append([*ended.facts()])
-        self._published(run, completed)
+        self._published(run, completed, ended.inputs)
         self._close(run, key, attempt)
         newest = attempt_id_of(run.run_id, key, run.state.tasks[key].attempt)
         if newest in self._desk.leases.live:
             self._desk.drop(newest)
             self._desk.leases.ring()
-        self._end(run, key, _ending(completed, TaskStatus.SUCCESS, None))
+        self._desk.end(run, key, _ending(completed, TaskStatus.SUCCESS, None))
         run.ring()
         self._settle(run)
 
@@ -138,10 +148,21 @@ class Completion:
             for each in run.written(key)
         )
         of = run.of_attempt(key, attempt)
-        return Ended(of, completed, TaskStatus.SUCCESS, None, (), written)
+        return Ended(
+            of, completed, TaskStatus.SUCCESS, None, self._given(run, key, completed), written
+        )
+
+    def _given(
+        self, run: LiveRun, key: str, completed: Completed
+    ) -> tuple[InputMaterial, ...] | None:
+        """What the attempt was given to read; its own word counts where the book has forgotten it."""
+        lease = self._desk.leases.live.get(completed.attempt_id)
+        if lease is not None and lease.inputs is not None:
+            return lease.inputs
+        return inputs_given(run.plan, run.state.tasks[key].task, completed.inputs)
 
     def _published(
-        self, run: LiveRun, completed: Completed, inputs: tuple[InputMaterial, ...] | None = None
+        self, run: LiveRun, completed: Completed, inputs: tuple[InputMaterial, ...] | None
     ) -> None:
         made_of = fingerprint_of(completed.outcome.code_fingerprint, inputs)
         for done in completed.outcome.outputs:
@@ -154,11 +175,6 @@ class Completion:
 
     def _close(self, run: LiveRun, key: str, attempt: int) -> None:
         run.state.tasks[key].closed.add(attempt)
-
-    def _end(self, run: LiveRun, key: str, ending: Ending) -> None:
-        ended = self._desk.figures.ended
-        ended[ending.status] = ended.get(ending.status, 0) + 1
-        self._desk.ready(run, run.state.ended(key, ending))
 
 
 def _meant(run: LiveRun, completed: Completed) -> tuple[TaskStatus, str | None]:

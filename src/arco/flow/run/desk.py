@@ -4,7 +4,7 @@ Nothing here speaks to a store or a ledger. Whoever calls has told the ledger be
 """
 
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,14 +16,20 @@ from arco.flow.run.lease import Lease, Leases
 from arco.flow.run.live import LiveRun
 from arco.flow.run.locks import Locks
 from arco.flow.run.pools import Pools
-from arco.flow.run.task_state import attempt_id_of
+from arco.flow.run.task_state import Ending, attempt_id_of
 from arco.flow.run.turns import Turns
 from arco.flow.run.wire import ANYBODY, LEASE_MS, Offer, TaskStatus
 
 T = TypeVar("T")
 
+Tell = Callable[[str, Exception], None]
+
 _TASKS_KEPT = 50_000
 _MOST_BESIDE = 100
+
+
+def nobody_listens(_what: str, _problem: Exception) -> None:
+    """For whoever has no log."""
 
 
 @dataclass
@@ -32,12 +38,16 @@ class Figures:
 
     ended: dict[TaskStatus, int] = field(default_factory=dict)  # tasks, by how they ended
     lost: int = 0  # attempts whose lease was over
+    set_aside: int = 0  # runs whose plans cannot be read
 
 
 class Desk:
-    """All live runs, and all that attempts hold."""
+    """All live runs, and all that attempts hold; `tell` hears of trouble that no caller is told of."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, tell: Tell = nobody_listens) -> None:
+        self.tell = tell
+        self.keeper = ""  # the process that keeps the book, by a name that no other has
+        self.inside: set[str] = set()  # workers that live in it
         self.runtime = runtime
         self.clock = runtime.clock
         self.tasks = runtime.tasks
@@ -52,7 +62,7 @@ class Desk:
         self.pools = Pools()
         self.locks = Locks()
         self.turns = Turns(runtime.tasks)
-        self.alarms = Alarms(runtime)
+        self.alarms = Alarms(runtime, tell)
         self.figures = Figures()
         self._offers: dict[Event, Offer] = {}  # of workers that wait
         self._heard_ms: dict[str, float] = {}
@@ -104,12 +114,18 @@ class Desk:
 
     # Who waits, and what goes on beside.
 
-    def beside(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something that nobody waits for, and that ends by itself."""
-        task = self.tasks.spawn(work)
+    def beside(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something that nobody waits for, and that ends by itself; should it fail, it is told of."""
+        task = self.tasks.spawn(self._telling(what, work))
         if len(self._beside) > _MOST_BESIDE:
             self._beside = [each for each in self._beside if not each.done()]
         self._beside.append(task)  # held, or it might be collected on its way
+
+    async def _telling(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+        try:
+            await work
+        except Exception as problem:
+            self.tell(what, problem)
 
     async def through(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of what goes on to its end though its caller may go away."""
@@ -144,6 +160,14 @@ class Desk:
             run.queue.put(task.maker.pool, task.place, key)
         if keys:
             self.wake(run)
+
+    def end(self, run: LiveRun, key: str, ending: Ending) -> None:
+        """A task ended: it is counted, and those behind it may begin. What changes nothing is no end."""
+        before = run.state.tasks[key].status
+        ready = run.state.ended(key, ending)
+        if run.state.tasks[key].status is not before:
+            self.figures.ended[ending.status] = self.figures.ended.get(ending.status, 0) + 1
+        self.ready(run, ready)
 
     def hold(self, lease: Lease) -> None:
         """An attempt is under way."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from arco.core.errors import ArcoError, Unavailable
 from arco.flow.run.desk import Desk
-from arco.flow.run.ending import Ended, Written, fingerprint_of, found_done
-from arco.flow.run.events import Where
+from arco.flow.run.ending import Ended, first_missing, standing
 from arco.flow.run.lease import Lease, lease_key
 from arco.flow.run.live import LiveRun
+from arco.flow.run.made import found_done
 from arco.flow.run.materials import Materials
 from arco.flow.run.ports import Fact, Facts
 from arco.flow.run.prepare import (
@@ -28,7 +28,7 @@ from arco.flow.run.task_state import Ending
 from arco.flow.run.wire import LEASE_MS, Completed, LeasedTask, Offer, Outcome, TaskStatus
 from arco.storage.store import Store
 
-_NEEDLESS = "another run has appended it meanwhile, by the same code and from the same data"
+_NEEDLESS = "its rows are there: another run, or an earlier try, has made them"
 
 
 class Dispatch:
@@ -58,6 +58,8 @@ class Dispatch:
         chosen: list[Chosen] = []
         for run in self._runs_for(offer):
             for pool in run.queue.pools():
+                if offer.pools and pool not in offer.pools:
+                    continue
                 while len(chosen) < offer.slots:
                     key = self._next(run, pool)
                     if key is None:
@@ -134,16 +136,19 @@ class Dispatch:
         chosen = result.chosen
         run, key = chosen.run, chosen.key
         of = run.of_attempt(key, chosen.attempt)
-        if isinstance(result, Found):
-            made, code = run.of_attempt(key, result.attempt), run.maker(key).code_fingerprint
-            yield from found_done(made, result.published, now_ms, code, result.inputs)
-        elif isinstance(result, Needless):
-            yield of.needless(now_ms)
-        elif isinstance(result, Hopeless):
+        if isinstance(result, Hopeless):
             yield from _failed(result, offer.worker, now_ms).facts()
+            return
+        if isinstance(result, Found):
+            yield from found_done(result.found, now_ms)
+            return
+        for each in result.found:
+            yield from each.told(now_ms)
+        if isinstance(result, Needless):
+            yield from standing(of, result.stands, now_ms)
+            yield of.needless(now_ms)
         else:
-            written = run.written(key)
-            where = written[0].where() if written else Where()
+            where = first_missing(run.written(key), {each.table for each in result.stands})
             times = (now_ms, now_ms + LEASE_MS)
             yield from of.dispatched(where, run.maker(key).pool, offer.worker, times)
 
@@ -153,26 +158,20 @@ class Dispatch:
             return None
         chosen = result.chosen
         run, key = chosen.run, chosen.key
+        if not isinstance(result, Hopeless):
+            self._materials.found(result.found)
         if isinstance(result, Prepared):
             if run.state.tasks[key].is_ended:
                 return None  # an attempt that was given up has told meanwhile that it is done
             return self._leased(result, offer, now_ms)
         if isinstance(result, Found):
-            made_of = fingerprint_of(run.maker(key).code_fingerprint, result.inputs)
-            for written, found in result.published:
-                self._published(written, found.publication.attempt_id, made_of)
             ending = Ending(TaskStatus.SUCCESS, completed_at_ms=now_ms)
         elif isinstance(result, Needless):
             ending = Ending(TaskStatus.SUCCESS, completed_at_ms=now_ms, warnings=(_NEEDLESS,))
         else:
             ending = Ending(TaskStatus.FAILED, str(result.error), completed_at_ms=now_ms)
-        self._desk.ready(run, run.state.ended(key, ending))
+        self._desk.end(run, key, ending)
         return None
-
-    def _published(self, written: Written, attempt_id: str, made_of: str | None) -> None:
-        self._materials.published(
-            written.table, written.table_id, written.partition, attempt_id, made_of
-        )
 
     def _leased(self, result: Prepared, offer: Offer, now_ms: int) -> LeasedTask:
         desk, run, key = self._desk, result.chosen.run, result.chosen.key
@@ -188,6 +187,7 @@ class Dispatch:
             run.written(key),
             desk.clock.elapsed_ms() + LEASE_MS,
             result.inputs,
+            result.stands,
         )
         run.reserved.discard(key)
         desk.hold(lease)
@@ -216,7 +216,7 @@ class Dispatch:
     def note(self, lease: Lease) -> None:
         """Write the hint of a lease beside the caller; losing it costs a restart some knowledge."""
         key, body = lease_key(lease.attempt_id), lease.stored(self._desk.clock.now_ms())
-        self._desk.beside(self._store.put_hint(key, body))
+        self._desk.beside(f"noting the lease of {lease.key}", self._store.put_hint(key, body))
 
 
 def _failed(result: Hopeless, worker: str, now_ms: int) -> Ended:

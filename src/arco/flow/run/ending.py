@@ -4,13 +4,12 @@ All of it is one batch: what checks found, what was read and written, what was p
 partitions and of the task. A partition counts as made only by a version that publishes it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
 import msgspec
 
-from arco.catalog.publication import Numbered
 from arco.core.clock import utc
 from arco.events.partition import PartitionCompleted, PartitionFailed
 from arco.events.quality import QualityCheckFailed, QualityCheckPassed
@@ -26,6 +25,8 @@ Status = Literal["SUCCESS", "FAILED", "SKIPPED", "BLOCKED", "CANCELLED"]
 # Metrics of a task that writes no table.
 CODE = "code_fingerprint"
 INPUTS = "input_fingerprint"
+# A metric of a task that is tried again: a book that begins anew goes on counting from there.
+FAILURES = "failed_attempts"
 
 _LONGEST_TEXT = 4_000
 _MOST_KEYS = 10_000
@@ -54,14 +55,18 @@ class Ended:
     completed: Completed
     status: TaskStatus
     error: str | None
-    inputs: tuple[InputMaterial, ...]
+    inputs: tuple[InputMaterial, ...] | None  # None: nobody knows them any more
     written: tuple[Written, ...]
+    stands: tuple[Written, ...] = ()  # outputs that were published before, and not by it
+    failures: int = 0  # attempts at the task that ended badly, if there will be another
 
     def facts(self) -> Iterator[Fact]:
         """All that is told of it."""
         yield from self._checks()
         yield from self._lineage()
         yield from self._partitions()
+        if self.status is TaskStatus.SUCCESS:
+            yield from standing(self.attempt, self.stands, self.completed.completed_at_ms)
         yield from self._profiles()
         yield self._task()
 
@@ -75,7 +80,13 @@ class Ended:
             if check.table_id is None:
                 continue
             payload, name = self._check(check, check.table_id)
-            yield fact(name, f"qc:{of.attempt_id}:{check.name}", of.run_id, payload)
+            yield fact(name, self._check_key(check), of.run_id, payload)
+
+    def _check_key(self, check: CheckOutcome) -> str:
+        """Two outputs may have checks of the same name: those of the first have the name alone."""
+        key = f"qc:{self.attempt.attempt_id}:{check.name}"
+        places = [number for number, each in enumerate(self.written) if each.table == check.table]
+        return f"{key}:{places[0]}" if places and places[0] else key
 
     def _check(
         self, check: CheckOutcome, table_id: str
@@ -117,6 +128,7 @@ class Ended:
         """Of each output that was published, and, if the attempt was no success, of all others."""
         outputs = {(each.table, each.partition): each for each in self.completed.outcome.outputs}
         ids = {(each.table, each.partition): each.table_id for each in self.written}
+        there = {each.table for each in self.stands}
         for number, at in enumerate(dict.fromkeys([*ids, *outputs])):
             done = outputs.get(at)
             table_id = (done.table_id if done is not None else None) or ids.get(at)
@@ -124,7 +136,7 @@ class Ended:
                 continue
             if done is not None and done.version is not None:
                 yield self._made(number, done, table_id, done.version)
-            elif failed and self.status is not TaskStatus.SUCCESS:
+            elif failed and self.status is not TaskStatus.SUCCESS and at[0] not in there:
                 yield self._bad(number, table_id, at[1])
 
     def _made(self, number: int, done: OutputDone, table_id: str, version: int) -> Fact:
@@ -145,7 +157,7 @@ class Ended:
             attempt=of.attempt,
             completed_at=utc(said.completed_at_ms),
         )
-        return fact("partition_completed", _part(of, number), of.run_id, payload)
+        return fact("partition_completed", part_key(of, number), of.run_id, payload)
 
     def _bad(self, number: int, table_id: str, partition: str) -> Fact:
         of = self.attempt
@@ -157,7 +169,7 @@ class Ended:
             task_id=of.key,
             attempt=of.attempt,
         )
-        return fact("partition_failed", _part(of, number), of.run_id, payload)
+        return fact("partition_failed", part_key(of, number), of.run_id, payload)
 
     def _profiles(self) -> Iterator[Fact]:
         for number, done in enumerate(self.completed.outcome.outputs):
@@ -181,13 +193,11 @@ class Ended:
         said, of = self.completed, self.attempt
         outcome = said.outcome
         outputs = outcome.outputs
+        inputs = self.inputs or ()
         versions = [each.version for each in outputs if each.version is not None]
-        where = self.written[0].where() if self.written else Where()
-        if outputs and outputs[0].table_id is not None:
-            where = Where(table_id=outputs[0].table_id, partition_key=outputs[0].partition)
         payload = TaskCompleted(
             **of.names,
-            **where,
+            **self._where(),
             status=cast("Status", self.status.value),
             published_version=versions[0] if versions else None,
             worker=said.worker,
@@ -195,69 +205,69 @@ class Ended:
             completed_at=utc(said.completed_at_ms),
             duration_ms=_span(said),
             error_message=message(self.error),
-            input_tables=tuple(each.table_id for each in self.inputs if each.table_id) or None,
+            input_tables=tuple(each.table_id for each in inputs if each.table_id) or None,
             output_tables=tuple(each.table_id for each in outputs if each.table_id) or None,
-            input_partitions=_few([key for each in self.inputs for key in each.partitions]),
+            input_partitions=_few([key for each in inputs for key in each.partitions]),
             output_partitions=_few([each.partition for each in outputs]),
             rows_read=outcome.rows_read,
             rows_written=total([each.rows for each in outputs if each.version is not None]),
             bytes_read=outcome.bytes_read,
             bytes_written=total([each.bytes for each in outputs if each.version is not None]),
-            metrics={**outcome.metrics, **self._made_of()} or None,
+            metrics={**outcome.metrics, **self._made_of(), **self._failures()} or None,
         )
         return fact("task_completed", f"done:{of.attempt_id}", of.run_id, payload)
+
+    def _failures(self) -> dict[str, int]:
+        return {FAILURES: self.failures} if self.failures else {}
+
+    def _where(self) -> Where:
+        """The output that the end of the task is about: of a bad end none that was published."""
+        outputs = self.completed.outcome.outputs
+        if self.status is TaskStatus.SUCCESS:
+            if outputs and outputs[0].table_id is not None:
+                return Where(table_id=outputs[0].table_id, partition_key=outputs[0].partition)
+            return self.written[0].where() if self.written else Where()
+        there = {each.table for each in outputs if each.version is not None}
+        return first_missing(self.written, there | {each.table for each in self.stands})
 
     def _made_of(self) -> dict[str, str]:
         """Where no partition can say which code and data it is made of, the task itself does."""
         code = self.completed.outcome.code_fingerprint
-        if code is None or self.written or self.status is not TaskStatus.SUCCESS:
+        made_of = fingerprint_of(code, self.inputs)
+        if made_of is None or code is None or self.written:
             return {}
-        return {CODE: code, INPUTS: _fingerprint(code, self.inputs)}
+        return {CODE: code, INPUTS: made_of} if self.status is TaskStatus.SUCCESS else {}
 
     def _partition_of(self, table: str) -> str | None:
         return next((each.partition for each in self.written if each.table == table), None)
 
 
-def found_done(
-    of: OfAttempt,
-    written: Sequence[tuple[Written, Numbered]],
-    at_ms: int,
-    code: str | None = None,
-    inputs: Sequence[InputMaterial] | None = None,
-) -> Iterator[Fact]:
-    """An earlier attempt had published everything and was not heard of: the task is done (P35).
+def failures_of(metrics: Iterable[tuple[str, str]] | None) -> int:
+    """How many attempts at a task ended badly, as the metrics of the last that was heard of say."""
+    said = dict(metrics or ()).get(FAILURES, "")
+    return int(said) if said.isascii() and said.isdigit() else 0
 
-    `code` is the fingerprint of what the run was planned with, `inputs` what the attempt was given. Where
-    one of them is not known it is not recorded, and planning makes the partition again.
-    """
-    fingerprint = fingerprint_of(code, inputs)
-    for number, (each, found) in enumerate(written):
-        if each.table_id is None:
-            continue
-        made = PartitionCompleted(
-            table_id=each.table_id,
-            partition_key=each.partition,
-            version=found.number,
-            materialization_id=found.publication.attempt_id,
-            input_fingerprint=fingerprint,
-            code_fingerprint=code,
-            execution_id=of.run_id,
-            task_id=of.key,
-            attempt=of.attempt,
-            completed_at=utc(at_ms),
-        )
-        yield fact("partition_completed", _part(of, number), of.run_id, made)
-    first = written[0][0]
-    payload = TaskCompleted(
-        **of.names,
-        **first.where(),
-        status="SUCCESS",
-        published_version=written[0][1].number,
-        completed_at=utc(at_ms),
-        output_tables=tuple(each.table_id for each, _ in written if each.table_id),
-        output_partitions=tuple(each.partition for each, _ in written),
-    )
-    yield fact("task_completed", f"done:{of.attempt_id}", of.run_id, payload)
+
+def first_missing(written: Sequence[Written], there: Collection[str]) -> Where:
+    """The first output that was not published, for an event that calls it bad; nothing if all were."""
+    return next((each.where() for each in written if each.table not in there), Where())
+
+
+def standing(of: OfAttempt, stands: Sequence[Written], at_ms: int) -> Iterator[Fact]:
+    """Outputs of a task that is done now, which were published before: their data are those of before."""
+    for number, each in enumerate(stands):
+        if each.table_id is not None:
+            payload = PartitionCompleted(
+                table_id=each.table_id,
+                partition_key=each.partition,
+                version=None,
+                execution_id=of.run_id,
+                task_id=of.key,
+                attempt=of.attempt,
+                completed_at=utc(at_ms),
+            )
+            key = f"stands:{of.attempt_id}:{number}"
+            yield fact("partition_completed", key, of.run_id, payload)
 
 
 def is_published(completed: Completed) -> bool:
@@ -287,7 +297,7 @@ def _fingerprint(code: str, inputs: Sequence[InputMaterial]) -> str:
     return input_fingerprint(code, [(each.table_id or each.table, each.digest) for each in inputs])
 
 
-def _part(of: OfAttempt, number: int) -> str:
+def part_key(of: OfAttempt, number: int) -> str:
     """The key of what is told of an output: the first has the attempt's own."""
     return f"part:{of.attempt_id}:{number}" if number else f"part:{of.attempt_id}"
 

@@ -4,6 +4,7 @@ Inside a process a lease goes by elapsed time alone. What is stored of it is a h
 sign of life: how far the attempt was and what it was given. Losing it costs a restart that knowledge.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,17 +15,10 @@ from arco.core.tasks import Event
 from arco.flow.plan.plan import Plan, PlannedTask
 from arco.flow.run.ending import Written
 from arco.flow.run.locks import Want
-from arco.flow.run.wire import LEASE_MS, InputMaterial, Progress
+from arco.flow.run.wire import LEASE_MS, InputGiven, InputMaterial, Progress
 from arco.storage.store import Store
 
 FORMAT = 1
-
-
-class StoredInput(msgspec.Struct, frozen=True, array_like=True):
-    """An input as it was given; which partitions it reads stands in the plan."""
-
-    table_id: str | None
-    digest: str
 
 
 class StoredLease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,7 +31,7 @@ class StoredLease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     worker: str
     until_ms: int
     progress: Progress = Progress()
-    inputs: tuple[StoredInput, ...] = ()
+    inputs: tuple[InputGiven, ...] = ()
 
 
 @dataclass
@@ -53,7 +47,8 @@ class Lease:
     wants: tuple[Want, ...]
     written: tuple[Written, ...]
     until_ms: float  # by the clock that never jumps
-    inputs: tuple[InputMaterial, ...] = ()
+    inputs: tuple[InputMaterial, ...] | None = ()  # None: nobody knows any more what it was given
+    stands: tuple[Written, ...] = ()  # what was published before, and not by it
     progress: Progress = field(default_factory=Progress)
 
     @property
@@ -71,7 +66,7 @@ class Lease:
                 worker=self.worker,
                 until_ms=now_ms + LEASE_MS,
                 progress=self.progress,
-                inputs=tuple(StoredInput(each.table_id, each.digest) for each in self.inputs),
+                inputs=given(self.inputs or ()),
             )
         )
 
@@ -104,21 +99,26 @@ async def find_lease(store: Store, attempt_id: str) -> StoredLease | None:
     return found if found is not None and found.format == FORMAT else None
 
 
+def given(inputs: Sequence[InputMaterial]) -> tuple[InputGiven, ...]:
+    """Inputs without what stands in the plan."""
+    return tuple(InputGiven(each.table_id, each.digest) for each in inputs)
+
+
 def inputs_given(
-    plan: Plan, task: PlannedTask, hint: StoredLease | None
+    plan: Plan, task: PlannedTask, told: Sequence[InputGiven] | None
 ) -> tuple[InputMaterial, ...] | None:
-    """What an attempt at a task was given to read; None without a hint: then nobody knows it any more."""
+    """What an attempt at a task was given to read; None if nothing fitting is told of it."""
     if not task.inputs:
         return ()
-    if hint is None or len(hint.inputs) != len(task.inputs):
+    if told is None or len(told) != len(task.inputs):
         return None
     reads = [plan.reads[index] for index in task.inputs]
     return tuple(
         InputMaterial(
             table=each.table,
-            table_id=given.table_id,
+            table_id=one.table_id,
             partitions=each.partitions,
-            digest=given.digest,
+            digest=one.digest,
         )
-        for each, given in zip(reads, hint.inputs, strict=True)
+        for each, one in zip(reads, told, strict=True)
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from arco.core.errors import Invalid
+from arco.core.errors import ArcoError, Invalid
 from arco.core.tasks import Event
 from arco.flow.plan.plan import Maker, Plan
 from arco.flow.run.ending import Written
@@ -30,6 +30,7 @@ class LiveRun:
     watchers: set[Event] = field(default_factory=set)
     is_settling: bool = False
     settle_again: bool = False
+    trouble: ArcoError | None = None  # why what follows cannot be told now
 
     @property
     def run_id(self) -> str:

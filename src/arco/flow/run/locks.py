@@ -5,7 +5,6 @@ tries again and again. A partition whose last holder was never heard of is `unse
 next has to fence it (P35).
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -41,7 +40,7 @@ class Locks:
 
     def __init__(self) -> None:
         self._held: dict[str, _Held] = {}
-        self._parked: dict[Gate, deque[Task]] = {}
+        self._parked: dict[Gate, dict[Task, None]] = {}  # in the order of coming
         self._unsettled: set[tuple[str, str]] = set()
 
     def gate(self, wants: tuple[Want, ...]) -> Gate | None:
@@ -82,12 +81,12 @@ class Locks:
                 freed += self._unpark((want.table, _PARTITION, want.partition))
             if held.is_free:
                 del self._held[want.table]
-                freed += self._unpark((want.table, _ALONE, ""), most=1)
+                freed += self._unpark_first((want.table, _ALONE, ""))
         return freed
 
     def park(self, gate: Gate, task: Task) -> None:
         """A task waits until what bars its way is given back."""
-        self._parked.setdefault(gate, deque()).append(task)
+        self._parked.setdefault(gate, {})[task] = None
 
     def unpark(self, tables: set[str]) -> list[Task]:
         """All that wait for tables: somebody who would have freed them will not."""
@@ -106,12 +105,17 @@ class Locks:
         """Whether somebody may still be at work on it."""
         return (want.table, want.partition) in self._unsettled
 
-    def _unpark(self, gate: Gate, most: int | None = None) -> Iterator[Task]:
-        parked = self._parked.get(gate)
-        if parked is None:
-            return
-        count = len(parked) if most is None else min(most, len(parked))
-        for _ in range(count):
-            yield parked.popleft()
+    def _unpark(self, gate: Gate) -> Iterator[Task]:
+        yield from self._parked.pop(gate, {})
+
+    def _unpark_first(self, gate: Gate) -> list[Task]:
+        """The first task of each run: only one can have the table, but nobody knows whose worker comes."""
+        parked = self._parked.get(gate, {})
+        first: dict[str, Task] = {}
+        for task in parked:
+            first.setdefault(task[0], task)
+        for task in first.values():
+            del parked[task]
         if not parked:
-            del self._parked[gate]
+            self._parked.pop(gate, None)
+        return [*first.values()]

@@ -7,15 +7,16 @@ asked for each time tasks are given out, before anybody reads them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from arco.core.tasks import Tasks
 from arco.flow.plan.fingerprints import material_digest, outside_material
 from arco.flow.plan.plan import Plan, PlannedTask
+from arco.flow.run.made import Made
 from arco.flow.run.ports import Versions
 from arco.flow.run.wire import InputMaterial
 from arco.flow.state import StateReader, TableState
 
-_GOOD = "COMPLETE"
 _ENDED_BADLY = frozenset({"FAILED", "RUNNING"})
 
 
@@ -29,7 +30,7 @@ class _Table:
     is_made: bool  # by the plan itself
     is_source: bool
     materials: Mapping[str, str | None]
-    made_of: Mapping[str, str | None] = field(default_factory=dict)  # what good partitions record
+    made_of: Mapping[str, str | None] = field(default_factory=dict)  # what partitions record
 
     def material(self, key: str) -> str | None:
         """Of a partition, as planning sees it."""
@@ -46,6 +47,17 @@ class Known:
     tables: dict[str, _Table]
     unsettled: frozenset[tuple[str, str]]
     digests: dict[int, tuple[int, str]] = field(default_factory=dict)  # by input, as of a change
+
+
+class Last(NamedTuple):
+    """A publication: the attempt, and the fingerprint of its code and inputs; None where nobody knows.
+
+    `is_new`: it has come since the run began.
+    """
+
+    material: str | None
+    made_of: str | None
+    is_new: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,14 @@ class Materials:
         self._news.setdefault(table, {})[partition] = news
         self._changes[table] = self._changes.get(table, 0) + 1
 
+    def found(self, made: Sequence[Made]) -> None:
+        """Partitions turned out to have been published."""
+        for each in made:
+            at = each.written
+            self.published(
+                at.table, at.table_id, at.partition, each.attempt.attempt_id, each.made_of
+            )
+
     def forget(self, live: Sequence[Known]) -> None:
         """Drop what every run that is left has read by itself."""
         oldest = min((known.since for known in live), default=self._number)
@@ -112,13 +132,15 @@ class Materials:
         """Whether nothing was dropped that came after it was read, while nobody knew that it was needed."""
         return known.since >= self._forgotten
 
-    def made_of(self, known: Known, table: str, partition: str) -> str | None:
-        """The fingerprint of what a good partition is made of, as it stands; None if nobody knows."""
+    def last(self, known: Known, table: str, partition: str) -> Last:
+        """What was last published of a partition, whatever became of attempts since."""
         news = self._news.get(table, {}).get(partition)
         if news is not None and news.number > known.since:
-            return news.made_of
+            return Last(news.material, news.made_of, is_new=True)
         found = known.tables.get(table)
-        return None if found is None else found.made_of.get(partition)
+        if found is None or not found.is_made:
+            return Last(None, None)
+        return Last(found.materials.get(partition), found.made_of.get(partition))
 
     async def inputs(
         self, plan: Plan, known: Known, task: PlannedTask
@@ -194,13 +216,8 @@ def _known(state: TableState, *, is_made: bool) -> _Table:
         is_made,
         state.is_source and not is_made,
         dict(zip(state.keys, state.materials, strict=True)),
-        _made_of(state) if is_made else {},
+        dict(zip(state.keys, state.input_fingerprints, strict=True)) if is_made else {},
     )
-
-
-def _made_of(state: TableState) -> dict[str, str | None]:
-    rows = zip(state.keys, state.statuses, state.input_fingerprints, strict=True)
-    return {key: found for key, status, found in rows if status == _GOOD}
 
 
 def _unsettled(tables: Mapping[str, TableState], written: set[str]) -> frozenset[tuple[str, str]]:

@@ -31,14 +31,20 @@ class RunClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """The head of a table's chain when a run was wanted: all that the run publishes is above it."""
+    """The head of a table's chain when a run was wanted: all that the run publishes is above it.
+
+    Of a retry it is that of the first run, so that all that any of them has published is above it.
+    """
 
     table_id: str
     number: int
 
 
 class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """`runs/{run_id}/plan.json`: what a run was asked to do."""
+    """`runs/{run_id}/plan.json`: what a run was asked to do.
+
+    `keeper` is set if its only worker lives in the process that keeps the book, and dies with that.
+    """
 
     format: int = FORMAT
     create_id: str
@@ -46,6 +52,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     requested_at_ms: int
     bases: dict[str, Base]  # by the name of the table; those that were not there are not in it
     wish: RunWish
+    keeper: str = ""
 
 
 T = TypeVar("T", RunClaim, StoredPlan)

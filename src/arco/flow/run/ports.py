@@ -10,7 +10,7 @@ from typing import Protocol
 
 from arco.catalog.publication import Attempt, Numbered
 from arco.events.field import Payload
-from arco.flow.run.wire import RunStatus, TaskStatus
+from arco.flow.run.wire import CheckOutcome, RunStatus, TaskStatus
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,9 @@ class StoredTask:
     started_at_ms: int | None = None
     completed_at_ms: int | None = None
     rows_written: int | None = None
+    outputs: tuple[str, ...] = ()  # ids of tables, in the order of the maker's targets
+    checks: tuple[CheckOutcome, ...] = ()  # with the ids of their tables where names belong
+    failures: int = 0  # attempts that ended badly, as far as it is tried again
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
 """Before a task is given out: where its tables stand, whether it must be fenced, what it is going to read.
 
 The first attempt at a task, with nobody before it, needs no fence. Any other attempt, and one that takes a
-partition over from somebody who was not heard of again, fences first, and so looks whether an earlier
-attempt has published: then there is nothing left to do (P35). Neither is there for what would only append
-the same rows again that another run has brought in since the plan was made.
+partition over from somebody who was not heard of again, fences first, and so looks which outputs an earlier
+attempt has published (P35). What another run has made meanwhile, by the same code from the same data, is
+there as well, and so are rows that an earlier run has appended of which this one is the retry. What is
+there is not published again; if that is all of it, there is nothing left to do.
 """
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from arco.catalog.publication import WHOLE_TABLE, Attempt, Numbered
 from arco.core.errors import ArcoError, Conflict, Unavailable, Unknown
@@ -18,9 +21,10 @@ from arco.flow.run.ending import Written, fingerprint_of
 from arco.flow.run.lease import find_lease, inputs_given
 from arco.flow.run.live import LiveRun
 from arco.flow.run.locks import Want
-from arco.flow.run.materials import Materials
+from arco.flow.run.made import Made
+from arco.flow.run.materials import Last, Materials
 from arco.flow.run.ports import Fences, Place
-from arco.flow.run.task_state import attempt_id_of
+from arco.flow.run.task_state import attempt_id_of, most_attempts
 from arco.flow.run.wire import InputMaterial, OutputPlace
 from arco.storage.store import Store
 
@@ -29,7 +33,6 @@ T = TypeVar("T")
 ASSET = "asset"
 
 _APPEND = "append"
-_ANYWAY = (Reason.FORCED, Reason.FRESHNESS)  # to be made however good it is
 _PASSING = (Unavailable, Unknown, Conflict)
 
 
@@ -55,44 +58,37 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A task that can be given out."""
+    """A task that can be given out; `found` are outputs that earlier attempts at it have published."""
 
     chosen: Chosen
     inputs: tuple[InputMaterial, ...]
     outputs: tuple[OutputPlace, ...]
+    found: tuple[Made, ...] = ()
+
+    @property
+    def stands(self) -> tuple[Written, ...]:
+        """What is not to be published again."""
+        partition = self.chosen.partition
+        return tuple(
+            Written(each.table, each.table_id, partition) for each in self.outputs if each.is_made
+        )
 
 
 @dataclass(frozen=True)
 class Found:
-    """A task that an earlier attempt has done: what it published, output by output.
-
-    `inputs` are what that attempt was given to read; None if nobody knows it any more.
-    """
+    """A task that earlier attempts have done: what they published, output by output."""
 
     chosen: Chosen
-    published: tuple[tuple[Written, Numbered], ...]
-    inputs: tuple[InputMaterial, ...] | None = None
-
-    @property
-    def attempt_id(self) -> str:
-        """The attempt that has published; the first output tells."""
-        return self.published[0][1].publication.attempt_id
-
-    @property
-    def attempt(self) -> int:
-        """Its number."""
-        run, key = self.chosen.run, self.chosen.key
-        for attempt in range(1, self.chosen.attempt + 1):
-            if attempt_id_of(run.run_id, key, attempt) == self.attempt_id:
-                return attempt
-        return self.chosen.attempt
+    found: tuple[Made, ...]
 
 
 @dataclass(frozen=True)
 class Needless:
-    """A task whose rows another run has appended meanwhile, by the same code and from the same data."""
+    """A task whose rows are all there, though not, or not all, by attempts at it."""
 
     chosen: Chosen
+    stands: tuple[Written, ...]
+    found: tuple[Made, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -166,54 +162,84 @@ class Preparation:
         inputs: tuple[InputMaterial, ...],
         places: Mapping[str, Place | ArcoError | None],
     ) -> Prepared | Found | Needless:
-        if self._is_made(chosen, inputs):
-            return Needless(chosen)
+        there = self._there(chosen, inputs)
         outputs: list[OutputPlace] = []
-        found: list[tuple[Written, Numbered]] = []
-        for target in _targets(chosen):
+        found: list[Made] = []
+        for number, target in enumerate(_targets(chosen)):
             place = places[target.table]
             if isinstance(place, ArcoError):
                 raise place
-            number = await self._standing(chosen, target, place)
-            if isinstance(number, Numbered):
-                table_id = None if place is None else place.table_id
-                found.append((Written(target.table, table_id, chosen.partition), number))
-                number = number.number - 1  # who makes the others must not publish this one again
-            outputs.append(_output(chosen, target, place, number, self._desk.clock.now_ms()))
-        if found and len(found) == len(outputs):
-            return await self._found(Found(chosen, tuple(found)))
-        return Prepared(chosen, inputs, tuple(outputs))
+            head = await self._standing(chosen, target, place)
+            is_made = target.table in there
+            if isinstance(head, Numbered):
+                found.append(await self._made(chosen, number, place, head))
+                is_made, head = True, head.number - 1
+            elif place is not None and not is_made:
+                is_made, head = await self._before(chosen, target, place, head)
+            now_ms = self._desk.clock.now_ms()
+            outputs.append(_output(chosen, target, place, head, now_ms, is_made=is_made))
+        prepared = Prepared(chosen, inputs, tuple(outputs), tuple(found))
+        if not outputs or len(prepared.stands) < len(outputs):
+            return prepared
+        if len(found) == len(outputs):
+            return Found(chosen, prepared.found)
+        return Needless(chosen, prepared.stands, prepared.found)
 
-    async def find(self, chosen: Chosen) -> Found | None:
-        """What attempts at a task have published, if it is all of it; if not, none of them can any more."""
-        found: list[tuple[Written, Numbered]] = []
-        targets = _targets(chosen)
-        for target in targets:
+    async def find(self, chosen: Chosen) -> tuple[Made, ...]:
+        """What attempts at a task have published; nothing else of it can be published by them any more."""
+        found: list[Made] = []
+        for number, target in enumerate(_targets(chosen)):
             place = await self._fences.place(target.table)
-            number = await self._standing(chosen, target, place)
-            if place is not None and isinstance(number, Numbered):
-                found.append((Written(target.table, place.table_id, chosen.partition), number))
-        if not found or len(found) < len(targets):
-            return None
-        return await self._found(Found(chosen, tuple(found)))
+            head = await self._standing(chosen, target, place)
+            if isinstance(head, Numbered):
+                found.append(await self._made(chosen, number, place, head))
+        return tuple(found)
 
-    def _is_made(self, chosen: Chosen, inputs: tuple[InputMaterial, ...]) -> bool:
-        """Whether all rows are there that a task would append; whoever replaces may do so twice."""
+    def _there(self, chosen: Chosen, inputs: tuple[InputMaterial, ...]) -> set[str]:
+        """The outputs that others have made since the plan, by the same code from the same data.
+
+        Rows that are appended must not come twice, so there it does not matter when they came; and what a
+        run has published of which this one is the retry is there whatever has changed since.
+        """
         run = chosen.run
         maker, task, known = run.maker(chosen.key), run.state.tasks[chosen.key].task, run.known
-        if known is None or task.reason in _ANYWAY or not appends(maker):
-            return False
-        wanted = fingerprint_of(maker.code_fingerprint, inputs)
-        there = {
-            self._materials.made_of(known, target.table, task.partition) for target in maker.targets
+        if known is None or maker.kind != ASSET:
+            return set()
+        last = {
+            target.table: self._materials.last(known, target.table, task.partition)
+            for target in maker.targets
         }
-        return wanted is not None and there == {wanted}
+        there: set[str] = set()
+        if appends(maker):
+            tried = _tried(chosen)
+            there = {table for table, each in last.items() if each.material in tried}
+        wanted = fingerprint_of(maker.code_fingerprint, inputs)
+        if wanted is None:
+            return there
+        return there | {
+            table
+            for table, each in last.items()
+            if each.made_of == wanted and _suffices(each, task.reason, maker)
+        }
 
-    async def _found(self, found: Found) -> Found:
-        """The same, with what the attempt was given: its own word for that never came."""
-        chosen, hint = found.chosen, await find_lease(self._store, found.attempt_id)
-        task = chosen.run.state.tasks[chosen.key].task
-        return replace(found, inputs=inputs_given(chosen.run.plan, task, hint))
+    async def _made(self, chosen: Chosen, place: int, at: Place | None, head: Numbered) -> Made:
+        """An output that was published; the version tells what it is made of, or else plan and hint."""
+        run, said = chosen.run, head.publication
+        target, task = _targets(chosen)[place], run.state.tasks[chosen.key].task
+        code, made_of = said.code, said.made_of
+        if code is None or made_of is None:
+            hint = await find_lease(self._store, said.attempt_id)
+            inputs = inputs_given(run.plan, task, None if hint is None else hint.inputs)
+            code = run.maker(chosen.key).code_fingerprint
+            made_of = fingerprint_of(code, inputs)
+        return Made(
+            place,
+            Written(target.table, None if at is None else at.table_id, chosen.partition),
+            run.of_attempt(chosen.key, _attempt(chosen, said.attempt_id)),
+            head.number,
+            code,
+            made_of,
+        )
 
     async def _standing(
         self, chosen: Chosen, target: Target, place: Place | None
@@ -232,12 +258,72 @@ class Preparation:
         )
         if chosen.attempt == 1 and not in_doubt:
             return place.number
-        base = run.stored.bases.get(target.table)
-        since = base.number if base is not None and base.table_id == place.table_id else -1
-        attempt = _output(chosen, target, place, place.number, self._desk.clock.now_ms()).attempt
-        fenced = await self._fences.fence(place.table_id, attempt, since)
+        fenced = await self._fence(chosen, target, place, run.run_id)
         self._desk.locks.settle(want)
         return fenced
+
+    async def _before(
+        self, chosen: Chosen, target: Target, place: Place, head: int
+    ) -> tuple[bool, int]:
+        """Whether a run of which this one is the retry has appended its rows, and the head after that.
+
+        Others may have appended theirs since, so that the last publication does not tell it. What those
+        runs have not published they cannot publish any more.
+        """
+        run = chosen.run
+        if run.maker(chosen.key).kind != ASSET or target.mode != _APPEND:
+            return False, head
+        for before in run.stored.wish.after:
+            fenced = await self._fence(chosen, target, place, before)
+            if isinstance(fenced, Numbered):
+                return True, head
+            head = fenced
+        return False, head
+
+    async def _fence(
+        self, chosen: Chosen, target: Target, place: Place, run_id: str
+    ) -> Numbered | int:
+        """What a run has published for the task, or else the number of a fence with the attempt's name."""
+        base = chosen.run.stored.bases.get(target.table)
+        since = base.number if base is not None and base.table_id == place.table_id else -1
+        attempt = _output(chosen, target, place, place.number, self._desk.clock.now_ms()).attempt
+        theirs = msgspec.structs.replace(attempt, task=_task(run_id, chosen.key))
+        return await self._fences.fence(place.table_id, theirs, since)
+
+
+def _task(run_id: str, key: str) -> str:
+    """A task of a run, as versions name it."""
+    return f"{run_id}/{key}"
+
+
+def _attempt(chosen: Chosen, attempt_id: str) -> int:
+    """The number of an attempt at a task."""
+    for attempt in range(1, chosen.attempt):
+        if attempt_id_of(chosen.run.run_id, chosen.key, attempt) == attempt_id:
+            return attempt
+    return chosen.attempt
+
+
+def _tried(chosen: Chosen) -> set[str]:
+    """The attempts of the runs before, of which this one is the retry."""
+    retry = chosen.run.maker(chosen.key).retry
+    return {
+        attempt_id_of(before, chosen.key, attempt)
+        for before in chosen.run.stored.wish.after
+        for attempt in range(1, most_attempts(retry) + 1)
+    }
+
+
+def _suffices(last: Last, reason: Reason, maker: Maker) -> bool:
+    """Whether data that are as they would be made now will do.
+
+    Those that were there when the plan was made are too old for it, or an attempt to replace them failed.
+    """
+    if reason is Reason.FORCED:
+        return False
+    if last.is_new:
+        return True
+    return reason is not Reason.FRESHNESS and (reason is not Reason.FAILED or appends(maker))
 
 
 def appends(maker: Maker) -> bool:
@@ -264,7 +350,13 @@ def _has_work(chosen: Chosen) -> bool:
 
 
 def _output(
-    chosen: Chosen, target: Target, place: Place | None, number: int, now_ms: int
+    chosen: Chosen,
+    target: Target,
+    place: Place | None,
+    number: int,
+    now_ms: int,
+    *,
+    is_made: bool = False,
 ) -> OutputPlace:
     partition = chosen.partition
     whole = not partition or target.mode == "replace"
@@ -273,9 +365,10 @@ def _output(
         table_id=None if place is None else place.table_id,
         attempt=Attempt(
             attempt_id=chosen.attempt_id,
-            task=f"{chosen.run.run_id}/{chosen.key}",
+            task=_task(chosen.run.run_id, chosen.key),
             dispatched_at_number=number,
             dispatched_at_ms=now_ms,
             partitions=WHOLE_TABLE if whole else (partition,),
         ),
+        is_made=is_made,
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from arco.core.errors import ArcoError
 from arco.flow.run.desk import Desk
-from arco.flow.run.events import Where
+from arco.flow.run.ending import first_missing
 from arco.flow.run.lease import Lease
 from arco.flow.run.live import LiveRun
 from arco.flow.run.ports import Fact, Facts
@@ -50,7 +50,8 @@ class Reaper:
         if left > 0:
             self._desk.alarms.set(left, lambda: self.expire(attempt_id))
         else:
-            self._desk.beside(self._lose(lease))
+            what = f"taking {lease.key} of run {lease.run_id} back"
+            self._desk.beside(what, self._lose(lease))
 
     def look_at(self, run: LiveRun) -> None:
         """Whether the one who works on a run is still there; looks again by itself."""
@@ -77,20 +78,24 @@ class Reaper:
                 return
             try:
                 await self._lost(run, lease)
-            except ArcoError:
+            except Exception as problem:
                 # The ledger must know before the task is given to anybody else.
                 self._desk.alarms.set(_AGAIN_MS, lambda: self.expire(lease.attempt_id))
+                if not isinstance(problem, ArcoError):
+                    raise
 
     async def _lost(self, run: LiveRun, lease: Lease) -> None:
         # Its word, should it come while this is told, is late: the lease ends here.
         desk = self._desk
-        if await self._untold.is_done(run, lease):
+        looked = await self._untold.look(run, lease)
+        if looked.is_done:
             desk.figures.lost += 1
             desk.leases.ring()
             self._settle(run)
             return
         pause = run.state.retry_after(lease.key, lost=True, rng=desk.runtime.rng)
-        await self._facts.append(self._told(run, lease, retried=pause is not None))
+        there = {each.table for each in looked.stands}
+        await self._facts.append(self._told(run, lease, there, retried=pause is not None))
         desk.figures.lost += 1
         desk.locks.unsettle(lease.wants)
         desk.drop(lease.attempt_id)
@@ -101,14 +106,13 @@ class Reaper:
         else:
             status = TaskStatus.CANCELLED if run.state.is_cancelled else TaskStatus.FAILED
             now_ms = desk.clock.now_ms()
-            desk.figures.ended[status] = desk.figures.ended.get(status, 0) + 1
-            run.state.ended(lease.key, Ending(status, LEASE_OVER, completed_at_ms=now_ms))
+            desk.end(run, lease.key, Ending(status, LEASE_OVER, completed_at_ms=now_ms))
         run.ring()
         self._settle(run)
 
-    def _told(self, run: LiveRun, lease: Lease, *, retried: bool) -> list[Fact]:
+    def _told(self, run: LiveRun, lease: Lease, there: set[str], *, retried: bool) -> list[Fact]:
         of = run.of_attempt(lease.key, lease.attempt)
-        where = lease.written[0].where() if lease.written else Where()
+        where = first_missing(lease.written, there)
         if run.state.is_cancelled:
             return [of.cancelled(where, LEASE_OVER)]
         facts = [of.lost(where, lease.worker, LEASE_OVER)]

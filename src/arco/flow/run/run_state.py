@@ -9,8 +9,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from arco.core.rng import Rng
-from arco.flow.plan.plan import Plan
+from arco.flow.plan.plan import Maker, Plan
 from arco.flow.run.ports import StoredTask
 from arco.flow.run.task_state import (
     AT_WORK,
@@ -20,7 +22,7 @@ from arco.flow.run.task_state import (
     most_attempts,
     pause_ms,
 )
-from arco.flow.run.wire import Progress, RunStatus, TaskStatus, TaskView
+from arco.flow.run.wire import CheckOutcome, Progress, RunStatus, TaskStatus, TaskView
 
 _SHOWN_CHARS = 500
 
@@ -66,7 +68,7 @@ class RunState:
     @property
     def is_over(self) -> bool:
         """Whether its end was told."""
-        return self.status not in (RunStatus.PENDING, RunStatus.RUNNING)
+        return self.status.is_over
 
     @property
     def is_done(self) -> bool:
@@ -145,6 +147,7 @@ class RunState:
                 continue
             waits = each.status is TaskStatus.RETRY_WAIT  # for the attempt that is named
             task.attempt = each.attempt - 1 if waits else each.attempt
+            task.failures = each.failures
             task.worker = each.worker
             task.ending = Ending(
                 each.status,
@@ -152,6 +155,7 @@ class RunState:
                 each.started_at_ms,
                 each.completed_at_ms,
                 each.rows_written,
+                _named(each, task.maker),
             )
             self._becomes(task, each.status)
             if each.status is TaskStatus.SUCCESS:
@@ -262,3 +266,16 @@ class RunState:
             if task.number <= number:
                 return
             yield task.view()
+
+
+def _named(stored: StoredTask, maker: Maker) -> tuple[CheckOutcome, ...]:
+    """The checks of a task with the names of their tables, as far as its outputs tell them."""
+    if len(stored.outputs) != len(maker.targets):
+        return stored.checks
+    names = {
+        table_id: target.table
+        for table_id, target in zip(stored.outputs, maker.targets, strict=True)
+    }
+    return tuple(
+        structs.replace(each, table=names.get(each.table, each.table)) for each in stored.checks
+    )

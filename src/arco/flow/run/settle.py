@@ -5,7 +5,7 @@ whose tasks have all ended is over. All of it follows from the state alone, so t
 untold tells it then.
 """
 
-from arco.core.errors import ArcoError
+from arco.core.errors import ArcoError, StoreFull
 from arco.flow.run.desk import Desk
 from arco.flow.run.events import run_ended
 from arco.flow.run.live import LiveRun
@@ -37,7 +37,7 @@ class Settling:
             run.settle_again = True
         elif self._follows(run):
             run.is_settling = True
-            self._desk.beside(self._until_done(run))
+            self._desk.beside(f"settling run {run.run_id}", self._until_done(run))
 
     def _follows(self, run: LiveRun) -> bool:
         state = run.state
@@ -52,11 +52,17 @@ class Settling:
                 run.settle_again = False
                 try:
                     moved = await self._step(run)
-                except ArcoError:
+                except Exception as problem:
                     # Nobody waits for this, and the ledger has to know: try for as long as it takes.
+                    if not isinstance(problem, ArcoError):
+                        self._desk.tell(f"settling run {run.run_id}", problem)
+                    if isinstance(problem, StoreFull):
+                        run.trouble = problem
+                        run.ring()
                     await self._desk.clock.sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE_MS)
                     continue
+                run.trouble = None
                 pause = _FIRST_PAUSE_MS
                 if not moved and not run.settle_again:
                     return
@@ -74,7 +80,8 @@ class Settling:
             now_ms = self._desk.clock.now_ms()
             for each in doomed:
                 if each.key not in run.reserved:
-                    state.ended(each.key, Ending(each.status, each.why, completed_at_ms=now_ms))
+                    ending = Ending(each.status, each.why, completed_at_ms=now_ms)
+                    self._desk.end(run, each.key, ending)
             run.ring()
             return True
         if not state.is_stopped:

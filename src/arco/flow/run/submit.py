@@ -4,6 +4,7 @@ Each step can be repeated, so that whoever was not answered asks again with the 
 run, whatever became of the first time.
 """
 
+from collections.abc import Sequence
 from typing import get_args
 
 import msgspec
@@ -11,7 +12,6 @@ import msgspec
 from arco.core.errors import Invalid
 from arco.core.ids import new_ulid
 from arco.events.execution import TriggerType
-from arco.flow.plan.plan import Plan
 from arco.flow.run.desk import Desk
 from arco.flow.run.events import LONGEST_LABEL, submitted
 from arco.flow.run.live import LiveRun, check_plan
@@ -19,6 +19,7 @@ from arco.flow.run.materials import Materials
 from arco.flow.run.plan_store import Base, PlanStore, RunClaim, StoredPlan
 from arco.flow.run.ports import Facts, Fences
 from arco.flow.run.recovery import Recovery
+from arco.flow.run.refused import all_made
 from arco.flow.run.run_state import RunState
 from arco.flow.run.wire import RunWish, TaskStatus
 
@@ -75,8 +76,9 @@ class Submission:
                 create_id=new_ulid(self._desk.runtime),
                 run_id=claim.run_id,
                 requested_at_ms=claim.requested_at_ms,
-                bases=await self._bases(wish.plan),
+                bases=await self._bases(wish),
                 wish=wish,
+                keeper=self._desk.keeper if wish.worker in self._desk.inside else "",
             )
         )
         tables = {table: base.table_id for table, base in stored.bases.items()}
@@ -89,19 +91,32 @@ class Submission:
         self._desk.ready(run, run.state.begin())
         return run
 
-    async def _bases(self, plan: Plan) -> dict[str, Base]:
-        names = sorted({target.table for maker in plan.makers for target in maker.targets})
+    async def _bases(self, wish: RunWish) -> dict[str, Base]:
+        """Above which numbers the run publishes, and those before it of which it is the retry."""
+        makers = wish.plan.makers
+        names = sorted({target.table for maker in makers for target in maker.targets})
         places = await self._desk.tasks.gather(*(self._fences.place(name) for name in names))
-        pairs = zip(names, places, strict=True)
-        return {
+        bases = {
             name: Base(table_id=place.table_id, number=place.number)
-            for name, place in pairs
+            for name, place in zip(names, places, strict=True)
             if place is not None
+        }
+        return bases if not wish.after else await self._first_bases(wish.after[0], bases)
+
+    async def _first_bases(self, first: str, now: dict[str, Base]) -> dict[str, Base]:
+        """The same tables as the first of several runs has found them; -1 where nobody can tell."""
+        run = self._desk.find(first) or await self._recovery.archived(first)
+        then = {} if run is None else run.stored.bases
+        return {
+            name: then[name]
+            if name in then and then[name].table_id == base.table_id
+            else Base(table_id=base.table_id, number=-1)
+            for name, base in now.items()
         }
 
 
-def rest_of(run: LiveRun, number: int, worker: str) -> RunWish:
-    """The wish for what a run has not made."""
+def rest_of(run: LiveRun, number: int, worker: str, tried: Sequence[str] = ()) -> RunWish:
+    """The wish for what a run has not made; `tried` are the runs that have wanted the same before."""
     done = {key for key, task in run.state.tasks.items() if task.status is TaskStatus.SUCCESS}
     wish = run.stored.wish
     tasks = tuple(
@@ -110,12 +125,13 @@ def rest_of(run: LiveRun, number: int, worker: str) -> RunWish:
         if task.key not in done
     )
     if not tasks:
-        raise Invalid(f"run {run.run_id} has made everything: there is nothing to try again")
+        raise all_made(run.run_id)
     return msgspec.structs.replace(
         wish,
         run_key=retry_key(run.run_id, number),
         plan=msgspec.structs.replace(wish.plan, tasks=tasks),
         worker=worker,
+        after=(*wish.after, run.run_id, *tried),
     )
 
 

@@ -14,6 +14,7 @@ from arco.flow.plan.plan import Plan
 
 LEASE_MS = 15_000
 HEARTBEAT_MS = 5_000
+ENDING_MS = 5_000  # how long whoever tries a run again waits for the end of one that was stopped
 
 ANYBODY = ""  # a run that any worker may work on
 
@@ -30,6 +31,11 @@ class RunStatus(StrEnum):
     SUCCESS = "SUCCESS"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self not in (RunStatus.PENDING, RunStatus.RUNNING)
 
 
 class TaskStatus(StrEnum):
@@ -59,15 +65,20 @@ class RunWish(_Said, frozen=True, kw_only=True):
     trigger_type: str = "MANUAL"
     triggered_by: str | None = None
     params: dict[str, str] = msgspec.field(default_factory=dict)
+    after: tuple[str, ...] = ()  # runs that have tried the same: what they published stands
 
 
 class Offer(_Said, frozen=True, kw_only=True):
-    """A worker asks for tasks: how many it can take, of which project, and how long it would wait."""
+    """A worker asks for tasks: how many it can take, of which project, and how long it would wait.
+
+    Pools that it names are those whose tasks it takes, and no others.
+    """
 
     worker: str
     slots: Annotated[int, Meta(ge=1, le=1_000)]
     project: str
     run_id: str | None = None  # of this run alone
+    pools: Annotated[tuple[str, ...], Meta(max_length=1_000)] = ()
     wait_ms: Annotated[int, Meta(ge=0, le=30_000)] = 0
 
 
@@ -80,12 +91,23 @@ class InputMaterial(_Said, frozen=True, kw_only=True):
     digest: str
 
 
+class InputGiven(msgspec.Struct, frozen=True, array_like=True):
+    """An input as it was given; which partitions it reads stands in the plan."""
+
+    table_id: str | None
+    digest: str
+
+
 class OutputPlace(_Said, frozen=True, kw_only=True):
-    """A table that a task writes, and the attempt that its publication must name."""
+    """A table that a task writes, and the attempt that its publication must name.
+
+    `is_made`: it was published before, so it must not be published again with the others.
+    """
 
     table: str
     table_id: str | None  # None: there is no such table yet
     attempt: Attempt
+    is_made: bool = False
 
 
 class LeasedTask(_Said, frozen=True, kw_only=True):
@@ -173,13 +195,15 @@ class OutputDone(_Said, frozen=True, kw_only=True):
 class Outcome(_Said, frozen=True, kw_only=True):
     """How an attempt ended: SUCCESS, FAILED, BLOCKED (by a check) or CANCELLED.
 
-    `code_fingerprint` is of the code that ran, as the worker has it.
+    `code_fingerprint` is of the code that ran, as the worker has it. `pause_ms` is how long whoever tries
+    it again should wait at least, should what was missing take its time.
     """
 
     status: TaskStatus
     code_fingerprint: str | None = None
     error: str | None = None  # frames of the user's code first
     may_retry: bool = True
+    pause_ms: Annotated[int, Meta(ge=0, le=60_000)] = 0
     outputs: tuple[OutputDone, ...] = ()
     checks: tuple[CheckOutcome, ...] = ()
     lineage: tuple[LineageObserved, ...] = ()
@@ -193,6 +217,7 @@ class Completed(_Said, frozen=True, kw_only=True):
     """A worker tells how an attempt ended.
 
     `run_id` and `key` find the task of an attempt that the book has forgotten, as its run is long over.
+    `inputs` are what it was given to read, in the order of the plan, should the book have forgotten that.
     """
 
     attempt_id: str
@@ -203,6 +228,7 @@ class Completed(_Said, frozen=True, kw_only=True):
     log: str = ""
     run_id: str = ""
     key: str = ""
+    inputs: tuple[InputGiven, ...] | None = None
 
 
 class TaskView(_Said, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ reach the book for as long as its lease lasts takes the task for lost, as the bo
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,6 +15,7 @@ from opentelemetry.trace import Span
 from arco.core.errors import ArcoError, Fenced, Invalid, NotFound, Unavailable, Unknown
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
+from arco.flow.run.lease import given
 from arco.flow.run.port import TaskBook
 from arco.flow.run.wire import (
     HEARTBEAT_MS,
@@ -33,15 +35,20 @@ _BLINK_MS = 250  # whoever is over by then needs no care
 _WATCH_MS = 25_000
 _FIRST_PAUSE_MS = 200
 _LONGEST_PAUSE_MS = 2_000
+_BAD_ENDS = frozenset({TaskStatus.FAILED, TaskStatus.BLOCKED})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How often an attempt gives signs of life, and how long it may take to stop once it is told to."""
+    """How often an attempt gives signs of life, and how long it may take to stop once it is told to.
+
+    `farewell_ms` is how long if its worker is about to end: whoever ends it waits.
+    """
 
     beat_ms: float = HEARTBEAT_MS
     lease_ms: float = LEASE_MS
     grace_ms: float = 10_000
+    farewell_ms: float = 1_500
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,8 @@ class AttemptAtWork:
         self._began_ms = self._leased_ms = self._clock.elapsed_ms()
         self._stop: Stop | None = None
         self._stopped_ms = 0.0
+        self._grace_ms = place.pace.grace_ms
+        self._stir = place.runtime.tasks.event()  # wakes who cares for it
         self._is_over = False  # carried out: only the word of it is still on its way
         self._is_told = False
         self._told_as: TaskStatus | None = None
@@ -100,6 +109,15 @@ class AttemptAtWork:
             self._interrupting = self._tasks.spawn(self._interrupt())
         if self._stop is None or why is Stop.LOST:
             self._stop = why
+        if why is Stop.WORKER_STOPPED:
+            self.hurry()
+        self._stir.set()
+
+    def hurry(self) -> None:
+        """Its worker is about to end: if it is to stop, it has little time for that."""
+        self._grace_ms = self._place.pace.farewell_ms
+        self._stopped_ms = max(self._stopped_ms, self._clock.elapsed_ms() - self._grace_ms)
+        self._stir.set()
 
     def _execute(self, span: Span) -> Outcome:
         try:
@@ -129,7 +147,9 @@ class AttemptAtWork:
                         return await self._give_up(self._stop)
                 if now >= next_beat_ms and self._stop is not Stop.LOST:
                     next_beat_ms = now + await self._beat()
-                await self._clock.sleep(self._pause_ms(next_beat_ms))
+                self._stir.clear()
+                with suppress(TimeoutError):
+                    await self._tasks.deadline(self._pause_ms(next_beat_ms), self._stir.wait())
         finally:
             watching.cancel()
 
@@ -141,7 +161,7 @@ class AttemptAtWork:
 
     @property
     def _grace_ends_ms(self) -> float:
-        return self._stopped_ms + self._place.pace.grace_ms
+        return self._stopped_ms + self._grace_ms
 
     def _time_left_ms(self) -> float:
         if self.task.timeout_ms is None:
@@ -220,6 +240,8 @@ class AttemptAtWork:
 
     async def _complete(self, outcome: Outcome) -> None:
         """Say it until it was heard: what was done must not be forgotten because the book was away."""
+        if outcome.error and outcome.status in _BAD_ENDS:
+            self._said.log(outcome.error)  # who reads the log wants to know how it ended
         completed = Completed(
             attempt_id=self.task.attempt_id,
             worker=self._place.worker,
@@ -229,6 +251,7 @@ class AttemptAtWork:
             log=self._said.take(),
             run_id=self.task.run_id,
             key=self.task.key,
+            inputs=given(self.task.inputs),
         )
         tries = 0
         while True:

@@ -26,6 +26,10 @@ def ended(task: LeasedTask, outcome: Outcome, stop: Stop | None) -> Outcome:
         return outcome
     if stop is Stop.CANCELLED:
         return msgspec.structs.replace(outcome, status=TaskStatus.CANCELLED, may_retry=False)
+    if stop is Stop.WORKER_STOPPED:  # nobody's fault: the book gives it to somebody else
+        return msgspec.structs.replace(
+            outcome, status=TaskStatus.CANCELLED, may_retry=True, error=_reason(task, stop)
+        )
     return msgspec.structs.replace(outcome, status=TaskStatus.FAILED, error=_reason(task, stop))
 
 

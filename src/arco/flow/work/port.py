@@ -40,6 +40,13 @@ class NewLakeTable(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
 
+class LakeStore(msgspec.Struct, frozen=True, kw_only=True):
+    """Where managed tables lie, as a URL, and what clients are told to reach it; no secrets."""
+
+    location: str = ""
+    settings: dict[str, str] = {}
+
+
 class Lake(Protocol):
     """The catalog, asked from the thread of a task; every call blocks."""
 

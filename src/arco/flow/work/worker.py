@@ -29,7 +29,10 @@ def _silent(_problem: ArcoError) -> None:
 
 
 class Worker:
-    """Carries out tasks of one project, `slots` at once. `tell` hears why it has to wait for the book."""
+    """Carries out tasks of one project, `slots` at once, of some pools alone if any are named.
+
+    `tell` hears why it has to wait for the book.
+    """
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class Worker:
         name: str,
         slots: int,
         project: str,
+        pools: tuple[str, ...] = (),
         pace: Pace | None = None,
         tell: Callable[[ArcoError], None] = _silent,
         tracing: Tracing | None = None,
@@ -48,6 +52,7 @@ class Worker:
         self._tasks = runtime.tasks
         self._slots = slots
         self._project = project
+        self._pools = pools
         self._tell = tell
         self._working: dict[str, AttemptAtWork] = {}
         self._jobs: dict[str, Task[None]] = {}
@@ -62,6 +67,11 @@ class Worker:
     def at_work(self) -> int:
         """How many tasks it carries out right now; one that would not stop holds no slot any more."""
         return sum(not each.is_given_up for each in self._working.values())
+
+    def hurry(self) -> None:
+        """Whatever is to stop has little time for that from now on."""
+        for attempt in self._working.values():
+            attempt.hurry()
 
     async def run(
         self, run_id: str | None = None, until: Event | None = None, *, once: bool = False
@@ -116,6 +126,7 @@ class Worker:
             worker=self._place.worker,
             slots=self._slots - self.at_work,
             project=self._project,
+            pools=self._pools,
             run_id=run_id,
             wait_ms=wait_ms,
         )
@@ -173,7 +184,7 @@ class Worker:
 
     async def _in_time(self, work: Coroutine[Any, Any, object]) -> None:
         with suppress(TimeoutError):
-            await self._tasks.deadline(2 * self._place.pace.grace_ms, work)
+            await self._tasks.deadline(2 * self._place.pace.farewell_ms, work)
 
     async def _all_ended(self) -> None:
         while self.at_work:

@@ -1,0 +1,41 @@
+"""Who waits for a table is woken when it is free, whoever else waits for it too."""
+
+from arco.flow.plan.plan import Plan
+from arco.flow.run.locks import Locks, Want
+from tests.flow.run.plans import asset, plan, task, wish
+from tests.flow.run.rig import Rig, story
+
+ALONE = (Want("t", "ds=1", alone=True),)
+
+
+def _alone(partition: str) -> Plan:
+    made = asset("t", mode="replace", alone=True)
+    return plan(task("t@1", maker="t", partition=f"ds={partition}"), makers=[made])
+
+
+def test_one_task_of_each_run_that_waits_for_a_table_is_woken_when_it_is_free() -> None:
+    locks = Locks()
+    locks.take(ALONE, ("holder", "t"))
+    gate = locks.gate(ALONE)
+    assert gate is not None
+    waiting = [("one", "a"), ("one", "b"), ("two", "a"), ("one", "c")]
+    for each in waiting:
+        locks.park(gate, each)
+    assert locks.give(ALONE, ("holder", "t")) == [("one", "a"), ("two", "a")]
+    assert locks.unpark({"t"}) == [("one", "b"), ("one", "c")]
+
+
+def test_a_run_that_nobody_works_on_does_not_keep_a_free_table_from_others() -> None:
+    async def tell(rig: Rig) -> None:
+        rig.chains.make("t")
+        await rig.book.submit(wish(_alone("1"), "first"))
+        [first] = await rig.lease()
+        await rig.book.submit(wish(_alone("2"), "idle", worker="idle"))
+        assert await rig.lease("idle") == ()
+        second = await rig.book.submit(wish(_alone("3"), "second"))
+        assert await rig.lease() == ()
+        await rig.complete(first, rig.publish(first))
+        [next_one] = await rig.lease()
+        assert next_one.run_id == second.run_id
+
+    story(tell)
