@@ -1,6 +1,9 @@
 """Capture of lineage on a job of five seconds, against the same job without it, by turns.
 
-The job joins, groups and writes as a task does, in a session of its own, in a process of its own.
+The job joins, groups and writes as a task does, in a session of its own, in a process of its own. Each pair
+gives a ratio, and the median of these counts: what slows the machine down for a while slows both of a pair.
+What the job itself waits for, to begin and to end the capture, is measured beside it: it is not blurred by
+how long the job takes.
 """
 
 import multiprocessing
@@ -17,24 +20,34 @@ _PAIRS = 10
 _JOB_S = 5.0
 _FIRST_ROWS = 4_000_000
 _QUERY_MS = 150.0
+_WAIT_MS = 0.03 * _JOB_S * 1e3
 
 
 async def run(scratch: Path) -> list[Figure]:
-    """The ratio of the medians, and the processor time of Python for a query."""
+    """The median of the ratios, what a job waits for, and the processor time of Python for a query."""
     with (
         TemporaryDirectory(dir=scratch) as folder,
         multiprocessing.get_context("spawn").Pool(1) as pool,
     ):
-        plain, watched, spent_ms = pool.apply(_measure, (Path(folder),))
-    ratio = statistics.median(watched) / statistics.median(plain)
+        plain, watched, waited_s, spent_ms = pool.apply(_measure, (Path(folder),))
+    ratio = statistics.median(
+        with_it / without for with_it, without in zip(watched, plain, strict=True)
+    )
+    waited_ms = statistics.median(waited_s) * 1e3
     return [
         Figure(
-            f"job on Spark with lineage captured, median of {_PAIRS}, seconds",
+            f"job on Spark with lineage captured, median of {_PAIRS} pairs, seconds",
             f"{statistics.median(watched):.2f}",
             f"{statistics.median(plain):.2f}",
             f"{ratio:.3f} x",
             "1.03 x",
             ratio <= 1.03,
+        ),
+        Figure(
+            f"capture of lineage: what a job of {_JOB_S:.0f} s waits for it, median of {_PAIRS}, ms",
+            f"{waited_ms:.0f}",
+            promised=f"{_WAIT_MS:.0f}",
+            met=waited_ms <= _WAIT_MS,
         ),
         Figure(
             "capture of lineage: processor time of Python, worst query, ms",
@@ -45,8 +58,8 @@ async def run(scratch: Path) -> list[Figure]:
     ]
 
 
-def _measure(folder: Path) -> tuple[list[float], list[float], list[float]]:
-    """Seconds without and with, by turns, and what each query has cost."""
+def _measure(folder: Path) -> tuple[list[float], list[float], list[float], list[float]]:
+    """Seconds without and with, by turns; how many of the latter were waited; and each query's cost."""
     from arco.flow.spark.session import open_session
 
     spark = open_session("local[2]", settings={"spark.sql.shuffle.partitions": "4"})
@@ -65,7 +78,7 @@ def _measure(folder: Path) -> tuple[list[float], list[float], list[float]]:
             else:
                 plain.append(job.seconds(rows))
     spark.stop()
-    return plain, watched, spent_ms
+    return plain, watched, job.waited_s[-_PAIRS:], spent_ms
 
 
 class _Job:
@@ -74,6 +87,7 @@ class _Job:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark = spark
         self._out = str(folder / "out")
+        self.waited_s: list[float] = []  # for its capture, by each that was watched
         self._customers = str(folder / "customers")
         customers = spark.range(10_000).selectExpr("id as customer_id", "id % 50 as region")
         customers.write.parquet(self._customers)
@@ -85,11 +99,15 @@ class _Job:
 
         began = time.perf_counter()
         session = self._spark.newSession()
+        opened = time.perf_counter()
         capture = None if spent_ms is None else Capture(session)
+        running = time.perf_counter()
         self._run(session, rows)
+        ran = time.perf_counter()
         if capture is not None and spent_ms is not None:
             seen = capture.finish(Dataset(path=self._out))
             capture.close()
+            self.waited_s.append(time.perf_counter() - ran + running - opened)
             if seen.soundness != "exact" or len(seen.edges) < 5:
                 raise AssertionError(f"the lineage of the job is not right: {seen}")
             spent_ms.extend(capture.spent_ms())

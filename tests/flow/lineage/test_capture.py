@@ -1,6 +1,5 @@
 """What a capture sees, and that it is never in the way."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from arco.flow.spark.lineage import Capture
-
-
-@pytest.fixture
-def session(spark: "SparkSession") -> "SparkSession":
-    return new_session(spark)
-
-
-@pytest.fixture
-def capture(session: "SparkSession") -> Iterator["Capture"]:
-    from arco.flow.spark.lineage import Capture
-
-    opened = Capture(session)
-    yield opened
-    opened.close()
 
 
 def partitions(observation: Observation) -> dict[str, tuple[str, ...]]:

@@ -49,6 +49,14 @@ def test_a_recorded_plan_gives_the_truth(case: Case) -> None:
     assert not found.note
 
 
+def test_the_very_first_column_of_a_spark_has_the_number_0_and_an_origin() -> None:
+    first = attribute("id", 0)
+    found = read_plan(
+        text(project(relation(first, DS), alias(first, "key", 3))), PlanFacts({0: SALES})
+    )
+    assert told(observed(found)) == ({"key": {"sales.id": "DIRECT"}}, set(), "exact")
+
+
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.name)
 def test_other_numbers_of_columns_give_the_same_fingerprint(case: Case) -> None:
     plan, facts = load(case.name)

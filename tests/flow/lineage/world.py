@@ -51,6 +51,7 @@ def open_world(root: Path, jar: Path | None) -> "SparkSession":
             "spark.sql.extensions": (
                 "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
             ),
+            "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
             "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.ice.type": "hadoop",
             "spark.sql.catalog.ice.warehouse": str(root / "ice"),

@@ -1,8 +1,6 @@
 """One Spark and one Arco for all tests of this folder: both take seconds to start."""
 
-import gc
 import os
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,10 +27,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(300))  # a JVM starts slowly on a busy machine
-            # PySpark leaves sockets and pipes to the collector.
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
-            unraisable = "ignore::pytest.PytestUnraisableExceptionWarning"
-            item.add_marker(pytest.mark.filterwarnings(unraisable))
     items.sort(key=lambda item: _HERE in item.path.parents)
 
 
@@ -69,12 +63,3 @@ def house(shared: "SharedSpark", tmp_path: Path, request: pytest.FixtureRequest)
     from tests.flow.spark.house import House
 
     return House(shared, tmp_path / "project")
-
-
-@pytest.fixture(autouse=True)
-def _sockets_of_threads_that_ended() -> Iterator[None]:
-    """Spark's gateway leaves one for each thread; whose test comes next must not be blamed for it."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()

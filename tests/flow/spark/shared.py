@@ -40,7 +40,7 @@ class SharedSpark:
             self._session = open_session(
                 "local[2]",
                 catalogs=(CatalogDoor("default", self.url),),
-                jars=Jars(self._jar),
+                jars=Jars((self._jar,)),
                 settings={
                     **SETTINGS,
                     "spark.local.dir": folder,

@@ -1,8 +1,12 @@
 """What people's code is given, what it may return, and what is said of its errors."""
 
+from pathlib import Path
+
 import pytest
+from pyspark.errors import PythonException
 
 from arco.flow.run.wire import TaskStatus
+from arco.flow.spark.user_error import describe
 from tests.flow.spark.house import DAY, House, Watched
 
 ONE = """
@@ -19,7 +23,10 @@ HELPERS = "def broken(x):\n    return {}[x]\n"
     ("body", "said"),
     [
         ("spark.range(1)", "the function returned nothing: is its `return` missing?"),
-        ("yield spark.range(1)", "the function returned a generator: return a DataFrame of Spark"),
+        (
+            "return (each for each in [1])",
+            "the function returned a generator: return a DataFrame of Spark",
+        ),
         ("return [1]", "the function returned an object of type builtins.list"),
         ("return spark.readStream.format('rate').load()", "the function returned a stream"),
     ],
@@ -59,12 +66,32 @@ def test_an_error_of_spark_is_its_message_and_the_line_that_led_to_it(house: Hou
     ]
 
 
+def test_an_error_in_a_worker_of_spark_begins_with_what_was_raised(tmp_path: Path) -> None:
+    told = """An exception was thrown from the Python worker.
+Traceback (most recent call last):
+  File "/lib/pyspark/worker.py", line 9, in main
+    process()
+  File "/shop/pipelines/all.py", line 3, in share
+    return 1 // x
+           ~~^^~~
+ZeroDivisionError: integer division or modulo by zero
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)"""
+
+    assert describe(PythonException(told), tmp_path).splitlines() == [
+        "PythonException: ZeroDivisionError: integer division or modulo by zero",
+        "Traceback (most recent call last):",
+        '  File "/shop/pipelines/all.py", line 3, in share',
+        "    return 1 // x",
+    ]
+
+
 @pytest.mark.interop
 def test_an_error_in_a_worker_of_spark_shows_what_python_said_there(house: House) -> None:
     body = "return spark.range(2).select(F.udf(lambda x: 1 // x, 'int')('id').alias('q'))"
     house.project(ONE.replace("BODY", body), {"helpers.py": HELPERS})
     error = house.run("$.one").error or ""
-    assert "ZeroDivisionError" in error
+    assert error.startswith("PythonException: ZeroDivisionError: ")
     assert "pipelines/all.py" in error
     assert "\tat " not in error
 
@@ -80,6 +107,40 @@ def one():
     house.project(code)
     assert house.run("$.one").status is TaskStatus.BLOCKED
     assert house.rows("$.one") == []
+
+
+@pytest.mark.parametrize(("code", "told"), [("3", "3"), ("", ""), ("'no data'", "'no data'")])
+def test_code_that_exits_fails_its_own_task_and_nothing_else(
+    house: House, code: str, told: str
+) -> None:
+    house.project(f"import sys\n\n@task()\ndef leave():\n    sys.exit({code})\n")
+    outcome = house.run("leave")
+    assert (outcome.status, outcome.may_retry) == (TaskStatus.FAILED, True)
+    assert (outcome.error or "").splitlines() == [
+        f"the code called sys.exit({told})",
+        "in your code, the innermost line last:",
+        "  pipelines/all.py:8 in leave",
+        f"    sys.exit({code})",
+    ]
+
+
+def test_a_task_that_is_interrupted_from_the_keyboard_is_not_said_to_have_failed(
+    house: House,
+) -> None:
+    house.project("@task()\ndef leave():\n    raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        house.run("leave")
+
+
+def test_an_error_in_a_query_names_the_line_of_its_file(house: House) -> None:
+    header = "/*---\nname: $.one\n---*/\n\n"
+    query = "select id,\n  nobody\nfrom range(3)\n"
+    house.project("", {"pipelines/one.sql": header + query})
+    error = house.run("$.one").error or ""
+    assert "line 6 pos 2" in error.splitlines()[0]
+    house.project("", {"pipelines/one.sql": header + "select id\nfrom range(3 where\n"})
+    error = house.run("$.one").error or ""
+    assert "(line 6, pos " in error.splitlines()[0]
 
 
 SEVERAL = """

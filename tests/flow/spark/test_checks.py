@@ -96,7 +96,8 @@ def test_rows_are_compared_with_those_that_were_staged_alone(house: House, kind:
         house,
         """c.unique("id"), c.references("customer", "$.customers"),
         c.row_count(change=0.5, severity="warn", name="steady"),
-        c.sql("SELECT * FROM $.sales WHERE amount < 0", name="no_debts")""",
+        c.sql("SELECT * FROM $.sales WHERE amount < 0", name="no_debts"),
+        c.sql("SELECT * FROM sales JOIN $.sales t USING (id) WHERE t.amount < 0", name="short")""",
         kind=kind,
     )
     house.made("$.customers")
@@ -117,6 +118,7 @@ def test_rows_are_compared_with_those_that_were_staged_alone(house: House, kind:
         ),
         "steady": "3 rows, and 8 before",
         "no_debts": "3 rows were found by the query",
+        "short": "5 rows were found by the query",
     }
     assert len(house.rows("$.sales")) == 8
 
@@ -134,6 +136,16 @@ def bad_rows(df, ctx):
 @check("$.sales")
 def in_words(df):
     return Result(passed=True, expected="few", actual=str(df.count()))
+
+@check("$.sales", severity="warn")
+def counted_by_numpy(df):
+    import numpy
+    return (numpy.array([row.id for row in df.collect()]) > 5).sum()
+
+@check("$.sales")
+def all_by_numpy(df):
+    import numpy
+    return (numpy.array([row.id for row in df.collect()]) < 9).all()
 """
 
 
@@ -146,6 +158,8 @@ def test_functions_judge_what_was_staged(house: House) -> None:
         "is_true": (True, "true"),
         "bad_rows": (False, "2"),
         "in_words": (True, "8"),
+        "counted_by_numpy": (False, "2"),
+        "all_by_numpy": (True, "true"),
     }
 
 

@@ -70,6 +70,20 @@ def test_a_query_reads_the_same_and_knows_its_partition(house: House, kind: str)
     assert house.rows("$.named") == [(5, 5, "2026-01-05", "2026-01-05")]
 
 
+def test_who_reads_the_day_before_of_its_own_is_given_none_on_the_first(house: House) -> None:
+    house.project(
+        """
+@asset("$.sum", partitions=Daily("ds", start="2026-01-04"))
+def total(spark, before: DataFrame | None = table("$.sum", offset=-1)):
+    return spark.range(1).select("id") if before is None else before.select(F.expr("id + 1 AS id"))
+"""
+    )
+    for _ in range(2):  # also once there is a table
+        house.made("$.sum", "ds=2026-01-04")
+        house.made("$.sum", DAY)
+        assert house.rows("$.sum") == [(0, "2026-01-04"), (1, "2026-01-05")]
+
+
 def test_an_input_that_is_not_there_is_named(house: House) -> None:
     house.project(CHAIN.replace("FORMAT", "iceberg"))
     outcome = house.run("$.week", DAY)

@@ -1,4 +1,4 @@
-"""Where the jar of Iceberg comes from."""
+"""Where the jars of Iceberg and of S3 come from."""
 
 import hashlib
 import stat
@@ -8,7 +8,16 @@ import pytest
 
 from arco.core.errors import Unsupported
 from arco.flow.spark import jars
-from arco.flow.spark.jars import SPARK_PACKAGE, VARIABLE, iceberg_jars
+from arco.flow.spark.jars import (
+    S3,
+    S3_VARIABLE,
+    SPARK_PACKAGE,
+    VARIABLE,
+    Artifact,
+    Jars,
+    iceberg_jars,
+    s3_jars,
+)
 
 NAME = "iceberg-spark-runtime-4.1_2.13-1.11.0.jar"
 
@@ -17,7 +26,9 @@ NAME = "iceberg-spark-runtime-4.1_2.13-1.11.0.jar"
 def right(monkeypatch: pytest.MonkeyPatch) -> bytes:
     """The content that counts as the jar."""
     content = b"a jar"
-    monkeypatch.setattr(jars, "SPARK_SHA256", hashlib.sha256(content).hexdigest())
+    digest = hashlib.sha256(content).hexdigest()
+    monkeypatch.setattr(jars, "ICEBERG", Artifact(SPARK_PACKAGE, digest))
+    monkeypatch.setattr(jars, "S3", tuple(Artifact(each.package, digest) for each in S3))
     return content
 
 
@@ -27,7 +38,9 @@ def maven(folder: Path, writes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command.parent.mkdir()
     command.write_text(
         "#!/bin/sh\nfor each; do case $each in\n"
-        f"-DoutputDirectory=*) printf '{writes}' >\"${{each#*=}}/{NAME}\" ;;\nesac; done\n"
+        "-Dartifact=*) name=${each#*=} && name=${name#*:} ;;\n"
+        f"-DoutputDirectory=*) printf '{writes}' >\"${{each#*=}}/${{name%:*}}-${{name##*:}}.jar\" ;;\n"
+        "esac; done\n"
     )
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{command.parent}:/usr/bin:/bin")
@@ -48,7 +61,7 @@ def test_a_jar_that_is_kept_is_checked(
     kept = tmp_path / "arco" / "jars" / NAME
     kept.parent.mkdir(parents=True)
     kept.write_bytes(right)
-    assert iceberg_jars({"XDG_CACHE_HOME": str(tmp_path)}).path == kept
+    assert iceberg_jars({"XDG_CACHE_HOME": str(tmp_path)}).paths == (kept,)
     kept.write_bytes(b"another")
     assert iceberg_jars({"XDG_CACHE_HOME": str(tmp_path)}).settings() == {
         "spark.jars.packages": SPARK_PACKAGE
@@ -60,10 +73,10 @@ def test_maven_fetches_it_once(
 ) -> None:
     maven(tmp_path, right.decode(), monkeypatch)
     cache = tmp_path / "cache"
-    assert iceberg_jars({}, cache).path == cache / NAME
+    assert iceberg_jars({}, cache).paths == (cache / NAME,)
     assert [each.name for each in cache.iterdir()] == [NAME]
     monkeypatch.setenv("PATH", "/nowhere")
-    assert iceberg_jars({}, cache).path == cache / NAME
+    assert iceberg_jars({}, cache).paths == (cache / NAME,)
 
 
 def test_what_maven_brings_is_checked(
@@ -72,3 +85,38 @@ def test_what_maven_brings_is_checked(
     maven(tmp_path, "something else", monkeypatch)
     assert iceberg_jars({}, tmp_path / "cache").package == SPARK_PACKAGE
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_the_jars_of_s3_are_fetched_each_by_its_name(
+    tmp_path: Path, right: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maven(tmp_path, right.decode(), monkeypatch)
+    cache = tmp_path / "cache"
+    found = s3_jars({}, cache).paths
+    assert sorted(found) == sorted(cache.iterdir())
+    assert [each.name for each in found] == [each.file_name for each in S3]
+
+
+def test_without_the_jars_of_s3_nothing_is_begun(
+    tmp_path: Path, right: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / S3[0].file_name).write_bytes(right)
+    with pytest.raises(Unsupported, match="lie on S3") as refused:
+        s3_jars({}, tmp_path)
+    assert S3[0].package not in str(refused.value)
+    assert all(each.package in str(refused.value) for each in S3[1:])
+    assert S3_VARIABLE in str(refused.value)
+
+
+def test_jars_of_s3_that_are_named_are_taken(tmp_path: Path) -> None:
+    paths = (tmp_path / "one.jar", tmp_path / "two.jar")
+    for path in paths:
+        path.write_bytes(b"whatever")
+    said = {S3_VARIABLE: f"{paths[0]}, {paths[1]}"}
+    assert s3_jars(said, tmp_path).paths == paths
+
+
+def test_jars_are_put_together() -> None:
+    both = Jars(package="a:b:1") + Jars((Path("/x.jar"), Path("/y.jar")))
+    assert both.settings() == {"spark.jars": "/x.jar,/y.jar", "spark.jars.packages": "a:b:1"}

@@ -1,5 +1,6 @@
 """Publishing when answers are lost, and by many at once."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,8 +9,9 @@ from arco.catalog.publication import Attempt
 from arco.flow.define.mode import Mode
 from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.engine import activate
+from arco.flow.spark.iceberg_table import IcebergCatalogs
 from arco.flow.spark.stage_iceberg import IcebergTables
-from arco.flow.spark.target import Room, Target
+from arco.flow.spark.target import Published, Room, Target
 from tests.flow.spark.house import House
 from tests.interop.lossy import LossyWay, lossy_way
 
@@ -37,8 +39,8 @@ def target(house: House, mode: Mode, number: int, at: int) -> Target:
     )
 
 
-def publish(house: House, way: LossyWay, mode: Mode, number: int, at: int, lose: int) -> int:
-    """Stage one row, and lose the answers to its publication; the number that publishes it."""
+def stage(house: House, way: LossyWay, mode: Mode, number: int, at: int) -> Callable[[], Published]:
+    """Stage one row; how it is published."""
     session = house.shared.open().newSession()
     session.conf.set("spark.sql.catalog.default.uri", way.url)
     activate(session)
@@ -49,8 +51,14 @@ def publish(house: House, way: LossyWay, mode: Mode, number: int, at: int, lose:
     frame = session.range(number, number + 1)
     tables.open(wanted, frame.schema)
     staged = tables.stage(wanted, frame)
+    return lambda: tables.publish(wanted, staged)
+
+
+def publish(house: House, way: LossyWay, mode: Mode, number: int, at: int, lose: int) -> int:
+    """Stage one row, and lose the answers to its publication; the number that publishes it."""
+    publishing = stage(house, way, mode, number, at)
     way.to_lose = lose
-    return tables.publish(wanted, staged).number
+    return publishing().number
 
 
 @pytest.mark.parametrize(
@@ -64,6 +72,28 @@ def test_a_publication_whose_answer_was_lost_is_found_and_made_once(
         assert publish(house, way, mode, 2, head, 1) > head
         assert way.to_lose == 0
     assert house.rows("$.t") == [(1,), (2,)]
+
+
+def test_a_publication_names_its_own_version_though_the_table_changes_before_the_answer(
+    house: House,
+) -> None:
+    name = house.name("$.t")
+
+    def number() -> int:
+        table = IcebergCatalogs(house.shared.open()).load(name)
+        assert table is not None
+        return table.number
+
+    def change() -> None:
+        session = house.shared.open().newSession()
+        session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('by' = 'another')")
+
+    with lossy_way(f"{house.shared.url}/iceberg") as way:
+        publishing = stage(house, way, Mode("append"), 1, -1)
+        before = number()
+        way.meanwhile = change
+        assert publishing().number == before + 1
+        assert number() == before + 2
 
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=pytest.mark.interop)])

@@ -1,8 +1,10 @@
 """How a result fits its table: partition columns, new columns, columns that are missing or different."""
 
 import pytest
+from pyspark.sql.types import LongType, StructField
 
 from arco.flow.run.wire import Outcome, TaskStatus
+from arco.flow.spark.iceberg_table import IcebergCatalogs
 from tests.flow.spark.house import DAY, House
 
 MORE = pytest.mark.interop  # takes its time, and shows the same in the other format
@@ -118,3 +120,64 @@ def test_a_table_of_another_format_is_left_alone(house: House) -> None:
     assert run(house, "SELECT 1 AS id").status is TaskStatus.SUCCESS
     house.project(SALES.replace("FORMAT", "iceberg"))
     assert "is a table of the format parquet" in refused(run(house, "SELECT 1 AS id"))
+
+
+CUTS = {
+    "by day": 'partitions=Daily("ds", start="2026-01-01"), ',
+    "by month": 'partitions=Monthly("month", start="2026-01"), ',
+    "not at all": "",
+}
+
+
+@FORMATS
+@pytest.mark.parametrize(
+    ("before", "after", "partition"),
+    [("by day", "by month", "month=2026-01"), ("not at all", "by day", DAY)],
+)
+def test_a_table_that_was_cut_otherwise_is_refused_and_stays_as_it_is(
+    house: House, kind: str, before: str, after: str, partition: str
+) -> None:
+    def cut(how: str) -> str:
+        return SALES.replace("FORMAT", kind).replace(CUTS["by day"], CUTS[how])
+
+    house.project(cut(before))
+    first = run(house, "SELECT 1 AS id", DAY if before == "by day" else "")
+    assert first.status is TaskStatus.SUCCESS, first.error
+    was = house.rows("$.sales")
+    house.project(cut(after))
+    told = refused(run(house, "SELECT 7 AS id", partition))
+    assert f"drop this one first, with its rows: `arco table drop {house.name('$.sales')}`" in told
+    assert [row[: len(was[0])] for row in house.rows("$.sales")] == was
+
+
+def test_two_partitions_may_bring_the_same_new_column_at_the_same_time(house: House) -> None:
+    house.project(SALES.replace("FORMAT", "iceberg"))
+    assert run(house, "SELECT 1 AS id").status is TaskStatus.SUCCESS
+    catalogs = IcebergCatalogs(house.spark)
+    one, other = (catalogs.load(house.name("$.sales")) for _ in range(2))
+    assert one is not None
+    assert other is not None
+    catalogs.widen(one, (StructField("size", LongType()),))
+    catalogs.widen(other, (StructField("size", LongType()), StructField("more", LongType())))
+    columns = other.java.schema().columns()
+    assert [str(each.name()) for each in columns] == ["id", "ds", "size", "more"]
+
+
+COPY = """
+@asset("$.copy", partitions=Daily("ds", start="2026-01-01"))
+def copy(sales):
+    return sales.where("size > 0")
+"""
+
+
+def test_columns_that_were_renamed_or_dropped_by_hand_are_read_as_they_are_now(
+    house: House,
+) -> None:
+    house.project(SALES.replace("FORMAT", "iceberg") + COPY)
+    assert run(house, "SELECT 1 AS id, 2 AS amount, 'x' AS email").status is TaskStatus.SUCCESS
+    table = house.name("$.sales")
+    house.spark.sql(f"ALTER TABLE {table} RENAME COLUMN amount TO size")
+    house.spark.sql(f"ALTER TABLE {table} DROP COLUMN email")
+    house.made("$.copy", DAY)
+    assert list(house.columns("$.copy")) == ["id", "size", "ds"]
+    assert house.rows("$.copy") == [(1, 2, "2026-01-05")]

@@ -60,6 +60,81 @@ def test_an_interrupted_attempt_is_gone_within_two_seconds(house: House) -> None
     assert house.made("$.quick").outputs[0].rows == 1
 
 
+ON_ROWS = """
+import time
+
+def nap(row):
+    time.sleep(60)
+
+@task(writes=["$.outside"])
+def on_rows(spark, ctx):
+    ctx.report.progress(0.5, "at it")
+    spark.range(0, 2, 1, 2).rdd.foreach(nap)
+
+@asset("$.quick")
+def quick(spark):
+    return spark.range(1)
+"""
+
+
+def _jobs(house: House) -> int:
+    """How many jobs Spark itself says it has."""
+    tracker: Any = house.shared.open().sparkContext._jsc.sc().statusTracker()
+    return len(tracker.getActiveJobIds())
+
+
+def test_a_task_that_works_on_rows_without_a_query_is_gone_within_two_seconds(house: House) -> None:
+    house.project(ON_ROWS)
+    house.made("$.quick")
+    task, watch = house.lease("on_rows"), Watched()
+    with ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(house.carry_out, task, watch)
+        _wait(lambda: _busy(house) > 0)
+        begun = time.monotonic()
+        house.executor.interrupt(task.attempt_id)
+        _wait(lambda: _jobs(house) == 0, seconds=2)
+        outcome = ending.result(30)
+        assert time.monotonic() - begun < 2
+    assert outcome.status is TaskStatus.CANCELLED
+    assert house.made("$.quick").outputs[0].rows == 1
+
+
+def test_stopping_one_task_on_rows_leaves_the_other_alone(house: House) -> None:
+    code = ON_ROWS.replace("range(0, 2, 1, 2)", "range(0, 1, 1, 1)")
+    house.project(code.replace("time.sleep(60)", "time.sleep(2)"))
+    stopped, other = house.lease("on_rows"), house.lease("on_rows")
+    with ThreadPoolExecutor(2) as pool:
+        ends = [pool.submit(house.carry_out, each) for each in (stopped, other)]
+        _wait(lambda: _jobs(house) == 2)
+        house.executor.interrupt(stopped.attempt_id)
+        found = [each.result(30).status for each in ends]
+    assert found == [TaskStatus.CANCELLED, TaskStatus.SUCCESS]
+
+
+def test_a_short_task_does_not_wait_until_a_long_one_is_through(house: House) -> None:
+    house.project(
+        ON_ROWS.replace("range(0, 2, 1, 2)", "range(0, 40, 1, 40)").replace("(60)", "(0.5)")
+    )
+    house.made("$.quick")
+    long = house.lease("on_rows")
+    with ThreadPoolExecutor(2) as pool:
+        ending = pool.submit(house.carry_out, long)
+        _wait(lambda: _busy(house) > 1)
+        short = pool.submit(house.made, "$.quick")
+        short.result(60)
+        assert not ending.done()
+        house.executor.interrupt(long.attempt_id)
+        assert ending.result(30).status is TaskStatus.CANCELLED
+
+
+def test_a_thread_is_free_of_its_task_once_that_is_over(house: House) -> None:
+    house.project(SLEEPY)
+    house.made("$.quick")
+    context = house.shared.open().sparkContext
+    assert not context.getJobTags()
+    assert context.getLocalProperty("spark.scheduler.pool") is None
+
+
 def test_what_was_stopped_meanwhile_is_not_published(house: House) -> None:
     house.project(SLEEPY)
     house.made("$.quick")

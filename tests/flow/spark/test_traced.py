@@ -90,3 +90,101 @@ def test_in_a_strict_asset_it_is_an_error_and_nothing_is_published(house: House)
     assert outcome.status is TaskStatus.FAILED
     assert "without having declared it" in (outcome.error or "")
     assert house.rows("$.sly") == []
+
+
+COUNTED = """
+@asset("$.counted", partitions=DAYS, format="FORMAT")
+def counted(sales=table("$.sales", window=2)):
+    return sales.agg(F.count("*").alias("n"), F.max("id").alias("most"))
+"""
+
+
+@pytest.mark.interop
+def test_partitions_that_were_answered_from_metadata_are_those_of_the_input(house: House) -> None:
+    house.project((DAYS + COUNTED).replace("FORMAT", "iceberg"))
+    for day in (1, 2, 3):
+        house.made("$.sales", f"ds=2026-01-0{day}")
+    (seen,) = house.made("$.counted", "ds=2026-01-03").lineage
+    assert [set(each.partitions) for each in seen.inputs] == [{"ds=2026-01-02", "ds=2026-01-03"}]
+    assert seen.soundness == "exact"
+
+
+PAST_QUERIES = """
+@asset("$.past", format="FORMAT", checks=[c.unique("customer")])
+def past(orders, customers):
+    return customers.withColumn("orders", F.lit(orders.rdd.count()))
+
+@asset("$.checked", format="FORMAT", checks=[c.unique("customer")])
+def checked(customers):
+    return customers
+"""
+
+
+def test_an_input_that_was_read_past_all_queries_is_told_as_declared(house: House) -> None:
+    house.project((CODE + PAST_QUERIES).replace("FORMAT", "parquet"))
+    for name in ("customers", "orders"):
+        house.made(f"$.{name}")
+    (seen,) = house.made("$.past").lineage
+    assert seen.soundness == "declared"
+    assert {each.name for each in seen.inputs} == {
+        house.name("$.orders"),
+        house.name("$.customers"),
+    }
+    (seen,) = house.made("$.checked").lineage
+    assert seen.soundness == "exact"  # though its check has looked, in a session of its own
+
+
+def test_a_table_of_plain_files_that_was_asked_for_by_name_is_told_how_to_be_read(
+    house: House,
+) -> None:
+    house.project(CODE.replace("FORMAT", "parquet") + SLY.replace("STRICT", "False"))
+    house.made("$.customers")
+    house.made("$.orders")
+    outcome = house.run("$.sly")
+    assert outcome.status is TaskStatus.FAILED
+    assert outcome.error is not None
+    assert outcome.error.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
+    name = house.name("$.customers")
+    assert f"customers=table('{name}')" in outcome.error.splitlines()[-1]
+
+
+TASK = """
+@asset("$.orders")
+def orders(spark):
+    return spark.range(5).selectExpr("id", "id * 2 AS amount")
+
+@task(reads=["$.orders"], writes=["$.model"])
+def train(spark):
+    TRAIN
+"""
+BY_SPARK = (
+    """spark.sql("select max(amount) as best from orders").writeTo("$.model").createOrReplace()"""
+)
+BY_ITSELF = """spark.sql("create table if not exists $.model (best bigint) using iceberg")"""
+
+
+@pytest.mark.interop
+def test_what_a_task_writes_is_traced_to_what_it_reads(house: House) -> None:
+    house.project(TASK.replace("TRAIN", BY_SPARK))
+    house.made("$.orders")
+    (seen,) = house.made("train").lineage
+    assert seen.soundness == "exact"
+    assert [each.name for each in seen.inputs] == [house.name("$.orders")]
+    assert [each.name for each in seen.outputs] == [house.name("$.model")]
+    assert [(each.source_name, each.target_name) for each in seen.column_edges] == [
+        ("amount", "best")
+    ]
+    house.project(TASK.replace("(spark):\n    TRAIN", "(ctx):\n    pass"))
+    (told,) = house.made("train").lineage
+    assert told.soundness == "declared"
+    assert [each.table_id for each in told.inputs] == [each.table_id for each in seen.inputs]
+    assert [each.table_id for each in told.outputs] == [each.table_id for each in seen.outputs]
+
+
+@pytest.mark.interop
+def test_a_task_whose_write_spark_has_not_seen_is_told_by_what_it_declares(house: House) -> None:
+    house.project(TASK.replace("TRAIN", BY_ITSELF))
+    house.made("$.orders")
+    (seen,) = house.made("train").lineage
+    assert seen.soundness == "table_only"
+    assert [each.name for each in seen.inputs] == [house.name("$.orders")]

@@ -52,7 +52,7 @@ def column_of(plans: Plans, expression: Node, scope: Scope) -> Column:
     if expression.kind != "AttributeReference":
         plain = all(how == "DIRECT" for how in derived.sources.values())
         derived = derived.told_as(derived.sql if plain else text_of(expression))
-    return Column(expression.expr_id or -1, expression.name, derived)
+    return Column(expression.number, expression.name, derived)
 
 
 def value_of(plans: Plans, node: Node, scope: Scope) -> Derived:

@@ -86,7 +86,7 @@ class _Normal:
 
     def _leaf(self, node: Node) -> list[str] | None:
         outputs = node.trees("output") if not node.children else ()
-        known = self._facts.leaves.get(outputs[0].expr_id or -1) if outputs else None
+        known = self._facts.leaves.get(outputs[0].number) if outputs else None
         return None if known is None else [each.name or "path" for each in known.datasets[:1]]
 
     def _fields(self, raw: Raw) -> dict[str, object]:

@@ -17,7 +17,7 @@ def generate(walk: Walk, node: Node, inputs: tuple[Columns, ...]) -> Columns:
     gone = set(unneeded) if isinstance(unneeded, list) else set()
     stay = tuple(column for at, column in enumerate(inputs[0]) if at not in gone)
     return stay + tuple(
-        Column(each.expr_id or -1, each.name, value.told_as(text))
+        Column(each.number, each.name, value.told_as(text))
         for each, value in zip(outputs, made, strict=True)
     )
 

@@ -62,6 +62,9 @@ class Observation:
 
     def without_columns(self, why: str) -> "Observation":
         """The same, with no more than its tables."""
+        return replace(self.weakened("table_only", why), edges=())
+
+    def weakened(self, mark: Soundness, why: str) -> "Observation":
+        """The same, and no better than a mark."""
         noted = "; ".join(part for part in (self.note, why) if part)
-        mark = weakest(self.soundness, "table_only")
-        return replace(self, edges=(), soundness=mark, note=noted)
+        return replace(self, soundness=weakest(self.soundness, mark), note=noted)

@@ -34,4 +34,4 @@ def made_of_all(node: Node, inputs: tuple[Columns, ...]) -> Columns:
     derived = together(column.derived for columns in inputs for column in columns).by("UNKNOWN")
     told = ("output", "outputObjAttr", "serializer", "newColumnsSerializer")
     outputs = next(filter(None, map(node.trees, told)), ())
-    return tuple(Column(each.expr_id or -1, each.name, derived) for each in outputs)
+    return tuple(Column(each.number, each.name, derived) for each in outputs)

@@ -26,6 +26,7 @@ class PlanLineage:
     soundness: Soundness
     fingerprint: str | None
     note: str = ""
+    has_own_rows: bool = False  # some stand in the program itself, wherever it has them from
 
 
 def read_plan(
@@ -59,7 +60,7 @@ def _read(text: str | bytes, forget: frozenset[str], walk: Walk) -> PlanLineage:
         return PlanLineage(
             (), "table_only", fingerprint, f"there are more than {MOST_EDGES} edges; {note}"
         )
-    return PlanLineage(edges, walk.soundness, fingerprint, note)
+    return PlanLineage(edges, walk.soundness, fingerprint, note, walk.has_own_rows)
 
 
 def _query_of(root: Node) -> Node:

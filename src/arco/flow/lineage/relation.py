@@ -21,18 +21,19 @@ def relation(walk: Walk, node: Node) -> Columns:
     """The columns of a leaf."""
     outputs = node.trees("output")
     if node.kind in _MADE_HERE:
+        walk.has_own_rows = walk.has_own_rows or node.kind == "LocalRelation"
         return _without_origin(outputs)
     if node.kind in _CUT:
         walk.weaken("declared", "some rows come out of an RDD or of Python objects")
         return _without_origin(outputs)
-    leaf = walk.facts.leaves.get(outputs[0].expr_id or -1) if outputs else None
+    leaf = walk.facts.leaves.get(outputs[0].number) if outputs else None
     if leaf is None:
         if outputs:
             walk.doubt(f"nothing is known of where a {node.kind} reads")
         return _without_origin(outputs)
     return tuple(
         Column(
-            each.expr_id or -1,
+            each.number,
             each.name,
             Derived(
                 {Origin(leaf.datasets, each.name, each.name in leaf.partition_columns): "DIRECT"}
@@ -43,4 +44,4 @@ def relation(walk: Walk, node: Node) -> Columns:
 
 
 def _without_origin(outputs: tuple[Node, ...]) -> Columns:
-    return tuple(Column(each.expr_id or -1, each.name, NOTHING) for each in outputs)
+    return tuple(Column(each.number, each.name, NOTHING) for each in outputs)

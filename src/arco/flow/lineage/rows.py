@@ -34,9 +34,9 @@ def use_shared(walk: Walk, node: Node, _inputs: Inputs) -> Columns:
     found = walk.shared.get(_number(node, "cteId", "loopId"))
     if found is None or len(found) < len(outputs):
         walk.doubt("a shared query is referred to before it is known")
-        return tuple(Column(each.expr_id or -1, each.name, Derived()) for each in outputs)
+        return tuple(Column(each.number, each.name, Derived()) for each in outputs)
     return tuple(
-        Column(each.expr_id or -1, each.name, column.derived)
+        Column(each.number, each.name, column.derived)
         for each, column in zip(outputs, found, strict=False)
     )
 
@@ -67,15 +67,15 @@ def loop(walk: Walk, node: Node, _inputs: Inputs) -> Columns:
 def expand(walk: Walk, node: Node, inputs: Inputs) -> Columns:
     """Each input row goes through all projections (cube, rollup, unpivot)."""
     outputs = node.trees("output")
-    told = walk.facts.expansions.get(outputs[0].expr_id or -1) if outputs else None
+    told = walk.facts.expansions.get(outputs[0].number) if outputs else None
     if told is None:
         walk.doubt("the projections of an expansion are not known")
         derived = together(column.derived for column in inputs[0]).by("UNKNOWN")
-        return tuple(Column(each.expr_id or -1, each.name, derived) for each in outputs)
+        return tuple(Column(each.number, each.name, derived) for each in outputs)
     scope = walk.scope(*inputs)
     rows = [walk.values(tree(decode(projection)).children, scope) for projection in told]
     return tuple(
-        Column(each.expr_id or -1, each.name, together(alike))
+        Column(each.number, each.name, together(alike))
         for each, alike in zip(outputs, zip(*rows, strict=True), strict=True)
     )
 
@@ -97,7 +97,7 @@ def merge_rows(walk: Walk, node: Node, inputs: Inputs) -> Columns:
     if not rows:  # all that matches is deleted
         rows = [[Derived()] * len(outputs)]
     return tuple(
-        Column(each.expr_id or -1, each.name, together(alike))
+        Column(each.number, each.name, together(alike))
         for each, alike in zip(outputs, zip(*rows, strict=True), strict=True)
     )
 

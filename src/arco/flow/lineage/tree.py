@@ -25,6 +25,12 @@ class Node:
         return id_in(self.fields.get("exprId"))
 
     @property
+    def number(self) -> int:
+        """The same id as a key. Spark counts from 0 on; -1 is no column's."""
+        found = self.expr_id
+        return -1 if found is None else found
+
+    @property
     def name(self) -> str:
         """The name of the column that it is or makes."""
         return str(self.fields.get("name", ""))

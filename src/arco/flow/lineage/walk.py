@@ -34,6 +34,7 @@ class Walk:
         self.influences: dict[tuple[Origin, Transformation], None] = {}
         self.soundness: Soundness = "exact"
         self.doubts: dict[str, None] = {}
+        self.has_own_rows = False  # some are written out in the program, or were brought by it
         self.partition_filters: dict[int, list[str]] = {}  # by the identity of the raw expression
         self.shared: dict[int, Columns] = {}  # of a CTE or a loop, by its number
         self._operators = operators

@@ -57,13 +57,20 @@ class AssetWork:
         running.go_on("computing")
         context = running.context(values_of(running.task.partition) or {})
         results = call_asset(self.asset, frames, room.session, context)
+        traced.computed()
         running.go_on("writing")
+        there = {each.table for each in running.task.outputs if each.is_made}
         written = [
-            self._stage(targets[name], each, room, formats) for name, each in results.items()
+            self._stage(targets[name], each, room, formats)
+            for name, each in results.items()
+            if name not in there  # an earlier attempt has published it
         ]
+        traced.written()
         running.go_on("checking")
         checks = self._judge(written, room)
-        warnings = [*warned(checks), *self._undeclared(traced)]
+        warnings = warned(checks)
+        if self.asset.strict or blocking(checks):  # others need not wait for it to publish
+            warnings += self._undeclared(traced)
         if blocking(checks):
             return Outcome(
                 status=TaskStatus.BLOCKED,
@@ -78,6 +85,8 @@ class AssetWork:
             each.published = each.tables.publish(each.target, each.staged)
             self.done.append(output_done(each, room.find(each.target.table)))
         warnings += self._describe(written, room)
+        if not self.asset.strict:
+            warnings += self._undeclared(traced)
         return self._success(written, checks, warnings, traced)
 
     def _stage(self, target: Target, frame: DataFrame, room: Room, formats: Formats) -> Written:
@@ -128,7 +137,7 @@ class AssetWork:
     ) -> Outcome:
         now_ms = self.clock.now_ms()
         lineage = [
-            traced.event(self.asset, each.target, each.staged.place, each.frame, now_ms)
+            traced.event(self.asset, each.target, now_ms, place=each.staged.place, frame=each.frame)
             for each in written
         ]
         rows, size = traced.totals()

@@ -28,7 +28,7 @@ def call_task(task: TaskDef, spark: SparkSession | None, ctx: Context) -> None:
 
 
 def call_asset(
-    asset: AssetDef, frames: Mapping[str, DataFrame], spark: SparkSession, ctx: Context
+    asset: AssetDef, frames: Mapping[str, DataFrame | None], spark: SparkSession, ctx: Context
 ) -> dict[str, DataFrame]:
     """The frames that an asset results in, by the names of its tables."""
     if asset.sql is not None:
@@ -48,11 +48,13 @@ def _asked_for(function: Callable[..., object], given: dict[str, Any]) -> dict[s
 
 
 def _run_query(
-    asset: AssetDef, frames: Mapping[str, DataFrame], spark: SparkSession, ctx: Context
+    asset: AssetDef, frames: Mapping[str, DataFrame | None], spark: SparkSession, ctx: Context
 ) -> DataFrame:
     views: dict[str, str] = {}
     for at, said in enumerate(asset.inputs):
         frame, view = frames[said.parameter], f"{_VIEW}_{at}"
+        if frame is None:
+            raise Invalid(f"{asset.where}: a query cannot read its own table {said.table}")
         frame.createOrReplaceTempView(view)
         views.setdefault(said.table, view)
         if "." not in said.parameter:  # a name that the header gives to a table

@@ -31,10 +31,18 @@ class SparkEngine:
                 self._root = None
                 forget_gateway()
             if self._root is None:
-                self._root = self._opener()
+                self._root = self._open()
             session = self._root.newSession()
         activate(session)
         return session
+
+    def _open(self) -> SparkSession:
+        """Start Spark. If it dies on the way nothing of it is kept, so that the next one is a new one."""
+        try:
+            return self._opener()
+        except BaseException:
+            forget_gateway()
+            raise
 
     def lend(self) -> SparkSession | None:
         """A session for something else than tasks, if Spark runs; it is not started for that."""

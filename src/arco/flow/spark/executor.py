@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from threading import Lock
 
 import msgspec
@@ -10,11 +11,14 @@ from pyspark.sql import SparkSession
 from arco.core.clock import Clock
 from arco.core.errors import Invalid, Unavailable
 from arco.flow.define import AssetDef, Project, TaskDef
+from arco.flow.run.made import stamped
 from arco.flow.run.wire import LeasedTask, Outcome, OutputDone
 from arco.flow.spark.asset_work import AssetWork
+from arco.flow.spark.away import away
 from arco.flow.spark.call import wants_spark
 from arco.flow.spark.engine import SparkEngine, answers
-from arco.flow.spark.outcome import cancelled, failed
+from arco.flow.spark.hint import hint
+from arco.flow.spark.outcome import cancelled, failed, given_back
 from arco.flow.spark.progress import Poller
 from arco.flow.spark.running import Running, Stopped
 from arco.flow.spark.task_work import TaskWork
@@ -47,21 +51,16 @@ class SparkExecutor:
         self._lock = Lock()
         self._poller = Poller(self._attempts, poll_s)
 
-    @property
-    def is_spark_open(self) -> bool:
-        """Whether a task has needed Spark so far."""
-        return self._engine.is_open
-
     def warm_up(self) -> None:
         """Start Spark now: what is missing for it is told before anything is begun."""
         self._engine.new_session()
 
     def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
         """Carry a task out, whatever it comes to."""
-        running = Running(task, watch)
+        code = self._project.fingerprints.get(task.maker)
+        running = Running(stamped(task, code), watch)
         with self._known(running):
             outcome = self._outcome(running)
-        code = self._project.fingerprints.get(task.maker)
         return msgspec.structs.replace(outcome, code_fingerprint=code)
 
     def interrupt(self, attempt_id: str) -> None:
@@ -88,12 +87,16 @@ class SparkExecutor:
             return work.run()
         except Stopped:
             return cancelled(_published(work))
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:  # what a script ends with ends its task alone
             if running.is_stopped:
                 return cancelled(_published(work))
             lost = self._lost(running, problem)
+            if lost is None and (gone := away(problem)) is not None:
+                return given_back(gone, _published(work))
             where = None if maker is None else maker.where
             text = describe(lost or problem, self._project.folder, where)
+            if (more := hint(problem, self._lake.find)) is not None:
+                text = f"{text}\n{more}"
             return failed(text, lost or problem, _published(work))
 
     def _work(self, maker: AssetDef | TaskDef | None, running: Running) -> AssetWork | TaskWork:
@@ -104,7 +107,7 @@ class SparkExecutor:
             )
         if isinstance(maker, TaskDef):
             session = self._new_session if wants_spark(maker) else None
-            return TaskWork(self._project, maker, running, self._lake, session)
+            return TaskWork(self._project, maker, running, self._lake, self._clock, session)
         return AssetWork(
             project=self._project,
             asset=maker,
@@ -120,7 +123,7 @@ class SparkExecutor:
         self._poller.wake()
         return opened
 
-    def _lost(self, running: Running, problem: Exception) -> Unavailable | None:
+    def _lost(self, running: Running, problem: BaseException) -> Unavailable | None:
         """That Spark is gone, if that is why it failed."""
         sessions = running.sessions
         if not sessions or answers(sessions[0]):
@@ -137,12 +140,15 @@ class SparkExecutor:
     def _known(self, running: Running) -> Iterator[None]:
         attempt_id = running.task.attempt_id
         with self._lock:
+            taken = {each.slot for each in self._running.values()}
+            running.slot = next(each for each in count() if each not in taken)
             self._running[attempt_id] = running
         try:
             yield
         finally:
             with self._lock:
                 self._running.pop(attempt_id, None)
+            running.close()
 
 
 def _published(work: AssetWork | TaskWork | None) -> list[OutputDone]:

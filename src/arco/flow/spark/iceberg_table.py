@@ -28,6 +28,7 @@ WAP_ID = "wap.id"
 WAP_ENABLED = "write.wap.enabled"
 
 _LOOK_BACK = 1_000
+_TRIES = 5
 
 
 class IcebergTable:
@@ -42,10 +43,26 @@ class IcebergTable:
         return self.java.currentSnapshot()
 
     @property
+    def has_other_columns(self) -> bool:
+        """Whether columns were changed since the current snapshot, with which Spark would show the old."""
+        snapshot = self.current
+        made_with = None if snapshot is None else snapshot.schemaId()
+        return made_with is not None and int(made_with) != int(self.java.schema().schemaId())
+
+    @property
     def number(self) -> int:
         """The number of the version: the catalog begins the names of metadata files with it."""
         location = str(self.java.operations().current().metadataFileLocation())
         return int(location.rpartition("/")[2].partition("-")[0])
+
+    @property
+    def cut_by(self) -> tuple[str, ...]:
+        """The columns whose values cut it, none if it is cut in another way or not at all."""
+        spec, schema = self.java.spec(), self.java.schema()
+        fields = [spec.fields().get(at) for at in range(spec.fields().size())]
+        if not all(each.transform().isIdentity() for each in fields):
+            return ()
+        return tuple(str(schema.findColumnName(each.sourceId())) for each in fields)
 
     def refresh(self) -> None:
         """See it as it is now."""
@@ -132,7 +149,16 @@ class IcebergCatalogs:
     def widen(self, table: IcebergTable, fields: tuple[StructField, ...]) -> None:
         """Add columns; those that somebody else has added meanwhile are there already."""
         wanted = self._columns(StructType(list(fields)))
-        table.java.updateSchema().unionByNameWith(wanted).commit()
+        for left in range(_TRIES - 1, -1, -1):
+            try:
+                table.java.updateSchema().unionByNameWith(wanted).commit()
+            except Exception as problem:
+                # Other partitions of the same asset come with the same columns at the same time.
+                if not left or not is_raised_by(problem, "CommitFailedException"):
+                    raise
+                table.refresh()
+            else:
+                break
         table.refresh()
 
     def _columns(self, schema: StructType) -> Any:

@@ -24,9 +24,13 @@ class Inputs:
     room: Room
     formats: Formats
 
-    def frames(self, maker: AssetDef | TaskDef) -> dict[str, DataFrame]:
-        """The frame for each parameter of a function, or for each table that a query names."""
-        return {each.parameter: self.frame(each, maker) for each in maker.inputs}
+    def frames(self, maker: AssetDef | TaskDef) -> dict[str, DataFrame | None]:
+        """The frame for each parameter of a function, or for each table that a query names.
+
+        None where an asset reads its own table and there is no partition before: the first time there is
+        no table either that could tell the columns, and later it should not be another story.
+        """
+        return {each.parameter: self._own_or(each, maker) for each in maker.inputs}
 
     def whole(self, table: str) -> DataFrame:
         """All of a table as it stands now."""
@@ -46,8 +50,15 @@ class Inputs:
         """What the task reads of one input."""
         return self._read(said.table, self.chosen(said, maker))
 
+    def _own_or(self, said: InputDef, maker: AssetDef | TaskDef) -> DataFrame | None:
+        chosen = self.chosen(said, maker)
+        if said.table in {each.table for each in maker.outputs} and not chosen:
+            return None
+        return self._read(said.table, chosen)
+
     def _read(self, table: str, chosen: PartitionSet) -> DataFrame:
         found = self.room.find(table)
         if found is None:
             raise Invalid(f"there is no table {table}: run what makes it first, or load it")
+        self.room.chosen.setdefault(found.name, []).append(chosen)
         return self.formats.of(found.format, table).read(found, chosen)

@@ -1,35 +1,57 @@
-"""Opening Spark for a project: with the catalogs that it needs, and without the jar where it needs none."""
+"""Opening Spark for a project: with the catalogs and stores that it needs, and no jar that it does not."""
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from arco.flow.spark.jars import iceberg_jars
+from arco.flow.spark.jars import Jars, iceberg_jars
+from arco.flow.spark.parcel import send_modules
 from arco.flow.spark.session import LOCAL, MEMORY, CatalogDoor, open_session
+from arco.flow.spark.stores import door_to
+from arco.flow.work.port import LakeStore
+
+_REGION = "AWS_REGION"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a project reads and writes: catalogs with Iceberg tables, and where tables of others lie."""
+
+    catalogs: frozenset[str] = frozenset()
+    store: LakeStore = field(default_factory=LakeStore)
+    elsewhere: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Opening:
     """How Spark is opened, as often as that is needed.
 
-    `catalogs` tells which catalogs have Iceberg tables; it is asked when Spark is opened, since a table may
-    have come meanwhile.
+    `needs` is asked when Spark is opened, since a table may have come meanwhile. `project` is the folder
+    whose modules all machines get that work for Spark.
     """
 
     url: str
     token: str | None
-    catalogs: Callable[[], Iterable[str]]
+    needs: Callable[[], Needs]
     master: str = LOCAL
     settings: Mapping[str, str] = field(default_factory=dict)
     memory: str = MEMORY
+    project: Path | None = None
 
     def __call__(self) -> SparkSession:
-        names = sorted(self.catalogs())
-        return open_session(
+        needs = self.needs()
+        door = door_to(needs.store, needs.elsewhere, self.settings, os.environ.get(_REGION))
+        names = sorted(needs.catalogs)
+        session = open_session(
             self.master,
-            catalogs=[CatalogDoor(name, self.url, self.token) for name in names],
-            jars=iceberg_jars() if names else None,
-            settings=self.settings,
+            catalogs=[CatalogDoor(name, self.url, self.token, door.catalog) for name in names],
+            jars=(iceberg_jars() if names else Jars()) + door.jars,
+            settings={**door.settings, **self.settings},
             memory=self.memory,
         )
+        if self.project is not None:
+            send_modules(session, self.project)
+        return session

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from arco.core.errors import (
+    ArcoError,
     AttemptFenced,
     Conflict,
     Denied,
@@ -12,8 +13,11 @@ from arco.core.errors import (
 )
 from arco.flow.run.wire import CheckOutcome, Outcome, OutputDone, TaskStatus
 from arco.flow.spark.checks import ROWS, count_of
+from arco.flow.spark.session import NoSpark
 from arco.flow.spark.staging import Written
 from arco.flow.work.port import LakeTable
+
+_NO_SPARK_MS = 5_000  # a master or a JVM that does not start now may in some seconds
 
 # Trying the same again comes to the same.
 _FOR_GOOD = (AttemptFenced, Denied, Invalid, NotFound, Unsupported)
@@ -37,6 +41,17 @@ def failed(text: str, problem: BaseException, outputs: Iterable[OutputDone] = ()
 def cancelled(outputs: Iterable[OutputDone] = ()) -> Outcome:
     """An attempt that was told to stop; `outputs` are those that were published before it did."""
     return Outcome(status=TaskStatus.CANCELLED, error="it was stopped", outputs=tuple(outputs))
+
+
+def given_back(why: ArcoError, outputs: Iterable[OutputDone] = ()) -> Outcome:
+    """An attempt that came to nothing through no fault of its own: it is made again, and not counted."""
+    return Outcome(
+        status=TaskStatus.CANCELLED,
+        error=str(why),
+        may_retry=True,
+        pause_ms=_NO_SPARK_MS if isinstance(why, NoSpark) else 0,
+        outputs=tuple(outputs),
+    )
 
 
 def blocking(checks: Iterable[CheckOutcome]) -> list[CheckOutcome]:

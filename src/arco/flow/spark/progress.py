@@ -43,7 +43,7 @@ class Poller:
     def _look_on(self) -> None:
         while not self._closed.wait(self._pause_s):
             with self._lock:
-                attempts = [each for each in self._running() if each.sessions]
+                attempts = [*self._running()]  # one may be about to get its session
                 if not attempts:
                     self._thread = None
                     return
@@ -53,6 +53,8 @@ class Poller:
 
 
 def _look(attempt: Running) -> None:
+    if not attempt.sessions:
+        return
     if attempt.is_stopped:
         attempt.interrupt()
         return

@@ -11,7 +11,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from arco.catalog.publication import ATTEMPT_PROPERTY
-from arco.core.errors import AttemptFenced, Conflict, Unknown
+from arco.core.errors import AttemptFenced, Conflict, Invalid, Unknown
 from arco.flow.spark.attempt_ids import attempts_before
 from arco.flow.spark.iceberg_table import IcebergTable
 from arco.flow.spark.jvm import is_raised_by, java_message, jvm_of
@@ -20,6 +20,8 @@ from arco.flow.spark.target import Published, Target
 _TRIES = 3
 _MAIN = "main"
 _WHOLE_NUMBERS = ("INTEGER", "LONG")
+# How Iceberg says that a file holds rows of the partition and others, so that it cannot be replaced.
+_FILES_OF_SEVERAL = "some, but not all, rows match filter"
 # After these a commit may have landed: no answer came, or one that does not say.
 _UNSURE = (
     "CommitStateUnknownException",
@@ -45,6 +47,7 @@ def publish(session: SparkSession, table: IcebergTable, target: Target, staged: 
             if (done := publishing.look(problem)) is not None:
                 return done
         else:
+            # The answer to the commit, and not what others may have made of the table since.
             return publishing.done(table.current)
     if publishing.lost is not None:
         raise publishing.lost
@@ -80,6 +83,12 @@ class _Publishing:
             return self._found()
         if not is_raised_by(problem, "CommitFailedException", "ValidationException"):
             raise problem
+        if _FILES_OF_SEVERAL in java_message(problem):
+            raise Invalid(
+                f"{self._target.table} has files with rows of this partition and of others, as it was cut "
+                "otherwise when they were written: write to another table, or drop this one first, with "
+                f"its rows: `arco table drop {self._target.table}`"
+            ) from problem
         lost = Conflict(
             f"{self._target.table} was changed by somebody else meanwhile: {java_message(problem)}"
         )
@@ -119,10 +128,11 @@ class _Publishing:
             change = change.appendFile(file) if append else change.addFile(file)
         said = msgspec.json.encode(self._target.attempt).decode()
         change.set(ATTEMPT_PROPERTY, said).commit()
-        expiry = transaction.expireSnapshots().expireSnapshotId(self._staged.snapshotId())
+        # This one alone: without a time, Iceberg lets go of all that is older than some days.
+        expiry = transaction.expireSnapshots().expireOlderThan(0)
+        expiry = expiry.expireSnapshotId(self._staged.snapshotId())
         expiry.cleanExpiredFiles(False).commit()
         transaction.commitTransaction()
-        self._table.refresh()
 
     def _overwrite(self, transaction: Any) -> Any:
         expressions = self._jvm.org.apache.iceberg.expressions.Expressions
@@ -155,7 +165,6 @@ class _Publishing:
         ahead = metadata.buildFrom(base).setBranchSnapshot(self._staged.snapshotId(), _MAIN)
         # Without a retry: what was merged is right for this base alone.
         operations.commit(base, ahead.build())
-        self._table.refresh()
 
 
 def _count(text: str | None) -> int | None:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from arco.flow.define.context import Context
 from arco.flow.run.wire import LeasedTask, Progress
+from arco.flow.spark.thread_jobs import ThreadJobs
 from arco.flow.work.port import Watch
 
 
@@ -21,16 +22,20 @@ class Running:
 
     def __init__(self, task: LeasedTask, watch: Watch) -> None:
         self.task = task
+        self.slot = 0  # no other attempt under way has the same
         self.metrics: dict[str, float | str] = {}
         self._watch = watch
         self._sessions: list[SparkSession] = []
+        self._jobs: ThreadJobs | None = None
         self._is_stopped = False
         self._progress = Progress()
         self._lock = Lock()
 
     def session(self, opened: SparkSession) -> SparkSession:
-        """Take a session on; one that comes too late is stopped at once."""
+        """Take a session on; one that comes too late is stopped at once. For the thread that works."""
+        jobs = self._jobs or ThreadJobs(opened, f"arco-{self.slot}")
         with self._lock:
+            self._jobs = jobs
             self._sessions.append(opened)
         self.go_on()
         return opened
@@ -62,6 +67,13 @@ class Running:
         """End what Spark does for it now."""
         for session in self.sessions:
             session.interruptAll()
+        if self._jobs is not None:
+            self._jobs.stop()
+
+    def close(self) -> None:
+        """It is over, and its thread free for others."""
+        if self._jobs is not None:
+            self._jobs.close()
 
     def tell(self, progress: Progress) -> None:
         """How far it is."""

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.logger import PySparkLogger
@@ -18,6 +18,7 @@ from arco.core.errors import Unavailable, Unsupported
 from arco.core.java import check_java, quieten_gateway
 from arco.flow.define.name import DEFAULT_CATALOG
 from arco.flow.spark.jars import SPARK_PACKAGE, VARIABLE, WITHOUT_IT, Jars
+from arco.flow.spark.jvm import java_message
 
 LOCAL = "local[*]"
 MEMORY = "2g"
@@ -26,14 +27,15 @@ _OURS = {
     "spark.app.name": "arco",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.log.level": "ERROR",
+    "spark.scheduler.mode": "FAIR",  # a pool for each task: see `thread_jobs`
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # A worker runs for months: it need not remember all it has done.
     "spark.sql.ui.retainedExecutions": "50",
-    "spark.ui.retainedJobs": "100",
-    "spark.ui.retainedStages": "200",
+    "spark.ui.retainedJobs": "1000",  # lineage looks among them for rows that no query tells of
+    "spark.ui.retainedStages": "2000",
     "spark.ui.retainedTasks": "1000",
 }
 # What pyspark logs of each error that it raises; whoever gets the error tells it once.
@@ -48,6 +50,12 @@ _OURS_HERE = {
 }
 
 
+class NoSpark(Unavailable):
+    """Spark could not be reached or started."""
+
+    code = "no_spark"
+
+
 @dataclass(frozen=True)
 class CatalogDoor:
     """A catalog of Arco: its name, the URL of that Arco, and a token if it asks for one."""
@@ -55,6 +63,7 @@ class CatalogDoor:
     name: str
     url: str
     token: str | None = None
+    store: Mapping[str, str] = field(default_factory=dict)  # what it does not tell of its store
 
     def settings(self) -> dict[str, str]:
         """What makes Spark know it."""
@@ -66,6 +75,7 @@ class CatalogDoor:
             f"{prefix}.warehouse": self.name,
             # A table may have changed since the last task, which was in the same JVM.
             f"{prefix}.cache-enabled": "false",
+            **{f"{prefix}.{name}": value for name, value in self.store.items()},
         }
         return said if self.token is None else {**said, f"{prefix}.token": self.token}
 
@@ -78,9 +88,9 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     memory: str = MEMORY,
 ) -> SparkSession:
-    """A session of a master; `Unsupported` if something is missing, `Unavailable` if it does not start.
+    """A session of a master; `Unsupported` if something is missing, `NoSpark` if it does not start.
 
-    Without `catalogs` no jar is needed, and no table of Iceberg is known.
+    Without `catalogs` no table of Iceberg is known. Jars of the caller's settings are taken along.
     """
     if master.startswith("sc://"):
         raise Unsupported(
@@ -89,8 +99,8 @@ def open_session(
         )
     check_java()
     conf = {**_OURS, **_place(master, memory), **_iceberg(catalogs), **(settings or {})}
-    if catalogs and jars is not None:
-        conf = {**jars.settings(), **conf}
+    if jars is not None:
+        conf |= _together(jars.settings(), conf)
     if master.startswith(("local", "spark://")):
         # The workers need the libraries that this process has; elsewhere only the cluster knows.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -103,12 +113,13 @@ def open_session(
     try:
         return builder.getOrCreate()
     except Exception as problem:
-        if "spark.jars.packages" in conf:
+        if jars is not None and jars.package is not None:
             raise Unsupported(
                 f"Spark did not start, as it seems because {SPARK_PACKAGE} could not be fetched: go "
                 f"online, set {VARIABLE} to the jar, {WITHOUT_IT}"
             ) from problem
-        raise Unavailable(f"Spark at {master} could not be reached or started") from problem
+        said = f"Spark at {master} could not be reached or started: {java_message(problem)}"
+        raise NoSpark(said) from problem
 
 
 def _iceberg(catalogs: Sequence[CatalogDoor]) -> dict[str, str]:
@@ -117,10 +128,17 @@ def _iceberg(catalogs: Sequence[CatalogDoor]) -> dict[str, str]:
     conf = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": DEFAULT_CATALOG,
+        # Iceberg's parser knows nothing of `spark.sql(..., args=...)` unless Spark binds them afterwards.
+        "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
     }
     for door in catalogs:
         conf |= door.settings()
     return conf
+
+
+def _together(jars: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
+    """Lists of jars, ours and those of the settings."""
+    return {name: ",".join(filter(None, (ours, conf.get(name)))) for name, ours in jars.items()}
 
 
 def _place(master: str, memory: str) -> dict[str, str]:

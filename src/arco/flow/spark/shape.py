@@ -1,11 +1,14 @@
 """Fitting a frame to its table: partition columns that it lacks, new columns, columns that are missing."""
 
+from collections.abc import Collection, Iterable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
 
 from arco.core.errors import Invalid
 from arco.flow.spark.choice import quoted
+from arco.flow.spark.target import Target
 
 
 def with_partition(frame: DataFrame, values: dict[str, str]) -> DataFrame:
@@ -28,6 +31,25 @@ def check_columns(schema: StructType, table: str) -> None:
         seen.add(name.lower())
     if not schema.fields:
         raise Invalid(f"{table}: the result has no columns")
+
+
+def check_cut(there: Collection[str], target: Target) -> None:
+    """Refuse a table that was cut otherwise: its old rows would stay beside the new ones.
+
+    Where all rows are replaced, or merged by their keys, that cannot happen.
+    """
+    if target.mode.kind not in ("replace_partition", "append"):
+        return
+    if {each.lower() for each in there} != {each.lower() for each in target.values}:
+        raise Invalid(
+            f"{target.table} is cut by {_listed(there)}, and the asset makes it by "
+            f"{_listed(target.values)}: write to another table, or drop this one first, with its rows: "
+            f"`arco table drop {target.table}`"
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "nothing"
 
 
 def new_columns(schema: StructType, known: StructType, table: str) -> tuple[StructField, ...]:

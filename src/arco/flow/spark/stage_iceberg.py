@@ -20,7 +20,8 @@ from arco.flow.spark.choice import chosen_rows, quoted, rows_of_values
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable, storable_schema
 from arco.flow.spark.jvm import sql_name
 from arco.flow.spark.publish_iceberg import publish
-from arco.flow.spark.shape import columns_of_new_table, new_columns
+from arco.flow.spark.shape import check_cut, columns_of_new_table, new_columns
+from arco.flow.spark.stale import drop_stale
 from arco.flow.spark.target import Published, Room, Staged, Target
 from arco.flow.work.port import LakeTable
 
@@ -80,7 +81,7 @@ class IcebergTables:
     def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:
         loaded = self._load(table.name)
         name, current = sql_name(table.name), loaded.current
-        if current is None:
+        if current is None or loaded.has_other_columns:
             frame = self._session.table(name)
         else:
             frame = self._session.read.option("versionAsOf", str(current.snapshotId())).table(name)
@@ -94,7 +95,10 @@ class IcebergTables:
         if table is None:
             columns = columns_of_new_table(schema, target.table)
             table = self._catalogs.make(target.table, columns, tuple(target.values))
+        elif table.cut_by:
+            check_cut(table.cut_by, target)
         table.ensure_staging()
+        drop_stale(self._session, table, target)
         known = self._session.table(sql_name(target.table)).schema
         if added := new_columns(schema, known, target.table):
             self._catalogs.widen(table, added)

@@ -11,12 +11,14 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 from pyspark.sql.types import StructField, StructType
 
 from arco.core.errors import AttemptFenced, Fenced, Invalid, Unavailable, Unknown
+from arco.events.partition_name import values_of
 from arco.flow.partition import PartitionSet
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged, StagedFile
 from arco.flow.spark.attempt_ids import attempts_before
 from arco.flow.spark.choice import quoted
 from arco.flow.spark.jvm import java_of, jvm_of
-from arco.flow.spark.shape import columns_of_new_table, new_columns
+from arco.flow.spark.s3_folder import forget_folder
+from arco.flow.spark.shape import check_cut, columns_of_new_table, new_columns
 from arco.flow.spark.target import Published, Room, Staged, Target
 from arco.flow.work.port import LakeColumn, LakeTable, NewLakeTable
 
@@ -86,6 +88,10 @@ class ParquetTables:
         if table is None:
             columns = columns_of_new_table(schema, target.table)
             table = self._lake.make(_wanted(target, columns))
+        else:
+            for key, files in self._lake.files(table.table_id).files.items():
+                if files:
+                    check_cut(values_of(key) or {}, target)
         if added := new_columns(schema, _schema(table), target.table):
             table = self._lake.widen(table, tuple(map(_lake_column, added)))
         self._opened[target.table] = self._room.found[target.table] = table
@@ -98,6 +104,7 @@ class ParquetTables:
         folder = f"data/{target.attempt.attempt_id}/{once}"
         place = f"{table.location.rstrip('/')}/{folder}"
         frame.write.parquet(place)
+        forget_folder(self._session, place)
         listed = tuple(each for each in self._written(place, folder) if each.rows)
         return StagedFiles(table, place, listed, _schema(table))
 

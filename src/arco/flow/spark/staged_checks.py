@@ -17,14 +17,15 @@ from arco.flow.define.check import (
     Judged,
     Query,
     References,
-    Result,
     RowCount,
     Unique,
 )
 from arco.flow.define.context import Context
+from arco.flow.define.name import last_part
 from arco.flow.spark.checks import Finding, bad_rows
 from arco.flow.spark.choice import quoted
 from arco.flow.spark.sql_inputs import with_views
+from arco.flow.spark.verdict import verdict
 
 _STAGED = "arco_staged"
 
@@ -116,29 +117,15 @@ class StagedRows:
         return Finding(passed, _bounds(rule), str(self.rows), message)
 
     def _query(self, query: str) -> Finding:
-        self.frame.createOrReplaceTempView(_STAGED)
+        for view in (_STAGED, last_part(self.table)):  # `silver.orders` and `orders`
+            self.frame.createOrReplaceTempView(view)
         text = with_views(query, {self.table: _STAGED})
         return bad_rows(self.session.sql(text).count(), None, "were found by the query")
 
     def _judged(self, check: CheckDef, function: Callable[..., object]) -> Finding:
         wanted = list(inspect.signature(function).parameters)
         given = (self.frame, self.context)[: max(1, min(len(wanted), 2))]
-        said = function(*given)
-        match said:
-            case Result():
-                return Finding(said.passed, said.expected, _actual(said), said.message or None)
-            case bool():
-                return Finding(
-                    said, "true", str(said).lower(), None if said else "it does not hold"
-                )
-            case int():
-                return bad_rows(said, self.rows, "are bad")
-        if type(said).__name__ == "bool_":  # of numpy or pandas
-            return Finding(bool(said), "true", str(bool(said)).lower())
-        raise Invalid(
-            f"{check.where}: the check {check.name!r} returned {type(said).__name__}: return true or "
-            "false, the number of bad rows, or arco.Result(...)"
-        )
+        return verdict(check, function(*given), self.rows)
 
 
 def _column(frame: DataFrame, name: str, table: str) -> Column:
@@ -151,12 +138,6 @@ def _column(frame: DataFrame, name: str, table: str) -> Column:
 def _told(columns: tuple[str, ...]) -> Column:
     texts = [F.concat(F.lit(f"{each}="), F.col(quoted(each)).cast("string")) for each in columns]
     return F.concat_ws(", ", *texts)
-
-
-def _actual(said: Result) -> str | None:
-    if said.actual is None and said.bad_rows is not None:
-        return str(said.bad_rows)
-    return said.actual
 
 
 def _within(rule: RowCount, rows: int) -> bool:

@@ -91,13 +91,14 @@ class Room:
     """What a format may use: the session of the task, and the catalog.
 
     `opened` are the partitions of tables whose files were given to Spark one by one, so that Spark itself
-    does not know them.
+    does not know them; `chosen` are those that inputs were cut down to.
     """
 
     session: SparkSession
     lake: Lake
     found: dict[str, LakeTable | None] = field(default_factory=dict)
     opened: dict[str, set[str]] = field(default_factory=dict)
+    chosen: dict[str, list[PartitionSet]] = field(default_factory=dict)
 
     def find(self, table: str) -> LakeTable | None:
         """A table of the catalog, asked once for each task."""

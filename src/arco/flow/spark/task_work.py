@@ -2,19 +2,32 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from arco.core.clock import Clock
 from arco.core.errors import Invalid
+from arco.events.lineage import LineageObserved
 from arco.events.partition_name import values_of
 from arco.flow.define import Project, TaskDef
 from arco.flow.run.wire import Outcome, OutputDone, TaskStatus
 from arco.flow.spark.call import call_task
+from arco.flow.spark.declared import declared
 from arco.flow.spark.formats import Formats
 from arco.flow.spark.inputs import Inputs
 from arco.flow.spark.running import Running
 from arco.flow.spark.target import Room
+from arco.flow.spark.traced import Traced
 from arco.flow.work.port import Lake
+
+
+class _Made(NamedTuple):
+    """What a task has written, as it says itself."""
+
+    table: str
+    partition: str
+    values: dict[str, str]
 
 
 @dataclass
@@ -25,29 +38,50 @@ class TaskWork:
     task: TaskDef
     running: Running
     lake: Lake
+    clock: Clock
     new_session: Callable[[], SparkSession] | None
     done: list[OutputDone] = field(default_factory=list)
 
     def run(self) -> Outcome:
         """Call it, and tell of the tables that it says it writes."""
-        spark = None if self.new_session is None else self.running.session(self.new_session())
-        if spark is not None:
-            self._lay_out(spark)
+        if self.new_session is None:
+            return self._run(None, None)
+        session = self.running.session(self.new_session())
+        room = Room(session, self.lake)
+        self._lay_out(room)
+        traced = Traced(session, room, self.running.task)
+        try:
+            return self._run(session, traced)
+        finally:
+            traced.close()
+
+    def _run(self, spark: SparkSession | None, traced: Traced | None) -> Outcome:
+        values = values_of(self.running.task.partition) or {}
         self.running.go_on("computing")
-        call_task(
-            self.task, spark, self.running.context(values_of(self.running.task.partition) or {})
-        )
+        call_task(self.task, spark, self.running.context(values))
         warnings = [text for each in self.running.task.outputs if (text := self._tell(each.table))]
+        lineage = tuple(self._lineage(each.table, values, traced) for each in self.done)
+        for note in () if traced is None else traced.notes:
+            self.running.log(note)
         return Outcome(
             status=TaskStatus.SUCCESS,
             outputs=tuple(self.done),
+            lineage=lineage,
             metrics=self.running.metrics,
             warnings=tuple(warnings),
         )
 
-    def _lay_out(self, spark: SparkSession) -> None:
+    def _lineage(
+        self, table: str, values: dict[str, str], traced: Traced | None
+    ) -> LineageObserved:
+        """What Spark has told of a table that was written; without Spark, what is declared."""
+        now_ms, task = self.clock.now_ms(), self.running.task
+        if traced is None:
+            return declared(self.task, table, task, self.lake.find, now_ms)
+        return traced.event(self.task, _Made(table, task.partition, values), now_ms)
+
+    def _lay_out(self, room: Room) -> None:
         """Each table of `reads` as a view under its own name without a schema, whatever its format is."""
-        room = Room(spark, self.lake)
         inputs = Inputs(self.project, self.running.task, room, Formats(room))
         for each in self.task.inputs:
             try:

@@ -6,19 +6,38 @@ Whatever goes wrong in here makes the lineage weaker, and never fails the task.
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 
 from arco.core.clock import utc
-from arco.events.lineage import Input, LineageObserved, Output
-from arco.flow.define import AssetDef
+from arco.events.lineage import LineageObserved
+from arco.flow.define import AssetDef, TaskDef
 from arco.flow.define.name import three_levels
 from arco.flow.lineage import Dataset, Observation, ReadFact, Resolved, to_event
+from arco.flow.lineage.partition_text import MOST_PARTITIONS
 from arco.flow.run.wire import LeasedTask
+from arco.flow.spark.declared import declared
 from arco.flow.spark.lineage import Capture
-from arco.flow.spark.target import Room, Target
+from arco.flow.spark.target import Room
 from arco.flow.work.port import LakeTable
+
+
+class Made(Protocol):
+    """One partition of one table that an attempt has written."""
+
+    @property
+    def table(self) -> str:
+        """Its full name."""
+
+    @property
+    def partition(self) -> str:
+        """The key of the partition, '' for the whole table."""
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The values of the partition, by column."""
 
 
 class Traced:
@@ -45,15 +64,36 @@ class Traced:
                     found.append(name)
         return tuple(dict.fromkeys(found))
 
+    def computed(self) -> None:
+        """The code has returned its frames: what is run from now on writes and measures them."""
+        if self._capture is not None:
+            self._capture.code_has_ended()
+
+    def written(self) -> None:
+        """All outputs are staged: what is run from now on is no part of their lineage."""
+        if self._capture is not None:
+            self._capture.look_away()
+
     def event(
-        self, asset: AssetDef, target: Target, place: str, frame: DataFrame, now_ms: int
+        self,
+        maker: AssetDef | TaskDef,
+        target: Made,
+        now_ms: int,
+        *,
+        place: str = "",
+        frame: DataFrame | None = None,
     ) -> LineageObserved:
-        """The lineage of one output; `place` is where its rows were staged, if that is a path."""
+        """The lineage of one output; `place` is where its rows were staged, if that is a path.
+
+        `frame` is what was written, where that is known.
+        """
         written = Dataset(path=place) if place else Dataset(name=target.table)
         with self._harmless("its columns are not known"):
             if self._capture is not None:
                 seen = self._capture.finish(written, frame=frame, forget=target.values.values())
                 seen = replace(seen, reads=tuple(map(self._with_partitions, seen.reads)))
+                if _may_have_read_more(maker, seen):
+                    seen = replace(seen, reads=(*seen.reads, *self._unseen_inputs(maker, seen)))
                 self._keep(seen)
                 return to_event(
                     seen,
@@ -61,12 +101,12 @@ class Traced:
                     written,
                     partitions=(target.partition,) if target.partition else (),
                     observed_at=utc(now_ms),
-                    pipeline_id=asset.name,
+                    pipeline_id=maker.name,
                     execution_id=self._task.run_id,
                     task_id=self._task.key,
                     attempt_id=self._task.attempt_id,
                 )
-        return self._declared(asset, target, now_ms)
+        return declared(maker, target.table, self._task, self._room.found.get, now_ms)
 
     def close(self) -> None:
         """Watch no longer."""
@@ -86,16 +126,45 @@ class Traced:
             self.notes.append(f"lineage: {seen.note}")
 
     def _with_partitions(self, read: ReadFact) -> ReadFact:
-        """Of files that were given to it one by one Spark knows no partitions; we do."""
+        """Of files that were given to it one by one Spark knows no partitions; we do.
+
+        Where a table was asked and not scanned, as it may be answered from its metadata, they are those
+        that the input was cut down to.
+        """
         table = None if read.partitions else self._table(read.dataset)
-        opened = () if table is None else self._room.opened.get(table.name, ())
-        return replace(read, partitions=tuple(sorted(filter(None, opened)))) if opened else read
+        if table is None:
+            return read
+        opened = self._room.opened.get(table.name, ())
+        if opened:
+            return replace(read, partitions=tuple(sorted(filter(None, opened))))
+        chosen = self._chosen(table.name) if read.rows is None else ()
+        if chosen:
+            note = f"lineage: {table.name} was not scanned: its partitions are those of the input"
+            self.notes.append(note)
+        return replace(read, partitions=chosen)
+
+    def _chosen(self, table: str) -> tuple[str, ...]:
+        """The partitions that the inputs of a table were cut down to; none if one was not, or for many."""
+        sets = self._room.chosen.get(table, [])
+        if not all(each.axes for each in sets) or sum(map(len, sets)) > MOST_PARTITIONS:
+            return ()
+        return tuple(sorted({key for each in sets for key in each}))
+
+    def _unseen_inputs(self, maker: AssetDef | TaskDef, seen: Observation) -> Iterator[ReadFact]:
+        """The inputs that were declared and of which no query has told."""
+        told = {
+            None if (table := self._table(each.dataset)) is None else table.name
+            for each in seen.reads
+        }
+        for each in maker.inputs:
+            if each.table not in told and (table := self._room.find(each.table)) is not None:
+                yield ReadFact(Dataset(table.name), self._chosen(table.name))
 
     def _read(self) -> Iterator[Dataset]:
         if self._capture is not None:
             yield from (each.dataset for each in self._capture.reads())
 
-    def _resolved(self, target: Target, written: Dataset, dataset: Dataset) -> Resolved | None:
+    def _resolved(self, target: Made, written: Dataset, dataset: Dataset) -> Resolved | None:
         table = self._room.find(target.table) if dataset == written else self._table(dataset)
         if table is None:
             return None
@@ -119,30 +188,6 @@ class Traced:
                 return table
         return None
 
-    def _declared(self, asset: AssetDef, target: Target, now_ms: int) -> LineageObserved:
-        """What the definition says, for want of anything better."""
-        inputs = [(each.table, self._room.found.get(each.table)) for each in asset.inputs]
-        table = self._room.found.get(target.table)
-        return LineageObserved(
-            soundness="declared",
-            inputs=tuple(
-                Input(table_id=None if known is None else known.table_id, name=name)
-                for name, known in inputs
-            ),
-            outputs=(
-                Output(
-                    table_id=None if table is None else table.table_id,
-                    name=target.table,
-                    partitions=(target.partition,) if target.partition else (),
-                ),
-            ),
-            observed_at=utc(now_ms),
-            pipeline_id=asset.name,
-            execution_id=self._task.run_id,
-            task_id=self._task.key,
-            attempt_id=self._task.attempt_id,
-        )
-
     def _harmless(self, what: str) -> "_Harmless":
         return _Harmless(self.notes, what)
 
@@ -164,6 +209,13 @@ class _Harmless:
             )
             return True
         return False
+
+
+def _may_have_read_more(maker: AssetDef | TaskDef, seen: Observation) -> bool:
+    """Whether queries may not tell all that was read; a task need not use Spark for what it does."""
+    if seen.soundness == "declared":
+        return True
+    return isinstance(maker, TaskDef) and seen.soundness == "table_only"
 
 
 def _path(url: str) -> str:

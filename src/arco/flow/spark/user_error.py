@@ -48,6 +48,8 @@ def _is_theirs(file: str, folder: Path) -> bool:
 def _said(problem: BaseException) -> str:
     if _is_ours(problem):
         return str(problem)
+    if isinstance(problem, SystemExit):
+        return f"the code called sys.exit({'' if problem.code is None else repr(problem.code)})"
     if isinstance(problem, PySparkException | JvmError):
         return f"{type(problem).__name__}: {_of_spark(problem)}"
     return "".join(traceback.format_exception_only(problem)).strip()
@@ -71,8 +73,10 @@ def _worker_trace(text: str) -> str:
         ):
             break
         lines.append(line)
-    own = [line for at, line in enumerate(lines) if not _of_pyspark(lines, at)]
-    return "\n".join(own).strip()
+    own = [line for at, line in enumerate(lines) if line.strip() and not _of_pyspark(lines, at)]
+    # What was raised comes first: where there is room for one line alone, it is this one.
+    ends = max(at for at, line in enumerate(own) if line.startswith((" ", _WORKER_TRACE))) + 1
+    return "\n".join((*own[ends:], *own[:ends])).strip()
 
 
 def _of_pyspark(lines: list[str], at: int) -> bool:
@@ -82,4 +86,4 @@ def _of_pyspark(lines: list[str], at: int) -> bool:
         return "pyspark" in line
     if at and lines[at - 1].lstrip().startswith('File "') and line.startswith("    "):
         return "pyspark" in lines[at - 1]
-    return set(line.strip()) == {"^"}
+    return set(line.strip()) <= {"^", "~"}

@@ -5,7 +5,7 @@ several times (a table that is created, filled and saved): each write is known b
 innermost one carries the scans, so that hearing the others too changes nothing.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
@@ -21,12 +21,18 @@ from arco.flow.lineage.reads import all_reads, read_by
 from arco.flow.lineage.same import is_same
 from arco.flow.spark.lineage.budget import Budget
 from arco.flow.spark.lineage.java import Java
+from arco.flow.spark.lineage.jobs import Jobs
 from arco.flow.spark.lineage.query import Query, fetch, fetch_plan
 
 DRAIN_MS = 10_000
 
 _MOST_QUERIES = 2_000
 _MOST_TEXT = 32_000_000  # of the plans of all writes together
+
+_UNSEEN_JOBS = "rows were read without a query (an RDD, foreach, another session)"
+_BROUGHT_ROWS = "some rows were brought by the program, after it had collected others"
+_GAVE_ROWS = "the program has collected rows, and what it made of them is in no plan: those of {}"
+_WROTE_ASIDE = "what the program itself wrote before was read again, and hides its own columns: {}"
 
 
 class _Listener:
@@ -35,8 +41,8 @@ class _Listener:
     def __init__(self, capture: "Capture") -> None:
         self._capture = capture
 
-    def onSuccess(self, _function: str, execution: Java, _ns: int) -> None:  # noqa: N802
-        self._capture.hear(execution)
+    def onSuccess(self, function: str, execution: Java, _ns: int) -> None:  # noqa: N802
+        self._capture.hear(execution, function)
 
     def onFailure(self, _function: str, _execution: Java, _problem: Java) -> None:  # noqa: N802
         """What failed has made nothing."""
@@ -48,7 +54,7 @@ class _Listener:
 
 
 class Capture:
-    """Watches a session from now until it is closed."""
+    """Watches a session from now until it is closed, and this thread until it is told to look away."""
 
     def __init__(self, session: SparkSession) -> None:
         """`Unsupported` if this is a session of Spark Connect, which has no JVM to ask."""
@@ -56,6 +62,7 @@ class Capture:
             raise Unsupported(
                 "lineage is captured in the process that drives Spark, not over Connect"
             )
+        self._session = session
         self._context = session.sparkContext
         self._manager = session._jsparkSession.listenerManager()  # noqa: SLF001
         self._gateway: Java = self._context._gateway  # noqa: SLF001
@@ -64,18 +71,29 @@ class Capture:
         self._notes: dict[str, None] = {}
         self._spent_ms: dict[int, float] = {}
         self._is_open = True
+        self._last_of_code: int | None = None
+        self._jobs: Jobs | None = None
         try:
+            self._jobs = Jobs(session)
             ensure_callback_server_started(self._gateway)  # type: ignore[no-untyped-call]
             self._manager.register(_Listener(self))
         except Exception as problem:  # the task goes on, and its lineage says why there is none
             self._notes.setdefault(f"nothing could be watched: {type(problem).__name__}")
 
-    def hear(self, execution: Java) -> None:
+    def code_has_ended(self) -> None:
+        """Say that the queries from now on are not those of the program that is watched, but its writes."""
+        try:
+            last = self._session.range(0)._jdf.queryExecution().id()  # noqa: SLF001 - runs nothing
+            self._last_of_code = int(last)
+        except Exception as problem:  # a JVM that is gone, which the write will tell of
+            self._notes.setdefault(f"its queries are not in order: {type(problem).__name__}")
+
+    def hear(self, execution: Java, function: str = "") -> None:
         """Keep what there is to know of a query; called by Spark, and never raises."""
         if not self._is_open:
             return
         try:
-            query = fetch(self._gateway, execution)
+            query = fetch(self._gateway, execution, function)
         except Exception as problem:  # it must not reach Spark's bus, whatever it is
             query = Query(note=f"a query could not be watched: {type(problem).__name__}")
         with self._lock:
@@ -99,23 +117,34 @@ class Capture:
     ) -> Observation:
         """What was seen of the write of a target, and all that was read for it.
 
-        That is what its write has read, what queries have that wrote nothing, and what went into
-        other writes of the session if their results were read again. Should no write of the target
+        That is what its write has read, what queries of the program have that wrote nothing, and what
+        went into its other writes if their results were read again. Should no write of the target
         have been seen, the plan of `frame` tells what it can. `forget` are literals that differ from
         run to run, as the values of the partition that was made.
         """
         queries = self._heard()
         writes = [query for query in queries if _writes(query, target)]
-        behind = _behind(queries, target)
+        own = [query for query in queries if self._may_be_behind(query, target)]
+        aside = self._written_aside(queries, own, target)
+        behind = own + aside
         reads = all_reads(
             [fact for query in writes for fact in query.reads],
             [fact for query in behind for fact in query.reads],
             [source for query in behind for source in query.sources],
         )
-        if not writes:
+        if writes:
+            seen = self._observed(
+                writes,
+                reads,
+                forget,
+                has_collected=_have_collected(behind, target),
+            )
+        else:
             planned = None if frame is None else plan_of(frame, forget=forget)
-            return _unseen(target, reads, planned, [*self._notes])
-        return self._observed(writes, reads, forget)
+            seen = _unseen(target, reads, planned, [*self._notes])
+        for why in self._doubts(behind, aside):
+            seen = seen.weakened("declared", why)
+        return seen
 
     def reads(self) -> tuple[ReadFact, ...]:
         """All that the session has read so far, by whichever query."""
@@ -127,14 +156,66 @@ class Capture:
         """What watching each query has cost of Python's processor time, with reading its plan if it was."""
         return [self._spent_ms.get(id(query), query.spent_ms) for query in self._heard()]
 
+    def look_away(self) -> None:
+        """Let what this thread does from now on be somebody else's; queries of the session are heard."""
+        if self._jobs is not None:
+            self._jobs.close()
+
     def close(self) -> None:
         """Watch no longer. Listeners cannot be taken back one by one: all of the session's are let go."""
         self._is_open = False
+        self.look_away()
         with suppress(Exception):  # of a JVM that is gone already
             self._manager.clear()
 
+    def _has_unseen_jobs(self) -> bool:
+        """Whether rows were read past all queries; where that cannot be known, it is not said."""
+        try:
+            return self._jobs is not None and self._jobs.unseen()
+        except Exception as problem:  # a JVM that is gone
+            self._notes.setdefault(f"its jobs are not known: {type(problem).__name__}")
+            return False
+
+    def _doubts(self, behind: list[Query], aside: list[Query]) -> Iterator[str]:
+        """Where columns may have come from that are in no plan of the write."""
+        if self._has_unseen_jobs():
+            yield _UNSEEN_JOBS
+        given = [query for query in behind if query.gives_rows]
+        if names := _names(source for query in given for source in query.sources):
+            yield _GAVE_ROWS.format(names)
+        if names := _names(query.targets[0] for query in aside if query.sources):
+            yield _WROTE_ASIDE.format(names)
+
+    def _is_of_code(self, query: Query) -> bool:
+        return self._last_of_code is None or query.number <= self._last_of_code
+
+    def _may_be_behind(self, query: Query, target: Dataset) -> bool:
+        """Whether it is a write of the target, or gave the program something to decide by."""
+        if query.targets:
+            return _writes(query, target)
+        return self._is_of_code(query)
+
+    def _written_aside(
+        self, queries: list[Query], reading: list[Query], target: Dataset
+    ) -> list[Query]:
+        """The other writes of the program whose results were read again for a target."""
+        found: list[Query] = []
+        others = [query for query in queries if query.targets and self._is_of_code(query)]
+        others = [query for query in others if not _writes(query, target)]
+        while reading:
+            sources = {source for query in reading for source in query.sources}
+            reading = [each for each in others if any(_writes(each, source) for source in sources)]
+            others = [each for each in others if each not in reading]
+            found += reading
+        return found
+
     def _observed(
-        self, writes: list[Query], reads: tuple[ReadFact, ...], forget: Collection[str]
+        self,
+        writes: list[Query],
+        reads: tuple[ReadFact, ...],
+        forget: Collection[str],
+        *,
+        has_collected: bool,
     ) -> Observation:
         """All writes of one target together; they are several if it was appended to more than once."""
         edges: dict[Edge, None] = {}
@@ -146,13 +227,16 @@ class Capture:
             self._spent_ms[id(query)] = budget.spent_ms()
             edges.update(dict.fromkeys(found[-1].edges))
             said.update(dict.fromkeys(filter(None, (query.note, found[-1].note))))
-        return Observation(
+        seen = Observation(
             reads,
             tuple(edges),
             weakest(*(each.soundness for each in found)),
             next((each.fingerprint for each in reversed(found) if each.fingerprint), None),
             "; ".join(said),
         )
+        if has_collected and any(each.has_own_rows for each in found):
+            return seen.weakened("declared", _BROUGHT_ROWS)
+        return seen
 
     def _heard(self) -> list[Query]:
         """Every query so far, once Spark's bus has told of all of them or its time is up."""
@@ -183,22 +267,18 @@ def plan_of(frame: DataFrame, *, forget: Collection[str] = ()) -> Observation:
     return Observation(reads, found.edges, found.soundness, found.fingerprint, found.note)
 
 
+def _have_collected(queries: Iterable[Query], target: Dataset) -> bool:
+    """Whether one of them gave rows to the program; what it does with them is not in any plan."""
+    sources = (each for query in queries if not query.targets for each in query.sources)
+    return any(not is_same(target, source) for source in sources)
+
+
 def _writes(query: Query, target: Dataset) -> bool:
     return any(is_same(target, each) for each in query.targets)
 
 
-def _behind(queries: list[Query], target: Dataset) -> list[Query]:
-    """The queries that had a part in a target."""
-    found = [query for query in queries if not query.targets or _writes(query, target)]
-    others = [query for query in queries if query.targets and not _writes(query, target)]
-    grows = True
-    while grows:
-        sources = {source for query in found for source in query.sources}
-        more = [each for each in others if any(_writes(each, source) for source in sources)]
-        others = [each for each in others if each not in more]
-        found += more
-        grows = bool(more)
-    return found
+def _names(datasets: Iterable[Dataset]) -> str:
+    return ", ".join(sorted({str(each) for each in datasets}))
 
 
 def _unseen(

@@ -12,6 +12,9 @@ from arco.flow.spark.lineage.scans import reads_of
 
 # Operators times columns: what the JSON of a plan grows with, and the time to make it.
 MOST_CELLS = 4_000
+# How actions are called that give rows to Python: collect, first, take, tail, toPandas, toArrow. Others do
+# not: count, show, or what a pivot looks up for itself.
+_TO_PYTHON = "ToPython"
 
 
 @dataclass(frozen=True)
@@ -23,17 +26,24 @@ class Query:
     facts: PlanFacts | None = None
     reads: tuple[ReadFact, ...] = ()
     sources: tuple[Dataset, ...] = ()  # by the plan, whether or not a scan of them was seen
+    number: int = 0  # queries that were asked for later have larger ones
+    gives_rows: bool = False  # to the program that asked for them
     spent_ms: float = 0.0
     note: str = ""
 
 
-def fetch(gateway: Java, execution: Java) -> Query:
-    """What there is to know of a query that has run; trouble is noted, never raised."""
+def fetch(gateway: Java, execution: Java, function: str = "") -> Query:
+    """What there is to know of a query that has run; trouble is noted, never raised.
+
+    `function` is how Spark calls the action that ran it.
+    """
     budget = Budget()
     notes: list[str] = []
     reads: list[ReadFact] = []
     plan = Plan()
+    number = 0
     try:
+        number = int(execution.id())
         reads = reads_of(execution.executedPlan(), gateway, budget, notes)
     except Exception as problem:  # of Spark or of the way to it; the job itself is done and well
         notes.append(f"what was read could not be asked for: {_brief(problem)}")
@@ -48,6 +58,8 @@ def fetch(gateway: Java, execution: Java) -> Query:
         facts=facts,
         reads=tuple(reads),
         sources=plan.sources,
+        number=number,
+        gives_rows=not plan.targets and function.endswith(_TO_PYTHON),
         spent_ms=budget.spent_ms(),
         note="; ".join(filter(None, (*notes, plan.note))),
     )
