@@ -22,6 +22,7 @@ STATUSES = {
     "TakenOver": 503,
     "Unavailable": 503,
     "InProgress": 503,
+    "StoreFull": 507,
     "Unknown": 504,
     "Corrupt": 500,
     "Unsupported": 501,

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import httpx2
@@ -25,6 +24,7 @@ from arco.core.runtime import system_runtime
 from arco.core.tasks import run
 
 async def app(scope, receive, send):
+    print("asked", flush=True)
     await system_runtime().clock.sleep(300)
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"done"})
@@ -45,14 +45,12 @@ def test_a_signal_ends_the_server_after_what_is_in_flight(number: signal.Signals
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline())
-        with httpx2.stream("GET", f"http://127.0.0.1:{port}/", timeout=10) as _:
-            pass
         answers: list[str] = []
         asking = threading.Thread(
             target=lambda: answers.append(httpx2.get(f"http://127.0.0.1:{port}/", timeout=10).text)
         )
         asking.start()
-        time.sleep(0.15)
+        assert process.stdout.readline() == b"asked\n"
         os.kill(process.pid, number)
         asking.join()
         out, errors = process.communicate(timeout=20)

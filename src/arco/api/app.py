@@ -52,7 +52,10 @@ def _others(services: Services, door: Door) -> dict[str, Dispatcher]:
     if services.iceberg is None:
         return {}
     routes = iceberg_routes(IcebergDesk(services, services.iceberg))
-    router = Router(routes, heads=False, plus_is_blank=True)
+    # Told that there is no table `a.history`, Iceberg's Java client asks for a table `a` in no namespace,
+    # to see its history, and goes on if it hears that there is no such table.
+    blank = frozenset({"namespace"})
+    router = Router(routes, heads=False, plus_is_blank=True, may_be_blank=blank)
     return {ROOT.strip("/"): Dispatcher(router, door, voice=ICEBERG_VOICE)}
 
 

@@ -45,6 +45,11 @@ class FlowMetrics(Collector):
         yield CounterMetricFamily(
             "arco_flow_leases_expired", "Attempts that were lost.", value=figures.lost
         )
+        yield CounterMetricFamily(
+            "arco_flow_runs_set_aside",
+            "Runs that were ended as their plans cannot be read.",
+            value=figures.set_aside,
+        )
         yield GaugeMetricFamily(
             "arco_flow_attempts_at_work", "Attempts under way.", value=self._book.at_work
         )

@@ -266,7 +266,7 @@ def _problems(route: AnyRoute) -> list[int]:
     if route.sent is not None:
         found |= {*_WITH_BODY}
     if route.mutates:
-        found |= {504}
+        found |= {504, 507}
     if route.operation not in PUBLIC:
         found |= {401}
     return sorted(found)

@@ -27,6 +27,7 @@ from arco.core.errors import (
     NotEmpty,
     NotFound,
     PreconditionFailed,
+    StoreFull,
     Unauthenticated,
     Unavailable,
     Unknown,
@@ -134,6 +135,13 @@ KINDS = (
         "It is being done",
         "Retry with the same key after the time in Retry-After.",
         "another attempt of this request is under way, and may be carried out",
+    ),
+    Kind(
+        StoreFull,
+        507,
+        "The store is full",
+        "Make room where the store lies, then retry.",
+        "no space is left where the store lies; nothing was changed",
     ),
     Kind(
         Unavailable,

@@ -30,15 +30,22 @@ class Router:
     """All routes of a table, found by walking one segment after the other.
 
     `heads` says that whatever can be got can be asked for without its body, too. `plus_is_blank` is for
-    clients that escape names like the fields of a form.
+    clients that escape names like the fields of a form. A path in which a placeholder is left blank is no
+    route, but for those in `may_be_blank`.
     """
 
     def __init__(
-        self, routes: tuple[AnyRoute, ...], *, heads: bool = True, plus_is_blank: bool = False
+        self,
+        routes: tuple[AnyRoute, ...],
+        *,
+        heads: bool = True,
+        plus_is_blank: bool = False,
+        may_be_blank: frozenset[str] = frozenset(),
     ) -> None:
         self.routes = routes
         self._heads = heads
         self._plus_is_blank = plus_is_blank
+        self._may_be_blank = may_be_blank
         self._root = _Node()
         self._seen: dict[tuple[str, bytes], tuple[AnyRoute, dict[str, str]]] = {}
         for route in routes:
@@ -69,7 +76,7 @@ class Router:
             below = node.fixed.get(segment.decode("latin-1"))
             if below is None:
                 below = node.named
-                if below is None or not segment:
+                if below is None:
                     raise _no_route()
                 values.append(segment)
             node = below
@@ -84,6 +91,11 @@ class Router:
                 headers={"Allow": node.allowed},
             )
         route, names = found
+        if any(
+            not (value or name in self._may_be_blank)
+            for name, value in zip(names, values, strict=True)
+        ):
+            raise _no_route()
         if self._plus_is_blank:
             values = [value.replace(b"+", b"%20") for value in values]
         return route, {name: _unescape(value) for name, value in zip(names, values, strict=True)}

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -28,6 +27,7 @@ from tests.flow.work.scripted import (
     submitted,
     until_true,
 )
+from tests.stores import store_url
 
 
 @asynccontextmanager
@@ -166,6 +166,8 @@ async def test_runs_and_attempts_that_nobody_knows_are_404() -> None:
         ]
         other = await http.post("/tasks/y/heartbeat", json={"attempt_id": "x", "worker": "w"})
     assert [each.status_code for each in found] == [404] * 6
+    steps = {each.json()["next_step"] for each in found[:4]}
+    assert steps == {"Check its id; `arco runs` lists all runs."}
     assert other.status_code == 400
 
 
@@ -276,12 +278,18 @@ def _figure(text: str, name: str) -> float:
     return float(line.rpartition(" ")[2])
 
 
-async def test_a_place_has_one_book_of_runs(tmp_path: Path) -> None:
-    place, runtime = Place(root=str(tmp_path), no_fsync=True), system_runtime()
+@pytest.mark.parametrize("kind", ["local", "moto"])
+async def test_a_place_has_one_book_of_runs(
+    kind: str, request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]
+) -> None:
+    url, runtime = store_url(kind, request), system_runtime()
+    place = Place(store=url) if kind == "moto" else Place(root=url, no_fsync=True)
     async with arco_here(place, runtime):
-        with pytest.raises(Unavailable, match="another Arco keeps the book"):
+        with pytest.raises(Unavailable, match=r"another Arco \(.*\d+\) keeps the book") as refused:
             async with arco_here(place, runtime):
                 pass
+        assert "--url" in refused.value.__notes__[0]
+        assert "book" not in capfd.readouterr().err  # the command says it, and no log beside it
     async with arco_here(place, runtime) as here:  # the first has let go
         assert (await here.coordinator.state([])).number == -1
 
@@ -291,13 +299,18 @@ async def test_a_run_that_others_have_told_of_is_shown_as_far_as_it_is_known() -
         head = {"event_type": name, "event_version": 1, "source": {"type": "airflow"}}
         return {**head, "occurred_at": "2026-05-01T10:00:00Z", "payload": payload}
 
-    task = {"task_id": "load", "execution_id": "etl-1", "attempt": 1, "status": "FAILED"}
+    of, at = {"task_id": "load", "execution_id": "etl-1"}, "2026-05-01T10:00:00Z"
+    task = {**of, "attempt": 1, "status": "FAILED", "output_tables": ["t1"], "completed_at": at}
+    check = {**of, "table_id": "t1", "check_name": "some", "check_type": "ROW_COUNT"}
     async with arco() as (_, http):
         told = [
             event("execution_started", execution_id="etl-1", pipeline_id="etl"),
+            event("quality_check_failed", **check, message="no rows", checked_at=at),
             event("task_completed", **task),
         ]
         assert (await http.post("/events", json=told)).status_code == 200
         view = (await http.get("/runs/etl-1")).json()
     assert (view["status"], view["counts"]) == ("RUNNING", {"FAILED": 1})
     assert [(each["key"], each["attempt"]) for each in view["changed"]] == [("load", 1)]
+    (found,) = view["changed"][0]["checks"]
+    assert (found["name"], found["passed"], found["message"]) == ("some", False, "no rows")

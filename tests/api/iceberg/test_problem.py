@@ -33,6 +33,7 @@ TOLD = {
     "TakenOver": (503, "SlowDownException"),
     "Unavailable": (503, "SlowDownException"),
     "InProgress": (503, "SlowDownException"),
+    "StoreFull": (507, "InsufficientStorageException"),
     "Unknown": (500, "CommitStateUnknownException"),
     "Corrupt": INTERNAL,
     "Unsupported": INTERNAL,

@@ -52,6 +52,13 @@ def test_a_commit_to_what_is_not_there_is_404(warehouse: Warehouse) -> None:
     assert refusal(warehouse.set_property("nothing", "a", "b")) == (404, "NoSuchTableException")
 
 
+def test_in_no_namespace_there_is_no_table(warehouse: Warehouse) -> None:
+    """Iceberg's Java client looks there before it makes a table called `history` or `files`."""
+    answer = warehouse.http.get(f"/iceberg/v1/{warehouse.prefix}/namespaces//tables/sales")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["type"] == "NoSuchTableException"
+
+
 def test_a_table_gets_another_name_in_another_namespace(warehouse: Warehouse) -> None:
     warehouse.make_namespace("archive")
     uuid = warehouse.make_table("orders").json()["metadata"]["table-uuid"]

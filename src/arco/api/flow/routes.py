@@ -6,17 +6,13 @@ from arco.access.operation import Operation
 from arco.api.desk import API
 from arco.api.flow.files import TableFiles, files_routes
 from arco.api.flow.runs import FlowRuns
+from arco.api.flow.sent import AttemptsStopped, AttemptsWatched, CancelWish, RetryWish, TablesAsked
 from arco.api.flow.state import States
 from arco.api.flow.waiting import Waiting
 from arco.api.flow.wire import (
-    AttemptsStopped,
-    AttemptsWatched,
-    CancelWish,
     LogQuery,
     LookQuery,
-    RetryWish,
     RunListQuery,
-    TablesAsked,
     TaskListQuery,
     TaskLog,
     ValuesChange,

@@ -3,16 +3,9 @@
 from collections import Counter
 
 from arco.api.flow.desk import FlowDesk
+from arco.api.flow.sent import CancelWish, RetryWish
 from arco.api.flow.waiting import Waiting
-from arco.api.flow.wire import (
-    CancelWish,
-    LogQuery,
-    LookQuery,
-    RetryWish,
-    RunListQuery,
-    TaskListQuery,
-    TaskLog,
-)
+from arco.api.flow.wire import LogQuery, LookQuery, RunListQuery, TaskListQuery, TaskLog
 from arco.api.operations.runs import Runs
 from arco.api.operations.selection import equal
 from arco.api.query_params import Query
@@ -21,6 +14,7 @@ from arco.api.services import Services
 from arco.core import json
 from arco.core.errors import NotFound
 from arco.flow.run.logs import read_log
+from arco.flow.run.missing import no_run, no_task
 from arco.flow.run.ports import StoredRun
 from arco.flow.run.task_state import ENDED, attempt_id_of
 from arco.flow.run.wire import RunView, RunWish, TaskView
@@ -102,13 +96,13 @@ class FlowRuns:
             view = _view(await self._stored(run_id))
         task = next((each for each in view.changed if each.key == key), None)
         if task is None:
-            raise NotFound(f"the run has no task {key[:255]!r}")
+            raise no_task(f"the run has no task {key[:255]!r}")
         return task.attempt, task.status in ENDED
 
     async def _stored(self, run_id: str) -> StoredRun:
         found = await self._desk.runs.run(run_id)
         if found is None:
-            raise NotFound(f"no run {run_id[:80]!r} was told of")
+            raise no_run(f"no run {run_id[:80]!r} was told of")
         return found
 
 
@@ -131,6 +125,7 @@ def _view(run: StoredRun) -> RunView:
                 completed_at_ms=task.completed_at_ms,
                 rows_written=task.rows_written,
                 error=task.error,
+                checks=task.checks,
             )
             for task in run.tasks
         ),

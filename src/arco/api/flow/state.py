@@ -1,7 +1,8 @@
 """Handlers of what plans are made of: the state of tables, and the values of dynamic dimensions."""
 
 from arco.api.flow.desk import FlowDesk
-from arco.api.flow.wire import TablesAsked, ValuesChange, ValuesChanged
+from arco.api.flow.sent import TablesAsked
+from arco.api.flow.wire import ValuesChange, ValuesChanged
 from arco.api.query_params import Query
 from arco.api.route import Call, Reply
 from arco.api.services import Services

@@ -1,56 +1,20 @@
-"""Bodies and documents of pipelines that the book of runs has no types of its own for."""
+"""Bodies and documents of pipelines that the book of runs has no types of its own for.
+
+Those that `arco plan`, `arco run` and workers send themselves are in `sent`.
+"""
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
+from arco.api.flow.sent import Name, Sent, WaitMs
 from arco.api.operations.reading import FreshPageQuery
 from arco.api.query_params import Freshness, Query
 from arco.api.wire import Document
 from arco.flow.run.wire import RunStatus
 
-WaitMs = Annotated[int, Meta(ge=0, le=30_000, description="How long to wait for news, at most.")]
-Name = Annotated[str, Meta(min_length=1, max_length=255)]
 
-
-class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is sent."""
-
-
-class TablesAsked(_Body, frozen=True, kw_only=True):
-    """Tables by their full names, whose state is asked for."""
-
-    tables: Annotated[tuple[Name, ...], Meta(max_length=10_000)]
-
-
-class CancelWish(_Body, frozen=True, kw_only=True):
-    """Nothing needs to be said; `by` tells others who it was."""
-
-    by: Name | None = None
-
-
-class RetryWish(_Body, frozen=True, kw_only=True):
-    """Who alone works on the new run; nobody named: any worker."""
-
-    worker: Annotated[str, Meta(max_length=255)] = ""
-
-
-class AttemptsWatched(_Body, frozen=True, kw_only=True):
-    """Attempts of a worker, which wants to know which of them are to stop."""
-
-    worker: Name
-    attempt_ids: Annotated[tuple[Name, ...], Meta(max_length=1_000)]
-    wait_ms: WaitMs = 0
-
-
-class AttemptsStopped(Document, frozen=True, kw_only=True):
-    """The attempts that are to stop at once."""
-
-    attempt_ids: tuple[str, ...]
-
-
-class ValuesChange(_Body, frozen=True, kw_only=True):
+class ValuesChange(Sent, frozen=True, kw_only=True):
     """Values that a dynamic dimension gets, or loses."""
 
     dimension: Name

@@ -3,8 +3,8 @@
 import msgspec
 
 from arco.api.flow.desk import FlowDesk
+from arco.api.flow.sent import AttemptsStopped, AttemptsWatched
 from arco.api.flow.waiting import Waiting
-from arco.api.flow.wire import AttemptsStopped, AttemptsWatched
 from arco.api.query_params import Query
 from arco.api.route import Call, Reply
 from arco.core import json

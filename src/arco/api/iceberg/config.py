@@ -7,6 +7,8 @@ import msgspec
 from arco.api.iceberg.desk import IcebergDesk, answer
 from arco.api.iceberg.queries import ConfigQuery
 from arco.api.route import AnyRoute, Call, Reply
+from arco.catalog.location import LOCATION_ROOT
+from arco.core import json
 
 ROOT = "/iceberg"
 SEPARATOR = "%1F"  # between the levels of a namespace, escaped as the specification wants it
@@ -38,13 +40,18 @@ class Config:
         row = await self._desk.iceberg.warehouse(call.query.warehouse or None)
         return answer(
             CatalogConfig(
-                defaults={},
+                defaults=self._defaults(),
                 # The id, so that a client goes on when the catalog gets another name.
                 overrides={"prefix": row.catalog_id, "namespace-separator": SEPARATOR},
                 endpoints=self._endpoints,
                 idempotency_key_lifetime=self._lifetime,
             )
         )
+
+    def _defaults(self) -> dict[str, str]:
+        """Where managed tables lie, and how to reach that place."""
+        told = json.decode(self._desk.iceberg.desk.config, dict[str, str])
+        return {**told, LOCATION_ROOT: self._desk.services.location_root}
 
 
 def endpoint(route: AnyRoute) -> str:

@@ -27,6 +27,7 @@ from arco.core.errors import (
     KeyReused,
     NotEmpty,
     NotFound,
+    StoreFull,
     Unauthenticated,
     Unavailable,
     Unknown,
@@ -74,6 +75,13 @@ KINDS = (
         503,
         "SlowDownException",
         "another attempt of this request is under way; retry with the same key",
+    ),
+    # No 503: engines would take it for a moment's trouble, and ask again and again.
+    Kind(
+        StoreFull,
+        507,
+        "InsufficientStorageException",
+        "no space is left where the store lies; nothing was changed",
     ),
     Kind(
         Unavailable,
