@@ -1,22 +1,33 @@
 """Garbage collection beside a compactor of its own, and what is told when it fails."""
 
+import io
 import json
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import httpx2
 import pytest
 
+from arco.api.log import make_log
+from arco.api.metrics import Metrics
+from arco.cli.place import Place
+from arco.cli.whole import Ground, Terms, open_whole
+from arco.core.runtime import system_runtime
+from arco.core.tasks import AsyncioTasks
 from tests.cli.command import ARCO
 from tests.cli.serving import inherited, serving
 
 SECRET = "a-secret-of-our-own-processes-for-tests-only"
 SOON = "0.0003"  # of an hour: about a second
+HOURS_MS = 10 * 60_000  # from so long on it is the time between collections
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,10 @@ class Compacting:
 
     def metrics(self) -> str:
         return httpx2.get(f"{self.url}/metrics", trust_env=False).text
+
+    def count(self, metric: str) -> float:
+        found = re.search(re.escape(metric) + r" (\S+)", self.metrics())
+        return 0 if found is None else float(found[1])
 
     def await_metric(self, wanted: str) -> None:
         until_s = time.monotonic() + 30
@@ -103,3 +118,75 @@ def test_domains_in_which_nothing_was_published_yet_are_there(tmp_path: Path) ->
             assert (answer.json()["domain"], answer.json()["number"]) == (domain, -1)
         missing = httpx2.get(f"{served.url}/api/v1/manifests/nothing", trust_env=False)
         assert missing.status_code == 404
+
+
+def _spoilt_tables(root: Path) -> tuple[str, str]:
+    """Ids of two tables, one of plain files and one of Iceberg, whose versions cannot be read."""
+    columns = {
+        "type": "struct",
+        "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}],
+    }
+    with serving(root) as served:
+        served.done("schema", "create", "s")
+        for name in ("well", "ill"):
+            plain = served.document("table", "create", f"s.{name}", "--format", "parquet")["id"]
+        made = httpx2.post(
+            f"{served.url}/iceberg/v1/default/namespaces/s/tables",
+            json={"name": "worse", "schema": columns},
+            trust_env=False,
+        )
+        assert made.status_code == 200, made.text
+        iceberg = served.document("table", "show", "s.worse")["id"]
+    catalog = root / "tenant=default/workspace=default/_catalog"
+    for key in (f"parquet_pointers/{plain}", f"iceberg_pointers/{iceberg}"):
+        file = catalog / key / f"{0:020d}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        file.write_bytes(b"nonsense with a word of its own")
+    return str(plain), str(iceberg)
+
+
+def test_a_table_that_cannot_be_collected_is_logged_once_and_counted_each_time(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "store"
+    spoilt = _spoilt_tables(root)
+    counted = 'arco_background_failures_total{what="collection of a table"}'
+    with compacting(root, "--collect-every", SOON) as collector:
+        until_s = time.monotonic() + 30
+        while collector.count(counted) < 4:  # two rounds of two tables
+            assert time.monotonic() < until_s
+            time.sleep(0.1)
+    lines = [json.loads(line) for line in collector.log.read_bytes().splitlines()]
+    failed = [line for line in lines if line["event"] == "collection of a table failed"]
+    assert sorted(line["table"] for line in failed) == sorted(spoilt)
+    assert {(line["level"], line["error"]) for line in failed} == {("error", "Corrupt")}
+    assert all(line["places"] for line in failed)
+    assert "a word of its own" not in collector.log.read_text()
+
+
+class _Hasty(AsyncioTasks):
+    """To whom the hours between collections are a moment."""
+
+    async def deadline(self, ms: float, work: Coroutine[Any, Any, T]) -> T:
+        return await super().deadline(ms if ms < HOURS_MS else 50, work)
+
+
+async def test_a_service_that_collects_tells_of_such_tables_too(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    spoilt = _spoilt_tables(root)
+    stream, metrics = io.BytesIO(), Metrics()
+    runtime = replace(system_runtime(), tasks=_Hasty())
+    log = make_log(stream, runtime.clock)
+    ground = Ground(Place(root=str(root), no_fsync=True), runtime, log, metrics)
+    whole = await open_whole(ground, await ground.stores(), Terms(), raising)
+    async with whole.living():
+        while whole.janitor.runs < 2:
+            await runtime.clock.sleep(10)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert sorted(line["table"] for line in lines) == sorted(spoilt)
+    assert {line["event"] for line in lines} == {"collection of a table failed"}
+
+
+def raising(problem: Exception) -> None:
+    raise problem

@@ -285,3 +285,19 @@ def test_what_an_older_arco_does_not_know_is_not_taken_for_a_missing_object() ->
         client.get("/catalogs")
 
     assert not isinstance(caught.value, NotFound)
+
+
+def test_what_a_server_says_to_do_about_something_missing_is_said_as_it_is() -> None:
+    missing = NotFound("there is no run 'x'")
+    missing.add_note("Check its id; `arco runs` lists all runs.")
+    for error, step in (
+        (missing, missing.__notes__[0]),
+        (NotFound("there is no catalog 'x'"), "Check the name, and as of when you look."),
+    ):
+        with (
+            scripted(refusal(error)) as script,
+            remote(script) as (client, _),
+            pytest.raises(NotFound) as caught,
+        ):
+            client.get("/runs/x")
+        assert caught.value.__notes__ == [step]

@@ -8,7 +8,7 @@ from typing import Any
 from arco.api.log import make_log
 from arco.api.metrics import Metrics
 from arco.cli.inspecting import findings_of, reporter
-from arco.cli.trouble import patience, teller
+from arco.cli.trouble import patience, table_teller, teller
 from arco.compactor.inspection import Inspection, Trouble, TroubleKind
 from arco.compactor.sweep import Pile
 from arco.core.errors import Corrupt, Unavailable
@@ -44,6 +44,18 @@ def test_words_that_hold_nothing_private_are_logged_too(runtime: Runtime) -> Non
     stream = io.BytesIO()
     teller(make_log(stream, runtime.clock), Metrics())("collection", Unavailable("no answer came"))
     assert lines(stream)[0]["detail"] == "no answer came"
+
+
+def test_a_table_in_trouble_is_logged_once_for_each_kind_of_it(runtime: Runtime) -> None:
+    stream, metrics = io.BytesIO(), Metrics()
+    tell = table_teller(make_log(stream, runtime.clock), metrics)
+    for table in ("t", "t", "u", "t"):
+        tell(table, Unavailable("no answer came"))
+    tell("t", Corrupt("a secret lies in here"))
+    said = [(line["table"], line["error"]) for line in lines(stream)]
+    assert said == [("t", "Unavailable"), ("u", "Unavailable"), ("t", "Corrupt")]
+    assert b"secret" not in stream.getvalue()
+    assert b'{what="collection of a table"} 5.0' in metrics.render()
 
 
 async def test_who_waits_says_so_after_a_few_seconds_with_what_it_met() -> None:

@@ -130,7 +130,7 @@ async def _serve(
     from arco.cli.tables import collect_runs, parquet_janitor, table_janitor
     from arco.cli.tier2.keeper import Care
     from arco.cli.tier2.keeping import keeping, make_keeper, ringing
-    from arco.cli.trouble import patience, teller
+    from arco.cli.trouble import patience, table_teller, teller
     from arco.compactor.compactor import Compactor
     from arco.compactor.janitor import Janitor
     from arco.fold.tier1 import DOMAIN
@@ -151,6 +151,7 @@ async def _serve(
                 place, locations, own, metrics=metrics, retention_ms=retention.ms()
             )
             parquet = parquet_janitor(own, retention_ms=retention.ms())
+            tell_of_table = table_teller(log, metrics)
             janitor = Janitor(
                 own,
                 worker,
@@ -159,8 +160,8 @@ async def _serve(
                 tell=tell,
                 found=reporter(log, metrics),
                 others=(
-                    tables.collect,
-                    parquet.collect,
+                    partial(tables.collect, tell=tell_of_table),
+                    partial(parquet.collect, tell=tell_of_table),
                     partial(collect_runs, own, retention_ms=runs.ms()),
                 ),
             )

@@ -173,8 +173,8 @@ def _tell_of_runs(runs: "RunCollection") -> None:
         return
     verb = "would delete" if runs.dry_run else "deleted"
     print(
-        f"Runs: {verb} {runs.plans} plans, {runs.logs} parts of logs, {runs.leases} leases, "
-        f"{runs.bytes:,} bytes."
+        f"Runs: {verb} {runs.plans} plans, {runs.logs} parts of logs, "
+        f"{runs.leases + runs.epochs} leases, {runs.bytes:,} bytes."
     )
 
 

@@ -245,15 +245,16 @@ def _is_output_broken() -> bool:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process; after a cloud's client or Spark was used, without the interpreter's own farewell.
+    """End the process; after a cloud's client, Spark or a worker, without the interpreter's own farewell.
 
     The client's threads may still be letting go of Python objects; CPython 3.11 stops a thread that wants
     the lock of a dying interpreter in the middle of Rust, which aborts the process after all was done. And
-    a thread that waits for a JVM which does not answer would be waited for in its turn, for ever.
+    a thread that waits for a JVM which does not answer, or is at a task that does not stop, would be waited
+    for in its turn, for ever.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    if {"obstore", "pyspark"} & sys.modules.keys():
+    if {"obstore", "pyspark", "arco.flow.work.worker"} & sys.modules.keys():
         os._exit(code)
     sys.exit(code)
 

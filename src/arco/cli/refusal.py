@@ -13,7 +13,7 @@ from arco.core.errors import (
     Denied,
     Invalid,
     NotEmpty,
-    NotFound,
+    StoreFull,
     Unauthenticated,
     Unavailable,
     Unknown,
@@ -31,13 +31,13 @@ PROBLEM = "application/problem+json"
 _STEPS: Mapping[type[ArcoError], str] = {
     NotEmpty: "Drop what it holds first, or add --force to drop it all.",
     AlreadyExists: "Choose another name, or use what is there.",
-    NotFound: "Check the name, and as of when you look.",
     Unauthenticated: (
         "Set ARCO_TOKEN, or name a file that holds a token with --token-file; `arco token mint` "
         "makes one."
     ),
     Denied: "Ask for access, or use another token.",
     Corrupt: "Run `arco verify` on the store; it names what is wrong.",
+    StoreFull: "Make room where the store of that Arco lies, then try again.",
     Unavailable: "Try again in a moment.",
 }
 _BY_STATUS: Mapping[int, type[ArcoError]] = {
@@ -48,6 +48,7 @@ _BY_STATUS: Mapping[int, type[ArcoError]] = {
     502: Unknown,
     503: Unavailable,
     504: Unknown,
+    507: StoreFull,
 }
 
 

@@ -21,6 +21,7 @@ from arco.core.errors import (
     Denied,
     Fenced,
     Invalid,
+    StoreFull,
     Unavailable,
     Unknown,
     Unsupported,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from arco.core.runtime import Runtime
 
 API = "/api/v1"
+ICEBERG = "/iceberg"
 PAGE_SIZE = 1_000  # the most that a server gives at once
 
 _CONNECT_S = 5.0
@@ -72,9 +74,9 @@ class Remote:
         """Close the connections."""
         self._client.close()
 
-    def get(self, path: str, params: Params | None = None) -> bytes:
+    def get(self, path: str, params: Params | None = None, *, below: str = API) -> bytes:
         """The document at `path`."""
-        return self._document(self._send("GET", path, params or {}, None, None))
+        return self._document(self._send("GET", f"{below}{path}", params or {}, None, None))
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[list[msgspec.Raw]]:
         """The items of a list, a page at a time."""
@@ -92,7 +94,8 @@ class Remote:
     ) -> bytes:
         """What a change is answered with; nothing where there is nothing to tell."""
         content = None if body is None else json.encode(body)
-        answer = self._send(method, path, params or {}, content, new_ulid(self._runtime))
+        key = new_ulid(self._runtime)
+        answer = self._send(method, f"{API}{path}", params or {}, content, key)
         if answer.status_code == 204:
             return b""
         try:
@@ -149,7 +152,7 @@ class Remote:
         if key is not None:
             headers["Idempotency-Key"] = key
         return self._client.build_request(
-            method, f"{self.url}{API}{path}", params=given, content=content, headers=headers
+            method, f"{self.url}{path}", params=given, content=content, headers=headers
         )
 
     def _pause_ms(self, attempt: int, asked_ms: int | None) -> float:
@@ -179,6 +182,8 @@ class _Lost:
             return False  # it says nothing about the attempt before it
         if isinstance(self.error, AttemptFenced):
             return True  # and so it stays, whatever became of the attempt before it
+        if isinstance(self.error, StoreFull):
+            return not doubtful  # no retry makes room
         return not isinstance(self.error, Unavailable | Fenced | Unknown)
 
 

@@ -49,7 +49,7 @@ def open_tables(
         workspace.idempotency,
         TableFiles(store, root, outside, janitor=janitor),
         Locations(root, locations.urls()),
-        config=_client_settings(place),
+        config=client_settings(place),
         writer=workspace.writers.of(EXECUTIONS),
         retention_ms=retention_ms,
     )
@@ -115,7 +115,7 @@ async def reconciling(iceberg: Iceberg, tasks: "Tasks") -> AsyncIterator[None]:
         running.cancel()  # a round may end anywhere; the next finds what it has left
 
 
-def _client_settings(place: Place) -> dict[str, str]:
+def client_settings(place: Place) -> dict[str, str]:
     """What clients need to know to reach the store, and would have to be told otherwise; no secrets."""
     address = place.address()
     if address.scheme != "s3":
@@ -125,6 +125,7 @@ def _client_settings(place: Place) -> dict[str, str]:
         settings["s3.endpoint"] = address.options["endpoint"]
     if "region" in address.options:
         settings["client.region"] = settings["s3.region"] = address.options["region"]
-    if address.options.get("path_style") == "true":
+    # As we reach it ourselves. Only of AWS every client knows that each bucket has a name of its own.
+    if address.options.get("path_style", str("endpoint" in address.options).lower()) == "true":
         settings["s3.path-style-access"] = "true"
     return settings

@@ -13,6 +13,8 @@ from arco.core.runtime import Runtime
 _SILENCE_MS = 5_000
 _AGAIN_MS = 30_000
 
+_OF_A_TABLE = "collection of a table"
+
 
 def teller(log: Log, metrics: Metrics) -> Callable[[str, Exception], None]:
     """Tells what has failed beside the requests: a line in the log, and a count."""
@@ -24,10 +26,28 @@ def teller(log: Log, metrics: Metrics) -> Callable[[str, Exception], None]:
     return tell
 
 
-def log_failure(log: Log, what: str, problem: Exception) -> None:
+def table_teller(log: Log, metrics: Metrics) -> Callable[[str, Exception], None]:
+    """Tells of tables whose garbage could not be collected: each time a count, and in the log once.
+
+    A collection comes back every few hours and finds the same: a line for each table and kind of error is
+    enough to find it by.
+    """
+    told: set[tuple[str, str]] = set()
+
+    def tell(table: str, problem: Exception) -> None:
+        metrics.background_failed(_OF_A_TABLE)
+        kind = (table, type(problem).__name__)
+        if kind not in told:
+            told.add(kind)
+            log_failure(log, _OF_A_TABLE, problem, table=table)
+
+    return tell
+
+
+def log_failure(log: Log, what: str, problem: Exception, **more: str) -> None:
     """One line: the error by its type and places, and its words as far as a log may hold them."""
     event = f"{what} failed"
-    log.error(event, **about(problem), places=places(problem))
+    log.error(event, **more, **about(problem), places=places(problem))
 
 
 class Wait:

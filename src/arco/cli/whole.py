@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from arco.api.compaction import Compaction
 from arco.api.log import Log
@@ -17,11 +18,12 @@ from arco.cli.place import Place
 from arco.cli.retention import Retention, RunRetention
 from arco.cli.serve import Auth, make_services, watched_backend
 from arco.cli.tables import ICEBERG, open_tables, parquet_janitor, reconciling
-from arco.cli.trouble import teller
+from arco.cli.trouble import table_teller, teller
 from arco.cli.workspace import Workspace, open_workspace
 from arco.compactor.compactor import Compactor
 from arco.compactor.janitor import Janitor
 from arco.core.runtime import Runtime
+from arco.core.tasks import Event
 from arco.flow.run.collection import RunJanitor
 from arco.iceberg.service import Iceberg
 from arco.ledger.writers import Ring, nobody
@@ -42,6 +44,7 @@ class Terms:
     retention: Retention = field(default_factory=Retention)
     locations: AllowedLocations = field(default_factory=AllowedLocations)
     runs: RunRetention = field(default_factory=RunRetention)
+    keeps_book: bool = True
 
 
 @dataclass(frozen=True)
@@ -74,16 +77,19 @@ class Whole:
     janitor: Janitor
 
     @asynccontextmanager
-    async def living(self) -> AsyncIterator[None]:
-        """A block beside which the store is cleaned and what was left half done is finished."""
+    async def living(self) -> AsyncIterator[Event]:
+        """A block beside which the store is cleaned and what was left half done is finished.
+
+        The event is set once the book of runs is open, or could not be opened for the first time.
+        """
         tasks = self.services.runtime.tasks
         try:
             async with (
                 cleaning(self.janitor, tasks),
                 reconciling(self.iceberg, tasks),
-                keeping_the_book(self.flow, self.services),
+                keeping_the_book(self.flow, self.services) as tried,
             ):
-                yield
+                yield tried
         finally:
             await self.services.engine.close()
             await self.iceberg.close()
@@ -133,9 +139,11 @@ async def open_whole(
         stores[Role.FLOW],
         tell=tell,
         retention_ms=terms.retention.ms(),
+        keeps_book=terms.keeps_book,
     )
     tables = iceberg.janitor(stores[Role.JANITOR], retention_ms=terms.retention.ms())
     parquet = parquet_janitor(stores[Role.JANITOR], retention_ms=terms.retention.ms())
+    tell_of_table = table_teller(ground.log, metrics)
     runs = RunJanitor(stores[Role.JANITOR], flow.desk.runs, retention_ms=terms.runs.ms())
     janitor = Janitor(
         stores[Role.JANITOR],
@@ -143,6 +151,10 @@ async def open_whole(
         retention_ms=terms.retention.ms(),
         tell=tell,
         found=reporter(ground.log, metrics),
-        others=(tables.collect, parquet.collect, runs.collect),
+        others=(
+            partial(tables.collect, tell=tell_of_table),
+            partial(parquet.collect, tell=tell_of_table),
+            runs.collect,
+        ),
     )
     return Whole(replace(services, flow=flow.desk), workspace, iceberg, flow, compactor, janitor)

@@ -34,6 +34,22 @@ def stumble(ctx):
         raise ValueError("the road is not even")
 
 
+@task()
+def falter(ctx):
+    raise ValueError("the road is too long")
+
+
+@task(retries=1)
+def waver(ctx):
+    if ctx.attempt == 1:
+        raise ValueError("not yet")
+
+
+@task()
+def spin(ctx, spark):
+    ctx.log.info("it would need Spark")
+
+
 @task(partitions=Dynamic("customer"), tags=["of_customers"])
 def bill(ctx):
     ctx.log.info("a bill for %s", ctx.partition["customer"])
@@ -75,7 +91,7 @@ def _here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plan_tells_ranges_and_a_document_tells_each_task(arco: Served) -> None:
     told = arco.done("plan", "greet", "--force")  # it may have run before, in another test
     assert re.search(r"greet +3 +ds=2026-01-01\.\.2026-01-03 +FORCED", told)
-    assert told.endswith("3 tasks to do of 1 asset.\n")
+    assert told.endswith("3 tasks to do of 1 @task.\n")
     every = arco.done("plan", "greet", "--force", "--all")
     assert "greet@ds=2026-01-02" in every
 
@@ -113,11 +129,18 @@ def test_a_failure_exits_with_1_and_shows_the_line_of_the_user(arco: Served, pro
     shown = arco.done("runs", found[1])
     assert re.search(r"stumble +failed +1 ", shown)
     assert f"`arco logs {found[1]} stumble --url {arco.url}` tells more." in shown
+    logged = arco.done("logs", found[1], "stumble")
+    assert re.search(r"pipelines/tasks.py:[0-9]+ in stumble", logged)
 
     (project / "pipelines" / "repaired").touch()
     again = arco.arco("retry", found[1])
     assert again.returncode == 0, again.stderr
     assert "done      stumble" in again.stdout
+    second = RUN.search(again.stdout)
+    assert second is not None
+    silent = arco.arco("logs", second[1], "stumble")
+    assert (silent.returncode, silent.stdout) == (0, "")
+    assert f"nothing: `arco runs {second[1]} --url {arco.url}` tells" in silent.stderr
 
 
 def test_a_program_gets_one_document_and_nothing_else(arco: Served) -> None:
@@ -162,12 +185,32 @@ def test_what_is_left_to_workers_is_done_by_one(arco: Served) -> None:
     assert {each["worker"] for each in view["changed"]} == {"bench-1"}
 
 
+def test_a_worker_that_ends_by_itself_says_whether_a_task_of_it_failed(arco: Served) -> None:
+    arco.done("run", "falter", "--detach")
+    ended = arco.arco("worker", "--once")
+    assert ended.returncode == 1, ended.stdout
+    assert re.search(r"ended: 1 failed\.$", ended.stdout.strip())
+    arco.done("run", "waver", "--detach")
+    assert arco.document("worker", "--once")["tasks"] == {"FAILED": 1, "SUCCESS": 1}
+
+
 def test_a_run_that_nobody_works_on_is_cancelled_at_once(arco: Served) -> None:
     found = RUN.search(arco.done("run", "greet", "--force", "--detach"))
     assert found is not None
 
     said = arco.done("cancel", found[1])
     assert said == f"Run {found[1]} is cancelled: 3 cancelled.\n"
+
+
+def test_that_a_run_is_not_over_is_said_before_spark_is_started_to_retry_it(arco: Served) -> None:
+    found = RUN.search(arco.done("run", "spin", "--detach"))
+    assert found is not None
+
+    again = arco.arco("retry", found[1])
+    assert again.returncode == 2
+    assert again.stdout == ""
+    assert f"run {found[1]} is not over. Cancel it first, or wait for its end." in again.stderr
+    arco.done("cancel", found[1])
 
 
 def test_what_nobody_knows_is_said_in_one_sentence(arco: Served) -> None:

@@ -51,6 +51,7 @@ def test_a_new_project_runs_and_then_has_nothing_to_do(tmp_path: Path) -> None:
     assert "2026-01  S S S S S" in stale
 
 
+@pytest.mark.interop
 def test_the_unit_tests_of_a_new_project_pass(tmp_path: Path) -> None:
     assert arco("init", tmp_path / "mine").returncode == 0
 
@@ -64,6 +65,7 @@ def test_the_shop_is_sound() -> None:
     assert run.stdout == "The project shop is sound: 10 assets, 1 task, 14 checks.\n"
 
 
+@pytest.mark.interop
 def test_the_unit_tests_of_the_shop_pass() -> None:
     tested = unit_tests(SHOP)
 

@@ -1,6 +1,8 @@
 """`arco init` and `arco check`, and how a project is found; none of it needs an Arco or Spark."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,21 @@ def test_a_new_project_declares_assets_and_checks(made: Path) -> None:
     ]
     assert told["checks"] >= 4
     assert (made / ".gitignore").read_text().startswith(".arco/")
+
+
+def test_the_tests_of_a_new_project_are_its_own_wherever_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-flag\n")
+    arco("init", tmp_path / "shop")
+
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q"],
+        cwd=tmp_path / "shop",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "tests/test_visits.py::test_visits_are_counted_by_page" in run.stdout
 
 
 def test_nothing_is_written_over(made: Path) -> None:
@@ -178,3 +195,17 @@ def test_every_command_has_examples_and_a_document_for_programs(command: str) ->
     assert "Examples:" in told
     assert "--json" in told
     assert all(len(line) <= 100 for line in told.splitlines())
+
+
+def test_functions_for_spark_may_be_declared_where_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "a.py").write_text(
+        "from pyspark.sql import functions as F\n"
+        "@F.udf('string')\n"
+        "def loud(text): return text.upper()\n"
+        "longer = F.udf(lambda n: n + 1, 'bigint')\n"
+        "twice = F.pandas_udf(lambda n: n * 2, 'long')\n"
+    )
+    run = arco("check", "--project", tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "nothing is declared yet" in run.stdout

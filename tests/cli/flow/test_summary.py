@@ -1,7 +1,9 @@
 """The end of a run, for people and for programs."""
 
 import msgspec
+import pytest
 
+from arco.cli.flow.runs import print_run
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.document import run_document
 from arco.cli.flow.screen.summary import Ending
@@ -107,6 +109,50 @@ def test_next_steps_reach_the_same_arco() -> None:
     assert all(command.endswith("--url http://host:9") for command, _ in steps)
 
 
+def test_next_steps_that_load_the_project_name_it() -> None:
+    ending = ended(done(ORDERS[0]), failed(ORDERS[1], "x"), status=RunStatus.FAILED)
+
+    assert [command for command, _ in ending.next_steps("--root /r", "--project a/b")] == [
+        f"arco runs {RUN} --root /r",
+        f"arco logs {RUN} {ORDERS[1]} --root /r",
+        f"arco retry {RUN} --project a/b --root /r",
+        "arco lineage silver.orders --columns --root /r",
+        "arco partitions silver.orders --project a/b --root /r",
+    ]
+
+
+def test_next_steps_name_the_failure_that_was_told_first_and_no_table_that_was_not_written() -> (
+    None
+):
+    ending = ended(failed(ORDERS[1], "y"), failed(ORDERS[0], "x"), status=RunStatus.FAILED)
+
+    assert next(ending.failures()).startswith(ORDERS[0])
+    assert [command for command, _ in ending.next_steps("")] == [
+        f"arco runs {RUN}",
+        f"arco logs {RUN} {ORDERS[0]}",
+        f"arco retry {RUN}",
+    ]
+
+
+def test_a_run_that_was_cancelled_can_be_gone_on_with() -> None:
+    steps = [step for step, _ in ended(status=RunStatus.CANCELLED).next_steps("")]
+    assert steps == [f"arco runs {RUN}", f"arco retry {RUN}"]
+
+
+def test_warnings_of_many_partitions_take_a_line_a_check() -> None:
+    late = check("late", passed=False, severity="warn")
+    few = [check("few", passed=False, severity="warn", message=text) for text in ("3", "4")]
+    ending = ended(
+        done(ORDERS[0], late, few[0]), done(ORDERS[1], late, few[1]), done(SPEND[0], late)
+    )
+
+    assert list(ending.failures()) == [
+        "silver.orders ds=2026-01-01..2026-01-02 (2): warning: late: expected 0, found 7",
+        "silver.orders ds=2026-01-01..2026-01-02 (2): warning: few: 3 ...",
+        "gold.spend ds=2026-01-01: warning: late: expected 0, found 7",
+    ]
+
+
 def test_what_cannot_be_made_is_not_all_done() -> None:
     plan = msgspec.structs.replace(
         planned(ORDERS[0]), waiting=(Waiting(key=SPEND[0], lacks=(ORDERS[1],)),)
@@ -114,6 +160,19 @@ def test_what_cannot_be_made_is_not_all_done() -> None:
 
     assert not ended(done(ORDERS[0]), plan=plan).is_good
     assert ended(done(ORDERS[0]), plan=planned(ORDERS[0])).is_good
+
+
+def test_the_tasks_of_a_run_are_shown_in_the_order_in_which_they_were_begun(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    begun = [
+        TaskView(key=key, status=TaskStatus.SUCCESS, started_at_ms=at)
+        for key, at in (("c", 3), ("b", 9), ("a", 4))
+    ]
+    print_run(seen(TaskView(key="d", status=TaskStatus.SKIPPED), *begun), "")
+
+    shown = capsys.readouterr().out.partition("TASK")[2].splitlines()[1:]
+    assert [line.split()[0] for line in shown] == ["c", "a", "b", "d"]
 
 
 def test_a_program_gets_all_of_it_as_one_document() -> None:

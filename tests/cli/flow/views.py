@@ -48,7 +48,9 @@ def seen(
     )
 
 
-def check(name: str, *, passed: bool = True, severity: str = "error") -> CheckOutcome:
+def check(
+    name: str, *, passed: bool = True, severity: str = "error", message: str = ""
+) -> CheckOutcome:
     """What a check found."""
     return CheckOutcome(
         table="default.silver.orders",
@@ -59,6 +61,7 @@ def check(name: str, *, passed: bool = True, severity: str = "error") -> CheckOu
         passed=passed,
         expected="0",
         actual="0" if passed else "7",
+        message=message,
     )
 
 

@@ -44,7 +44,7 @@ def cancel(
     from arco.cli.flow.reach import Reach, ask
     from arco.cli.output import print_document
 
-    view = ask(Reach(server, place), lambda remote: _cancel(remote, run))
+    view = ask(Reach(server, place), lambda remote: _cancel(remote, run), needs_book=True)
     if json:
         print_document(view)
         return
@@ -56,11 +56,11 @@ def _cancel(remote: "Remote", run_id: str) -> "RunView":
     """Have it stopped, and see it stop, if that is a matter of moments."""
     from arco.cli.remote import path
     from arco.core import json
-    from arco.flow.run.wire import RunStatus, RunView
+    from arco.flow.run.wire import RunView
 
     view = json.decode(remote.change("POST", path("runs", run_id, "cancel"), {}), RunView)
     for _ in range(_LOOKS):
-        if view.status not in (RunStatus.PENDING, RunStatus.RUNNING):
+        if view.status.is_over:
             break
         asked = {"since": str(view.number), "wait_ms": str(_WAIT_MS)}
         view = json.decode(remote.get(path("runs", run_id), asked), RunView)

@@ -7,24 +7,25 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from arco.cli.flow.bell import listening
+from arco.cli.flow.bell import INTERRUPTED, listening
+from arco.cli.flow.room import RoomWatch
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.words import first_line
 from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, with_own_threads
-from arco.core.tasks import Event
+from arco.core.tasks import Event, Task
 from arco.flow.run.port import Coordinator
-from arco.flow.run.wire import LeasedTask, Outcome, Progress, RunView
+from arco.flow.run.wire import LeasedTask, Outcome, Progress, RunView, TaskStatus
 from arco.flow.work.port import Executor, Watch
 from arco.flow.work.worker import Worker
-
-INTERRUPTED = 130
 
 _LOOK_MS = 5_000
 _AGAIN_MS = 1_000
 _FAREWELL_MS = 20_000
+_LEAVE_MS = 3_000  # once somebody has interrupted it, for anything that is still to be waited for
 _SPARE_THREADS = 8  # for those that never end though they were told to
+_BAD = frozenset({TaskStatus.FAILED, TaskStatus.BLOCKED})
 
 
 class Shown(Protocol):
@@ -66,7 +67,7 @@ class Carrying:
     def __init__(
         self, coordinator: Coordinator, runtime: Runtime, board: Board, say: Callable[[str], None]
     ) -> None:
-        self._coordinator = coordinator
+        self._coordinator = self._room = RoomWatch(coordinator, runtime)
         self._runtime = runtime
         self._board = board
         self._say = say
@@ -90,18 +91,22 @@ class Carrying:
             working = spawn(_then(worker.run(begun.run_id), news))
             following = spawn(_then(self._follow(begun.run_id, screen), news))
             ticking = spawn(bell.wait(self._runtime, news))
+            noticing = spawn(_then(self._room.given_up.wait(), news))
             try:
                 await news.wait()
+                if self._room.problem is not None:
+                    raise self._room.problem
                 if not following.done() and bell.rung:
-                    await self._cancel(begun.run_id)
-                if working.done():
-                    await working.wait()  # its error is ours
-                await following.wait()
-                await self._runtime.tasks.deadline(_FAREWELL_MS, working.wait())
+                    await self._leave(begun.run_id, worker, following)
+                else:
+                    if working.done():
+                        await working.wait()  # its error is ours
+                    await following.wait()
+                    await self._runtime.tasks.deadline(_FAREWELL_MS, working.wait())
             except TimeoutError:
                 worker.stop()
             finally:
-                for each in (ticking, following, working):
+                for each in (ticking, noticing, following, working):
                     each.cancel()
         return INTERRUPTED if bell.rung else None
 
@@ -111,15 +116,27 @@ class Carrying:
             try:
                 view = await self._coordinator.look(run_id, since=number, wait_ms=_LOOK_MS)
             except (Unavailable, Unknown) as problem:
+                if self._room.problem is not None:
+                    raise
                 self._trouble(problem)
                 await self._runtime.clock.sleep(_AGAIN_MS)
                 continue
             number = view.number
             screen.take(view)
 
-    async def _cancel(self, run_id: str) -> None:
+    async def _leave(self, run_id: str, worker: Worker, following: Task[None]) -> None:
+        """Cancel the run and see its end, but wait for neither for long: `TimeoutError` then."""
         self._say("Cancelling the run; once more Ctrl-C leaves at once.")
-        await self._coordinator.cancel(run_id, by="user:interrupt")
+        deadline = self._runtime.tasks.deadline
+        try:
+            await deadline(_LEAVE_MS, self._coordinator.cancel(run_id, by="user:interrupt"))
+        except (TimeoutError, ArcoError) as problem:
+            self._say(
+                f"It could not be cancelled ({type(problem).__name__}): {problem}".rstrip(": ")
+            )
+            raise TimeoutError from problem
+        worker.hurry()
+        await deadline(_LEAVE_MS, following.wait())
 
     def _trouble(self, problem: ArcoError) -> None:
         if not self._troubled:
@@ -153,17 +170,22 @@ class _Overheard:
 
 
 class Counted:
-    """An executor whose tasks are told of in a line each, and counted."""
+    """An executor whose attempts are told of in a line each, and counted."""
 
     def __init__(self, executor: Executor, say: Callable[[str], None]) -> None:
         self._executor = executor
         self._say = say
         self.counts: dict[str, int] = {}
+        self.left: set[tuple[str, str]] = set()  # tasks whose last attempt failed or was blocked
 
     def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
         self._say(f"{'start':<9} {task.key}")
         outcome = self._executor.execute(task, watch)
         self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
+        if outcome.status in _BAD:
+            self.left.add((task.run_id, task.key))
+        elif outcome.status is TaskStatus.SUCCESS:
+            self.left.discard((task.run_id, task.key))
         self._say(f"{outcome.status.lower():<9} {task.key}  {first_line(outcome.error)}".rstrip())
         return outcome
 

@@ -27,12 +27,11 @@ def check(*, project: ProjectDir = None, format_: FormatFlag = None, json: AsJso
     project
         The project.
     """
-    from arco.cli.flow.project import find_folder
+    from arco.cli.flow.project import find_folder, load_folder
     from arco.cli.output import print_document
-    from arco.flow.define import load_project, problems
+    from arco.flow.define import problems
 
-    folder = find_folder(project)
-    loaded = load_project(folder, format=None if format_ is None else format_.value)
+    loaded = load_folder(find_folder(project), format=None if format_ is None else format_.value)
     found = problems(loaded)
     if json:
         print_document(

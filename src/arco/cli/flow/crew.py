@@ -12,11 +12,14 @@ from arco.core.runtime import Runtime
 from arco.flow.define import AssetDef, Project
 from arco.flow.plan.plan import Plan
 from arco.flow.run.wire import LeasedTask, Outcome
-from arco.flow.work.port import Lake, Watch
+from arco.flow.work.port import Watch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from arco.compactor.spark.session import Session
     from arco.flow.spark.executor import SparkExecutor
+    from arco.flow.spark.opening import Needs
 
 _ICEBERG = "iceberg"
 
@@ -34,8 +37,11 @@ class SparkCrew:
         self._lake = lake
         self._project = project
 
-    def warm_up(self, plan: Plan | None = None) -> None:
-        """Start Spark if the plan needs it: a missing jar is told once, before anything is begun."""
+    def warm_up(self, plan: Plan | None = None, say: "Callable[[str], None] | None" = None) -> None:
+        """Start Spark if the plan needs it: a missing jar is told once, before anything is begun.
+
+        `say` is told of it, as it takes seconds, and with a jar to be fetched longer.
+        """
         from arco.cli.tier2.on_spark import silent_jvm
         from arco.flow.spark.call import wants_spark
 
@@ -44,6 +50,8 @@ class SparkCrew:
             each for each in self._project.makers() if planned is None or each.name in planned
         ]
         if any(map(wants_spark, wanted)):
+            if say is not None:
+                say("Starting Spark ...")
             with silent_jvm():
                 self._executor.warm_up()
 
@@ -72,20 +80,23 @@ def make_crew(loaded: Loaded, arco: Reached, spark: OnSpark, runtime: Runtime) -
     opening = Opening(
         arco.url,
         arco.token,
-        partial(iceberg_catalogs, loaded.project, lake),
+        partial(needs_of, loaded.project, lake),
         master=spark.master,
         settings=pairs("--conf", spark.conf),
         memory=spark.memory or MEMORY,
+        project=loaded.project.folder,
     )
     executor = SparkExecutor(loaded.project, lake, opening, runtime.clock)
     return SparkCrew(executor, lake, loaded.project)
 
 
-def iceberg_catalogs(project: Project, lake: Lake) -> set[str]:
-    """The catalogs that have Iceberg tables which the project reads or writes.
+def needs_of(project: Project, lake: HttpLake) -> "Needs":
+    """The catalogs that have Iceberg tables which the project reads or writes, and where tables lie.
 
     Of a table that something else fills, only the catalog knows the format.
     """
+    from arco.flow.spark.opening import Needs
+
     made = {
         output.table: each.format == _ICEBERG if isinstance(each, AssetDef) else True
         for each in project.makers()
@@ -93,8 +104,11 @@ def iceberg_catalogs(project: Project, lake: Lake) -> set[str]:
     }
     read = {each.table for maker in project.makers() for each in maker.inputs} - made.keys()
     tables = {table for table, is_iceberg in made.items() if is_iceberg}
+    places: set[str] = set()
     for table in read:
         found = lake.find(table)
         if found is not None and found.format.lower() == _ICEBERG:
             tables.add(table)
-    return {table.partition(".")[0] for table in tables}
+            places.add(found.location)
+    catalogs = frozenset(table.partition(".")[0] for table in tables)
+    return Needs(catalogs, lake.store(), tuple(sorted(places)))

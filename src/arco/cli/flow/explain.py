@@ -9,8 +9,8 @@ from arco.cli.flow.flags import FormatFlag, Own, ProjectDir, command
 
 _EXAMPLES = """\
 Examples:
-  arco explain gold.spend_7d 2026-01-10    stale, missing or up to date: why
-  arco explain gold.sales ds=2026-01-10/region=eu
+  arco explain gold.spend_7d 2026-01-12    stale, missing or up to date: why
+  arco explain silver.orders ds=2026-01-10
   arco explain silver.customers --json     one that is not partitioned"""
 
 _SERVER, _PLACE = Server(), Own()
@@ -53,7 +53,7 @@ def explain(
     loaded, runtime = load(project, format_), system_runtime()
 
     async def work() -> Explanation:
-        async with reached(Reach(server, place), runtime) as arco:
+        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
             state = await arco.coordinator.state(loaded.tables)
         return why(loaded.project, table, partition, state, utc(runtime.clock.now_ms()))
 

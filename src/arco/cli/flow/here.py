@@ -5,9 +5,9 @@ without that way round. Events stay in the ledger, where fresh reads find them, 
 many that it compacts them (`tidying`), or somebody serves this place.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from arco.api.app import make_app
 from arco.api.metrics import Metrics
@@ -16,7 +16,7 @@ from arco.cli.place import Place
 from arco.cli.serve import LogLevel, log_to_stderr
 from arco.cli.trouble import patience
 from arco.cli.whole import Ground, Terms, open_whole
-from arco.core.errors import Unavailable
+from arco.core.errors import StoreFull, Unavailable
 from arco.core.runtime import Runtime
 from arco.flow.run.port import Coordinator
 
@@ -29,28 +29,49 @@ class Here:
 
     url: str
     coordinator: Coordinator
+    host: Callable[[str], None]  # to be told of workers in this process
 
 
 @asynccontextmanager
 async def arco_here(
-    place: Place, runtime: Runtime, *, terms: Terms | None = None, port: int = 0
+    place: Place,
+    runtime: Runtime,
+    *,
+    terms: Terms | None = None,
+    port: int = 0,
+    needs_book: bool = True,
 ) -> AsyncIterator[Here]:
     """All of Arco but Spark, for as long as the block lasts; on any port that is free, unless one is named.
 
-    Signals are the command's own business.
+    Signals are the command's own business. What `needs_book` is refused while another Arco keeps it. What
+    only looks never keeps others from it, but for the moment that it takes to end runs that have died:
+    without that their tasks would be told to run, and what they have published to be missing.
     """
+    terms = replace(terms or Terms(), keeps_book=needs_book)
     log = log_to_stderr(runtime, LogLevel.ERROR)
     ground = Ground(place, runtime, log, Metrics())
     async with patience(runtime, log) as wait:
         stores = await ground.stores()
-        whole = await open_whole(ground, stores, terms or Terms(), wait.met)
+        whole = await open_whole(ground, stores, terms, _unless_full(wait.met))
+    whole.flow.tells_first = False  # it is raised below, in words for people
     services = whole.services
     app, stopping = make_app(services), services.stopping
     server = HttpServer(app, host=_HOST, port=port, log=log, stopping=stopping, signals=False)
-    async with whole.living(), _serving(server, runtime) as bound:
-        whole.flow.lock.take()  # if another Arco has it, waiting would be no help
-        await whole.flow.opened.wait()
-        yield Here(f"http://{_HOST}:{bound}", whole.flow.book)
+    async with whole.living() as tried, _serving(server, runtime) as bound:
+        await tried.wait()
+        whole.flow.check()  # if another has the book, waiting would be no help
+        yield Here(f"http://{_HOST}:{bound}", whole.flow.book, whole.flow.book.host)
+
+
+def _unless_full(met: Callable[[Exception], None]) -> Callable[[Exception], None]:
+    """Waits for whatever may pass; a full disk does not, and whoever has called is there to be told."""
+
+    def told(problem: Exception) -> None:
+        if isinstance(problem, StoreFull):
+            raise problem
+        met(problem)
+
+    return told
 
 
 @asynccontextmanager

@@ -88,7 +88,6 @@ def _tell(folder: str, files: dict[Path, str]) -> None:
     go = "" if folder == "." else f"cd {shlex.quote(folder)}\n  "
     print(f"Made a project in {folder}: {', '.join(str(path) for path in files)}.\n")
     print(f"Next:\n  {go}arco check                    what is declared, and whether it is sound")
-    print(
-        "  arco run --root .arco         run it on this machine; --format parquet needs no Iceberg jar"
-    )
-    print("  pytest                        the functions by themselves")
+    print("  arco run --root .arco         make it; with an Arco that runs here, leave out --root")
+    print("  pytest                        the functions by themselves, without Arco")
+    print("\nWithout the jar of Iceberg: arco run --root .arco --format parquet")

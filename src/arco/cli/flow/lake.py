@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from arco.cli.remote import Remote, path
+from arco.catalog.location import LOCATION_ROOT
+from arco.cli.remote import ICEBERG, Remote, path
 from arco.cli.target import Target, read_table
 from arco.core import json
 from arco.core.errors import AlreadyExists, Invalid, NotFound, Unavailable
 from arco.core.tasks import run
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
-from arco.flow.work.port import LakeColumn, LakeTable, NewLakeTable
+from arco.flow.work.port import LakeColumn, LakeStore, LakeTable, NewLakeTable
 
 if TYPE_CHECKING:
     from arco.core.runtime import Runtime
@@ -41,6 +42,12 @@ class _Table(msgspec.Struct):
     owner: str | None
     tags: tuple[str, ...]
     columns: tuple[_Column, ...] = ()
+
+
+class _Config(msgspec.Struct):
+    """The configuration of clients of Iceberg, as far as it matters here."""
+
+    defaults: dict[str, str]
 
 
 class HttpLake:
@@ -122,6 +129,12 @@ class HttpLake:
     def publish(self, staged: FilesStaged) -> FilesPublished:
         body = self._remote.change("POST", path("tables", staged.table_id, "versions"), staged)
         return json.decode(body, FilesPublished)
+
+    def store(self) -> LakeStore:
+        """Where managed tables lie, and how clients reach it."""
+        told = json.decode(self._remote.get("/v1/config", below=ICEBERG), _Config).defaults
+        settings = {name: value for name, value in told.items() if name != LOCATION_ROOT}
+        return LakeStore(location=told.get(LOCATION_ROOT, ""), settings=settings)
 
     def _get(self, target: Target) -> _Table | None:
         try:

@@ -1,5 +1,6 @@
 """`arco logs`: what a task has said while it ran."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -64,11 +65,18 @@ def logs(
         print_document({**found[-1], "text": text})
         return
 
-    def show(remote: "Remote") -> None:
+    def show(remote: "Remote") -> bool:
+        is_silent = True
         for each in asked.pieces(remote):
             print(each["text"], end="", flush=True)
+            is_silent = is_silent and not each["text"]
+        return is_silent
 
-    ask(Reach(server, place), show)
+    reach = Reach(server, place)
+    if ask(reach, show):
+        flags = f" {reach.flags()}" if reach.flags() else ""
+        how = f"`arco runs {run}{flags}` tells how it stands"
+        print(f"The task has logged nothing: {how}.", file=sys.stderr)
 
 
 class _Asked:

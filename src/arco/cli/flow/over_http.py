@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import httpx2
 
-from arco.api.flow.wire import AttemptsStopped, AttemptsWatched, CancelWish, RetryWish, TablesAsked
+from arco.api.flow.sent import AttemptsStopped, AttemptsWatched, CancelWish, RetryWish, TablesAsked
 from arco.cli.refusal import advise, refusal, stranger, wait_ms
 from arco.cli.remote import API, Params, check_url, is_here, path
 from arco.core import json
-from arco.core.errors import ArcoError, Fenced, Unavailable, Unknown
+from arco.core.errors import ArcoError, Fenced, StoreFull, Unavailable, Unknown
 from arco.flow.run.wire import Beat, Completed, Leased, Offer, Pulse, RunView, RunWish
 from arco.flow.state import State
 
@@ -102,7 +102,7 @@ class HttpCoordinator:
             try:
                 return await self._once(method, where, body, params)
             except (Unavailable, Unknown) as problem:
-                if attempt == _ATTEMPTS or _is_nobody_there(problem):
+                if attempt == _ATTEMPTS or _is_for_now(problem):
                     raise
                 asked_ms = problem.retry_after_ms if isinstance(problem, Unavailable) else None
             await self._runtime.clock.sleep(self._pause_ms(attempt, asked_ms))
@@ -146,9 +146,9 @@ class HttpCoordinator:
         return min(ms, _LONGEST_PAUSE_MS) * (1 + self._runtime.rng.random() / 4)
 
 
-def _is_nobody_there(problem: ArcoError) -> bool:
-    """Whether nothing listens at all, which a person would rather know at once."""
-    return isinstance(problem.__cause__, _UNREACHABLE)
+def _is_for_now(problem: ArcoError) -> bool:
+    """Whether nothing listens at all, or the store is full: a person would rather know at once."""
+    return isinstance(problem, StoreFull) or isinstance(problem.__cause__, _UNREACHABLE)
 
 
 def _told(error: ArcoError, asked_ms: int | None) -> ArcoError:

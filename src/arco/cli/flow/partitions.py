@@ -65,7 +65,7 @@ def partitions(
         raise unknown
 
     async def work() -> "State":
-        async with reached(Reach(server, place), runtime) as arco:
+        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
             return await arco.coordinator.state(loaded.tables)
 
     found = _Found.of(loaded, name, run(work()), runtime.clock.now_ms())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
 Examples:
   arco plan                                what is missing, failed or stale
-  arco plan gold.spend_7d+ --partitions 2026-01-01..2026-01-31
+  arco plan gold.spend_7d+ --partitions 2026-01-11..2026-01-14
   arco plan tag:gold --stale               only what has to be made anew
   arco plan +gold.spend_7d --force --json  for a program
 
@@ -60,7 +60,7 @@ def plan(
     loaded, runtime = load(project, format_), system_runtime()
 
     async def work() -> "Plan":
-        async with reached(Reach(server, place), runtime) as arco:
+        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
             now_ms = runtime.clock.now_ms()
             return await make_plan(arco.coordinator, loaded, selection, choice, now_ms)
 

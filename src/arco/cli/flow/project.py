@@ -1,6 +1,8 @@
 """The project that a command is about: found, loaded, and refused while something is wrong with it."""
 
+import shlex
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ class Loaded:
 
     project: "Project"
     tables: tuple[str, ...]
+    flags: str = ""  # by which another command finds the same project and format
 
 
 def find_folder(given: str | None) -> Path:
@@ -41,19 +44,36 @@ def find_folder(given: str | None) -> Path:
 
 def load(given: str | None, format_: "DataFormat | None" = None) -> Loaded:
     """The project, or `Invalid` with the first thing that is wrong with it."""
-    from arco.flow.define import load_project, problems
+    from arco.flow.define import problems
 
     folder = find_folder(given)
-    project = load_project(folder, format=None if format_ is None else format_.value)
+    project = load_folder(folder, format=None if format_ is None else format_.value)
     found = problems(project)
     if found:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         wrong = Invalid(f"the project {project.name} has a problem{more}: {found[0]}")
         wrong.add_note(
-            f"`arco check{'' if given is None else f' --project {given}'}` tells all of them."
+            f"`arco check{'' if given is None else f' --project {shlex.quote(given)}'}` tells all of them."
         )
         raise wrong
-    return Loaded(project, tables_of(project))
+    return Loaded(project, tables_of(project), _flags(given, format_))
+
+
+def load_folder(folder: Path, *, format: str | None = None) -> "Project":  # noqa: A002 - as it is declared
+    """The project of a folder, whatever is wrong with it."""
+    from arco.flow.define import load_project
+
+    if find_spec("pyspark") is not None:
+        from arco.flow.spark.early_udfs import allow_early_udfs
+
+        allow_early_udfs()
+    return load_project(folder, format=format)
+
+
+def _flags(given: str | None, format_: "DataFormat | None") -> str:
+    said = [] if given is None else ["--project", given]
+    said += [] if format_ is None else ["--format", format_.value]
+    return shlex.join(said)
 
 
 def tables_of(project: "Project") -> tuple[str, ...]:

@@ -36,6 +36,10 @@ class Reach:
         return "" if self.server.url == DEFAULT_URL else f"--url {self.server.url}"
 
 
+def _elsewhere(_worker: str) -> None:
+    """The book is kept by another process, which outlives this one."""
+
+
 @dataclass(frozen=True)
 class Reached:
     """An Arco that answers: its URL for engines, and its book of runs."""
@@ -43,18 +47,21 @@ class Reached:
     url: str
     coordinator: "Coordinator"
     token: str | None
+    host: "Callable[[str], None]" = _elsewhere  # to be told of workers in this process
 
 
 @asynccontextmanager
-async def reached(reach: Reach, runtime: "Runtime") -> AsyncIterator[Reached]:
-    """The Arco behind the flags."""
+async def reached(
+    reach: Reach, runtime: "Runtime", *, needs_book: bool = True
+) -> AsyncIterator[Reached]:
+    """The Arco behind the flags; one of our own is refused what `needs_book` while another keeps it."""
     if reach.is_own:
         from arco.cli.flow.here import arco_here
         from arco.cli.flow.tidying import Tidying
 
         await Tidying(reach.place, runtime, lambda line: print(line, file=sys.stderr)).before()
-        async with arco_here(reach.place, runtime) as here:
-            yield Reached(here.url, here.coordinator, None)
+        async with arco_here(reach.place, runtime, needs_book=needs_book) as here:
+            yield Reached(here.url, here.coordinator, None, here.host)
         return
     from arco.cli.flow.over_http import HttpCoordinator
 
@@ -66,8 +73,8 @@ async def reached(reach: Reach, runtime: "Runtime") -> AsyncIterator[Reached]:
         await coordinator.close()
 
 
-def ask(reach: Reach, work: "Callable[[Remote], T]") -> T:
-    """What `work` finds out of the Arco behind the flags, by its REST API."""
+def ask(reach: Reach, work: "Callable[[Remote], T]", *, needs_book: bool = False) -> T:
+    """What `work` finds out of the Arco behind the flags, by its REST API; most of it needs no book."""
     if not reach.is_own:
         with reach.server.open() as remote:
             return work(remote)
@@ -77,7 +84,7 @@ def ask(reach: Reach, work: "Callable[[Remote], T]") -> T:
     runtime = system_runtime()
 
     async def within() -> T:
-        async with reached(reach, runtime) as arco:
+        async with reached(reach, runtime, needs_book=needs_book) as arco:
             server = replace(reach.server, url=arco.url)
 
             def call() -> T:

@@ -12,9 +12,10 @@ from arco.flow.run.wire import RunView
 class Report:
     """The words about one run."""
 
-    def __init__(self, board: Board, reach: str, *, as_json: bool) -> None:
+    def __init__(self, board: Board, reach: str, project: str = "", *, as_json: bool) -> None:
         self.board = board
         self._reach = reach
+        self._project = project
         self._as_json = as_json
 
     def say(self, line: str) -> None:
@@ -43,7 +44,8 @@ class Report:
             print_document(run_document(self.board))
             return
         flags = f" {self._reach}" if self._reach else ""
-        print(f"Run {begun.run_id} waits for workers. `arco worker{flags}` starts one,", end=" ")
+        own = f" {self._project}{flags}" if self._project else flags
+        print(f"Run {begun.run_id} waits for workers. `arco worker{own}` starts one,", end=" ")
         print(f"`arco runs {begun.run_id}{flags}` shows how it stands.")
 
     def ended(self) -> int:
@@ -66,7 +68,7 @@ class Report:
             print(line)
         print(ending.headline())
         print("\nNext:")
-        steps = ending.next_steps(self._reach)
+        steps = ending.next_steps(self._reach, self._project)
         width = max(len(command) for command, _ in steps)
         for command, what in steps:
             print(f"  {command:<{width}}   {what}")

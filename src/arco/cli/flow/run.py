@@ -13,7 +13,7 @@ _EXAMPLES = """\
 Examples:
   arco run                                 what is missing, failed or stale
   arco run --root .arco                    with an Arco for this run alone
-  arco run +gold.spend_7d --partitions 2026-01-01..2026-01-31
+  arco run +gold.spend_7d --partitions 2026-01-11..2026-01-14
   arco run tag:gold --stale --parallel 4 --memory 4g
   arco run silver.orders --partitions latest --force --param source=backup
   arco run --detach                        leave it to `arco worker` processes

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from arco.cli.flow.carrying import Carrying, Crew, Shown, is_watched, worker_name
 from arco.cli.flow.flags import Choice, pairs
 from arco.cli.flow.planning import make_plan
@@ -19,12 +21,15 @@ from arco.core.errors import Invalid
 from arco.core.ids import new_ulid
 from arco.core.runtime import system_runtime
 from arco.flow.plan.plan import Plan, PlannedTask, Reason
-from arco.flow.run.wire import ANYBODY, RunView, RunWish
+from arco.flow.run.refused import all_made, not_over
+from arco.flow.run.wire import ANYBODY, ENDING_MS, RunView, RunWish, TaskStatus
 
 if TYPE_CHECKING:
     from arco.cli.flow.crew import SparkCrew
 
 MOST_PARALLEL = 1_000
+
+_LOOK_MS = 250
 
 
 @dataclass(frozen=True)
@@ -65,25 +70,39 @@ class Running:
         """A new run of what has to be made."""
         asked = self._asked
         async with reached(asked.reach, self._runtime) as arco:
+            arco.host(self._name)
             now_ms = self._runtime.clock.now_ms()
             plan = await make_plan(arco.coordinator, asked.loaded, selection, choice, now_ms)
             report = self._report(plan)
             report.planned()
             if not plan.tasks:
                 return report.ended()
-            async with self._executor(arco, plan) as crew:
+            async with self._executor(arco, plan, report) as crew:
                 begun = await arco.coordinator.submit(self._wish(plan))
                 return await self._finish(arco, begun, report, crew)
 
     async def again(self, run_id: str) -> int:
         """A new run of what an older one has not done."""
         async with reached(self._asked.reach, self._runtime) as arco:
-            old = await arco.coordinator.look(run_id)
-            plan = self._plan_of(old)
-            async with self._executor(arco, plan) as crew:
+            arco.host(self._name)
+            plan = self._plan_of(await self._left_of(arco, run_id))
+            async with self._executor(arco, plan, self._report(plan)) as crew:
                 new = await arco.coordinator.retry(run_id, self._name)
                 begun = await arco.coordinator.look(new.run_id)  # with all of its tasks
                 return await self._finish(arco, begun, self._report(self._plan_of(begun)), crew)
+
+    async def _left_of(self, arco: Reached, run_id: str) -> RunView:
+        """What is left to do of a run that is over; of any other it is told before Spark is started."""
+        clock = self._runtime.clock
+        ends_ms = clock.elapsed_ms() + ENDING_MS
+        while not (view := await arco.coordinator.look(run_id)).status.is_over:
+            if clock.elapsed_ms() >= ends_ms:
+                raise not_over(run_id)
+            await clock.sleep(_LOOK_MS)
+        left = tuple(each for each in view.changed if each.status is not TaskStatus.SUCCESS)
+        if not left:
+            raise all_made(run_id)
+        return msgspec.structs.replace(view, changed=left)
 
     def _wish(self, plan: Plan) -> RunWish:
         return RunWish(
@@ -113,7 +132,8 @@ class Running:
 
     def _report(self, plan: Plan) -> Report:
         asked = self._asked
-        return Report(Board(plan), asked.reach.flags(), as_json=asked.as_json)
+        reach, project = asked.reach.flags(), asked.loaded.flags
+        return Report(Board(plan), reach, project, as_json=asked.as_json)
 
     def _shown(self, report: Report) -> Shown:
         if self._asked.as_json or not is_watched():
@@ -127,7 +147,9 @@ class Running:
         return Screen(report.board, Console(highlight=False), self._runtime.clock.now_ms)
 
     @asynccontextmanager
-    async def _executor(self, arco: Reached, plan: Plan) -> "AsyncIterator[SparkCrew | None]":
+    async def _executor(
+        self, arco: Reached, plan: Plan, report: Report
+    ) -> "AsyncIterator[SparkCrew | None]":
         if self._asked.detach:
             yield None
             return
@@ -136,7 +158,7 @@ class Running:
         crew = make_crew(self._asked.loaded, arco, self._asked.spark, self._runtime)
         in_thread = self._runtime.tasks.in_thread
         try:
-            await in_thread(lambda: crew.warm_up(plan))
+            await in_thread(lambda: crew.warm_up(plan, report.say))
             yield crew
         finally:
             await in_thread(crew.close)

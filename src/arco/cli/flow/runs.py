@@ -1,5 +1,6 @@
 """`arco runs`: the runs of pipelines, and one of them task by task."""
 
+import math
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,11 +138,16 @@ def print_run(view: "RunView", flags: str) -> None:
     )
     if view.changed:
         print()
-        rows = [_task(each) for each in view.changed]
+        rows = [_task(each) for each in sorted(view.changed, key=_when)]
         print_rows(("TASK", "STATUS", "ATTEMPT", "ROWS", "CHECKS", "TIME", "ERROR"), [rows])
     bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
     if bad is not None:
         print(f"\n`arco logs {view.run_id} {bad}{f' {flags}' if flags else ''}` tells more.")
+
+
+def _when(view: "TaskView") -> tuple[float, str]:
+    """Tasks in the order in which they were begun; those that were not come last."""
+    return (math.inf if view.started_at_ms is None else view.started_at_ms, view.key)
 
 
 def _task(view: "TaskView") -> tuple[str, ...]:

@@ -2,15 +2,16 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from typing import Never
 
 from arco.api.flow.desk import FlowDesk
 from arco.api.services import Services
 from arco.cli.flow.fences import TableFences, TableVersions
-from arco.cli.flow.one_book import BookLock
+from arco.cli.flow.one_book import BookLock, BookTaken, lock_of
 from arco.cli.place import Place
 from arco.cli.workspace import Workspace
-from arco.core.clock import Clock
+from arco.core.errors import ArcoError, Unavailable
+from arco.core.runtime import Runtime
 from arco.core.tasks import Event
 from arco.flow.publish.tables import ParquetTables
 from arco.flow.read.run_reader import SqlRunReader
@@ -23,42 +24,111 @@ from arco.storage.collect import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 _AGAIN_MS = 1_000
+_MOMENT_MS = 100
+_ENDING_MS = 5_000  # how long ending runs that have died may keep others from the book
+_LOOK_MS = 10_000  # how often who looks for long asks for such runs
+_LOST = "another Arco may keep it by now, as this one could not say for too long that it does"
 
 Tell = Callable[[str, Exception], None]
 
 
-@dataclass(frozen=True)
 class Flow:
     """The book of runs, and what it stands on."""
 
-    book: RunBook
-    desk: FlowDesk
-    facts: LedgerFacts
-    clock: Clock
-    tell: Tell
-    opened: Event  # set once the book can be spoken to
-    lock: BookLock
+    def __init__(
+        self,
+        book: RunBook,
+        desk: FlowDesk,
+        facts: LedgerFacts,
+        lock: BookLock,
+        tell: Tell,
+        *,
+        keeps_book: bool = True,
+    ) -> None:
+        self.book = book
+        self.desk = desk
+        self.tells_first = True  # or whoever started it asks `check` once it was tried
+        self._facts = facts
+        self._lock = lock
+        self._tell = tell
+        self._keeps_book = keeps_book
+        self._problem: Exception | None = None
 
-    async def begin(self) -> None:
-        """Open the book: go on with what an earlier process has left. Tried until it succeeds."""
-        told: type[Exception] | None = None
-        while not self.opened.is_set():
+    async def keep(self, runtime: Runtime, tried: Event) -> None:
+        """Open the book, going on with what an earlier process has left, and again should it be lost.
+
+        Tried until it succeeds; `tried` is set once it was tried at all. Who only looks never keeps it.
+        """
+        if not self._keeps_book:
+            await self._look_on(runtime, tried)
+        patient_until_ms = runtime.clock.elapsed_ms() + 2 * _ENDING_MS
+        while True:
             try:
-                self.lock.take()
+                await self._lock.take()
                 await self.book.begin()
-                self.opened.set()
             except Exception as problem:
-                if type(problem) is not told:
-                    told = type(problem)
-                    self.tell("opening the book of runs", problem)
-                await self.clock.sleep(_AGAIN_MS)
+                is_brief = isinstance(problem, BookTaken) and problem.is_brief
+                if is_brief and runtime.clock.elapsed_ms() < patient_until_ms:
+                    await runtime.clock.sleep(_MOMENT_MS)
+                    continue
+                self._met(problem)
+                tried.set()
+                await runtime.clock.sleep(_AGAIN_MS)
+                continue
+            self._problem = None
+            tried.set()
+            await self._lock.lost.wait()
+            await self.book.close(_LOST)
+            self._met(Unavailable(_LOST))
+
+    async def _look_on(self, runtime: Runtime, tried: Event) -> Never:
+        """Read how runs stand from the ledger, whoever keeps the book, and end runs that have died.
+
+        A run whose process was killed is not over before a book has looked at it: its tasks would be shown
+        as running for ever, rows that they have published as missing, and who follows its log would never
+        come to an end. So where nobody keeps the book it is taken for the moment that this needs.
+        """
+        self.book.let_read()
+        while True:
+            try:
+                await self._end_dead()
+                self._problem = None
+            except Exception as problem:
+                self._met(problem)
+            tried.set()
+            await runtime.clock.sleep(_LOOK_MS)
+
+    async def _end_dead(self) -> None:
+        if not await self.book.has_dead():
+            return
+        try:
+            await self._lock.take()
+        except BookTaken:
+            return  # they live, or whoever has it ends them
+        try:
+            await self.book.end_dead(_ENDING_MS)
+        finally:
+            await self._lock.release()
+
+    def check(self) -> None:
+        """Raise why the book is not open, or why who only looks cannot, if that is so."""
+        if self._problem is not None:
+            raise self._problem
 
     async def close(self) -> None:
         """Close the book. Attempts under way go on without it, for the time of a lease."""
         await self.book.close()
-        self.facts.close()
+        self._facts.close()
         await self.desk.tables.close()
-        self.lock.release()
+        await self._lock.release()
+
+    def _met(self, problem: Exception) -> None:
+        if self.tells_first and type(problem) is not type(self._problem):
+            self._tell("keeping the book of runs", problem)
+        self.tells_first = True
+        self._problem = problem
+        if isinstance(problem, ArcoError):
+            self.book.excuse(str(problem))
 
 
 def open_flow(
@@ -70,8 +140,9 @@ def open_flow(
     *,
     tell: Tell,
     retention_ms: int = DEFAULT_RETENTION_MS,
+    keeps_book: bool = True,
 ) -> Flow:
-    """The book of runs of a workspace; `store` is its handle of the role flow."""
+    """The book of runs of a workspace, to keep or to look at; `store` is its handle of the role flow."""
     tables = ParquetTables(
         workspace.reader,
         store,
@@ -88,22 +159,28 @@ def open_flow(
         versions=versions,
         states=SqlStateReader(services.engine, workspace.reader, events, versions),
         runs=runs,
+        tell=tell,
     )
     services.metrics.flow.watch(book)
-    desk, runtime = FlowDesk(book, runs, tables), services.runtime
-    opened, lock = runtime.tasks.event(), BookLock(place)
-    return Flow(book, desk, facts, runtime.clock, tell, opened, lock)
+    lock = lock_of(place, workspace.reader.store, briefly=not keeps_book)
+    desk = FlowDesk(book, runs, tables)
+    return Flow(book, desk, facts, lock, tell, keeps_book=keeps_book)
 
 
 @asynccontextmanager
-async def keeping_the_book(flow: Flow | None, services: Services) -> AsyncIterator[None]:
-    """A block beside which the book of runs is kept, if it is; until it is open, callers are sent away."""
+async def keeping_the_book(flow: Flow | None, services: Services) -> AsyncIterator[Event]:
+    """A block beside which the book of runs is kept, if it is; until it is open, callers are sent away.
+
+    The event is set once it is open, or could not be opened for the first time.
+    """
+    runtime = services.runtime
+    tried = runtime.tasks.event()
     if flow is None:
-        yield
+        yield tried
         return
-    opening = services.runtime.tasks.spawn(flow.begin())
+    keeping = runtime.tasks.spawn(flow.keep(runtime, tried))
     try:
-        yield
+        yield tried
     finally:
-        opening.cancel()
+        keeping.cancel()
         await flow.close()

@@ -6,18 +6,20 @@ from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server
 from arco.cli.flow.flags import FormatFlag, ProjectDir, command
-from arco.cli.flow.spark_flags import OnSpark
+from arco.cli.flow.spark_flags import OnSpark, Repeated
 from arco.cli.settings import Flag
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
     from arco.cli.flow.project import Loaded
     from arco.cli.flow.reach import Reach
+    from arco.flow.define import Project
 
 _EXAMPLES = """\
 Examples:
   arco worker                                  tasks of this project, two at once
   arco worker --slots 8 --master spark://host:7077 --memory 4g
+  arco worker --pool default                   tasks of this pool alone
   arco worker --once                           what there is to do now, then end
   arco run --detach                            in another terminal: something to do
 
@@ -35,12 +37,13 @@ def worker(
     project: ProjectDir = None,
     slots: Annotated[int, Parameter(metavar="N")] = 2,
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    pool: Annotated[tuple[str, ...], Parameter.combine(Repeated, Parameter(metavar="NAME"))] = (),
     once: Flag = False,
     spark: OnSpark = _SPARK,
     format_: FormatFlag = None,
     server: Server = _SERVER,
     json: AsJson = False,
-) -> None:
+) -> int:
     """Take tasks of this project from a running Arco and carry them out, until it is stopped.
 
     Parameters
@@ -49,8 +52,10 @@ def worker(
         How many tasks to carry out at once.
     name
         What it is called in the book of runs; by default the machine, the process and a few letters.
+    pool
+        Take tasks of this pool alone; may be repeated. By default those of all.
     once
-        End when there is nothing to do.
+        End when there is nothing to do, with 1 if a task has failed or was blocked.
     spark
         On which Spark.
     server
@@ -69,8 +74,20 @@ def worker(
         raise Invalid("--name takes 1 to 255 characters")
     spark.check()
     loaded = load(project, format_)
-    work = _Working(loaded, Reach(server, Place()), spark, slots, name, once=once, as_json=json)
-    tasks.run(work.work())
+    _check_pools(loaded.project, pool)
+    reach = Reach(server, Place())
+    work = _Working(loaded, reach, spark, slots, name, pools=pool, once=once, as_json=json)
+    return tasks.run(work.work())
+
+
+def _check_pools(project: "Project", pools: tuple[str, ...]) -> None:
+    """A name that no task has would wait for ever."""
+    known = sorted({each.pool for each in project.makers()})
+    for each in pools:
+        if each not in known:
+            raise Invalid(
+                f"--pool: no task is of the pool {each[:80]!r}; there are {', '.join(known)}"
+            )
 
 
 class _Working:
@@ -84,6 +101,7 @@ class _Working:
         slots: int,
         name: str | None,
         *,
+        pools: tuple[str, ...],
         once: bool,
         as_json: bool,
     ) -> None:
@@ -92,10 +110,11 @@ class _Working:
         self._spark = spark
         self._slots = slots
         self._name = name
+        self._pools = pools
         self._once = once
         self._as_json = as_json
 
-    async def work(self) -> None:
+    async def work(self) -> int:
         from arco.cli.flow.bell import listening
         from arco.cli.flow.carrying import Counted, worker_name, working_runtime
         from arco.cli.flow.crew import make_crew
@@ -116,6 +135,7 @@ class _Working:
                 name=name,
                 slots=self._slots,
                 project=self._loaded.project.name,
+                pools=self._pools,
                 tell=lambda problem: self._say(f"waiting for Arco: {problem}"),
             )
             self._say(f"Worker {name} takes tasks of {self._loaded.project.name} from {arco.url}.")
@@ -128,6 +148,7 @@ class _Working:
                     ringing.cancel()
                     await runtime.tasks.in_thread(executor.close)
         self._tell_end(name, executor.counts)
+        return 1 if self._once and executor.left else 0
 
     def _say(self, line: str) -> None:
         if not self._as_json:

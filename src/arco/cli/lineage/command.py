@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco lineage gold.revenue                    what it is made of, and read for
-  arco lineage gold.revenue --columns --runs   with columns, and who has shown it
+  arco lineage gold.spend_7d                   what it is made of, and read for
+  arco lineage gold.spend_7d --columns --runs  with columns, and who has shown it
   arco lineage raw.orders --direction down --depth 2
   arco lineage raw.orders --impact amount      what depends on a column
-  arco lineage gold.revenue --mermaid          for a page; --dot for Graphviz
+  arco lineage gold.spend_7d --mermaid         for a page; --dot for Graphviz
   arco lineage --id external:s3://lake/in      what the catalog does not have
 
 It tells what runs were seen to do, also what was acknowledged and is not

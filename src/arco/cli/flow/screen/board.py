@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from arco.flow.plan.plan import Plan, PlannedTask
-from arco.flow.run.wire import CheckOutcome, Progress, RunStatus, RunView, TaskStatus, TaskView
+from arco.flow.run.wire import CheckOutcome, Progress, RunView, TaskStatus, TaskView
 
 IN_WORK = frozenset({TaskStatus.DISPATCHED, TaskStatus.RUNNING})
 ENDED = frozenset(
@@ -66,10 +66,7 @@ class Board:
     @property
     def is_over(self) -> bool:
         """Whether nothing more will happen."""
-        return self.run is not None and self.run.status not in (
-            RunStatus.PENDING,
-            RunStatus.RUNNING,
-        )
+        return self.run is not None and self.run.status.is_over
 
     def counts(self) -> dict[TaskStatus, int]:
         """How many tasks stand how, in the order in which people want to know."""

@@ -1,5 +1,6 @@
 """A plan for people: what would be made, why, and how many of it; ranges, not a thousand lines."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from arco.cli.flow.screen.words import counted, cut, some
@@ -46,9 +47,17 @@ def headline(plan: Plan) -> str:
         said.append(f"{plan.up_to_date:,} up to date")
     if plan.waiting:
         said.append(f"{len(plan.waiting):,} cannot be made")
-    makers = {task.maker for task in plan.tasks}
-    of = f" of {counted(len(makers), 'asset')}" if makers else ""
-    return f"{said[0]}{of}" + "".join(f", {each}" for each in said[1:]) + "."
+    return f"{said[0]}{_of(plan)}" + "".join(f", {each}" for each in said[1:]) + "."
+
+
+def _of(plan: Plan) -> str:
+    """Whose tasks these are: of assets, and of what a project itself calls a task."""
+    planned = {task.maker for task in plan.tasks}
+    kinds = Counter(
+        "@task" if each.kind == "task" else "asset" for each in plan.makers if each.name in planned
+    )
+    said = [counted(kinds[kind], kind) for kind in ("asset", "@task") if kinds[kind]]
+    return f" of {' and '.join(said)}" if said else ""
 
 
 def waiting_lines(plan: Plan) -> Iterator[str]:

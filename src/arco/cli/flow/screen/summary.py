@@ -11,7 +11,7 @@ from arco.cli.listing import one_line
 from arco.flow.plan.key import short_name
 from arco.flow.plan.plan import Maker, PlannedTask
 from arco.flow.plan.runs import runs
-from arco.flow.run.wire import RunStatus, TaskStatus, TaskView
+from arco.flow.run.wire import CheckOutcome, RunStatus, TaskStatus, TaskView
 
 HEADINGS = ("WRITTEN", "PARTITIONS", "ROWS", "CHECKS", "TIME")
 
@@ -74,12 +74,7 @@ class Ending:
 
     def failures(self) -> Iterator[str]:
         """What went wrong, the user's own lines first, a few of many."""
-        bad = [
-            view
-            for task in self.board.plan.tasks
-            if (view := self.board.views.get(task.key)) is not None
-            and (view.status is TaskStatus.FAILED or _own(view))
-        ]
+        bad = self._bad()
         for view in bad[:_MOST_FAILURES]:
             yield from _failure(view)
         if len(bad) > _MOST_FAILURES:
@@ -104,29 +99,51 @@ class Ending:
                     yield f"{short_name(maker.name)} {said}".rstrip() + f": {why}"
 
     def _warned(self) -> Iterator[str]:
-        for task in self.board.plan.tasks:
-            view = self.board.views.get(task.key)
-            for each in failed_checks(view) if view is not None else ():
-                if each.severity != "error":
-                    yield f"{task.key}: warning: {check_line(each)}"
+        """What only warns, in one line an asset and check: a year of days is no reason for 365 lines."""
+        for maker in self._makers():
+            warned: dict[str, list[tuple[PlannedTask, TaskView, CheckOutcome]]] = {}
+            for task, view in self.board.of(maker.name):
+                for each in failed_checks(view):
+                    if each.severity != "error":
+                        warned.setdefault(each.name, []).append((task, view, each))
+            for found in warned.values():
+                said = dict.fromkeys(check_line(each) for _, _, each in found)
+                which = _partitions([(task, view) for task, view, _ in found])
+                more = " ..." if len(said) > 1 else ""
+                name = f"{short_name(maker.name)} {which}".rstrip()
+                yield f"{name}: warning: {next(iter(said))}{more}"
 
-    def next_steps(self, reach: str) -> list[tuple[str, str]]:
-        """Commands that work as they are printed, each with what it shows; `reach` are flags."""
-        run, views = self.board.run, self.board.views.values()
+    def next_steps(self, reach: str, project: str = "") -> list[tuple[str, str]]:
+        """Commands that work as they are printed, each with what it shows.
+
+        `reach` are the flags that find this Arco, `project` those that find the project.
+        """
+        run = self.board.run
         if run is None:
             return []
         flags = f" {reach}" if reach else ""
+        both = f" {project}{flags}" if project else flags
         steps = [(f"arco runs {run.run_id}{flags}", "this run, task by task")]
-        bad = next((each for each in views if each.status is TaskStatus.FAILED or _own(each)), None)
+        bad = next(iter(self._bad()), None)
         if bad is not None:
             steps.append((f"arco logs {run.run_id} {bad.key}{flags}", "what the task has said"))
-            steps.append((f"arco retry {run.run_id}{flags}", "what was not done, once more"))
-        written = [maker for maker in self._makers() if maker.targets]
+        if bad is not None or run.status is RunStatus.CANCELLED:
+            steps.append((f"arco retry {run.run_id}{both}", "what was not done, once more"))
+        written = [maker for maker in self._makers() if maker.targets and self._row(maker)]
         if written:
             table = short_name(written[-1].targets[0].table)
             steps.append((f"arco lineage {table} --columns{flags}", "where its columns come from"))
-            steps.append((f"arco partitions {table}{flags}", "which of its partitions are there"))
+            steps.append((f"arco partitions {table}{both}", "which of its partitions are there"))
         return steps
+
+    def _bad(self) -> list[TaskView]:
+        """The tasks that failed or were stopped by a check of their own, in the order of the plan."""
+        views = (self.board.views.get(task.key) for task in self.board.plan.tasks)
+        return [
+            view
+            for view in views
+            if view is not None and (view.status is TaskStatus.FAILED or _own(view))
+        ]
 
 
 def _partitions(found: Found) -> str:

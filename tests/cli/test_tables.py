@@ -1,0 +1,27 @@
+"""What clients of tables are told of the store."""
+
+import pytest
+
+from arco.cli.place import Place
+from arco.cli.tables import client_settings
+
+ENDPOINT = "http://minio:9000"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("", {}),
+        ("?region=eu-1", {"client.region": "eu-1", "s3.region": "eu-1"}),
+        # A bucket at a server of one's own has no host of its own, so we put it into the path too.
+        (f"?endpoint={ENDPOINT}", {"s3.endpoint": ENDPOINT, "s3.path-style-access": "true"}),
+        (f"?endpoint={ENDPOINT}&path_style=false", {"s3.endpoint": ENDPOINT}),
+        ("?path_style=true", {"s3.path-style-access": "true"}),
+    ],
+)
+def test_clients_are_told_to_reach_a_bucket_as_we_do(options: str, told: dict[str, str]) -> None:
+    assert client_settings(Place(store=f"s3://lake/arco{options}")) == told
+
+
+def test_of_other_stores_there_is_nothing_to_tell() -> None:
+    assert client_settings(Place(root="/data/arco")) == {}
