@@ -20,7 +20,7 @@ INTEROP_READY := .venv-interop/.ready
 PEERS_READY := .venv-peers/.ready
 AZURITE_READY := tests/azurite/node_modules/.ready
 
-.PHONY: help setup azurite run demo test check sim differential fuzz bench interop docs lock clean
+.PHONY: help setup azurite java run demo test check sim differential fuzz bench interop docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,13 +28,17 @@ help: ## List the targets
 setup: $(READY) azurite ## Make .venv with everything locked, and Azurite for the tests; idempotent
 	@echo "Ready: .venv/bin/arco"
 
-run: $(READY) ## Start Arco on ./.arco, run the shop of examples/shop on Spark, keep serving; FORMAT=parquet
+# Asked first: without it nothing runs on Spark, and the rest takes minutes to install.
+java:
+	@tools/find_java >/dev/null
+
+run: java $(READY) ## Start Arco on ./.arco, run the shop of examples/shop on Spark, keep serving; FORMAT=parquet
 	@$(BIN)/python tools/run_shop.py --format $(FORMAT)
 
-demo: $(READY) ## The same on a temporary directory; show what came of it, and stop
+demo: java $(READY) ## The same on a temporary directory; show what came of it, and stop
 	@$(BIN)/python tools/run_shop.py --demo --format $(FORMAT)
 
-test: setup check ## check, then every test but interop, on JOBS=2 processes
+test: java setup check ## check, then every test but interop, on JOBS=2 processes
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks, randomness and threads
@@ -80,7 +84,7 @@ azurite: $(AZURITE_READY)
 
 $(READY): requirements/dev.txt requirements/runtime.txt pyproject.toml tools/make_venv
 	@tools/make_venv .venv requirements/dev.txt
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DOCS_READY): requirements/docs.txt tools/make_venv
@@ -90,7 +94,7 @@ $(DOCS_READY): requirements/docs.txt tools/make_venv
 # The engines of others, in an environment of their own: all of `.venv`, and much more.
 $(INTEROP_READY): requirements/interop.txt pyproject.toml tools/make_venv
 	@tools/make_venv .venv-interop requirements/interop.txt
-	@.venv-interop/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@.venv-interop/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Orchestrators of others, which need versions of libraries that nobody else should have.

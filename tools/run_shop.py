@@ -24,12 +24,22 @@ SHOP = REPOSITORY / "examples" / "shop"
 ARCO = Path(sys.executable).with_name("arco")
 KEPT_JAR = REPOSITORY / ".cache" / "jars" / "spark" / "iceberg-spark-runtime-4.1_2.13-1.11.0.jar"
 
+FIRST_TABLE = "default.raw.customers"
+
 # The day on which the tracker was broken, and what is made from it.
 EXPECTED = {"silver.web_events@ds=2026-01-08", "gold.conversion@ds=2026-01-08"}
 
 EXPLAINED = """\
 One check has failed, as it should: on 2026-01-08 the web site lost its sessions. That day of
 silver.web_events was not published, and gold.conversion waits for it; all else is there."""
+
+PLAIN_FILES = (
+    "If it is the jar that is missing, the shop runs without it: make {target} FORMAT=parquet"
+)
+
+KEPT_IN = """\
+The shop in {root} is there in the format {other}, and stays in it: make run FORMAT={other}.
+To begin anew: rm -r {root} && make run FORMAT={asked}"""
 
 READ_IT = """\
 from pyiceberg.catalog import load_catalog
@@ -62,21 +72,50 @@ def _arguments() -> argparse.Namespace:
 def _run(root: Path, asked: argparse.Namespace) -> int:
     port = asked.port or ("0" if asked.demo else "8181")
     with _serving(root, port, quiet=asked.demo) as (server, url):
-        print(f"Arco runs at {url}, on {root}. Now the shop, {asked.format}:\n", flush=True)
-        code = _arco(url, "run", "--project", SHOP, "--format", asked.format).returncode
-        if code not in (0, 1):
-            return code
-        problem = _problem(url)
-        if problem is not None:
-            print(f"\nThe shop did not come out as it should: {problem}", file=sys.stderr)
-            return 1
+        other = _other_format(url, asked.format)
+        if other is not None:
+            return _fail(KEPT_IN.format(root=_short(root), other=other, asked=asked.format))
+        print(f"Arco runs at {url}, on {_short(root)}. Now the shop, {asked.format}.", flush=True)
+        if asked.format == "iceberg" and not _has_jar():
+            print("The jar of Iceberg for Spark is fetched first: 46 MB, once.", flush=True)
+        print(flush=True)
+        before = _last_run(url)
+        code = _arco(url, "run", *_project(asked.format)).returncode
+        if code != 0 or asked.demo:  # all is well in a shop that somebody has repaired
+            run = _last_run(url)
+            if (
+                code not in (0, 1) or run is None or run == before
+            ):  # none was begun: it has said why
+                return _without_a_run(asked, code)
+            problem = _problem(url, run)
+            if problem is not None:
+                return _fail(f"\nThe shop did not come out as it should: {problem}")
+            print(f"\n{EXPLAINED}")
         _declare_personal_data(url)
-        print(f"\n{EXPLAINED}")
         if asked.demo:
             _look(url, root, asked.format)
             return 0
         _advise(url, asked.format)
         return _serve_on(server)
+
+
+def _without_a_run(asked: argparse.Namespace, code: int) -> int:
+    if asked.format != "iceberg":
+        return code or 1
+    return _fail(PLAIN_FILES.format(target="demo" if asked.demo else "run"))
+
+
+def _fail(message: str) -> int:
+    print(message, file=sys.stderr, flush=True)
+    return 1
+
+
+def _short(path: Path) -> str:
+    """A path as one would type it where `make` was called."""
+    try:
+        return str(path.relative_to(REPOSITORY))
+    except ValueError:
+        return str(path)
 
 
 @contextmanager
@@ -114,17 +153,34 @@ def _serve_on(server: "subprocess.Popen[str]") -> int:
         return server.wait()  # it was told to stop as well
 
 
-def _problem(url: str) -> str | None:
-    """What is not as it should be after the run, if anything is."""
+def _other_format(url: str, asked: str) -> str | None:
+    """The format of a shop that is there already, if it is another than the one asked for."""
+    tables = json.loads(_arco(url, "table", "list", "--json", capture=True).stdout)["items"]
+    formats = {each["format"].lower() for each in tables if each["full_name"] == FIRST_TABLE}
+    return next(iter(formats - {asked}), None)
+
+
+def _has_jar() -> bool:
+    """Whether Spark will find the jar of Iceberg on this machine."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arco" / "jars"
+    kept = KEPT_JAR.is_file() or (cache / KEPT_JAR.name).is_file()
+    return kept or "ARCO_ICEBERG_JAR" in os.environ
+
+
+def _last_run(url: str) -> str | None:
     runs = json.loads(_arco(url, "runs", "--limit", "1", "--json", capture=True).stdout)["items"]
-    if not runs:
-        return "nothing was run"
-    run = runs[0]["execution_id"]
+    return str(runs[0]["execution_id"]) if runs else None
+
+
+def _problem(url: str, run: str) -> str | None:
+    """What is not as it should be after the run, if anything is."""
     view = json.loads(_arco(url, "runs", run, "--json", capture=True).stdout)
     bad = {each["key"]: each["status"] for each in view["changed"] if each["status"] != "SUCCESS"}
-    if set(bad) != EXPECTED or set(bad.values()) != {"BLOCKED"}:
-        return f"{bad or 'no check has failed'}"
-    return None
+    if set(bad) == EXPECTED and set(bad.values()) == {"BLOCKED"}:
+        return None
+    unexpected = [f"{key} {status.lower()}" for key, status in sorted(bad.items())]
+    more = f" and {len(unexpected) - 3} more" if len(unexpected) > 3 else ""
+    return (", ".join(unexpected[:3]) or "no check has failed") + more
 
 
 def _declare_personal_data(url: str) -> None:
@@ -134,11 +190,14 @@ def _declare_personal_data(url: str) -> None:
         _arco(url, "column", "change", "raw.customers", column, *told, capture=True)
 
 
+def _project(format_: str) -> tuple[str, ...]:
+    """The flags that name the shop; Iceberg is what it is written in unless something else is said."""
+    return ("--project", _short(SHOP), *(() if format_ == "iceberg" else ("--format", format_)))
+
+
 def _steps(format_: str) -> list[tuple[str, ...]]:
     """What to look at, as arguments of `arco`."""
-    project: tuple[str, ...] = ("--project", "examples/shop")
-    if format_ != "iceberg":
-        project += ("--format", format_)
+    project = _project(format_)
     return [
         ("partitions", "silver.web_events", *project),
         ("explain", "gold.conversion", "2026-01-08", *project),
@@ -166,19 +225,24 @@ def _look(url: str, root: Path, format_: str) -> None:
     if format_ == "iceberg":
         print("\nAnother engine, PyIceberg:", flush=True)
         subprocess.run([sys.executable, "-c", READ_IT.format(url=url)], check=True)
-    print("\nStart it with: make run")
+    print("\nThis Arco and its data are gone now. One that stays: make run")
 
 
 def _advise(url: str, format_: str) -> None:
     own = f" --url {url}" if url != "http://127.0.0.1:8181" else ""
-    print("\nLook at it from another terminal (the command is .venv/bin/arco):")
+    print("\nLook at it from another terminal, in this folder:")
+    print("  source .venv/bin/activate")
     for arguments in _steps(format_):
         print(f"  arco {shlex.join(arguments)}{own}")
     for query in _queries():
         print(f'  arco sql "{query}"')
-    print(f"  arco connect duckdb{own}    what to paste into DuckDB; also spark and pyiceberg")
+    if format_ == "iceberg":
+        print(f"  arco connect duckdb{own}    what to paste into DuckDB; also spark and pyiceberg")
+    else:
+        print(f"  arco table files gold.daily_sales{own}    what any engine can read")
     print(
-        "\nWrite your own: `arco init my_project`, then docs/pipelines.md. Ctrl-C stops Arco.",
+        "\nWrite your own: `arco init my_project`, `cd my_project`, `arco run`, which finds this Arco; "
+        "docs/pipelines.md is the guide. Ctrl-C stops Arco.",
         flush=True,
     )
 

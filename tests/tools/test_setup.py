@@ -63,6 +63,67 @@ def test_a_python_without_venv_is_told_from_none_at_all(path: Path) -> None:
     assert "python3-venv" in run.stderr
 
 
+@pytest.mark.parametrize("version", ['17.0.15"', '21"', '24-ea" 2025-03-18'])
+def test_a_java_that_is_new_enough_is_taken(path: Path, version: str) -> None:
+    _put(path, "java", f"echo 'Picked up options' >&2; echo 'openjdk version \"{version}' >&2")
+
+    run = _run("find_java", path=path)
+
+    assert (run.returncode, run.stdout, run.stderr) == (0, "java\n", "")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (None, "there is none"),
+        ("echo 'get one from the internet' >&2; exit 1", "there is none"),
+        ("echo 'openjdk version \"1.8.0_292\"' >&2", "java is Java 8"),
+        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "java is Java 11"),
+        ("echo hello", "java does not tell its version"),
+    ],
+)
+def test_without_a_java_for_spark_it_says_what_to_install(
+    path: Path, script: str | None, said: str
+) -> None:
+    if script is not None:
+        _put(path, "java", script)
+
+    run = _run("find_java", path=path)
+
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith(f"Spark needs Java 17 or newer, and {said}: install one")
+    assert run.stderr.count("\n") == 1
+
+
+def _environment(tmp_path: Path, pip: str) -> tuple[str, str]:
+    """An environment whose pip is a script, and a list of forty packages for it."""
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    _put(tmp_path / "env" / "bin", "python", f'[ "$1" = -c ] && exit 0\n{pip}')
+    packages = [f"package{number}==1 \\\n    --hash=sha256:0" for number in range(1, 41)]
+    (tmp_path / "list.txt").write_text("\n".join(packages))
+    return str(tmp_path / "env"), str(tmp_path / "list.txt")
+
+
+def test_an_installation_of_minutes_says_how_far_it_is(path: Path, tmp_path: Path) -> None:
+    (path / "grep").symlink_to("/bin/grep")
+    lines = "\n".join(f"echo Collecting package{number}==1" for number in range(1, 41))
+
+    run = _run("make_venv", *_environment(tmp_path, lines), path=path)
+
+    assert run.returncode == 0
+    assert "Installing the 40 packages of" in run.stdout
+    assert "  20 of 40: package20==1\n  40 of 40: package40==1\n" in run.stdout
+
+
+def test_an_installation_that_fails_is_told(path: Path, tmp_path: Path) -> None:
+    (path / "grep").symlink_to("/bin/grep")
+
+    run = _run("make_venv", *_environment(tmp_path, "echo no such thing >&2; exit 3"), path=path)
+
+    assert run.returncode == 1
+    assert run.stderr == "no such thing\n"
+
+
 def test_without_node_the_set_up_goes_on_and_says_what_will_be_skipped(
     path: Path, tmp_path: Path
 ) -> None:
@@ -119,4 +180,4 @@ def test_make_alone_explains_every_target() -> None:
     run = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
 
     explained = re.findall(r"^  make ([a-z]+) +\S", run.stdout, re.MULTILINE)
-    assert set(explained) == set(phony.split()) - {"azurite"}
+    assert set(explained) == set(phony.split()) - {"azurite", "java"}
