@@ -1,7 +1,7 @@
 """A way to a server on which answers to commits are lost once they were given, as networks lose them."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +17,7 @@ class LossyWay:
     def __init__(self, url: str) -> None:
         self.url = url
         self.to_lose = 0
+        self.meanwhile: Callable[[], None] | None = None  # done once, before a commit is answered
         self.commits: list[int] = []  # the status of each commit that has reached the server
 
     def loses(self, method: str, path: str, status: int) -> bool:
@@ -25,6 +26,9 @@ class LossyWay:
         if not is_commit or path.endswith("/metrics"):
             return False
         self.commits.append(status)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
         self.to_lose -= 1
         return self.to_lose >= 0
 

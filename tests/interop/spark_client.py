@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -54,6 +55,7 @@ def running_spark(rest: Rest, scratch: Path) -> Iterator["Spark"]:
     }
     flags = " ".join(f"--conf {key}={value}" for key, value in settings.items())
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # others may use this Spark after us
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master local[2] {flags} pyspark-shell"
     try:
         import_module("pyspark")

@@ -82,6 +82,7 @@ async def test_without_spark_events_wait_and_fresh_reads_show_them(tmp_path: Pat
         assert "--no-spark" in health["compaction"]["reason"]
 
 
+@pytest.mark.interop
 @pytest.mark.timeout(600)
 async def test_once_compacts_all_there_is_and_then_does_not_even_start_spark(
     tmp_path: Path,

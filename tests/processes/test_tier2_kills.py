@@ -9,6 +9,7 @@ from tests.figures import Figure
 from tests.processes.under_fire import all_in_one, killed
 
 
+@pytest.mark.interop
 @pytest.mark.timeout(900)
 async def test_no_event_is_lost_or_doubled_when_spark_or_its_server_is_killed(
     tmp_path: Path, runtime: Runtime, figure: Figure

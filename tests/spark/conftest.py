@@ -1,9 +1,5 @@
 """One session of Spark for all tests of this folder: a JVM takes seconds to start."""
 
-import gc
-import warnings
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +9,7 @@ from arco.compactor.spark.java import check_java
 from arco.core.errors import Unsupported
 from arco.core.runtime import Runtime, system_runtime
 from tests.spark.floors import Floors
+from tests.spark.living import living_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,22 +23,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(300))  # a JVM starts slowly on a busy machine
-            # PySpark leaves the socket to the collector over which it has read a result.
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
-@pytest.fixture(scope="session")
-def session() -> Iterator["SparkSession"]:
+@pytest.fixture
+def session() -> "SparkSession":
     try:
         check_java()
     except Unsupported as missing:
         pytest.skip(str(missing))
-    from arco.compactor.spark.session import open_session
-
-    opened = open_session("local[2]")
-    yield opened
-    with suppress(Exception):  # the tests of pipelines, which need another JVM, may have ended it
-        opened.stop()
+    return living_session()
 
 
 @pytest.fixture(scope="session")
@@ -53,12 +43,3 @@ def spark_runtime() -> Runtime:
 @pytest.fixture
 def floors(session: "SparkSession", spark_runtime: Runtime, tmp_path: Path) -> Floors:
     return Floors(session, spark_runtime, str(tmp_path / "store"))
-
-
-@pytest.fixture(autouse=True)
-def _sockets_of_threads_that_ended() -> Iterator[None]:
-    """Spark's gateway leaves one for each thread; whose test comes next must not be blamed for it."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()

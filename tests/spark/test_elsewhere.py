@@ -6,75 +6,26 @@ Nothing is given to them but Arco itself and the store's credentials in their en
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-import pyspark
 import pytest
 
+from tests.spark.cluster import HOME, await_port, cluster, executors, free_port, running
 from tests.stores import store_url
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
-
-HOME = Path(pyspark.__file__).parent
-CLUSTER_ENV = {"SPARK_HOME": str(HOME), "PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1"}
-
-
-START_S = 90
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(START_S * 10):
-        assert process.poll() is None, log.read_text()[-3000:]
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    pytest.fail(log.read_text()[-3000:])
-
-
-@contextmanager
-def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            command, env={**os.environ, **CLUSTER_ENV}, cwd=log.parent, stdout=sink, stderr=sink
-        )
-        try:
-            yield process
-        finally:
-            process.terminate()
-            process.wait()
 
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
     """A master and two workers, each with one core."""
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
-    program = [str(HOME / "bin" / "spark-class"), "org.apache.spark.deploy"]
-    with ExitStack() as stack:
-        command = [program[0], f"{program[1]}.master.Master", "--host", "127.0.0.1"]
-        command += ["--port", str(port), "--webui-port", "0"]
-        log = tmp_path / "master.log"
-        await_port(port, stack.enter_context(running(command, log)), log)
-        for number in (1, 2):
-            command = [program[0], f"{program[1]}.worker.Worker", "--host", "127.0.0.1"]
-            command += ["--cores", "1", "--memory", "1g", "--webui-port", "0"]
-            command += ["--work-dir", str(tmp_path / f"worker-{number}"), url]
-            stack.enter_context(running(command, tmp_path / f"worker-{number}.log"))
+    with cluster(tmp_path) as url:
         yield url
 
 
@@ -106,17 +57,6 @@ def elsewhere(*flags: str, log: Path) -> Iterator[IO[str]]:
             process.kill()
             process.wait()
             process.stdout.close()
-
-
-def executors(work: Path) -> list[int]:
-    """The executors that a worker has started: each lives in a folder below the worker's own."""
-    found = []
-    for process in Path("/proc").iterdir():
-        with suppress(OSError):
-            is_java = b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes()
-            if is_java and work in (process / "cwd").readlink().parents:
-                found.append(int(process.name))
-    return found
 
 
 def figures(said: IO[str]) -> dict[str, int]:

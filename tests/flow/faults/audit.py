@@ -34,7 +34,7 @@ def rows_at(root: Path, tables: Iterable[str] = (*MADE, TOTAL)) -> Rows:
     async def look(here: Here, runtime: Runtime) -> Rows:
         return await asyncio.to_thread(read_rows, here.url, tuple(tables), runtime)
 
-    return _with_arco(root, look)
+    return with_arco(root, look)
 
 
 def read_rows(url: str, tables: Iterable[str], runtime: Runtime) -> Rows:
@@ -75,10 +75,10 @@ def left_over(root: Path, runs: Iterable[str]) -> dict[str, str]:
             await runtime.clock.sleep(200)
         return left
 
-    return _with_arco(root, look)
+    return with_arco(root, look)
 
 
-def _with_arco(root: Path, look: Callable[[Here, Runtime], Coroutine[Any, Any, T]]) -> T:
+def with_arco(root: Path, look: Callable[[Here, Runtime], Coroutine[Any, Any, T]]) -> T:
     async def within() -> T:
         runtime = system_runtime()
         async with arco_here(Root(root=str(root), no_fsync=True), runtime) as here:

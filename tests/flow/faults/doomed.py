@@ -16,7 +16,7 @@ from functools import partial
 
 from arco.cli.flags import Server
 from arco.cli.flow.carrying import worker_name
-from arco.cli.flow.crew import iceberg_catalogs
+from arco.cli.flow.crew import needs_of
 from arco.cli.flow.flags import Choice, Own
 from arco.cli.flow.lake import HttpLake
 from arco.cli.flow.planning import make_plan
@@ -98,7 +98,7 @@ async def _spark(
     opening = Opening(
         arco.url,
         None,
-        partial(iceberg_catalogs, loaded.project, lake),
+        partial(needs_of, loaded.project, lake),
         master=f"local[{wanted.slots + 1}]",  # who naps keeps nobody else from working
         settings=SETTINGS,
         memory=MEMORY,

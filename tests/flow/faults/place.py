@@ -54,7 +54,7 @@ class Place:
 
     def arco(self, *arguments: str, within_s: float = PATIENCE_S) -> Ran:
         """An ordinary command of a person."""
-        return _ran([str(ARCO), *arguments], within_s)
+        return ran([str(ARCO), *arguments], within_s)
 
     def run(self, *selection: str, partitions: str, also: Sequence[str] = ()) -> Ran:
         """An ordinary `arco run`."""
@@ -76,7 +76,7 @@ class Place:
     def _child(self, *arguments: str) -> Ran:
         where = ("--root", str(self.root), "--project", str(self.project))
         command = [sys.executable, "-m", "tests.flow.faults.doomed", *where, *arguments]
-        return _ran(command, PATIENCE_S)
+        return ran(command, PATIENCE_S)
 
     def sql(self, query: str) -> list[dict[str, Any]]:
         """Rows of system tables, acknowledged facts included."""
@@ -94,7 +94,7 @@ def environment() -> dict[str, str]:
     return kept if jar is None else kept | {"ARCO_ICEBERG_JAR": str(jar)}
 
 
-def _ran(command: list[str], within_s: float) -> Ran:
+def ran(command: list[str], within_s: float) -> Ran:
     """A process in a group of its own, so that a death takes its JVM along."""
     begun = time.monotonic()
     process = subprocess.run(  # noqa: PLW1510 - its code is the caller's business

@@ -13,6 +13,7 @@ from random import Random
 from arco.core.errors import Fenced, Unavailable, Unknown
 from arco.flow.define import Project
 from arco.flow.publish.wire import FilesStaged, StagedFile
+from arco.flow.run.made import stamped
 from arco.flow.run.wire import LeasedTask, Outcome, OutputDone, OutputPlace, TaskStatus
 from arco.flow.work.port import Watch
 from tests.flow.faults.hut import HutLake
@@ -71,7 +72,7 @@ class Scribe:
             self.silence(task.attempt_id)
         if fate in OF_RUNNERS:
             self.vanish()
-        [place] = task.outputs
+        [place] = stamped(task, self.project.fingerprints[task.maker]).outputs
         staged = self._stage(task, line, place)
         if fate is Fate.WASTED:
             return Outcome(status=TaskStatus.FAILED, error="it broke after it had written")

@@ -1,0 +1,92 @@
+"""`kill -9` between two tables that one task appends to: each has its rows once, whoever goes on."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from arco.cli.flow.here import Here
+from arco.cli.flow.lake import HttpLake
+from arco.core.runtime import Runtime
+from tests.flow.faults import spark
+from tests.flow.faults.audit import with_arco
+from tests.flow.faults.place import PATIENCE_S, Ran, ran
+
+_PROJECT = """
+from arco import asset
+
+@asset(outputs={"a": "made.a", "b": "made.b"}, mode="append", format="parquet")
+def two(spark):
+    return {"a": spark.range(10), "b": spark.range(20)}
+"""
+
+
+class _Two:
+    """A project with one task and two tables."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "pipelines" / "two.py"
+        self.file.parent.mkdir()
+        self.file.write_text(_PROJECT)
+        self.root = folder / "root"
+        self._project = folder
+
+    def arco(self, *words: str, dies: bool = False) -> Ran:
+        module = "tests.flow.faults.between" if dies else "arco.cli.main"
+        flags = ("--root", str(self.root), "--project", str(self._project), "--json")
+        return ran([sys.executable, "-m", module, *words, *flags, *spark.FLAGS], PATIENCE_S)
+
+    def rows(self) -> list[int]:
+        """How many rows both tables have, by their files."""
+
+        async def look(here: Here, runtime: Runtime) -> list[int]:
+            return await asyncio.to_thread(_rows, here.url, runtime)
+
+        return with_arco(self.root, look)
+
+    def run_id(self) -> str:
+        command = [
+            sys.executable,
+            "-m",
+            "arco.cli.main",
+            "runs",
+            "--root",
+            str(self.root),
+            "--json",
+        ]
+        [found] = ran(command, PATIENCE_S).document()["items"]
+        return str(found["execution_id"])
+
+
+def _rows(url: str, runtime: Runtime) -> list[int]:
+    lake, counts = HttpLake(url, runtime), list[int]()
+    for name in ("a", "b"):
+        table = lake.find(f"default.made.{name}")
+        files = {} if table is None else lake.files(table.table_id).files
+        counts.append(sum(each.rows for some in files.values() for each in some))
+    lake.close()
+    return counts
+
+
+@pytest.mark.interop
+def test_a_run_after_a_kill_between_two_tables_appends_to_the_second_alone(
+    tmp_path: Path, java: None
+) -> None:
+    two = _Two(tmp_path)
+    assert two.arco("run", dies=True).code == -9
+    assert two.rows() == [10, 0]
+    second = two.arco("run")
+    assert second.code == 0, second.said + second.complained[-2_000:]
+    assert two.rows() == [10, 20]
+    assert two.arco("run").document()["tasks"] == []
+
+
+@pytest.mark.interop
+def test_so_does_a_retry_though_the_code_was_edited(tmp_path: Path, java: None) -> None:
+    two = _Two(tmp_path)
+    assert two.arco("run", dies=True).code == -9
+    two.file.write_text(_PROJECT.replace("range(10)", "range(0, 10)"))
+    second = two.arco("retry", two.run_id())
+    assert second.code == 0, second.said + second.complained[-2_000:]
+    assert two.rows() == [10, 20]
