@@ -8,6 +8,7 @@ from arco.api.metrics import Metrics
 from arco.api.problem import loggable
 from arco.core.errors import ArcoError
 from arco.core.runtime import Runtime
+from arco.flow.run.ports import Tell
 
 # The lease of a process that was killed runs out before; that is an ordinary start.
 _SILENCE_MS = 5_000
@@ -16,11 +17,11 @@ _AGAIN_MS = 30_000
 _OF_A_TABLE = "collection of a table"
 
 
-def teller(log: Log, metrics: Metrics) -> Callable[[str, Exception], None]:
+def teller(log: Log, metrics: Metrics) -> Tell:
     """Tells what has failed beside the requests: a line in the log, and a count."""
 
-    def tell(what: str, problem: Exception) -> None:
-        log_failure(log, what, problem)
+    def tell(what: str, problem: Exception, /, **whose: str) -> None:
+        log_failure(log, what, problem, **whose)
         metrics.background_failed(what)
 
     return tell

@@ -49,7 +49,9 @@ class Rig:
         self.runtime = runtime
         self.chains = chains or Chains()
         self.sources = sources
-        self.troubles: list[tuple[str, Exception]] = []  # what no caller was told of
+        self.troubles: list[
+            tuple[str, Exception, dict[str, str]]
+        ] = []  # what no caller was told of
         self.book = self._new()
 
     def _new(self) -> RunBook:
@@ -63,8 +65,11 @@ class Rig:
             versions=self.chains,
             states=self.reader,
             runs=self.reader,
-            tell=lambda what, problem: self.troubles.append((what, problem)),
+            tell=self._hear,
         )
+
+    def _hear(self, what: str, problem: Exception, /, **whose: str) -> None:
+        self.troubles.append((what, problem, whose))
 
     async def restart(self) -> None:
         """The process dies, and another begins."""

@@ -245,8 +245,8 @@ def test_a_run_whose_plan_cannot_be_read_is_set_aside_and_the_others_go_on(how: 
         assert "its plan cannot be read" in (told.error or "")
         assert await rig.told(bad.run_id) == {"t0": "FAILED", "t1": "SKIPPED", "t2": "SKIPPED"}
         assert rig.book.figures.set_aside == 1
-        [(what, problem)] = rig.troubles
-        assert bad.run_id in what
+        [(_, problem, whose)] = rig.troubles
+        assert whose == {"run": bad.run_id}
         assert isinstance(problem, Corrupt | Invalid)
         with pytest.raises(NotFound):
             await rig.complete(lost)

@@ -41,8 +41,8 @@ def test_a_bug_while_the_end_of_a_run_is_told_is_told_of_and_the_run_ends() -> N
         await rig.complete(leased)
         assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
         assert broken.left == 0
-        assert [str(problem) for _, problem in rig.troubles] == ["a bug", "a bug"]
-        assert all(run.run_id in what for what, _ in rig.troubles)
+        assert [str(problem) for _, problem, _ in rig.troubles] == ["a bug", "a bug"]
+        assert all(whose["run"] == run.run_id for _, _, whose in rig.troubles)
 
     story(tell)
 
@@ -56,8 +56,8 @@ def test_a_bug_while_a_lost_attempt_is_told_is_told_of_and_the_task_goes_on() ->
         assert broken.left == 0
         [again] = await rig.lease()
         assert again.attempt == 2
-        assert [str(problem) for _, problem in rig.troubles] == ["a bug", "a bug"]
-        assert all(run.run_id in what for what, _ in rig.troubles)
+        assert [str(problem) for _, problem, _ in rig.troubles] == ["a bug", "a bug"]
+        assert all(whose["run"] == run.run_id for _, _, whose in rig.troubles)
 
     story(tell)
 

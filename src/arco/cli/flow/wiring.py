@@ -1,6 +1,6 @@
 """The book of runs of a process, put together."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Never
 
@@ -18,6 +18,7 @@ from arco.flow.read.run_reader import SqlRunReader
 from arco.flow.read.state_reader import SqlStateReader
 from arco.flow.run.book import RunBook
 from arco.flow.run.facts import LedgerFacts
+from arco.flow.run.ports import Tell
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.iceberg.service import Iceberg
 from arco.storage.collect import DEFAULT_RETENTION_MS
@@ -28,8 +29,6 @@ _MOMENT_MS = 100
 _ENDING_MS = 5_000  # how long ending runs that have died may keep others from the book
 _LOOK_MS = 10_000  # how often who looks for long asks for such runs
 _LOST = "another Arco may keep it by now, as this one could not say for too long that it does"
-
-Tell = Callable[[str, Exception], None]
 
 
 class Flow:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from arco.core.errors import Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.flow.run.complete import Completion
-from arco.flow.run.desk import Desk, Figures, Tell, nobody_listens
+from arco.flow.run.desk import Desk, Figures, nobody_listens
 from arco.flow.run.dispatch import Dispatch
 from arco.flow.run.events import LONGEST_LABEL, run_cancelled
 from arco.flow.run.live import LiveRun
@@ -21,7 +21,7 @@ from arco.flow.run.logs import Logs
 from arco.flow.run.materials import Materials
 from arco.flow.run.missing import no_run
 from arco.flow.run.plan_store import PlanStore
-from arco.flow.run.ports import Facts, Fences, RunReader, Versions
+from arco.flow.run.ports import Facts, Fences, RunReader, Tell, Versions
 from arco.flow.run.prepare import Preparation
 from arco.flow.run.reaper import Reaper
 from arco.flow.run.recovery import Recovery
@@ -138,7 +138,7 @@ class RunBook:
         for aside in unfinished.aside:
             await self._facts.append([*aside.facts(desk.clock.now_ms())])
             desk.figures.set_aside += 1
-            self._tell(f"going on with run {aside.stored.run_id}", aside.problem)
+            self._tell("going on with a run", aside.problem, run=aside.stored.run_id)
         for found in unfinished.runs:
             for key, pause in self._recovery.adopt(found):
                 desk.alarms.set(pause, self._due(found.run, key))

@@ -4,7 +4,7 @@ Nothing here speaks to a store or a ledger. Whoever calls has told the ledger be
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,19 +16,19 @@ from arco.flow.run.lease import Lease, Leases
 from arco.flow.run.live import LiveRun
 from arco.flow.run.locks import Locks
 from arco.flow.run.pools import Pools
+from arco.flow.run.ports import Tell
 from arco.flow.run.task_state import Ending, attempt_id_of
 from arco.flow.run.turns import Turns
 from arco.flow.run.wire import ANYBODY, LEASE_MS, Offer, TaskStatus
 
 T = TypeVar("T")
 
-Tell = Callable[[str, Exception], None]
 
 _TASKS_KEPT = 50_000
 _MOST_BESIDE = 100
 
 
-def nobody_listens(_what: str, _problem: Exception) -> None:
+def nobody_listens(_what: str, _problem: Exception, /, **_whose: str) -> None:
     """For whoever has no log."""
 
 
@@ -114,18 +114,18 @@ class Desk:
 
     # Who waits, and what goes on beside.
 
-    def beside(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+    def beside(self, what: str, work: Coroutine[Any, Any, Any], **whose: str) -> None:
         """Do something that nobody waits for, and that ends by itself; should it fail, it is told of."""
-        task = self.tasks.spawn(self._telling(what, work))
+        task = self.tasks.spawn(self._telling(what, work, **whose))
         if len(self._beside) > _MOST_BESIDE:
             self._beside = [each for each in self._beside if not each.done()]
         self._beside.append(task)  # held, or it might be collected on its way
 
-    async def _telling(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+    async def _telling(self, what: str, work: Coroutine[Any, Any, Any], **whose: str) -> None:
         try:
             await work
         except Exception as problem:
-            self.tell(what, problem)
+            self.tell(what, problem, **whose)
 
     async def through(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of what goes on to its end though its caller may go away."""

@@ -216,7 +216,7 @@ class Dispatch:
     def note(self, lease: Lease) -> None:
         """Write the hint of a lease beside the caller; losing it costs a restart some knowledge."""
         key, body = lease_key(lease.attempt_id), lease.stored(self._desk.clock.now_ms())
-        self._desk.beside(f"noting the lease of {lease.key}", self._store.put_hint(key, body))
+        self._desk.beside("noting a lease", self._store.put_hint(key, body), task=lease.key)
 
 
 def _failed(result: Hopeless, worker: str, now_ms: int) -> Ended:

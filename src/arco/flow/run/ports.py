@@ -95,3 +95,9 @@ class RunReader(Protocol):
 
     async def run(self, run_id: str) -> StoredRun | None:
         """One execution, if anything was told of it."""
+
+
+class Tell(Protocol):
+    """Hears of trouble that no caller is told of: what was being done, and of whom."""
+
+    def __call__(self, what: str, problem: Exception, /, **whose: str) -> None: ...

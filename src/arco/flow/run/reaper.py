@@ -50,8 +50,9 @@ class Reaper:
         if left > 0:
             self._desk.alarms.set(left, lambda: self.expire(attempt_id))
         else:
-            what = f"taking {lease.key} of run {lease.run_id} back"
-            self._desk.beside(what, self._lose(lease))
+            self._desk.beside(
+                "taking a task back", self._lose(lease), run=lease.run_id, task=lease.key
+            )
 
     def look_at(self, run: LiveRun) -> None:
         """Whether the one who works on a run is still there; looks again by itself."""

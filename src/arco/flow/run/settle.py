@@ -14,6 +14,7 @@ from arco.flow.run.ports import Fact, Facts
 from arco.flow.run.run_state import Doomed
 from arco.flow.run.task_state import Ending
 
+_WHAT = "settling a run"
 _FIRST_PAUSE_MS = 100
 _LONGEST_PAUSE_MS = 10_000
 
@@ -37,7 +38,7 @@ class Settling:
             run.settle_again = True
         elif self._follows(run):
             run.is_settling = True
-            self._desk.beside(f"settling run {run.run_id}", self._until_done(run))
+            self._desk.beside(_WHAT, self._until_done(run), run=run.run_id)
 
     def _follows(self, run: LiveRun) -> bool:
         state = run.state
@@ -55,7 +56,7 @@ class Settling:
                 except Exception as problem:
                     # Nobody waits for this, and the ledger has to know: try for as long as it takes.
                     if not isinstance(problem, ArcoError):
-                        self._desk.tell(f"settling run {run.run_id}", problem)
+                        self._desk.tell(_WHAT, problem, run=run.run_id)
                     if isinstance(problem, StoreFull):
                         run.trouble = problem
                         run.ring()
