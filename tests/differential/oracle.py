@@ -143,9 +143,11 @@ def _partitions(rows: Rows, said: Said) -> None:
         "task_started": "RUNNING",
         "partition_completed": "COMPLETE",
         "partition_failed": "FAILED",
-        "task_completed": None if said.get("status") == "SUCCESS" else "FAILED",
+        "task_completed": {"SUCCESS": None, "CANCELLED": "PENDING"}.get(
+            said.get("status"), "FAILED"
+        ),
         "task_lost": "FAILED",
-        "task_cancelled": "FAILED",
+        "task_cancelled": "PENDING",
     }.get(said.name)
     if status is None:
         return
@@ -160,7 +162,7 @@ def _partitions(rows: Rows, said: Said) -> None:
 
 
 def _partition(row: Row, said: Said, named: dict[str, Any], status: str) -> None:
-    order = said.order(rank=int(status != "PENDING"))
+    order = said.order(rank=int(said.name not in ("execution_planned", "partition_created")))
     row.group(
         "status",
         order,

@@ -140,7 +140,7 @@ def test_a_partition_goes_by_time_and_its_data_by_version() -> None:
     assert (row["status"], row["error_message"], row["row_count"]) == ("FAILED", "no", 80)
 
 
-@pytest.mark.parametrize("status", ["FAILED", "SKIPPED", "BLOCKED", "CANCELLED"])
+@pytest.mark.parametrize("status", ["FAILED", "SKIPPED", "BLOCKED"])
 def test_a_task_that_does_not_succeed_fails_the_partition_that_it_names(status: str) -> None:
     running = line("task_started", {**TASK, **PLACE})
     assert _status(running, table="partitions") == "RUNNING"
@@ -148,6 +148,15 @@ def test_a_task_that_does_not_succeed_fails_the_partition_that_it_names(status: 
     row = settled("partitions", [running, ended])
     assert (row["status"], row["error_message"]) == ("FAILED", "why")
     assert row["last_execution_id"] == "e"
+
+
+@pytest.mark.parametrize("end", ["task_completed", "task_cancelled"])
+def test_a_cancelled_task_leaves_the_partition_that_it_names_to_somebody_else(end: str) -> None:
+    before = line("partition_completed", {**PLACE, "row_count": 80}, event=1)
+    running = line("task_started", {**TASK, **PLACE}, second=2, event=2)
+    said = {**TASK, **PLACE, **({"status": "CANCELLED"} if end == "task_completed" else {})}
+    row = settled("partitions", [before, running, line(end, said, second=5, event=3)])
+    assert (row["status"], row["row_count"]) == ("PENDING", 80)
 
 
 def test_of_a_success_the_partition_itself_tells() -> None:

@@ -1,7 +1,8 @@
 """Rows of partitions, which are made by events of partitions and by those of the tasks that fill them.
 
-The status goes by time, but that a partition is planned never hides what became of it. How the data came
-out is kept apart from that, by the version that was published.
+The status goes by time, but that a partition is planned never hides what became of it. An attempt that was
+cancelled says nothing against a partition: it is left to somebody else, PENDING. How the data came out is
+kept apart from that, by the version that was published.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,16 +23,22 @@ class Named(NamedTuple):
     partition: Partition
     execution_id: str | None
     error_message: str | None
+    is_left: bool = False  # by an attempt that was cancelled
 
 
 def named(
-    table_id: str | None, by: MayNamePartition, execution_id: str | None, error: str | None = None
+    table_id: str | None,
+    by: MayNamePartition,
+    execution_id: str | None,
+    error: str | None = None,
+    *,
+    is_left: bool = False,
 ) -> tuple[Named, ...]:
     """The partition that a payload names, if it names one."""
     if table_id is None:
         return ()
     found = partition_of(table_id, by)
-    return () if found is None else (Named(table_id, found, execution_id, error),)
+    return () if found is None else (Named(table_id, found, execution_id, error, is_left),)
 
 
 def partition_rows(
@@ -50,7 +57,7 @@ def partition_rows(
         "partition_values": [each.values for each in names],
         **of.fields("table_id", "error_message"),
         "partition_id": [each.partition_id for each in names],
-        "status": of.all(status),
+        "status": [PENDING if each.is_left else status for each in of.said],
         "last_execution_id": of.execution_ids(),
         "created_at": of.occurred,
         "updated_at": of.occurred,

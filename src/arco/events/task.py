@@ -147,14 +147,22 @@ def _ended_partition(told: Told[TaskCompleted]) -> Rows:
         lambda said: (
             ()
             if said.status == "SUCCESS"
-            else named(said.table_id, said, said.execution_id, said.error_message)
+            else named(
+                *(said.table_id, said, said.execution_id, said.error_message),
+                is_left=said.status == "CANCELLED",
+            )
         ),
     )
 
 
-def _failed_partition(told: Told[F]) -> Rows:
+def _given_up_partition(told: Told[F]) -> Rows:
     return partition_rows(
-        told, FAILED, lambda said: named(said.table_id, said, said.execution_id, said.reason)
+        told,
+        FAILED,
+        lambda said: named(
+            *(said.table_id, said, said.execution_id, said.reason),
+            is_left=isinstance(said, TaskCancelled),
+        ),
     )
 
 
@@ -218,7 +226,7 @@ KINDS: tuple[EventKind, ...] = (
         EXECUTIONS_DOMAIN,
         TaskLost,
         Projection(TASKS, _lost),
-        Projection(PARTITIONS, _failed_partition),
+        Projection(PARTITIONS, _given_up_partition),
         example={**_TASK, "attempt": 1, "reason": "lease_expired", **_PLACE},
     ),
     kind(
@@ -233,7 +241,7 @@ KINDS: tuple[EventKind, ...] = (
         EXECUTIONS_DOMAIN,
         TaskCancelled,
         Projection(TASKS, _cancelled),
-        Projection(PARTITIONS, _failed_partition),
+        Projection(PARTITIONS, _given_up_partition),
         example={**_TASK, "attempt": 2, "reason": "cancelled by user:ann"},
     ),
 )

@@ -4,7 +4,7 @@ import pytest
 
 from arco.core.errors import Invalid
 from arco.flow.plan.plan import Again
-from arco.flow.run.wire import LEASE_MS, RunStatus
+from arco.flow.run.wire import LEASE_MS, Outcome, RunStatus, TaskStatus
 from tests.flow.run.plans import asset, chain, maker, plan, task, wish
 from tests.flow.run.rig import CANCELLED, FAILED, Rig, story
 
@@ -27,6 +27,27 @@ def test_tasks_that_have_not_begun_are_cancelled_at_once() -> None:
         [row] = await rig.reader.rows("executions")
         assert row["status"] == "CANCELLED"
         assert row["completed_at"] is not None
+
+    story(tell)
+
+
+@pytest.mark.parametrize("before", [FAILED, Outcome(status=TaskStatus.SUCCESS)])
+def test_a_cancelled_attempt_says_nothing_against_its_partition(before: Outcome) -> None:
+    made = plan(task("a@1", maker="a", partition="ds=1"), makers=[asset("a")])
+
+    async def tell(rig: Rig) -> None:
+        rig.chains.make("a")
+        first = await rig.book.submit(wish(made, "first"))
+        [leased] = await rig.lease()
+        await rig.complete(leased, before)
+        await rig.over(first.run_id)
+        view = await rig.book.submit(wish(made, "second"))
+        [leased] = await rig.lease()
+        await rig.book.cancel(view.run_id)
+        await rig.complete(leased, CANCELLED)
+        assert (await rig.over(view.run_id)).status is RunStatus.CANCELLED
+        [row] = await rig.reader.rows("partitions")
+        assert row["status"] == "PENDING"  # somebody else may make it; its data are those of before
 
     story(tell)
 
