@@ -4,6 +4,7 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -11,10 +12,15 @@ import httpx2
 import msgspec
 import pytest
 
+from arco.access.principal import Principal
+from arco.access.token import LocalTokens
 from arco.cli.flow.here import Here, arco_here
 from arco.cli.place import Place
+from arco.cli.serve import Auth
+from arco.cli.whole import Terms
 from arco.core.errors import Unavailable
 from arco.core.runtime import system_runtime
+from arco.core.scope import Scope
 from arco.flow.plan.plan import Plan
 from arco.flow.run.wire import Offer, Outcome, TaskStatus
 from tests.flow.work.scripted import (
@@ -31,10 +37,13 @@ from tests.stores import store_url
 
 
 @asynccontextmanager
-async def arco() -> AsyncIterator[tuple[Here, httpx2.AsyncClient]]:
+async def arco(
+    place: Place | None = None, terms: Terms | None = None
+) -> AsyncIterator[tuple[Here, httpx2.AsyncClient]]:
     """An Arco and a client of it."""
+    place = place or Place(store="memory://")
     async with (
-        arco_here(Place(store="memory://"), system_runtime()) as here,
+        arco_here(place, system_runtime(), terms=terms) as here,
         httpx2.AsyncClient(base_url=f"{here.url}/api/v1", timeout=60, trust_env=False) as http,
     ):
         yield here, http
@@ -79,6 +88,22 @@ async def test_a_run_from_its_wish_to_its_end_in_plain_requests() -> None:
     assert (log["text"], log["attempt"], log["next"], log["is_over"]) == ("a works\n", 1, 1, True)
 
 
+async def test_a_large_log_is_over_with_its_last_piece() -> None:
+    async with arco() as (_, http):
+        run_id = (await http.post("/runs", json=wish(plan("a")))).json()["run_id"]
+        [task] = (await http.post("/tasks/lease", json=offer(wait_ms=5_000))).json()["tasks"]
+        beat = {"attempt_id": task["attempt_id"], "worker": "w", "log": "x" * 99_999 + "\n"}
+        for part in range(20):
+            body = {**beat, "log_part": part}
+            await http.post(f"/tasks/{task['attempt_id']}/heartbeat", json=body)
+        await http.post(f"/tasks/{task['attempt_id']}/completed", json=said(task, "SUCCESS"))
+        where = f"/runs/{run_id}/tasks/a/logs"
+        first = (await http.get(where)).json()
+        last = (await http.get(where, params={"since": first["next"]})).json()
+    assert (first["is_over"], last["is_over"], last["next"]) == (False, True, 20)
+    assert first["text"] + last["text"] == 20 * beat["log"]
+
+
 async def test_the_same_run_key_is_the_same_run_and_with_another_plan_it_is_refused() -> None:
     async with arco() as (_, http):
         first, second = [(await http.post("/runs", json=wish(plan("a")))).json() for _ in "12"]
@@ -99,6 +124,31 @@ async def test_a_plan_of_many_tasks_is_taken_as_it_is_and_compressed() -> None:
         )
     assert plain.json()["counts"] == packed.json()["counts"]
     assert plain.json()["run_id"] == packed.json()["run_id"]
+
+
+@pytest.mark.parametrize("auth", [Auth.NONE, Auth.LOCAL])
+async def test_a_run_is_told_with_who_has_proven_it_where_that_is_asked(
+    tmp_path: Path, auth: Auth
+) -> None:
+    place, runtime = Place(store=str(tmp_path)), system_runtime()
+    tokens = LocalTokens(place.signing_key(runtime.rng), runtime)
+    longest = f"user:{'a' * 255}"
+    headers = {
+        name: {"Authorization": f"Bearer {tokens.mint(Principal(name, Scope()), life_s=600)}"}
+        for name in ("user:ana", longest)
+    }
+    async with arco(place, Terms(auth=auth)) as (_, http):
+        for name, header in headers.items():
+            body = wish(plan("a"), name[:10], triggered_by="user:boss")
+            run = (await http.post("/runs", json=body, headers=header)).json()
+            stop = {"by": "user:boss"}
+            await http.post(f"/runs/{run['run_id']}/cancel", json=stop, headers=header)
+        listed = (await http.get("/runs", headers=headers["user:ana"])).json()
+    told = [each["triggered_by"] for each in listed["items"]]
+    proven = auth is Auth.LOCAL
+    assert told == ([longest[:255], "user:ana"] if proven else ["user:boss", "user:boss"])
+    stored = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+    assert (b"user:boss" in stored) is not proven
 
 
 async def test_runs_and_tasks_are_listed_as_soon_as_they_are_acknowledged() -> None:

@@ -237,3 +237,57 @@ async def test_a_task_that_ran_more_often_than_one_answer_holds_is_known_by_its_
     assert report.keys == tuple(days)
     assert set(report.statuses) == {"COMPLETE"}
     assert report.materials == tuple(f"run-2/report@{day}" for day in days)
+
+
+async def test_more_values_of_dynamic_dimensions_than_one_answer_holds_are_all_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking, "MOST_ROWS", 7)
+    values = [f"c'{number:02d}" for number in range(20)]
+    async with workspace() as space:
+        here = Here(space, Limits(rows=8))
+        await here.tell(
+            *(
+                here.line("partition_value_added", dimension=dimension, value=value)
+                for dimension in ("customer", "region")
+                for value in values
+            )
+        )
+        state = await here.reader.state([])
+        await here.engine.close()
+    assert state.dynamic == {"customer": tuple(values), "region": tuple(values)}
+
+
+async def test_of_a_table_that_often_could_not_be_made_the_last_try_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking, "MOST_ROWS", 7)
+    keys = [f"ds={number}" for number in range(10, 20)]
+    async with workspace() as space:
+        here = Here(space, Limits(rows=8))
+
+        def ended(key: str, number: int, status: str) -> bytes:
+            return here.line(
+                "task_completed",
+                second=number,
+                execution_id=f"run-{number}",
+                task_id=f"silver.orders@{key}",
+                status=status,
+                attempt=1,
+            )
+
+        def planned(key: str) -> bytes:
+            task = {"task_id": f"silver.orders@{key}", "task_name": "t", "partition_key": key}
+            return here.line(
+                "execution_planned", second=9, execution_id="run-9", plan_id="p", tasks=[task]
+            )
+
+        await here.tell(
+            *(ended(key, 1, "FAILED") for key in keys),
+            *(ended(key, 2, "SKIPPED") for key in keys[:4]),
+            *(ended(key, 3, "FAILED") for key in keys[:2]),
+            planned(keys[9]),
+        )
+        state = await here.reader.state(["default.silver.orders"])
+        await here.engine.close()
+    assert state.tables["default.silver.orders"].keys == (*keys[:2], *keys[4:9])

@@ -104,8 +104,11 @@ class Rig:
             **{"inputs": given(task.inputs), **also},
         )
 
-    async def beat(self, task: LeasedTask, worker: str = "w", log: str = "") -> Any:
-        return await self.book.beat(Beat(attempt_id=task.attempt_id, worker=worker, log=log))
+    async def beat(
+        self, task: LeasedTask, worker: str = "w", log: str = "", log_part: int | None = None
+    ) -> Any:
+        beat = Beat(attempt_id=task.attempt_id, worker=worker, log=log, log_part=log_part)
+        return await self.book.beat(beat)
 
     def publish(self, task: LeasedTask, code: str = "code") -> Outcome:
         """What a worker does with a task that writes tables."""

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from arco.core.errors import Fenced
+from arco.catalog.publication import Attempt, Numbered
+from arco.core.errors import ArcoError, Corrupt, Denied, Fenced, Unavailable
 from arco.flow.plan.plan import Again, Maker, Plan, Reads, Reason, Target
 from arco.flow.run.lease import lease_key
 from arco.flow.run.made import stamped
@@ -136,6 +137,71 @@ def test_a_catalog_that_is_away_when_a_lease_ends_is_asked_until_it_answers() ->
         rig.chains.is_away = False
         assert (await rig.over(dead)).status is RunStatus.SUCCESS
         assert rig.book.at_work == 0
+
+    story(tell)
+
+
+class _Refusing(Chains):
+    """Chains that refuse to be looked at."""
+
+    refusal: ArcoError | None = None
+
+    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+        if self.refusal is not None:
+            raise self.refusal
+        return await super().fence(table_id, attempt, since)
+
+
+_REFUSALS = [Denied("the token is too old"), Corrupt("a version is missing")]
+
+
+@pytest.mark.parametrize("refusal", _REFUSALS, ids=["denied", "corrupt"])
+def test_rows_that_nobody_may_look_for_are_not_taken_for_missing(refusal: ArcoError) -> None:
+    async def tell(rig: Rig) -> None:
+        chains = rig.chains = _Refusing()
+        await rig.restart()
+        dead = await _published_and_died(rig)
+        chains.refusal = refusal
+        await rig.sleep(3 * LEASE_MS)
+        assert rig.book.at_work == 1
+        assert [(problem, whose["task"]) for _, problem, whose in rig.troubles] == [
+            (refusal, "t@1")
+        ]
+        chains.refusal = None
+        assert (await rig.over(dead)).status is RunStatus.SUCCESS
+        alive = await rig.book.submit(wish(_appending(), "alive", worker="w"))
+        assert await _task_or_end(rig, alive.run_id) is None
+        assert len(rig.chains.published("t")) == 1
+
+    story(tell)
+
+
+@pytest.mark.parametrize("refusal", _REFUSALS, ids=["denied", "corrupt"])
+def test_a_worker_says_its_end_again_until_its_rows_can_be_looked_for(refusal: ArcoError) -> None:
+    async def tell(rig: Rig) -> None:
+        chains = rig.chains = _Refusing()
+        await rig.restart()
+        rig.chains.make("t")
+        run = await rig.book.submit(wish(_appending()))
+        [only] = await rig.lease()
+        rig.publish(only)
+        chains.refusal = refusal
+        for _ in range(2):
+            with pytest.raises(Unavailable):
+                await rig.complete(only, FAILED)
+        assert [problem for _, problem, _ in rig.troubles] == [refusal]
+        chains.refusal = None
+        await rig.complete(only, FAILED)
+        assert (await rig.over(run.run_id)).status is RunStatus.SUCCESS
+
+    story(tell)
+
+
+def test_the_end_of_a_task_whose_table_is_gone_is_told() -> None:
+    async def tell(rig: Rig) -> None:
+        dead = await _published_and_died(rig)
+        del rig.chains.ids["t"]
+        assert (await rig.over(dead, 60_000)).status is RunStatus.FAILED
 
     story(tell)
 

@@ -127,8 +127,8 @@ def test_an_attempt_that_goes_on_for_days_keeps_its_lease_and_its_log() -> None:
         await rig.sleep(KEPT_MS - DAY_MS)
         done = await _collect(rig)  # the first lines are old, the last ones are not
         assert (done.plans, done.claims, done.logs) == (0, 0, 0)
-        text, _ = await read_log(store, view.run_id, leased.attempt_id)
-        assert text == "first\nlast\n"
+        log = await read_log(store, view.run_id, leased.attempt_id)
+        assert log.text == "first\nlast\n"
         await rig.sleep(2 * DAY_MS)
         assert (await _collect(rig)).logs == 2
 

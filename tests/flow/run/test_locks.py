@@ -1,9 +1,12 @@
 """Who waits for a table is woken when it is free, whoever else waits for it too."""
 
-from arco.flow.plan.plan import Plan
+import pytest
+
+from arco.flow.plan.plan import Again, Plan
 from arco.flow.run.locks import Locks, Want
+from arco.flow.run.wire import LEASE_MS, RunStatus
 from tests.flow.run.plans import asset, plan, task, wish
-from tests.flow.run.rig import Rig, story
+from tests.flow.run.rig import FAILED, Rig, story
 
 ALONE = (Want("t", "ds=1", alone=True),)
 
@@ -37,5 +40,33 @@ def test_a_run_that_nobody_works_on_does_not_keep_a_free_table_from_others() -> 
         await rig.complete(first, rig.publish(first))
         [next_one] = await rig.lease()
         assert next_one.run_id == second.run_id
+
+    story(tell)
+
+
+@pytest.mark.parametrize("woken", [False, True])
+def test_a_task_that_is_done_while_it_waits_does_not_keep_the_table_from_the_next(
+    woken: bool,
+) -> None:
+    async def tell(rig: Rig) -> None:
+        rig.chains.make("t")
+        made = asset("t", mode="merge", alone=True, retry=Again(times=3, delay_ms=5_000))
+        tasks = [task(f"t@{n}", maker="t", partition=f"ds={n}") for n in (1, 2, 3)]
+        run = await rig.book.submit(wish(plan(*tasks, makers=[made])))
+        [first] = await rig.lease()
+        await rig.complete(first, FAILED)
+        [late] = await rig.lease("late")
+        await rig.sleep(LEASE_MS + 2_000)  # the first is due again, and the second lost
+        [first] = await rig.lease()
+        if woken:
+            await rig.complete(first, rig.publish(first))
+            await rig.complete(late, rig.publish(late), "late")
+        else:
+            await rig.complete(late, rig.publish(late), "late")
+            await rig.complete(first, rig.publish(first))
+        [third] = await rig.lease()
+        await rig.complete(third, rig.publish(third))
+        assert third.key == "t@3"
+        assert (await rig.over(run.run_id)).status is RunStatus.SUCCESS
 
     story(tell)

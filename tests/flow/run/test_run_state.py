@@ -164,6 +164,18 @@ def test_a_success_outranks_an_end_that_was_told_before_it() -> None:
     assert state.is_done
 
 
+def test_a_success_that_comes_late_leaves_those_behind_it_to_run() -> None:
+    state = RunState(plan(task("a"), task("b"), task("behind", "a", "b")))
+    state.begin()
+    for key in ("a", "b"):
+        state.dispatched(key, 1, "w", 0)
+    state.ended("a", Ending(S.FAILED, "lease_expired"))
+    state.ended("a", Ending(S.SUCCESS))
+    assert state.doomed(lambda _: False) == []
+    assert not state.has_fallen
+    assert state.ended("b", Ending(S.SUCCESS)) == ["behind"]
+
+
 def test_tasks_that_changed_since_a_number_are_told_and_no_others() -> None:
     state = RunState(chain(3))
     assert [each.key for each in state.changed_since(0)] == ["t2", "t1", "t0"]

@@ -174,6 +174,24 @@ def test_what_a_late_attempt_has_published_is_the_truth_and_stops_the_next() -> 
     story(tell)
 
 
+def test_what_an_attempt_publishes_after_it_was_given_up_is_told_once() -> None:
+    async def tell(rig: Rig) -> None:
+        rig.chains.make("t")
+        view = await rig.book.submit(wish(_one()))
+        [leased] = await rig.lease()
+        await rig.complete(leased, FAILED)
+        await rig.over(view.run_id)
+        outcome = rig.publish(leased)  # the stop came inside of the call that publishes
+        for each in (FAILED, outcome, outcome, FAILED):
+            await rig.complete(leased, each)
+        assert await rig.statuses(view.run_id) == {"t@1": "SUCCESS"}
+        assert await rig.told(view.run_id) == {"t@1": "SUCCESS"}
+        [row] = await rig.reader.rows("partitions")
+        assert (row["status"], row["materialization_id"]) == ("COMPLETE", leased.attempt_id)
+
+    story(tell)
+
+
 def test_a_second_run_takes_the_partition_of_a_dead_one_over_and_fences_it() -> None:
     async def tell(rig: Rig) -> None:
         rig.chains.make("t")

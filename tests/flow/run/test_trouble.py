@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from arco.core.errors import StoreFull
+from arco.core.errors import Denied, StoreFull, Unavailable
 from arco.flow.run.ports import Fact
 from arco.flow.run.wire import LEASE_MS, RunStatus
 from tests.flow.run.plans import chain, plan, task, wish
@@ -41,7 +41,7 @@ def test_a_bug_while_the_end_of_a_run_is_told_is_told_of_and_the_run_ends() -> N
         await rig.complete(leased)
         assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
         assert broken.left == 0
-        assert [str(problem) for _, problem, _ in rig.troubles] == ["a bug", "a bug"]
+        assert [str(problem) for _, problem, _ in rig.troubles] == ["a bug"]
         assert all(whose["run"] == run.run_id for _, _, whose in rig.troubles)
 
     story(tell)
@@ -56,7 +56,7 @@ def test_a_bug_while_a_lost_attempt_is_told_is_told_of_and_the_task_goes_on() ->
         assert broken.left == 0
         [again] = await rig.lease()
         assert again.attempt == 2
-        assert [str(problem) for _, problem, _ in rig.troubles] == ["a bug", "a bug"]
+        assert [str(problem) for _, problem, _ in rig.troubles] == ["a bug"]
         assert all(whose["run"] == run.run_id for _, _, whose in rig.troubles)
 
     story(tell)
@@ -90,5 +90,36 @@ def test_whoever_waits_for_the_end_of_a_run_hears_that_the_store_is_full() -> No
         await rig.sleep(10_000)  # somebody makes room
         assert broken.left == 0
         assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
+
+    story(tell)
+
+
+def test_a_run_whose_end_is_refused_is_told_of_once_for_each_kind_of_error() -> None:
+    async def tell(rig: Rig) -> None:
+        _break(rig, "execution_completed", 3, Denied("not with this key"))
+        _break(rig, "execution_completed", 3, Unavailable("away"))  # which comes before
+        run = await rig.book.submit(wish(chain(1)))
+        [leased] = await rig.lease()
+        await rig.complete(leased)
+        assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
+        assert [(type(problem), whose) for _, problem, whose in rig.troubles] == [
+            (Unavailable, {"run": run.run_id}),
+            (Denied, {"run": run.run_id}),
+        ]
+
+    story(tell)
+
+
+def test_a_task_that_cannot_be_taken_back_is_told_of_once_for_each_kind_of_error() -> None:
+    async def tell(rig: Rig) -> None:
+        _break(rig, "task_lost", 3, Denied("not with this key"))
+        run = await rig.book.submit(wish(chain(1)))
+        await rig.lease("dead")
+        await rig.sleep(LEASE_MS + 10_000)
+        [again] = await rig.lease()
+        assert again.attempt == 2
+        [(_, problem, whose)] = rig.troubles
+        assert isinstance(problem, Denied)
+        assert whose == {"run": run.run_id, "task": "t0"}
 
     story(tell)

@@ -1,5 +1,6 @@
 """The routes of pipelines."""
 
+from dataclasses import replace
 from typing import Any
 
 from arco.access.operation import Operation
@@ -208,20 +209,11 @@ def _told(
     waits: bool = False,
 ) -> AnyRoute:
     """A change that names what it is about, by a run key, a run or an attempt: repeating it is harmless."""
-    return Route(
-        "POST",
-        path,
-        operation,
-        says(handler),
-        handler,
-        Query,
-        (answered,),
-        body,
+    return replace(
+        _asked(path, operation, handler, body, answered, waits=waits),
         problems=problems,
         mutates=True,
-        tagged=False,
         named=True,
-        waits=waits,
         body_bytes=PLAN_BYTES,
         inflates=True,
     )

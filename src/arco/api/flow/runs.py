@@ -2,6 +2,9 @@
 
 from collections import Counter
 
+import msgspec
+
+from arco.access.principal import LOCAL, Principal
 from arco.api.flow.desk import FlowDesk
 from arco.api.flow.sent import CancelWish, RetryWish
 from arco.api.flow.waiting import Waiting
@@ -13,6 +16,7 @@ from arco.api.route import Call, Reply
 from arco.api.services import Services
 from arco.core import json
 from arco.core.errors import NotFound
+from arco.flow.run.events import LONGEST_LABEL
 from arco.flow.run.logs import read_log
 from arco.flow.run.missing import no_run, no_task
 from arco.flow.run.ports import StoredRun
@@ -32,7 +36,9 @@ class FlowRuns:
 
     async def submit(self, call: Call[Query, RunWish]) -> Reply:
         """Carry out a plan; answered once it is durable. The same run key again is the same run."""
-        return Reply(200, json.encode(await self._book.submit(call.body)))
+        by = _by(call.principal, call.body.triggered_by)
+        wish = msgspec.structs.replace(call.body, triggered_by=by)
+        return Reply(200, json.encode(await self._book.submit(wish)))
 
     async def page(self, call: Call[RunListQuery, None]) -> Reply:
         """All runs, latest first."""
@@ -62,7 +68,7 @@ class FlowRuns:
 
     async def cancel(self, call: Call[Query, CancelWish]) -> Reply:
         """Stop a run for good; what is published stays published."""
-        by = call.body.by or call.principal.name
+        by = _by(call.principal, call.body.by) or call.principal.name
         return Reply(200, json.encode(await self._book.cancel(call.names["run_id"], by)))
 
     async def retry(self, call: Call[Query, RetryWish]) -> Reply:
@@ -76,15 +82,15 @@ class FlowRuns:
         last, is_over = await self._last_attempt(run_id, key)
         attempt = query.attempt or max(last, 1)
         attempt_id = attempt_id_of(run_id, key, attempt)
-        text, after = await read_log(self._store, run_id, attempt_id, query.since)
+        found = await read_log(self._store, run_id, attempt_id, query.since)
         log = TaskLog(
             run_id=run_id,
             task=key,
             attempt=attempt,
             attempt_id=attempt_id,
-            text=text,
-            next=after,
-            is_over=is_over or attempt < last,
+            text=found.text,
+            next=found.next,
+            is_over=found.is_whole and (is_over or attempt < last),
         )
         return Reply(200, json.encode(log))
 
@@ -104,6 +110,11 @@ class FlowRuns:
         if found is None:
             raise no_run(f"no run {run_id[:80]!r} was told of")
         return found
+
+
+def _by(principal: Principal, said: str | None) -> str | None:
+    """Who wants something: the one who has proven it, or where nobody is asked to, who they say."""
+    return said if principal.name == LOCAL else principal.name[:LONGEST_LABEL]
 
 
 def _view(run: StoredRun) -> RunView:

@@ -16,7 +16,7 @@ from arco.catalog.snapshot import Snapshot
 from arco.core.errors import NotFound
 from arco.events.partition_value import PRESENT
 from arco.flow.plan.key import read_key, short_name
-from arco.flow.read.asking import FRESH, Engine, among, literal, milliseconds
+from arco.flow.read.asking import FRESH, Engine, all_rows, among, literal, milliseconds
 from arco.flow.read.partitions import MOST_TABLES, Recorded, recorded
 from arco.flow.read.tasks import is_task, tasks_without_tables
 from arco.flow.run.ports import Versions
@@ -24,6 +24,10 @@ from arco.flow.state import State, TableState
 
 _VERSIONS_AT_ONCE = 8
 _FAILED = ("FAILED", "BLOCKED")
+_NTH = (
+    "row_number() OVER (PARTITION BY task_id "
+    "ORDER BY coalesce(completed_at, started_at) DESC NULLS FIRST, execution_id DESC)"
+)
 _CHANGES = (("table_stats", "last_modified_at"), ("table_commits", "committed_at"))
 
 
@@ -83,16 +87,19 @@ class SqlStateReader:
                 facts.changed[row["table_id"]] = max(filter(None, (at, known)), default=None)
 
     async def _read_failures(self, facts: "_Facts", places: dict[str, TableState]) -> None:
-        """Tasks that failed before their table could even be made; no row of a partition tells of them."""
+        """Tasks that failed before their table could even be made; no row of a partition tells of them.
+
+        Of each the last counts: one that was planned and has not begun is later than all that have ended.
+        """
         absent = [name for name, place in places.items() if place.table_id is None]
         for start in range(0, len(absent), MOST_TABLES):
             names = [short_name(name) for name in absent[start : start + MOST_TABLES]]
-            sql = (
-                "SELECT task_id, status FROM system.tasks WHERE table_id IS NULL "  # noqa: S608
-                f"AND {among('split_part(task_id, chr(64), 1)', names)} "
-                "ORDER BY coalesce(completed_at, started_at), execution_id"
+            select = (
+                f"SELECT task_id, status FROM (SELECT task_id, status, {_NTH} AS nth "  # noqa: S608
+                "FROM system.tasks WHERE table_id IS NULL "
+                f"AND {among('split_part(task_id, chr(64), 1)', names)})"
             )
-            for row in (await self._engine.query(sql, freshness=FRESH)).to_pylist():
+            async for row in all_rows(self._engine, select, "nth = 1", "task_id"):
                 key = read_key(row["task_id"])
                 facts.last.setdefault(key.maker, {})[key.partition] = row["status"]
 
@@ -100,12 +107,10 @@ class SqlStateReader:
         facts.tasks = await tasks_without_tables(self._engine, names)
 
     async def _read_values(self, facts: "_Facts") -> None:
-        sql = (
-            "SELECT dimension, value FROM system.partition_values "  # noqa: S608
-            f"WHERE status = {literal(PRESENT)} ORDER BY 1, 2"
-        )
+        select = "SELECT dimension, value FROM system.partition_values"
+        where = f"status = {literal(PRESENT)}"
         values: dict[str, list[str]] = {}
-        for row in (await self._engine.query(sql, freshness=FRESH)).to_pylist():
+        async for row in all_rows(self._engine, select, where, "dimension", "value"):
             values.setdefault(row["dimension"], []).append(row["value"])
         facts.dynamic = {name: tuple(each) for name, each in values.items()}
 

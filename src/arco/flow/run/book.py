@@ -26,9 +26,10 @@ from arco.flow.run.prepare import Preparation
 from arco.flow.run.reaper import Reaper
 from arco.flow.run.recovery import Recovery
 from arco.flow.run.refused import not_over
+from arco.flow.run.retry import Retries
 from arco.flow.run.settle import Settling
-from arco.flow.run.submit import Submission, rest_of, retry_key
-from arco.flow.run.task_state import attempt_id_of
+from arco.flow.run.submit import Submission
+from arco.flow.run.task_state import attempt_of
 from arco.flow.run.untold import Untold
 from arco.flow.run.wire import (
     ENDING_MS,
@@ -90,6 +91,7 @@ class RunBook:
         desk.keeper, desk.inside = self._keeper, self._inside
         materials = Materials(self._states, self._versions, desk.tasks)
         self._recovery = Recovery(desk, self._store, self._plans, self._runs)
+        self._retries = Retries(desk, self._plans, self._recovery)
         self._settling = Settling(desk, facts, materials)
         settle = self._settling.soon
         preparation = Preparation(desk, self._store, fences, materials)
@@ -235,7 +237,7 @@ class RunBook:
         known = desk.attempts.get(beat.attempt_id)
         if known is None:
             raise NotFound(f"nobody knows attempt {beat.attempt_id}")
-        await self._logs.write(known[0], beat.attempt_id, beat.log)
+        await self._logs.write(known[0], beat.attempt_id, beat.log, beat.log_part)
         lease, now_ms = desk.leases.live.get(beat.attempt_id), desk.clock.now_ms()
         run = desk.find(known[0])
         if lease is None or run is None or lease.worker != beat.worker:
@@ -314,15 +316,8 @@ class RunBook:
             await self.look(run_id, run.state.number, ENDING_MS)
         if not run.state.is_over:
             raise not_over(run_id)
-        tried: list[str] = []
-        while (
-            claim := await self._plans.find_claim(retry_key(run_id, len(tried) + 1))
-        ) is not None:
-            known = self._desk.find(claim.run_id) or await self._recovery.archived(claim.run_id)
-            if known is None or not known.state.is_over:
-                break  # it was asked for before, and is not over
-            tried.append(claim.run_id)
-        return await self.submit(rest_of(run, len(tried) + 1, worker, tried))
+        again = await self._desk.through(self._retry(run, worker))
+        return again.view(again.state.number)
 
     async def _submit(self, wish: RunWish) -> LiveRun:
         run, begins = await self._submission.take(wish)
@@ -330,6 +325,11 @@ class RunBook:
             self._reaper.look_at(run)
             self._settling.soon(run)
         return run
+
+    async def _retry(self, run: LiveRun, worker: str) -> LiveRun:
+        first = (*run.stored.wish.after, run.run_id)[0]
+        async with self._desk.turns.of(f"retry/{first}"):
+            return await self._submit(await self._retries.wish(run, worker))
 
     async def _cancel(self, run: LiveRun, by: str | None) -> None:
         await self._facts.append([run_cancelled(run.run_id, (by or "")[:LONGEST_LABEL])])
@@ -364,9 +364,10 @@ class RunBook:
         if completed.run_id and completed.key:
             run = await self._run(completed.run_id)
             task = run.state.tasks.get(completed.key)
-            for attempt in range(1, 1 if task is None else task.attempt + 1):
-                if attempt_id_of(run.run_id, completed.key, attempt) == completed.attempt_id:
-                    return run, completed.key, attempt
+            most = 0 if task is None else task.attempt
+            attempt = attempt_of(completed.attempt_id, run.run_id, completed.key, most)
+            if attempt is not None:
+                return run, completed.key, attempt
         raise NotFound(f"nobody knows attempt {completed.attempt_id}")
 
     def _due(self, run: LiveRun, key: str) -> Callable[[], None]:

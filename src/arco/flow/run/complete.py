@@ -7,19 +7,27 @@ whoever has the task now is to stop (P35).
 from collections.abc import Callable
 from dataclasses import replace
 
-from arco.core.errors import Fenced, Invalid
+from arco.core.errors import ArcoError, Fenced, Invalid, Unavailable, Unknown
 from arco.flow.run.desk import Desk
-from arco.flow.run.ending import Ended, Written, fingerprint_of, is_published, total
+from arco.flow.run.ending import (
+    Ended,
+    Written,
+    fingerprint_of,
+    is_all_published,
+    published_outputs,
+    total,
+)
 from arco.flow.run.lease import Lease, inputs_given
 from arco.flow.run.live import LiveRun
 from arco.flow.run.logs import Logs
 from arco.flow.run.materials import Materials
 from arco.flow.run.ports import Fact, Facts
 from arco.flow.run.task_state import ENDED, Ending, attempt_id_of
-from arco.flow.run.untold import Untold
+from arco.flow.run.untold import Looked, Untold
 from arco.flow.run.wire import Completed, InputMaterial, TaskStatus
 
 _DOUBTFUL = (TaskStatus.FAILED, TaskStatus.CANCELLED)  # it may have published all the same
+_LOOKING = "looking for what an attempt has published"
 _STOPPED = "it was stopped by its worker"
 
 
@@ -51,8 +59,10 @@ class Completion:
             raise Invalid(f"no attempt ends as {completed.outcome.status.value}")
         writing = None
         if completed.log:
-            log = self._logs.write(run.run_id, completed.attempt_id, completed.log)
-            writing = self._desk.tasks.spawn(log)
+            log, part = completed.log, completed.log_part
+            writing = self._desk.tasks.spawn(
+                self._logs.write(run.run_id, completed.attempt_id, log, part)
+            )
         try:
             async with self._desk.turns.of(f"{run.run_id}/{key}"):
                 await self._take(run, key, attempt, completed)
@@ -61,8 +71,9 @@ class Completion:
                 await writing.wait()  # what cannot be stored the worker says again, end and all
 
     async def _take(self, run: LiveRun, key: str, attempt: int, completed: Completed) -> None:
-        if attempt in run.state.tasks[key].closed:
-            return
+        told = run.state.tasks[key].closed.get(attempt)
+        if told is not None and published_outputs(completed) <= told:
+            return  # what it has published since it was given up is news
         lease = self._desk.leases.live.get(completed.attempt_id)
         if lease is not None and lease.worker == completed.worker:
             await self._current(run, lease, completed)
@@ -74,9 +85,9 @@ class Completion:
         status, error = _meant(run, completed)
         stands = lease.stands
         if status in _DOUBTFUL:
-            looked = await self._untold.look(run, lease)
+            looked = await self._look(run, lease)
             if looked.is_done:
-                self._close(run, lease.key, lease.attempt)
+                self._close(run, lease.key, lease.attempt, completed)
                 self._settle(run)
                 return
             stands = looked.stands
@@ -101,7 +112,7 @@ class Completion:
             facts.append(self._retried(run, lease, pause, error))
         await self._facts.append(facts)
         self._published(run, completed, ended.inputs)
-        self._close(run, lease.key, lease.attempt)
+        self._close(run, lease.key, lease.attempt, completed)
         self._desk.drop(lease.attempt_id)
         if pause is None:
             self._desk.end(run, lease.key, _ending(completed, status, error))
@@ -111,6 +122,16 @@ class Completion:
         run.ring()
         self._settle(run)
 
+    async def _look(self, run: LiveRun, lease: Lease) -> Looked:
+        """What it has published; the worker says its end again while nobody can tell, whatever it is."""
+        try:
+            return await self._untold.look(run, lease)
+        except (Unavailable, Unknown):
+            raise
+        except ArcoError as problem:
+            self._desk.met(lease, _LOOKING, problem)
+            raise Unavailable(f"{_LOOKING} is not possible now: {problem}") from problem
+
     def _retried(self, run: LiveRun, lease: Lease, pause: float, error: str | None) -> Fact:
         following = run.of_attempt(lease.key, lease.attempt + 1)
         return following.retried(self._desk.clock.now_ms() + round(pause), error)
@@ -118,7 +139,7 @@ class Completion:
     async def _late(self, run: LiveRun, key: str, attempt: int, completed: Completed) -> None:
         """The attempt has lost its task; only what readers can see of it counts."""
         ended = self._ended(run, key, attempt, completed)
-        if not is_published(completed):
+        if not is_all_published(completed):
             published = [*ended.publications()]
             if published:
                 await self._facts.append(published)
@@ -126,7 +147,7 @@ class Completion:
             raise Fenced("the task was given to somebody else, or is over")
         await self._facts.append([*ended.facts()])
         self._published(run, completed, ended.inputs)
-        self._close(run, key, attempt)
+        self._close(run, key, attempt, completed)
         newest = attempt_id_of(run.run_id, key, run.state.tasks[key].attempt)
         if newest in self._desk.leases.live:
             self._desk.drop(newest)
@@ -173,8 +194,8 @@ class Completion:
                     done.table, done.table_id, done.partition, completed.attempt_id, made_of
                 )
 
-    def _close(self, run: LiveRun, key: str, attempt: int) -> None:
-        run.state.tasks[key].closed.add(attempt)
+    def _close(self, run: LiveRun, key: str, attempt: int, completed: Completed) -> None:
+        run.state.tasks[key].closed[attempt] = published_outputs(completed)
 
 
 def _meant(run: LiveRun, completed: Completed) -> tuple[TaskStatus, str | None]:

@@ -17,14 +17,13 @@ from arco.flow.run.live import LiveRun
 from arco.flow.run.locks import Locks
 from arco.flow.run.pools import Pools
 from arco.flow.run.ports import Tell
-from arco.flow.run.task_state import Ending, attempt_id_of
+from arco.flow.run.task_state import Ending, attempt_ids_of
 from arco.flow.run.turns import Turns
 from arco.flow.run.wire import ANYBODY, LEASE_MS, Offer, TaskStatus
 
 T = TypeVar("T")
 
-
-_TASKS_KEPT = 50_000
+_WEIGHT_KEPT = 50_000
 _MOST_BESIDE = 100
 
 
@@ -55,6 +54,7 @@ class Desk:
         self.over: OrderedDict[str, LiveRun] = (
             OrderedDict()
         )  # for late words, as long as there is room
+        self._over_weight = 0
         self.attempts: dict[
             str, tuple[str, str, int]
         ] = {}  # run, task and number, by the attempt's id
@@ -76,13 +76,13 @@ class Desk:
         """A run is over: keep it for late words, and let go of older ones."""
         self.runs.pop(run.run_id, None)
         self.over[run.run_id] = run
+        self._over_weight += run.weight
         run.known = None
         tables = {target.table for maker in run.plan.makers for target in maker.targets}
         self.requeue(self.locks.unpark(tables))
-        kept = sum(len(each.plan.tasks) for each in self.over.values())
-        while kept > _TASKS_KEPT and len(self.over) > 1:
+        while self._over_weight > _WEIGHT_KEPT and len(self.over) > 1:
             _, gone = self.over.popitem(last=False)
-            kept -= len(gone.plan.tasks)
+            self._over_weight -= gone.weight
             for attempt_id in gone.attempt_ids():
                 self.attempts.pop(attempt_id, None)
         self.forget_silent()
@@ -92,8 +92,8 @@ class Desk:
     def know_attempts(self, run: LiveRun) -> None:
         """Attempts of a run that was read from the store."""
         for key, task in run.state.tasks.items():
-            for number in range(1, task.attempt + 1):
-                self.attempts[attempt_id_of(run.run_id, key, number)] = run.run_id, key, number
+            for number, each in enumerate(attempt_ids_of(run.run_id, key, task.attempt), 1):
+                self.attempts[each] = run.run_id, key, number
 
     # Who is there.
 
@@ -126,6 +126,12 @@ class Desk:
             await work
         except Exception as problem:
             self.tell(what, problem, **whose)
+
+    def met(self, lease: Lease, what: str, problem: Exception) -> None:
+        """The end of an attempt cannot be told, and is tried again: told of once for each kind of error."""
+        if type(problem) is not type(lease.trouble):
+            self.tell(what, problem, run=lease.run_id, task=lease.key)
+        lease.trouble = problem
 
     async def through(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of what goes on to its end though its caller may go away."""
@@ -197,10 +203,10 @@ class Desk:
                 self.wake(other)
 
     def requeue(self, freed: Iterable[tuple[str, str]]) -> None:
-        """Tasks that have waited for a lock may try again."""
+        """Tasks that have waited for a lock may try again; whether they still want to is seen then."""
         for run_id, key in freed:
             run = self.runs.get(run_id)
-            if run is not None and run.state.tasks[key].status is TaskStatus.READY:
+            if run is not None:
                 self.ready(run, [key])
 
     def pool_of(self, run: LiveRun, key: str) -> tuple[str, str]:

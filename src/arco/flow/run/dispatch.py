@@ -110,6 +110,7 @@ class Dispatch:
             if key is None:
                 return None
             if run.state.tasks[key].status is not TaskStatus.READY or key in run.reserved:
+                desk.requeue(desk.locks.pass_on(run.wants(key)))
                 continue
             gate = desk.locks.gate(run.wants(key))
             if gate is None:

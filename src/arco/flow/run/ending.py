@@ -22,6 +22,8 @@ from arco.flow.run.wire import CheckOutcome, Completed, InputMaterial, OutputDon
 
 Status = Literal["SUCCESS", "FAILED", "SKIPPED", "BLOCKED", "CANCELLED"]
 
+_NO_FAILURE = (TaskStatus.SUCCESS, TaskStatus.CANCELLED)
+
 # Metrics of a task that writes no table.
 CODE = "code_fingerprint"
 INPUTS = "input_fingerprint"
@@ -125,7 +127,10 @@ class Ended:
             yield fact("lineage_observed", f"lin:{of.attempt_id}:{number}", of.run_id, told)
 
     def _partitions(self, *, failed: bool = True) -> Iterator[Fact]:
-        """Of each output that was published, and, if the attempt was no success, of all others."""
+        """Of each output that was published, and, if the attempt failed, of all others.
+
+        One that was cancelled leaves its partitions as they were.
+        """
         outputs = {(each.table, each.partition): each for each in self.completed.outcome.outputs}
         ids = {(each.table, each.partition): each.table_id for each in self.written}
         there = {each.table for each in self.stands}
@@ -136,7 +141,7 @@ class Ended:
                 continue
             if done is not None and done.version is not None:
                 yield self._made(number, done, table_id, done.version)
-            elif failed and self.status is not TaskStatus.SUCCESS and at[0] not in there:
+            elif failed and self.status not in _NO_FAILURE and at[0] not in there:
                 yield self._bad(number, table_id, at[1])
 
     def _made(self, number: int, done: OutputDone, table_id: str, version: int) -> Fact:
@@ -270,14 +275,19 @@ def standing(of: OfAttempt, stands: Sequence[Written], at_ms: int) -> Iterator[F
             yield fact("partition_completed", key, of.run_id, payload)
 
 
-def is_published(completed: Completed) -> bool:
-    """Whether an attempt was a success that readers see."""
+def is_all_published(completed: Completed) -> bool:
+    """Whether an attempt was a success that readers see, with all of its outputs."""
     outputs = completed.outcome.outputs
     return (
         completed.outcome.status is TaskStatus.SUCCESS
         and bool(outputs)
         and all(each.version is not None for each in outputs)
     )
+
+
+def published_outputs(completed: Completed) -> int:
+    """How many of its outputs an attempt says that it has published."""
+    return sum(each.version is not None for each in completed.outcome.outputs)
 
 
 def total(figures: Sequence[int | None]) -> int | None:
@@ -290,10 +300,6 @@ def fingerprint_of(code: str | None, inputs: Sequence[InputMaterial] | None) -> 
     """What is recorded of the code and the data that a partition is made of; None if it is not known."""
     if code is None or inputs is None:
         return None
-    return _fingerprint(code, inputs)
-
-
-def _fingerprint(code: str, inputs: Sequence[InputMaterial]) -> str:
     return input_fingerprint(code, [(each.table_id or each.table, each.digest) for each in inputs])
 
 

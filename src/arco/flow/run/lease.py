@@ -50,6 +50,7 @@ class Lease:
     inputs: tuple[InputMaterial, ...] | None = ()  # None: nobody knows any more what it was given
     stands: tuple[Written, ...] = ()  # what was published before, and not by it
     progress: Progress = field(default_factory=Progress)
+    trouble: Exception | None = None  # why its end could not be told the last time
 
     @property
     def task(self) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from arco.core.errors import ArcoError, Invalid
 from arco.core.tasks import Event
+from arco.flow.plan.key import LONGEST_KEY
 from arco.flow.plan.plan import Maker, Plan
 from arco.flow.run.ending import Written
 from arco.flow.run.events import LONGEST_LABEL, OfAttempt
@@ -13,7 +14,7 @@ from arco.flow.run.materials import Known
 from arco.flow.run.plan_store import StoredPlan
 from arco.flow.run.queue import ReadyQueue
 from arco.flow.run.run_state import RunState
-from arco.flow.run.task_state import attempt_id_of
+from arco.flow.run.task_state import attempt_ids_of
 from arco.flow.run.wire import ANYBODY, RunView
 
 
@@ -45,6 +46,14 @@ class LiveRun:
         """Who alone works on it, if that is so."""
         return self.stored.wish.worker
 
+    @property
+    def weight(self) -> int:
+        """About how much memory it takes: itself, its tasks, and all that its plan names."""
+        plan = self.plan
+        read = sum(len(each.partitions) for each in plan.reads)
+        values = sum(map(len, plan.dynamic.values()))
+        return 1 + len(plan.tasks) + len(plan.waiting) + read + values
+
     def is_for(self, worker: str, project: str) -> bool:
         """Whether a worker may work on it."""
         return self.plan.project == project and self.worker in (ANYBODY, worker)
@@ -63,8 +72,7 @@ class LiveRun:
     def attempt_ids(self) -> Iterator[str]:
         """The ids of all attempts that there were."""
         for key, task in self.state.tasks.items():
-            for attempt in range(1, task.attempt + 1):
-                yield attempt_id_of(self.run_id, key, attempt)
+            yield from attempt_ids_of(self.run_id, key, task.attempt)
 
     def wants(self, key: str) -> tuple[Want, ...]:
         """What an attempt at a task has to hold."""
@@ -107,8 +115,8 @@ def check_plan(plan: Plan) -> None:
     makers = {maker.name for maker in plan.makers}
     before: set[str] = set()
     for task in plan.tasks:
-        if not 0 < len(task.key) <= LONGEST_LABEL:
-            raise Invalid(f"the key of a task has 1 to {LONGEST_LABEL} characters: {task.key!r}")
+        if not 0 < len(task.key) <= LONGEST_KEY:
+            raise Invalid(f"the key of a task has 1 to {LONGEST_KEY} characters: {task.key!r}")
         if task.key in before:
             raise Invalid(f"task {task.key} stands in the plan twice")
         if task.maker not in makers:

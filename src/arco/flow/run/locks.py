@@ -1,8 +1,9 @@
 """Locks: no two live attempts make the same partition, and some attempts want a table for themselves.
 
 Tasks that meet a lock are parked under what they wait for, and come back when it is given back: nobody
-tries again and again. A partition whose last holder was never heard of is `unsettled`: whoever takes it
-next has to fence it (P35).
+tries again and again. Of those that want a table alone few are woken, and one that has ended meanwhile
+passes on. A partition whose last holder was never heard of is `unsettled`: whoever takes it next has to
+fence it (P35).
 """
 
 from collections.abc import Iterator
@@ -83,6 +84,11 @@ class Locks:
                 del self._held[want.table]
                 freed += self._unpark_first((want.table, _ALONE, ""))
         return freed
+
+    def pass_on(self, wants: tuple[Want, ...]) -> list[Task]:
+        """A task that was woken wants these no more; who may try in its place."""
+        tables = [want.table for want in wants if want.alone and want.table not in self._held]
+        return [task for table in tables for task in self._unpark_first((table, _ALONE, ""))]
 
     def park(self, gate: Gate, task: Task) -> None:
         """A task waits until what bars its way is given back."""

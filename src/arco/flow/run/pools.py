@@ -24,7 +24,3 @@ class Pools:
         self._taken[pool] -= 1
         if not self._taken[pool]:
             del self._taken[pool]
-
-    def taken(self, pool: Pool) -> int:
-        """How many are under way."""
-        return self._taken[pool]

@@ -24,7 +24,7 @@ from arco.flow.run.locks import Want
 from arco.flow.run.made import Made
 from arco.flow.run.materials import Last, Materials
 from arco.flow.run.ports import Fences, Place
-from arco.flow.run.task_state import attempt_id_of, most_attempts
+from arco.flow.run.task_state import attempt_id_of, attempt_ids_of, attempt_of, most_attempts
 from arco.flow.run.wire import InputMaterial, OutputPlace
 from arco.storage.store import Store
 
@@ -298,19 +298,17 @@ def _task(run_id: str, key: str) -> str:
 
 def _attempt(chosen: Chosen, attempt_id: str) -> int:
     """The number of an attempt at a task."""
-    for attempt in range(1, chosen.attempt):
-        if attempt_id_of(chosen.run.run_id, chosen.key, attempt) == attempt_id:
-            return attempt
-    return chosen.attempt
+    before = attempt_of(attempt_id, chosen.run.run_id, chosen.key, chosen.attempt - 1)
+    return before or chosen.attempt
 
 
 def _tried(chosen: Chosen) -> set[str]:
     """The attempts of the runs before, of which this one is the retry."""
-    retry = chosen.run.maker(chosen.key).retry
+    most = most_attempts(chosen.run.maker(chosen.key).retry)
     return {
-        attempt_id_of(before, chosen.key, attempt)
+        attempt_id
         for before in chosen.run.stored.wish.after
-        for attempt in range(1, most_attempts(retry) + 1)
+        for attempt_id in attempt_ids_of(before, chosen.key, most)
     }
 
 

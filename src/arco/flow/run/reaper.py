@@ -8,7 +8,6 @@ worker alone works on is given up when that worker is silent for as long.
 
 from collections.abc import Callable
 
-from arco.core.errors import ArcoError
 from arco.flow.run.desk import Desk
 from arco.flow.run.ending import first_missing
 from arco.flow.run.lease import Lease
@@ -21,6 +20,7 @@ from arco.flow.run.wire import ANYBODY, LEASE_MS, TaskStatus
 LEASE_OVER = "lease_expired"
 GONE = "its runner is gone"
 
+_WHAT = "taking a task back"
 _AGAIN_MS = 1_000
 
 
@@ -50,9 +50,7 @@ class Reaper:
         if left > 0:
             self._desk.alarms.set(left, lambda: self.expire(attempt_id))
         else:
-            self._desk.beside(
-                "taking a task back", self._lose(lease), run=lease.run_id, task=lease.key
-            )
+            self._desk.beside(_WHAT, self._lose(lease), run=lease.run_id, task=lease.key)
 
     def look_at(self, run: LiveRun) -> None:
         """Whether the one who works on a run is still there; looks again by itself."""
@@ -82,8 +80,7 @@ class Reaper:
             except Exception as problem:
                 # The ledger must know before the task is given to anybody else.
                 self._desk.alarms.set(_AGAIN_MS, lambda: self.expire(lease.attempt_id))
-                if not isinstance(problem, ArcoError):
-                    raise
+                self._desk.met(lease, _WHAT, problem)
 
     async def _lost(self, run: LiveRun, lease: Lease) -> None:
         # Its word, should it come while this is told, is late: the lease ends here.

@@ -58,7 +58,7 @@ class RunState:
         self._open = len(self.tasks)
         self._counts = Counter({TaskStatus.PENDING: self._open}) if self._open else Counter()
         self._changed = OrderedDict.fromkeys(self.tasks)  # the last changed last
-        self._fallen: list[str] = []  # ended badly, and those behind them not yet told
+        self._fallen: dict[str, None] = {}  # ended badly, and those behind them not yet told
 
     @property
     def is_stopped(self) -> bool:
@@ -162,7 +162,7 @@ class RunState:
                 for behind in self._waiting.get(each.key, ()):
                     self.tasks[behind].waits_for.discard(each.key)
             elif task.is_ended:
-                self._fallen.append(each.key)
+                self._fallen[each.key] = None
 
     def dispatched(self, key: str, attempt: int, worker: str, at_ms: int) -> None:
         """An attempt was given to a worker, which began with it."""
@@ -204,8 +204,9 @@ class RunState:
         task.ending, task.progress = ending, None
         self._becomes(task, ending.status)
         if ending.status is not TaskStatus.SUCCESS:
-            self._fallen.append(key)
+            self._fallen[key] = None
             return []
+        self._fallen.pop(key, None)
         behind = self._waiting.get(key, ())
         for each in behind:
             self.tasks[each].waits_for.discard(key)

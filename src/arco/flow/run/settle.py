@@ -5,7 +5,7 @@ whose tasks have all ended is over. All of it follows from the state alone, so t
 untold tells it then.
 """
 
-from arco.core.errors import ArcoError, StoreFull
+from arco.core.errors import StoreFull
 from arco.flow.run.desk import Desk
 from arco.flow.run.events import run_ended
 from arco.flow.run.live import LiveRun
@@ -47,7 +47,7 @@ class Settling:
         return state.is_done or state.is_stopped or state.has_fallen
 
     async def _until_done(self, run: LiveRun) -> None:
-        pause = _FIRST_PAUSE_MS
+        pause, met = _FIRST_PAUSE_MS, None
         try:
             while not self._closed:
                 run.settle_again = False
@@ -55,8 +55,9 @@ class Settling:
                     moved = await self._step(run)
                 except Exception as problem:
                     # Nobody waits for this, and the ledger has to know: try for as long as it takes.
-                    if not isinstance(problem, ArcoError):
+                    if type(problem) is not met:
                         self._desk.tell(_WHAT, problem, run=run.run_id)
+                        met = type(problem)
                     if isinstance(problem, StoreFull):
                         run.trouble = problem
                         run.ring()
@@ -64,7 +65,7 @@ class Settling:
                     pause = min(2 * pause, _LONGEST_PAUSE_MS)
                     continue
                 run.trouble = None
-                pause = _FIRST_PAUSE_MS
+                pause, met = _FIRST_PAUSE_MS, None
                 if not moved and not run.settle_again:
                     return
         finally:

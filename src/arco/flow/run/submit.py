@@ -4,10 +4,7 @@ Each step can be repeated, so that whoever was not answered asks again with the 
 run, whatever became of the first time.
 """
 
-from collections.abc import Sequence
 from typing import get_args
-
-import msgspec
 
 from arco.core.errors import Invalid
 from arco.core.ids import new_ulid
@@ -19,9 +16,8 @@ from arco.flow.run.materials import Materials
 from arco.flow.run.plan_store import Base, PlanStore, RunClaim, StoredPlan
 from arco.flow.run.ports import Facts, Fences
 from arco.flow.run.recovery import Recovery
-from arco.flow.run.refused import all_made
 from arco.flow.run.run_state import RunState
-from arco.flow.run.wire import RunWish, TaskStatus
+from arco.flow.run.wire import RunWish
 
 
 class Submission:
@@ -113,31 +109,6 @@ class Submission:
             else Base(table_id=base.table_id, number=-1)
             for name, base in now.items()
         }
-
-
-def rest_of(run: LiveRun, number: int, worker: str, tried: Sequence[str] = ()) -> RunWish:
-    """The wish for what a run has not made; `tried` are the runs that have wanted the same before."""
-    done = {key for key, task in run.state.tasks.items() if task.status is TaskStatus.SUCCESS}
-    wish = run.stored.wish
-    tasks = tuple(
-        msgspec.structs.replace(task, deps=tuple(dep for dep in task.deps if dep not in done))
-        for task in wish.plan.tasks
-        if task.key not in done
-    )
-    if not tasks:
-        raise all_made(run.run_id)
-    return msgspec.structs.replace(
-        wish,
-        run_key=retry_key(run.run_id, number),
-        plan=msgspec.structs.replace(wish.plan, tasks=tasks),
-        worker=worker,
-        after=(*wish.after, run.run_id, *tried),
-    )
-
-
-def retry_key(run_id: str, number: int) -> str:
-    """The run key of the n-th time that a run is tried again."""
-    return f"retry:{run_id}:{number}"
 
 
 def _check(wish: RunWish) -> None:

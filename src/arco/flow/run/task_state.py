@@ -1,5 +1,6 @@
 """The state of one task of a run, and when a failed attempt at it is made again."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -26,6 +27,17 @@ _ID_CHARS = 32
 def attempt_id_of(run_id: str, key: str, attempt: int) -> str:
     """The id of an attempt, which anybody can work out."""
     return sha256(f"{run_id}/{key}/{attempt}".encode()).hexdigest()[:_ID_CHARS]
+
+
+def attempt_ids_of(run_id: str, key: str, most: int) -> Iterator[str]:
+    """The ids of the first so many attempts at a task."""
+    return (attempt_id_of(run_id, key, attempt) for attempt in range(1, most + 1))
+
+
+def attempt_of(attempt_id: str, run_id: str, key: str, most: int) -> int | None:
+    """The number of an attempt at a task; None if it is none of the first so many."""
+    ids = enumerate(attempt_ids_of(run_id, key, most), 1)
+    return next((number for number, each in ids if each == attempt_id), None)
 
 
 def most_attempts(retry: Again) -> int:
@@ -71,7 +83,8 @@ class TaskState:
     worker: str | None = None
     progress: Progress | None = None
     ending: Ending = field(default=Ending(TaskStatus.PENDING))
-    closed: set[int] = field(default_factory=set)  # attempts whose end was told by their workers
+    # Attempts whose end was told by their workers, and how many outputs they had published by then.
+    closed: dict[int, int] = field(default_factory=dict)
 
     @property
     def key(self) -> str:

@@ -8,7 +8,7 @@ is fenced, so that it cannot come later (P35).
 
 from dataclasses import dataclass
 
-from arco.core.errors import ArcoError, Conflict, Unavailable, Unknown
+from arco.core.errors import Invalid, NotFound
 from arco.flow.run.desk import Desk
 from arco.flow.run.ending import Written
 from arco.flow.run.lease import Lease
@@ -43,7 +43,7 @@ class Untold:
     async def look(self, run: LiveRun, lease: Lease) -> Looked:
         """Look for what a task that appends has published; it is durable then, and acted on if it is all.
 
-        To be asked in the turn of the task. `Unavailable` and the like: ask again.
+        To be asked in the turn of the task. Any error but a bug of ours: nobody knows, ask again.
         """
         if not appends(run.maker(lease.key)):
             return Looked(stands=lease.stands)
@@ -68,7 +68,5 @@ class Untold:
     async def _find(self, chosen: Chosen) -> tuple[Made, ...]:
         try:
             return await self._preparation.find(chosen)
-        except (Conflict, Unavailable, Unknown):
-            raise
-        except ArcoError:  # its table is gone, or what would tell
+        except (NotFound, Invalid):  # its table is gone, or is another one now
             return ()

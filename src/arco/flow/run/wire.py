@@ -18,6 +18,8 @@ ENDING_MS = 5_000  # how long whoever tries a run again waits for the end of one
 
 ANYBODY = ""  # a run that any worker may work on
 
+LogPart = Annotated[int, Meta(ge=0, lt=1_000_000)]
+
 
 class _Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Parts of the conversation."""
@@ -146,12 +148,17 @@ class Progress(_Said, frozen=True, kw_only=True):
 
 
 class Beat(_Said, frozen=True, kw_only=True):
-    """A sign of life of one attempt, with the lines it has logged since the last."""
+    """A sign of life of one attempt, with the lines it has logged since the last.
+
+    `log_part` counts the parts of its log from 0 on: one that comes again is known by its number. Workers
+    of older versions do not count.
+    """
 
     attempt_id: str
     worker: str
     progress: Progress = Progress()
     log: str = ""
+    log_part: LogPart | None = None
 
 
 class Pulse(_Said, frozen=True, kw_only=True):
@@ -226,6 +233,7 @@ class Completed(_Said, frozen=True, kw_only=True):
     completed_at_ms: int
     outcome: Outcome
     log: str = ""
+    log_part: LogPart | None = None
     run_id: str = ""
     key: str = ""
     inputs: tuple[InputGiven, ...] | None = None
