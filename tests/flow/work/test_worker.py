@@ -1,19 +1,35 @@
 """A worker over a real book of runs: in the same process, and over HTTP."""
 
 import asyncio
+import os
 import threading
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from arco.cli.flow.here import arco_here
 from arco.core.errors import Invalid, NotFound, Unavailable, Unknown
 from arco.flow.run.port import Coordinator
-from arco.flow.run.wire import Beat, Completed, Leased, Offer, Outcome, Progress, Pulse, TaskStatus
+from arco.flow.run.wire import (
+    Beat,
+    CheckOutcome,
+    Completed,
+    Leased,
+    LeasedTask,
+    Offer,
+    Outcome,
+    OutputDone,
+    Progress,
+    Pulse,
+    TaskStatus,
+)
 from arco.flow.work.attempt import Pace
 from arco.flow.work.worker import Worker
 from tests.flow.work.scripted import (
     DONE,
+    LONG_S,
     PROJECT,
     STOPPED,
     Doing,
@@ -30,6 +46,9 @@ from tests.flow.work.scripted import (
     until_true,
     usual,
 )
+
+NO_UTF8 = os.fsdecode(b"caf\xe9.csv")  # a file's name, as the system gives it
+NOT_PYTHONS: Any = np.float32(0.5)
 
 both_ways = pytest.mark.parametrize("way", ["here", "http"])
 
@@ -114,6 +133,53 @@ async def test_the_log_of_an_attempt_that_failed_ends_with_why(tmp_path: Path) -
 
 
 @both_ways
+async def test_whatever_a_task_says_its_worker_goes_on(way: str) -> None:
+    check = CheckOutcome(
+        table="t", table_id="id", name="x" * 256, type="CUSTOM_SQL", severity="error", passed=True
+    )
+
+    def fail(_: Doing) -> Outcome:
+        return Outcome(status=TaskStatus.FAILED, error=f"FileNotFoundError: {NO_UTF8}")
+
+    def count(_: Doing) -> Outcome:
+        return Outcome(status=TaskStatus.SUCCESS, metrics={"mean": NOT_PYTHONS})
+
+    def judge(_: Doing) -> Outcome:
+        return Outcome(status=TaskStatus.SUCCESS, checks=(check,))
+
+    executor, runtime = Scripted(a=fail, b=count, c=judge), usual()
+    async with book_here(way, runtime) as book:
+        view = await carried_out(book, runtime, executor, plan("a", "b", "c", "d"), slots=1)
+    assert statuses(view) == {"a": "FAILED", "b": "SUCCESS", "c": "SUCCESS", "d": "SUCCESS"}
+    assert executor.begun == [("a", 1), ("b", 1), ("c", 1), ("d", 1)]
+    errors = [task.error for task in view.changed if task.key == "a"]
+    assert errors == ["FileNotFoundError: caf\\udce9.csv"]
+
+
+@both_ways
+async def test_a_task_that_says_odd_things_lives_on(way: str) -> None:
+    go_on = threading.Event()
+
+    def speak(doing: Doing) -> Outcome:
+        doing.watch.log(f"reading {NO_UTF8}")
+        doing.watch.progress(Progress(phase="writing", done=NOT_PYTHONS))
+        assert go_on.wait(LONG_S)
+        return STOPPED if doing.watch.is_stopped() else DONE
+
+    executor, runtime = Scripted(a=speak), usual()
+    async with book_here(way, runtime) as book:
+        run_id = await submitted(book, plan("a"))
+        there, pace = Away(book), Pace(beat_ms=100)
+        worker = Worker(there, executor, runtime, name="w", slots=1, project=PROJECT, pace=pace)
+        working = asyncio.create_task(worker.run(run_id))
+        await until_true(lambda: there.beats > 2)
+        go_on.set()
+        await working
+        view = await book.look(run_id)
+    assert (view.status, executor.begun) == ("SUCCESS", [("a", 1)])
+
+
+@both_ways
 async def test_a_cancelled_run_wakes_a_task_that_sleeps(way: str) -> None:
     executor, runtime = Scripted(a=Doing.sleep), usual()
     async with book_here(way, runtime) as book:
@@ -158,14 +224,48 @@ async def test_a_task_that_will_not_stop_does_not_hold_up_others() -> None:
     executor, runtime = Scripted(a=stubborn), usual()
     async with book_here("here", runtime) as book:
         run_id = await submitted(book, plan("a", "b", timeout_ms=50))
-        pace = Pace(grace_ms=50)
-        worker = Worker(book, executor, runtime, name="w", slots=1, project=PROJECT, pace=pace)
+        pace, gone = Pace(grace_ms=50), list[LeasedTask]()
+        worker = Worker(
+            book,
+            executor,
+            runtime,
+            name="w",
+            slots=1,
+            project=PROJECT,
+            pace=pace,
+            gave_up=gone.append,
+        )
         await worker.run(run_id)
         view = await book.look(run_id)
         assert is_told == []  # its thread is still there
         let_go.set()
         await until_true(lambda: is_told == [True])
     assert statuses(view) == {"a": "FAILED", "b": "SUCCESS"}
+    assert [each.key for each in gone] == ["a"]
+
+
+async def test_what_a_task_publishes_after_it_was_given_up_is_told() -> None:
+    let_go, stop = threading.Event(), usual().tasks.event()
+    output = OutputDone(table="default.a.b", table_id="id", partition="", version=7)
+
+    def publish(_: Doing) -> Outcome:
+        assert let_go.wait(LONG_S)  # inside of the call that publishes
+        return Outcome(status=TaskStatus.SUCCESS, outputs=(output,))
+
+    executor, runtime = Scripted(a=publish), usual()
+    async with book_here("here", runtime) as book:
+        run_id = await submitted(book, plan("a", timeout_ms=50))
+        way, pace = Away(book), Pace(grace_ms=50)
+        worker = Worker(way, executor, runtime, name="w", slots=1, project=PROJECT, pace=pace)
+        working = asyncio.create_task(worker.run(until=stop))
+        await until_true(lambda: len(way.completed) == 1)
+        given_up = await book.look(run_id)
+        let_go.set()
+        await until_true(lambda: len(way.completed) == 2)
+        view = await book.look(run_id)
+        stop.set()
+        await working
+    assert (statuses(given_up), statuses(view)) == ({"a": "FAILED"}, {"a": "SUCCESS"})
 
 
 @both_ways
@@ -272,6 +372,7 @@ class Away:
         self._book = book
         self._lost_answers = lost_answers
         self.is_cut = False
+        self.beats = 0
         self.completed: list[Completed] = []
 
     def _pass(self) -> None:
@@ -284,7 +385,9 @@ class Away:
 
     async def beat(self, beat: Beat) -> Pulse:
         self._pass()
-        return await self._book.beat(beat)
+        pulse = await self._book.beat(beat)
+        self.beats += 1
+        return pulse
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0

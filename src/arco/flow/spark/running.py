@@ -1,7 +1,9 @@
 """An attempt while it is carried out: which sessions it has, how far it is, and whether it is to stop."""
 
 import logging
+import sys
 from collections.abc import Callable
+from math import isnan
 from threading import Lock
 
 import msgspec
@@ -10,11 +12,17 @@ from pyspark.sql import SparkSession
 from arco.flow.define.context import Context
 from arco.flow.run.wire import LeasedTask, Progress
 from arco.flow.spark.thread_jobs import ThreadJobs
+from arco.flow.work.plain import plain_metric, plain_number, plain_text
 from arco.flow.work.port import Watch
 
+_LONGEST_NAME = 255  # of a metric, as events have it
 
-class Stopped(Exception):
-    """The attempt was cancelled, timed out or lost: nothing more is begun."""
+
+class Stopped(BaseException):
+    """The attempt was cancelled, timed out or lost: nothing more is begun.
+
+    Code that goes on after any `Exception` of its own does not go on after this one.
+    """
 
 
 class Running:
@@ -50,6 +58,11 @@ class Running:
     def is_stopped(self) -> bool:
         """Whether nothing more may be begun."""
         return self._is_stopped or self._watch.is_stopped()
+
+    def heed(self) -> None:
+        """End code that speaks though the attempt was stopped; what it says on its way out is heard."""
+        if not isinstance(sys.exception(), Stopped):
+            self.go_on()
 
     def go_on(self, phase: str | None = None) -> None:
         """Begin a phase, unless the attempt was stopped."""
@@ -96,7 +109,7 @@ class Running:
             partition=values,
             attempt=self.task.attempt,
             params=self.task.params,
-            log=_logger(self._watch.log),
+            log=_logger(self._say),
             report=self,
         )
 
@@ -104,11 +117,22 @@ class Running:
         """Keep a line with the attempt."""
         self._watch.log(line)
 
+    def _say(self, line: str) -> None:
+        self.log(line)
+        self.heed()
+
     def metric(self, name: str, value: float) -> None:
-        self.metrics[name] = value
+        self.heed()
+        if not 0 < len(name) <= _LONGEST_NAME:
+            raise ValueError(f"the name of a metric has 1 to {_LONGEST_NAME} characters")
+        self.metrics[name] = plain_metric(value)
 
     def progress(self, done: float, message: str) -> None:
-        self.tell(msgspec.structs.replace(self._progress, done=done, message=message))
+        number = plain_number(done)
+        share = None if isnan(number) else min(max(number, 0.0), 1.0)
+        words = plain_text(str(message))
+        self.tell(msgspec.structs.replace(self._progress, done=share, message=words))
+        self.heed()
 
 
 def _logger(keep: Callable[[str], None]) -> logging.Logger:

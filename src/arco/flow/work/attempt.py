@@ -9,33 +9,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import msgspec
 from opentelemetry.trace import Span
 
-from arco.core.errors import ArcoError, Fenced, Invalid, NotFound, Unavailable, Unknown
+from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
-from arco.flow.run.lease import given
 from arco.flow.run.port import TaskBook
-from arco.flow.run.wire import (
-    HEARTBEAT_MS,
-    LEASE_MS,
-    Beat,
-    Completed,
-    LeasedTask,
-    Outcome,
-    TaskStatus,
-)
-from arco.flow.work.ending import Stop, broken, ended, is_published, unfinished, without_extras
+from arco.flow.run.wire import HEARTBEAT_MS, LEASE_MS, LeasedTask, Outcome, TaskStatus
+from arco.flow.work.ending import Stop, broken, ended, is_published, unfinished
 from arco.flow.work.port import Executor
 from arco.flow.work.said import Said
+from arco.flow.work.telling import Telling
 from arco.flow.work.tracing import Tracing, within
 
 _BLINK_MS = 250  # whoever is over by then needs no care
 _WATCH_MS = 25_000
-_FIRST_PAUSE_MS = 200
-_LONGEST_PAUSE_MS = 2_000
-_BAD_ENDS = frozenset({TaskStatus.FAILED, TaskStatus.BLOCKED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +64,7 @@ class AttemptAtWork:
         self._clock = place.runtime.clock
         self._tasks = place.runtime.tasks
         self._said = Said()
-        self._started_at_ms = self._clock.now_ms()
+        self._telling = Telling(place.book, place.runtime, place.worker, task, self._said)
         self._began_ms = self._leased_ms = self._clock.elapsed_ms()
         self._stop: Stop | None = None
         self._stopped_ms = 0.0
@@ -95,7 +83,9 @@ class AttemptAtWork:
         try:
             outcome = await self._tasks.in_thread(lambda: self._execute(span))
             self._is_over = True
-            if not self._is_told:
+            if self._is_told:
+                await care.wait()  # that it was given up is heard first
+            if not self._is_told or is_published(outcome):
                 await self._tell(outcome)
         finally:
             care.cancel()
@@ -184,21 +174,17 @@ class AttemptAtWork:
     async def _beat(self) -> float:
         """Give a sign of life; how long until the next."""
         pace, asked_ms = self._place.pace, self._clock.elapsed_ms()
-        log = self._said.take()
-        beat = Beat(
-            attempt_id=self.task.attempt_id,
-            worker=self._place.worker,
-            progress=self._said.latest,
-            log=log,
-        )
+        soon_ms = min(pace.beat_ms / 5, 1_000)
         try:
-            pulse = await self._tasks.deadline(pace.beat_ms, self._place.book.beat(beat))
+            pulse = await self._tasks.deadline(pace.beat_ms, self._telling.beat())
         except (Unavailable, Unknown, TimeoutError):
-            self._said.give_back(log)
-            return min(pace.beat_ms / 5, 1_000)
+            return soon_ms
         except ArcoError:
             self.stop(Stop.LOST)  # nobody knows it any more, or somebody else has it
             return pace.beat_ms
+        except Exception as problem:  # a bug of ours: tried again for as long as the lease lasts
+            self._said.log(f"it gave no sign of life: {type(problem).__name__}: {problem}")
+            return soon_ms
         self._leased_ms = asked_ms
         if pulse.is_lost:
             self.stop(Stop.LOST)
@@ -221,12 +207,14 @@ class AttemptAtWork:
                 self.stop(Stop.CANCELLED)
 
     async def _give_up(self, why: Stop) -> None:
-        """Tell of an attempt that does not stop. Its thread goes on, but may publish nothing any more."""
+        """Tell of an attempt that does not stop. Its thread goes on, and is heard again if it publishes."""
         self._is_told = True
-        if why is not Stop.LOST:
-            await self._complete(unfinished(self.task, why))
-        self.is_given_up = True
-        self._given_up()
+        try:
+            if why is not Stop.LOST:
+                await self._complete(unfinished(self.task, why))
+        finally:
+            self.is_given_up = True
+            self._given_up()
 
     async def refuse(self) -> None:
         """Give the task back without having begun it."""
@@ -239,35 +227,5 @@ class AttemptAtWork:
         await self._complete(ended(self.task, outcome, self._stop))
 
     async def _complete(self, outcome: Outcome) -> None:
-        """Say it until it was heard: what was done must not be forgotten because the book was away."""
-        if outcome.error and outcome.status in _BAD_ENDS:
-            self._said.log(outcome.error)  # who reads the log wants to know how it ended
-        completed = Completed(
-            attempt_id=self.task.attempt_id,
-            worker=self._place.worker,
-            started_at_ms=self._started_at_ms,
-            completed_at_ms=self._clock.now_ms(),
-            outcome=outcome,
-            log=self._said.take(),
-            run_id=self.task.run_id,
-            key=self.task.key,
-            inputs=given(self.task.inputs),
-        )
-        tries = 0
-        while True:
-            try:
-                await self._place.book.complete(completed)
-            except (Fenced, NotFound):
-                return  # the task is somebody else's
-            except Invalid:
-                bare = msgspec.structs.replace(completed, outcome=without_extras(outcome), log="")
-                if completed == bare:
-                    raise
-                completed = bare
-            except (Unavailable, Unknown):
-                pause = min(_FIRST_PAUSE_MS * 2**tries, _LONGEST_PAUSE_MS)
-                await self._clock.sleep(pause * (1 + self._place.runtime.rng.random() / 4))
-                tries = min(tries + 1, 10)
-            else:
-                self._told_as = outcome.status
-                return
+        if await self._telling.end(outcome):
+            self._told_as = outcome.status

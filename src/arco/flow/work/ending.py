@@ -34,7 +34,7 @@ def ended(task: LeasedTask, outcome: Outcome, stop: Stop | None) -> Outcome:
 
 
 def unfinished(task: LeasedTask, stop: Stop) -> Outcome:
-    """The outcome of an attempt that would not stop in time; it may publish nothing any more."""
+    """The outcome of an attempt that would not stop in time, unless it turns out to have published."""
     return ended(task, Outcome(status=TaskStatus.CANCELLED), stop)
 
 
@@ -52,7 +52,13 @@ def is_published(outcome: Outcome) -> bool:
 def without_extras(outcome: Outcome) -> Outcome:
     """What matters of an outcome, for a book of runs that would not take all of it."""
     return msgspec.structs.replace(
-        outcome, lineage=(), metrics={}, warnings=(), checks=(), error=(outcome.error or "")[:4_000]
+        outcome,
+        error=outcome.error and outcome.error[:4_000],
+        outputs=tuple(msgspec.structs.replace(each, columns=()) for each in outcome.outputs),
+        checks=(),
+        lineage=(),
+        metrics={},
+        warnings=(),
     )
 
 

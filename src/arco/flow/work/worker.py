@@ -24,14 +24,14 @@ _FIRST_PAUSE_MS = 200
 _LONGEST_PAUSE_MS = 2_000
 
 
-def _silent(_problem: ArcoError) -> None:
+def _silent(_news: object) -> None:
     """Nobody wants to know."""
 
 
 class Worker:
     """Carries out tasks of one project, `slots` at once, of some pools alone if any are named.
 
-    `tell` hears why it has to wait for the book.
+    `tell` hears why it has to wait for the book, `gave_up` of tasks that were told to stop and do not.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Worker:
         pools: tuple[str, ...] = (),
         pace: Pace | None = None,
         tell: Callable[[ArcoError], None] = _silent,
+        gave_up: Callable[[LeasedTask], None] = _silent,
         tracing: Tracing | None = None,
     ) -> None:
         self._place = Workplace(book, executor, runtime, name, pace or Pace(), tracing or Tracing())
@@ -54,6 +55,7 @@ class Worker:
         self._project = project
         self._pools = pools
         self._tell = tell
+        self._gave_up = gave_up
         self._working: dict[str, AttemptAtWork] = {}
         self._jobs: dict[str, Task[None]] = {}
         self._news = runtime.tasks.event()  # a task ended, an answer came, or it is to stop
@@ -150,9 +152,14 @@ class Worker:
         return pause * (1 + self._place.runtime.rng.random() / 4)
 
     def _begin(self, task: LeasedTask) -> None:
-        attempt = AttemptAtWork(self._place, task, self._news.set)
+        attempt = AttemptAtWork(self._place, task, lambda: self._leave(task))
         self._working[task.attempt_id] = attempt
         self._jobs[task.attempt_id] = self._tasks.spawn(self._work(attempt))
+
+    def _leave(self, task: LeasedTask) -> None:
+        """Its thread goes on alone, and its slot is free."""
+        self._gave_up(task)
+        self._news.set()
 
     async def _work(self, attempt: AttemptAtWork) -> None:
         try:
