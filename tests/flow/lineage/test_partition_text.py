@@ -35,6 +35,12 @@ def test_no_value_has_the_name_that_files_give_it() -> None:
     assert from_listing(listing("null"), [("ds", "date")]) == (f"ds={NULL}",)
 
 
+def test_no_value_and_the_text_null_are_written_alike_and_not_guessed_at() -> None:
+    assert from_listing(listing("eu", "null"), [("region", "string")]) == ()
+    types, specs = ["struct<1000: r: optional string>"], ["[\n  1000: r: identity(4)\n]"]
+    assert from_tasks(tasks("r=eu", "r=null"), types, specs) == ()
+
+
 def test_moments_are_told_as_such() -> None:
     found = from_listing(listing("1767225600000000"), [("at", "timestamp")])
     assert found == ("at=2026-01-01 00:00:00",)
@@ -71,11 +77,21 @@ def test_files_of_one_partition_are_one_key_and_those_without_have_none() -> Non
 def test_a_value_of_iceberg_that_cannot_be_told_apart_is_not_guessed_at() -> None:
     types, specs = ["struct<1000: r: optional string>"], ["[\n  1000: r: identity(4)\n]"]
     assert from_tasks(tasks("r=a, b"), types, specs) == ()
+    assert from_tasks(tasks("r=x, r=us"), types, specs) == ()
 
 
 def test_folders_of_partitions_are_no_part_of_a_dataset() -> None:
     found = from_paths(["s3a://b/t/ds=2026-01-01/r=eu", "s3a://b/t/ds=2026-01-02/r=us/"])
     assert found == (("s3a://b/t",), ("ds=2026-01-01/r=eu", "ds=2026-01-02/r=us"))
+
+
+def test_what_folders_escape_is_told_as_it_is_meant() -> None:
+    assert from_paths(["/t/h=2026-01-01 05%3A00"]) == (("/t",), ("h=2026-01-01 05:00",))
+    assert from_paths(["/t/a%3Db=c%2Fd=e"]) == (("/t",), ("a%3Db=c%2Fd=e",))
+
+
+def test_folders_that_name_a_column_twice_say_no_partition() -> None:
+    assert from_paths(["/t/a=1", "/t/a=1/a=2"]) == (("/t",), ())
 
 
 def test_one_file_is_a_dataset_and_several_are_their_folder() -> None:

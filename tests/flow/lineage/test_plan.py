@@ -5,7 +5,16 @@ import re
 
 import pytest
 
-from arco.flow.lineage import Dataset, Leaf, Observation, PlanFacts, PlanLineage, read_plan
+from arco.flow.lineage import (
+    EVERY_COLUMN,
+    Dataset,
+    Leaf,
+    Observation,
+    PlanFacts,
+    PlanLineage,
+    read_plan,
+)
+from arco.flow.lineage.cut import CUT
 from tests.flow.lineage.cases import CASES
 from tests.flow.lineage.handmade import (
     Flat,
@@ -40,6 +49,15 @@ def fingerprint(plan: Flat, facts: PlanFacts = FACTS) -> str:
     found = read_plan(text(plan), facts)
     assert found.fingerprint is not None, found.note
     return found.fingerprint
+
+
+def influences(plan: Flat) -> list[tuple[str, str]]:
+    edges = read_plan(text(plan), FACTS).edges
+    return [
+        (each.source_column, each.transformation)
+        for each in edges
+        if each.target_column == EVERY_COLUMN
+    ]
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.name)
@@ -154,6 +172,23 @@ def test_several_partitions_have_the_fingerprint_of_one() -> None:
     later = where(relation(ID, DS), node("GreaterThan", DS, literal("a"), left=0, right=1))
     assert fingerprint(one) == fingerprint(both) == fingerprint(either)
     assert fingerprint(one) != fingerprint(later)
+
+
+def test_the_cut_of_an_input_is_neither_an_influence_nor_part_of_the_fingerprint() -> None:
+    mark = node("IsNotNull", literal(CUT), child=0)
+    sales, is_a = relation(ID, DS), equal(DS, literal("a"))
+    cut = where(sales, node("And", is_a, mark, left=0, right=1))
+    filtered = where(cut, equal(DS, literal("b")))
+    assert influences(project(cut, ID)) == []
+    assert influences(project(filtered, ID)) == [("ds", "FILTER")]
+    assert fingerprint(project(cut, ID)) == fingerprint(project(sales, ID))
+    assert fingerprint(project(filtered, ID)) == fingerprint(project(where(sales, is_a), ID))
+
+
+def test_a_text_like_the_mark_elsewhere_in_a_condition_is_no_cut() -> None:
+    mark = node("IsNotNull", literal(CUT), child=0)
+    either = node("Or", equal(DS, literal("a")), mark, left=0, right=1)
+    assert influences(where(relation(ID, DS), either)) == [("ds", "FILTER")]
 
 
 def test_another_filter_on_rows_has_another_fingerprint() -> None:

@@ -142,6 +142,69 @@ def test_values_that_the_program_has_collected_may_be_in_any_plan_of_it(
     assert {short(read.dataset) for read in seen.reads} == {"customers", "orders"}
 
 
+def spent(patched: pytest.MonkeyPatch) -> None:
+    from arco.flow.spark.lineage.budget import Budget
+
+    patched.setattr(Budget, "is_spent", lambda _self: True)
+
+
+def broken(patched: pytest.MonkeyPatch) -> None:
+    from arco.flow.spark.lineage import capture
+
+    patched.delattr(capture, "fetch")
+
+
+@pytest.mark.parametrize("hinder", [spent, broken])
+def test_a_query_that_could_not_be_watched_may_have_given_the_program_anything(
+    session: "SparkSession",
+    capture: "Capture",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    hinder: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    def work(session: "SparkSession") -> None:
+        with monkeypatch.context() as patched:
+            hinder(patched)
+            highest(session)
+            capture.reads()  # once Spark has told of it
+
+    seen = seen_after(session, capture, work, tmp_path / "out")
+    assert seen.soundness == "declared"
+    assert "a query beside the write" in seen.note
+    assert [short(read.dataset) for read in seen.reads] == ["customers"]
+
+
+def test_queries_that_spark_has_not_told_of_in_time_are_a_doubt(
+    session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from arco.flow.spark.lineage import capture as watching
+
+    to = tmp_path / "out"
+    assert seen_after(session, capture, lambda _session: None, to).soundness == "exact"
+    monkeypatch.setattr(watching, "DRAIN_MS", None)  # no time that Spark could wait for
+    seen = capture.finish(Dataset(path=str(to)))
+    assert (seen.soundness, seen.note) == ("declared", "Spark has not told of all queries in time")
+
+
+@pytest.mark.parametrize("limit", ["_MOST_JOBS", "_MOST_NAMES"])
+def test_rows_are_missed_among_no_number_of_jobs(
+    session: "SparkSession",
+    capture: "Capture",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+) -> None:
+    from arco.flow.spark.lineage import jobs
+
+    def work(session: "SparkSession") -> object:
+        return session.table("orders").count(), by_local_iterator(session)
+
+    monkeypatch.setattr(jobs, limit, 1)
+    seen = seen_after(session, capture, work, tmp_path / "out")
+    assert seen.soundness == "declared"
+    assert "without a query" in seen.note
+
+
 def test_to_count_to_show_and_what_a_pivot_looks_up_give_the_program_no_rows(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:

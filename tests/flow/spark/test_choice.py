@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 
 from arco.core.errors import Invalid
 from arco.events.partition_name import values_of
+from arco.flow.lineage.cut import CUT
 from arco.flow.partition import Daily, Hourly, Partitions, PartitionSet, Static
 from arco.flow.spark.choice import chosen_rows
 from tests.flow.spark.house import House
@@ -76,6 +77,16 @@ def test_many_scattered_partitions_are_found_all_the_same(house: House) -> None:
 def test_nothing_chosen_is_nothing_read(house: House) -> None:
     rows = frame(house, list(DAYS.keys(NOW))[:3])
     assert chosen(rows, PartitionSet.of(DAYS.axes(), []))[0] == []
+
+
+@pytest.mark.parametrize("wanted", ["2026-12-30", "2020-01-01..2026-12-31"])
+def test_the_mark_of_the_choice_is_gone_before_anything_is_scanned(
+    house: House, wanted: str
+) -> None:
+    rows = frame(house, list(DAYS.keys(NOW))[-3:])
+    plan = chosen_rows(rows, DAYS.parse(wanted, NOW), "t")._jdf.queryExecution()
+    assert CUT in plan.analyzed().toString()
+    assert CUT not in plan.optimizedPlan().toString()
 
 
 def test_a_table_without_the_column_is_told(house: House) -> None:

@@ -131,3 +131,21 @@ def test_a_merge_of_two_rows_with_one_key_is_refused(house: House) -> None:
     assert outcome.status is TaskStatus.FAILED
     assert "2 rows of the result have the same id (id=2)" in (outcome.error or "")
     assert house.rows("$.items") == [(1, "a")]
+
+
+ON_TWO = """
+@asset("$.items", mode=merge(on=["region", "id"]))
+def items(spark, ctx):
+    return spark.sql("SELECT * FROM VALUES " + ctx.params["rows"] + " AS t(region, id)")
+"""
+
+
+def test_a_row_that_has_no_whole_key_is_not_merged(house: House) -> None:
+    """It would equal no row that is there, and be added once more by each run."""
+    house.project(ON_TWO)
+    house.made("$.items", params={"rows": "('eu', 1)"})
+    outcome = house.run("$.items", params={"rows": "('eu', 2), ('us', null)"})
+    assert (outcome.status, outcome.may_retry) == (TaskStatus.FAILED, False)
+    assert "merged on region, id" in (outcome.error or "")
+    assert "(region=us, id=null)" in (outcome.error or "")
+    assert house.rows("$.items") == [("eu", 1)]

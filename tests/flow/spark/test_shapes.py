@@ -181,3 +181,15 @@ def test_columns_that_were_renamed_or_dropped_by_hand_are_read_as_they_are_now(
     house.made("$.copy", DAY)
     assert list(house.columns("$.copy")) == ["id", "size", "ds"]
     assert house.rows("$.copy") == [(1, 2, "2026-01-05")]
+
+
+def test_a_table_that_was_dropped_is_described_again_when_it_is_made_again(house: House) -> None:
+    house.project(SALES.replace('format="FORMAT"', 'description="All of them."'))
+    for _ in range(2):
+        made = house.run("$.sales", DAY, params={"sql": "SELECT 1 AS id"}, at=-1)
+        assert made.status is TaskStatus.SUCCESS, made.error
+        told = house.shared.lake._remote.get(
+            f"/catalogs/default/schemas/{house.schema}/tables/sales"
+        )
+        assert b'"comment":"All of them."' in told
+        house.spark.sql(f"DROP TABLE {house.schema}.sales")

@@ -31,6 +31,14 @@ VIEWS = {"default.silver.orders": "v0", "lake.raw.b": "v1"}
             "SELECT * FROM `v0` TABLESAMPLE (1 ROWS)",
         ),
         ("SELECT * FROM gold.other", "SELECT * FROM gold.other"),
+        (
+            "SELECT * FROM (SELECT 1) a, silver.orders, (lake.raw.b x)",
+            "SELECT * FROM (SELECT 1) a, `v0` AS `orders`, (`v1` x)",
+        ),
+        (
+            "SELECT * FROM (silver.orders JOIN lake.raw.b USING (id))",
+            "SELECT * FROM (`v0` AS `orders` JOIN `v1` AS `b` USING (id))",
+        ),
     ],
 )
 def test_tables_become_views(sql: str, expected: str) -> None:

@@ -74,6 +74,57 @@ def test_the_partitions_that_were_read_are_known(house: House, kind: str) -> Non
     assert [each.partitions for each in seen.outputs] == [("ds=2026-01-03",)]
 
 
+CUTS = """
+SAME = Daily("ds", start="2026-01-01", end="2026-01-04")
+
+@asset("$.plain", partitions=SAME, format="FORMAT")
+def plain(sales):
+    return sales.select("id")
+
+@asset("$.whole", format="FORMAT")
+def whole(sales=table("$.sales", partitions="all")):
+    return sales.select("id", "ds")
+
+@asset("$.joined", partitions=SAME, format="FORMAT")
+def joined(sales):
+    return sales.alias("a").join(sales.alias("b"), F.expr("a.id = b.id")).select("a.id")
+
+@asset("$.own", partitions=SAME, format="FORMAT")
+def own(sales=table("$.sales", window=2)):
+    return sales.where("ds < '2026-01-03'").select("id")
+"""
+QUERY = """/*---
+name: $.named
+partitions: {daily: ds, start: 2026-01-01, end: 2026-01-04}
+inputs: {both: {table: $.sales, window: 2}}
+format: FORMAT
+---*/
+SELECT a.id, (SELECT count(*) FROM both) AS n FROM $.sales a WHERE a.id IN (SELECT id FROM $.sales)
+"""
+
+
+@pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=pytest.mark.interop)])
+def test_what_the_code_filters_by_is_told_and_the_choice_of_partitions_is_not(
+    house: House, kind: str
+) -> None:
+    query = {"pipelines/named.sql": QUERY.replace("FORMAT", kind)}
+    house.project((DAYS + CUTS).replace("FORMAT", kind), query)
+    for day in (1, 2, 3):
+        house.made("$.sales", f"ds=2026-01-0{day}")
+
+    def influences(maker: str, partition: str = "ds=2026-01-03") -> set[tuple[str, str]]:
+        (seen,) = house.made(maker, partition).lineage
+        assert seen.soundness == "exact"
+        edges = [each for each in seen.column_edges if each.target_name == "*"]
+        return {(each.source_name, each.transformation_type) for each in edges}
+
+    assert influences("$.plain") == set()
+    assert influences("$.whole", "") == set()
+    assert influences("$.joined") == {("id", "JOIN")}
+    assert influences("$.own") == {("ds", "FILTER")}
+    assert influences("$.named") == {("id", "FILTER")}
+
+
 def test_an_input_that_was_not_declared_is_a_warning(house: House) -> None:
     house.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "False"))
     house.made("$.customers")

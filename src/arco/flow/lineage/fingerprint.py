@@ -1,15 +1,17 @@
 """Fingerprints: the same code gives the same one, whichever day or partition it ran for.
 
 What Spark numbers anew in each run is numbered by order of appearance. What differs from one partition to
-the next is left out: conditions that only choose partitions of what is read (their columns and comparisons
-stay), constants for the partition columns of what is written, literals that the caller names, and paths.
-Columns of a source that nothing refers to are left out too: a new one there is no other transformation.
+the next is left out: Arco's own choice of partitions, the values in conditions of the code that only choose
+partitions of what is read (their columns and comparisons stay), constants for the partition columns of what
+is written, literals that the caller names, and paths. Columns of a source that nothing refers to are left out
+too: a new one there is no other transformation.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
 
 from arco.core import json
+from arco.flow.lineage.cut import is_cut
 from arco.flow.lineage.facts import PlanFacts
 from arco.flow.lineage.tree import Node, Raw, flat_trees, id_in, tree
 
@@ -78,7 +80,7 @@ class _Normal:
         while waiting:
             node = waiting.pop()
             waiting.extend(reversed(node.children))
-            if node.kind in _SKIPPED:
+            if node.kind in _SKIPPED or is_cut(node):
                 continue
             leaf = self._leaf(node)
             found.append([node.kind, len(node.children), leaf or self._fields(node.fields)])

@@ -7,6 +7,7 @@ else its inputs pass through; either way the doubt is noted.
 from collections.abc import Callable, Mapping
 
 from arco.events.lineage import Transformation
+from arco.flow.lineage.cut import is_cut
 from arco.flow.lineage.derived import Columns
 from arco.flow.lineage.expression import Scope, value_of
 from arco.flow.lineage.generate import generate
@@ -56,7 +57,8 @@ def _project(walk: Walk, node: Node, inputs: Inputs) -> Columns:
 
 
 def _filter(walk: Walk, node: Node, inputs: Inputs) -> Columns:
-    _condition(walk, node, walk.scope(*inputs), "FILTER")
+    if not is_cut(node):
+        _condition(walk, node, walk.scope(*inputs), "FILTER")
     return inputs[0]
 
 

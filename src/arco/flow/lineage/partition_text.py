@@ -1,14 +1,15 @@
 """Partition texts: Spark and Iceberg print the partitions of a scan in one go; here they become keys.
 
 To ask for each value by itself would take thousands of calls. What cannot be told apart in the text, as a
-comma within a value of several, is not guessed: then no partitions are known.
+comma within a value of several, or the word `null` and no value, is not guessed: then no partitions are
+known.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
-from arco.events.partition_name import key_of
+from arco.events.partition_name import key_of, values_of
 
 MOST_PARTITIONS = 10_000
 
@@ -21,6 +22,8 @@ _FIELD = re.compile(r"\d+: (.+?): (?:optional|required) (\w+)")
 _TRANSFORM = re.compile(r"^\s*\d+: (.+?): (\w+)", re.MULTILINE)
 _FILE = re.compile(r"\.(parquet|orc|avro|csv|jsonl?|txt|xml)(\.\w+)?$")
 _IN_PATH = re.compile(r"^[^=/]+=[^/]*$")
+_NO_VALUE = "null"
+_OF_TEXTS = "string"
 
 
 def from_listing(text: str, fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
@@ -32,8 +35,10 @@ def from_listing(text: str, fields: Sequence[tuple[str, str]]) -> tuple[str, ...
         parts = [listed] if len(fields) == 1 else listed.split(",")
         if len(parts) != len(fields) or len(found) >= MOST_PARTITIONS:
             return ()
-        named = zip(fields, parts, strict=True)
-        found.setdefault(key_of({name: _spark(kind, part) for (name, kind), part in named}))
+        named = list(zip(fields, parts, strict=True))
+        if any(_may_be_either(kind, part) for (_, kind), part in named):
+            return ()
+        found.setdefault(key_of({name: _shown(kind, part) for (name, kind), part in named}))
     return tuple(sorted(found))
 
 
@@ -48,7 +53,7 @@ def from_tasks(text: str, types: Iterable[str], specs: Iterable[str]) -> tuple[s
             return ()
         if values:
             shown = {
-                name: _iceberg(transforms.get(name, "identity"), kinds[name], value)
+                name: _shown(kinds[name], value, transforms.get(name, "identity"))
                 for name, value in values.items()
             }
             found.setdefault(key_of(shown))
@@ -62,19 +67,20 @@ def from_paths(paths: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     roots: dict[str, None] = {}
     keys: dict[str, None] = {}
-    given = list(paths)
+    given, are_known = list(paths), True
     for path in given:
-        root, values = path.rstrip("/"), dict[str, str]()
+        root, folders = path.rstrip("/"), list[str]()
         if len(given) > 1 and _FILE.search(root):
             root = root.rpartition("/")[0]
         while _IN_PATH.match(root.rpartition("/")[2]):
             root, _, folder = root.rpartition("/")
-            name, _, value = folder.partition("=")
-            values[name] = value
+            folders.append(folder)
         roots.setdefault(root)
+        values = values_of("/".join(folders))  # folders are spelt as keys are
         if values:
             keys.setdefault(key_of(values))
-    return tuple(roots), tuple(sorted(keys)) if len(keys) <= MOST_PARTITIONS else ()
+        are_known = are_known and values is not None and len(keys) <= MOST_PARTITIONS
+    return tuple(roots), tuple(sorted(keys)) if are_known else ()
 
 
 def _named(data: str, kinds: Mapping[str, str]) -> dict[str, str] | None:
@@ -83,20 +89,19 @@ def _named(data: str, kinds: Mapping[str, str]) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for part in parts:
         name, equals, value = part.partition("=")
-        if not equals or name not in kinds:
+        if not equals or name not in kinds or name in found or _may_be_either(kinds[name], value):
             return None
         found[name] = value
     return found
 
 
-def _spark(kind: str, text: str) -> str:
-    if text == "null":
-        return NULL
-    return _SHOWN[kind](int(text)) if kind in _SHOWN else text
+def _may_be_either(kind: str, text: str) -> bool:
+    """Whether it is no value, or a text that looks like none."""
+    return kind == _OF_TEXTS and text == _NO_VALUE
 
 
-def _iceberg(transform: str, kind: str, text: str) -> str:
-    if text == "null":
+def _shown(kind: str, text: str, transform: str = "identity") -> str:
+    if text == _NO_VALUE:
         return NULL
     show = _SHOWN.get(transform) or _SHOWN.get(kind)
     return text if show is None else show(int(text))

@@ -23,7 +23,7 @@ from arco.flow.spark.running import Running
 from arco.flow.spark.staging import Written, stage_output
 from arco.flow.spark.target import Room, Target
 from arco.flow.spark.traced import Traced
-from arco.flow.work.port import Lake, LakeColumn, NewLakeTable
+from arco.flow.work.port import Lake
 
 
 @dataclass
@@ -36,7 +36,6 @@ class AssetWork:
     lake: Lake
     clock: Clock
     new_session: Callable[[], SparkSession]
-    described: set[str]  # tables whose description this process has brought up to date
     done: list[OutputDone] = field(default_factory=list)  # what is published, should the rest fail
 
     def run(self) -> Outcome:
@@ -114,18 +113,16 @@ class AssetWork:
         return [told]
 
     def _describe(self, written: list[Written], room: Room) -> list[str]:
-        """Comment, owner and tags, once for each table; what does not work is told, and the data stay."""
+        """Comment, owner and tags; what does not work is told, and the data stay."""
         warnings: list[str] = []
         for each in written:
-            name, table = each.target.table, room.find(each.target.table)
-            if table is None or name in self.described:
+            table = room.find(each.target.table)
+            if table is None:
                 continue
             try:
-                self.lake.describe(table, wanted(each.target))
+                self.lake.describe(table, each.target.wanted())
             except ArcoError as problem:
-                warnings.append(f"{name} could not be described: {problem}")
-            else:
-                self.described.add(name)
+                warnings.append(f"{table.name} could not be described: {problem}")
         return warnings
 
     def _success(
@@ -175,16 +172,3 @@ def targets_of(asset: AssetDef, task: LeasedTask) -> dict[str, Target]:
             tags=asset.tags,
         )
     return found
-
-
-def wanted(target: Target) -> NewLakeTable:
-    """What the definition says of a table."""
-    return NewLakeTable(
-        name=target.table,
-        format=target.format.upper(),
-        columns=tuple[LakeColumn, ...](),
-        partition_columns=tuple(target.values),
-        comment=target.comment,
-        owner=target.owner,
-        tags=target.tags,
-    )

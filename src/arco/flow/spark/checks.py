@@ -27,6 +27,7 @@ from arco.flow.define.check import (
     Rule,
     Unique,
 )
+from arco.flow.duration import rough_duration
 from arco.flow.run.wire import CheckOutcome
 from arco.flow.spark.choice import quoted
 
@@ -121,6 +122,18 @@ def count_of(metrics: Metrics, name: str) -> int:
     return found if isinstance(found, int) else 0
 
 
+def is_within(rows: int, rule: RowCount) -> bool:
+    """Whether a number of rows is within the bounds of a rule; what it was before is another question."""
+    return (rule.least is None or rows >= rule.least) and (rule.most is None or rows <= rule.most)
+
+
+def wanted_rows(rule: RowCount) -> str:
+    """How many rows a rule asks for, in words."""
+    parts = [] if rule.least is None and rule.most is None else [_bounds(rule.least, rule.most)]
+    parts += [] if rule.change is None else [f"change <= {rule.change:g}"]
+    return ", ".join(parts)
+
+
 def _is_by_row(rule: Rule) -> bool:
     if isinstance(rule, RowCount):
         return rule.change is None
@@ -168,19 +181,16 @@ def _judge(rule: Rule, found: object, rows: int, now_ms: int) -> Finding:
             return bad_rows(count, rows, f"have a value in {column} that is none of {listed}")
         case Range(column, least, most):
             return bad_rows(count, rows, f"have {column} outside {_bounds(least, most)}")
-        case RowCount(least, most, _):
-            return _counted(rows, least, most)
+        case RowCount():
+            return _counted(rows, rule)
         case Freshness(within_ms, column):
             return _fresh(found, now_ms, within_ms, column)
     raise TypeError(f"{type(rule).__name__} is not counted by row")
 
 
-def _counted(rows: int, least: int | None, most: int | None) -> Finding:
-    passed = (least is None or rows >= least) and (most is None or rows <= most)
-    expected = _bounds(least, most)
-    return Finding(
-        passed, expected, str(rows), None if passed else f"{rows} rows are not {expected}"
-    )
+def _counted(rows: int, rule: RowCount) -> Finding:
+    passed, wanted = is_within(rows, rule), wanted_rows(rule)
+    return Finding(passed, wanted, str(rows), None if passed else f"{rows} rows are not {wanted}")
 
 
 def _bounds(least: object, most: object) -> str:
@@ -196,12 +206,5 @@ def _fresh(found: object, now_ms: int, within_ms: int, column: str | None) -> Fi
         return Finding(False, f"<= {within_ms} ms", None, f"{column} has no value at all")
     age = max(now_ms - found, 0)
     passed = age <= within_ms
-    message = None if passed else f"the newest {column} is {_long(age)} old"
+    message = None if passed else f"the newest {column} is {rough_duration(age)} old"
     return Finding(passed, f"<= {within_ms} ms", f"{age} ms", message)
-
-
-def _long(ms: int) -> str:
-    for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
-        if ms >= 2 * size:
-            return f"{ms // size} {unit}"
-    return f"{ms // 1000} seconds"

@@ -1,7 +1,8 @@
 """Chosen partitions as one condition: ranges and short lists, however many partitions they are.
 
 Values are compared in the type of their column where that is the same comparison, so that files which hold
-none of them are not even opened; otherwise the column is compared as text.
+none of them are not even opened; otherwise the column is compared as text. The condition carries a mark, by
+which lineage knows that no code has written it.
 """
 
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from pyspark.sql.types import DataType, DateType, IntegralType, StringType, Stru
 
 from arco.core.errors import Invalid
 from arco.events.partition_name import values_of
+from arco.flow.lineage.cut import CUT
 from arco.flow.partition import Daily, PartitionSet
 from arco.flow.partition.dimension import Axis
 from arco.flow.partition.subset import Box
@@ -27,10 +29,11 @@ def chosen_rows(frame: DataFrame, chosen: PartitionSet, table: str) -> DataFrame
     """The rows of a table that are in the chosen partitions."""
     if not chosen.axes:
         return frame
+    mark = F.lit(CUT).isNotNull()
     if not chosen:
-        return frame.where(F.lit(False))
+        return frame.where(F.lit(False) & mark)
     sides = [_Side.of(frame.schema, name, axis, table) for name, axis in chosen.axes]
-    return frame.where(_condition(sides, chosen))
+    return frame.where(_condition(sides, chosen) & mark)
 
 
 def rows_of_values(frame: DataFrame, values: dict[str, str]) -> DataFrame:

@@ -24,6 +24,7 @@ from arco.flow.spark.running import Running, Stopped
 from arco.flow.spark.task_work import TaskWork
 from arco.flow.spark.user_error import describe
 from arco.flow.work.port import Lake, Watch
+from arco.flow.work.printed import prints_kept
 
 _POLL_S = 1.0
 
@@ -47,7 +48,6 @@ class SparkExecutor:
         self._engine = SparkEngine(opener)
         self._makers = {each.name: each for each in project.makers()}
         self._running: dict[str, Running] = {}
-        self._described: set[str] = set()
         self._lock = Lock()
         self._poller = Poller(self._attempts, poll_s)
 
@@ -59,7 +59,7 @@ class SparkExecutor:
         """Carry a task out, whatever it comes to."""
         code = self._project.fingerprints.get(task.maker)
         running = Running(stamped(task, code), watch)
-        with self._known(running):
+        with self._known(running), prints_kept(running.log):
             outcome = self._outcome(running)
         return msgspec.structs.replace(outcome, code_fingerprint=code)
 
@@ -90,14 +90,14 @@ class SparkExecutor:
         except (Exception, SystemExit) as problem:  # what a script ends with ends its task alone
             if running.is_stopped:
                 return cancelled(_published(work))
-            lost = self._lost(running, problem)
-            if lost is None and (gone := away(problem)) is not None:
+            gone = _lost(running) or away(problem)
+            if gone is not None:
                 return given_back(gone, _published(work))
             where = None if maker is None else maker.where
-            text = describe(lost or problem, self._project.folder, where)
+            text = describe(problem, self._project.folder, where)
             if (more := hint(problem, self._lake.find)) is not None:
                 text = f"{text}\n{more}"
-            return failed(text, lost or problem, _published(work))
+            return failed(text, problem, _published(work))
 
     def _work(self, maker: AssetDef | TaskDef | None, running: Running) -> AssetWork | TaskWork:
         if maker is None:
@@ -115,22 +115,12 @@ class SparkExecutor:
             lake=self._lake,
             clock=self._clock,
             new_session=self._new_session,
-            described=self._described,
         )
 
     def _new_session(self) -> SparkSession:
         opened = self._engine.new_session()
         self._poller.wake()
         return opened
-
-    def _lost(self, running: Running, problem: BaseException) -> Unavailable | None:
-        """That Spark is gone, if that is why it failed."""
-        sessions = running.sessions
-        if not sessions or answers(sessions[0]):
-            return None
-        lost = Unavailable("Spark was lost while it worked on this: its process has ended")
-        lost.__cause__ = problem
-        return lost
 
     def _attempts(self) -> list[Running]:
         with self._lock:
@@ -149,6 +139,14 @@ class SparkExecutor:
             with self._lock:
                 self._running.pop(attempt_id, None)
             running.close()
+
+
+def _lost(running: Running) -> Unavailable | None:
+    """That Spark is gone, if it is."""
+    sessions = running.sessions
+    if not sessions or answers(sessions[0]):
+        return None
+    return Unavailable("Spark was lost while it worked on this: its process has ended")
 
 
 def _published(work: AssetWork | TaskWork | None) -> list[OutputDone]:

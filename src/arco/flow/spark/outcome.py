@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from arco.core.errors import (
     ArcoError,
     AttemptFenced,
@@ -92,13 +94,8 @@ def output_done(written: Written, table: LakeTable | None) -> OutputDone:
     )
     if published is None:
         return done
-    return OutputDone(
-        table=done.table,
-        table_id=done.table_id,
-        partition=done.partition,
-        rows=done.rows,
-        bytes=done.bytes,
-        files=done.files,
+    return msgspec.structs.replace(
+        done,
         version=published.number,
         snapshot_id=published.snapshot_id,
         table_rows=published.table_rows,

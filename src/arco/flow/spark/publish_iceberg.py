@@ -126,8 +126,7 @@ class _Publishing:
         change = transaction.newAppend() if append else self._overwrite(transaction)
         for file in self._staged.addedDataFiles(self._table.java.io()):
             change = change.appendFile(file) if append else change.addFile(file)
-        said = msgspec.json.encode(self._target.attempt).decode()
-        change.set(ATTEMPT_PROPERTY, said).commit()
+        change.set(ATTEMPT_PROPERTY, said_of(self._target)).commit()
         # This one alone: without a time, Iceberg lets go of all that is older than some days.
         expiry = transaction.expireSnapshots().expireOlderThan(0)
         expiry = expiry.expireSnapshotId(self._staged.snapshotId())
@@ -165,6 +164,11 @@ class _Publishing:
         ahead = metadata.buildFrom(base).setBranchSnapshot(self._staged.snapshotId(), _MAIN)
         # Without a retry: what was merged is right for this base alone.
         operations.commit(base, ahead.build())
+
+
+def said_of(target: Target) -> str:
+    """The attempt as a snapshot names it."""
+    return msgspec.json.encode(target.attempt).decode()
 
 
 def _count(text: str | None) -> int | None:

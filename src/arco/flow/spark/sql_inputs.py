@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from arco.core.errors import Invalid
 from arco.flow.define.name import last_part, three_levels
 from arco.flow.define.sql_text import Named, Token, tables_named, tokens
+from arco.flow.spark.choice import quoted
 
 # What may stand behind a table, and is no alias of it.
 _NO_ALIAS = frozenset(
@@ -29,11 +30,11 @@ def with_views(sql: str, views: Mapping[str, str]) -> str:
     A table of which another version is asked for is left alone, and so is one that has no view.
     """
     parts, at = [], 0
-    for named in sorted(tables_named(sql), key=lambda each: each.start):
+    for named in tables_named(sql):
         view = views.get(_full(named.name))
         if view is None or named.then.upper() in _OF_ANOTHER_TIME:
             continue
-        parts += [sql[at : named.start], _quoted(view), _alias(named)]
+        parts += [sql[at : named.start], quoted(view), _alias(named)]
         at = named.end
     return "".join([*parts, sql[at:]]).rstrip().rstrip(";")
 
@@ -78,13 +79,8 @@ def _alias(named: Named) -> str:
     then = named.then.upper()
     if then == _SAMPLE or (_is_word(then) and then not in _NO_ALIAS):
         return ""
-    return f" AS {_quoted(last_part(_full(named.name)))}"
+    return f" AS {quoted(last_part(_full(named.name)))}"
 
 
 def _is_word(text: str) -> bool:
     return text[:1].isalpha() or text[:1] in ("_", "`")
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace("`", "``")
-    return f"`{doubled}`"

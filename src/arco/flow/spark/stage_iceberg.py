@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -19,7 +18,7 @@ from arco.flow.partition import PartitionSet
 from arco.flow.spark.choice import chosen_rows, quoted, rows_of_values
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable, storable_schema
 from arco.flow.spark.jvm import sql_name
-from arco.flow.spark.publish_iceberg import publish
+from arco.flow.spark.publish_iceberg import publish, said_of
 from arco.flow.spark.shape import check_cut, columns_of_new_table, new_columns
 from arco.flow.spark.stale import drop_stale
 from arco.flow.spark.target import Published, Room, Staged, Target
@@ -37,10 +36,6 @@ class StagedSnapshot:
     target: Target
     java: Any
     is_merge: bool = False
-
-    @property
-    def rows(self) -> int:
-        return self._total("added-records")
 
     @property
     def bytes(self) -> int:
@@ -160,8 +155,3 @@ class IcebergTables:
         if found is None:
             raise Invalid(f"there is no table {table}: run what makes it first")
         return found
-
-
-def said_of(target: Target) -> str:
-    """The attempt as a snapshot names it."""
-    return msgspec.json.encode(target.attempt).decode()

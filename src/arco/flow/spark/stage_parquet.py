@@ -20,7 +20,7 @@ from arco.flow.spark.jvm import java_of, jvm_of
 from arco.flow.spark.s3_folder import forget_folder
 from arco.flow.spark.shape import check_cut, columns_of_new_table, new_columns
 from arco.flow.spark.target import Published, Room, Staged, Target
-from arco.flow.work.port import LakeColumn, LakeTable, NewLakeTable
+from arco.flow.work.port import LakeColumn, LakeTable
 
 _TRIES = 3
 _UUID_CHARS = 13
@@ -35,10 +35,6 @@ class StagedFiles:
     place: str
     listed: tuple[StagedFile, ...]
     schema: StructType
-
-    @property
-    def rows(self) -> int:
-        return sum(each.rows for each in self.listed)
 
     @property
     def bytes(self) -> int:
@@ -87,7 +83,7 @@ class ParquetTables:
         table = self._room.find(target.table)
         if table is None:
             columns = columns_of_new_table(schema, target.table)
-            table = self._lake.make(_wanted(target, columns))
+            table = self._lake.make(target.wanted(tuple(map(_lake_column, columns.fields))))
         else:
             for key, files in self._lake.files(table.table_id).files.items():
                 if files:
@@ -185,18 +181,6 @@ def _published(now: FilesNow) -> FilesPublished:
         rows=sum(each.rows for each in files),
         bytes=sum(each.bytes for each in files),
         files=len(files),
-    )
-
-
-def _wanted(target: Target, schema: StructType) -> NewLakeTable:
-    return NewLakeTable(
-        name=target.table,
-        format="PARQUET",
-        columns=tuple(map(_lake_column, schema.fields)),
-        partition_columns=tuple(target.values),
-        comment=target.comment,
-        owner=target.owner,
-        tags=target.tags,
     )
 
 

@@ -22,7 +22,7 @@ from arco.flow.define.check import (
 )
 from arco.flow.define.context import Context
 from arco.flow.define.name import last_part
-from arco.flow.spark.checks import Finding, bad_rows
+from arco.flow.spark.checks import Finding, bad_rows, is_within, wanted_rows
 from arco.flow.spark.choice import quoted
 from arco.flow.spark.sql_inputs import with_views
 from arco.flow.spark.verdict import verdict
@@ -106,15 +106,13 @@ class StagedRows:
 
     def _changed(self, rule: RowCount) -> Finding:
         before = self.rows_before()
-        within = _within(rule, self.rows)
+        within, wanted = is_within(self.rows, rule), wanted_rows(rule)
         if before is None or rule.change is None:
-            return Finding(
-                within, _bounds(rule), str(self.rows), "there is nothing to compare with"
-            )
+            return Finding(within, wanted, str(self.rows), "there is nothing to compare with")
         share = abs(self.rows - before) / before if before else float(self.rows > 0)
         passed = within and share <= rule.change
         message = None if passed else f"{self.rows} rows, and {before} before"
-        return Finding(passed, _bounds(rule), str(self.rows), message)
+        return Finding(passed, wanted, str(self.rows), message)
 
     def _query(self, query: str) -> Finding:
         for view in (_STAGED, last_part(self.table)):  # `silver.orders` and `orders`
@@ -138,14 +136,3 @@ def _column(frame: DataFrame, name: str, table: str) -> Column:
 def _told(columns: tuple[str, ...]) -> Column:
     texts = [F.concat(F.lit(f"{each}="), F.col(quoted(each)).cast("string")) for each in columns]
     return F.concat_ws(", ", *texts)
-
-
-def _within(rule: RowCount, rows: int) -> bool:
-    return (rule.least is None or rows >= rule.least) and (rule.most is None or rows <= rule.most)
-
-
-def _bounds(rule: RowCount) -> str:
-    parts = [] if rule.least is None else [f">= {rule.least}"]
-    parts += [] if rule.most is None else [f"<= {rule.most}"]
-    parts += [] if rule.change is None else [f"change <= {rule.change:g}"]
-    return ", ".join(parts)

@@ -1,6 +1,8 @@
 """Staging one output: its table made or widened, its rows written and counted on the way."""
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
@@ -14,6 +16,8 @@ from arco.flow.spark.measured import Measures, measured, observed
 from arco.flow.spark.shape import arranged, check_columns, with_partition
 from arco.flow.spark.statistics import profile_of
 from arco.flow.spark.target import Published, Room, Staged, TableFormat, Target
+
+_SAME = "arco_count"
 
 
 @dataclass
@@ -81,16 +85,23 @@ def _check_keys(target: Target, frame: DataFrame) -> None:
                 f"{target.table}: rows are merged on {name!r}, and there is no such column"
             )
     keys = [F.col(quoted(each)) for each in target.mode.on]
-    twice = frame.groupBy(*keys).count().where("count > 1").limit(1).collect()
-    if twice:
-        *values, count = twice[0]
-        told = ", ".join(
-            f"{name}={value}" for name, value in zip(target.mode.on, values, strict=True)
-        )
+    is_bad = reduce(or_, (each.isNull() for each in keys), F.col(_SAME) > 1)
+    bad = frame.groupBy(*keys).agg(F.count(F.lit(1)).alias(_SAME)).where(is_bad).limit(1).collect()
+    if not bad:
+        return
+    *values, count = bad[0]
+    on = ", ".join(target.mode.on)
+    named = zip(target.mode.on, values, strict=True)
+    told = ", ".join(f"{name}={'null' if value is None else value}" for name, value in named)
+    if None in values:
         raise Invalid(
-            f"{target.table}: {count} rows of the result have the same {', '.join(target.mode.on)} "
-            f"({told}), so which of them would stay is not clear: keep one of each"
+            f"{target.table}: rows are merged on {on}, and one of the result has null there ({told}), so "
+            "it would be added once more by each run: fill it in, or leave the row out"
         )
+    raise Invalid(
+        f"{target.table}: {count} rows of the result have the same {on} ({told}), so which of them would "
+        "stay is not clear: keep one of each"
+    )
 
 
 def _check_format(target: Target, room: Room) -> None:

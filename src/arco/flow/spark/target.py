@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from arco.catalog.publication import Attempt
 from arco.flow.define.mode import Mode
 from arco.flow.partition import PartitionSet
-from arco.flow.work.port import Lake, LakeTable
+from arco.flow.work.port import Lake, LakeColumn, LakeTable, NewLakeTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +26,21 @@ class Target:
     owner: str | None = None
     tags: tuple[str, ...] = ()
 
+    def wanted(self, columns: tuple[LakeColumn, ...] = ()) -> NewLakeTable:
+        """What the definition says of the table."""
+        return NewLakeTable(
+            name=self.table,
+            format=self.format.upper(),
+            columns=columns,
+            partition_columns=tuple(self.values),
+            comment=self.comment,
+            owner=self.owner,
+            tags=self.tags,
+        )
+
 
 class Staged(Protocol):
     """What an attempt has written and nobody sees."""
-
-    @property
-    def rows(self) -> int:
-        """How many rows were written."""
 
     @property
     def bytes(self) -> int:

@@ -32,6 +32,7 @@ _MOST_TEXT = 32_000_000  # of the plans of all writes together
 _UNSEEN_JOBS = "rows were read without a query (an RDD, foreach, another session)"
 _BROUGHT_ROWS = "some rows were brought by the program, after it had collected others"
 _GAVE_ROWS = "the program has collected rows, and what it made of them is in no plan: those of {}"
+_NOT_WATCHED = "what a query beside the write has read is not known: {}"
 _WROTE_ASIDE = "what the program itself wrote before was read again, and hides its own columns: {}"
 
 
@@ -95,7 +96,8 @@ class Capture:
         try:
             query = fetch(self._gateway, execution, function)
         except Exception as problem:  # it must not reach Spark's bus, whatever it is
-            query = Query(note=f"a query could not be watched: {type(problem).__name__}")
+            note = f"a query could not be watched: {type(problem).__name__}"
+            query = Query(has_all_sources=False, note=note)
         with self._lock:
             self._queries.append(query)
             self._let_go_of_the_oldest()
@@ -141,8 +143,9 @@ class Capture:
             )
         else:
             planned = None if frame is None else plan_of(frame, forget=forget)
-            seen = _unseen(target, reads, planned, [*self._notes])
-        for why in self._doubts(behind, aside):
+            seen = _unseen(target, reads, planned)
+        beside = [query for query in behind if not _writes(query, target)]
+        for why in self._doubts(beside, aside):
             seen = seen.weakened("declared", why)
         return seen
 
@@ -169,18 +172,22 @@ class Capture:
             self._manager.clear()
 
     def _has_unseen_jobs(self) -> bool:
-        """Whether rows were read past all queries; where that cannot be known, it is not said."""
+        """Whether rows were read past all queries; that it cannot be known is noted."""
         try:
             return self._jobs is not None and self._jobs.unseen()
         except Exception as problem:  # a JVM that is gone
             self._notes.setdefault(f"its jobs are not known: {type(problem).__name__}")
             return False
 
-    def _doubts(self, behind: list[Query], aside: list[Query]) -> Iterator[str]:
-        """Where columns may have come from that are in no plan of the write."""
+    def _doubts(self, beside: list[Query], aside: list[Query]) -> Iterator[str]:
+        """Where columns may have come from that are in no plan of the write, and what was not watched."""
         if self._has_unseen_jobs():
             yield _UNSEEN_JOBS
-        given = [query for query in behind if query.gives_rows]
+        yield from [*self._notes]
+        blind = (query.note for query in beside if not query.has_all_sources)
+        if (note := next(blind, None)) is not None:  # others say the same, or make it no worse
+            yield _NOT_WATCHED.format(note)
+        given = [query for query in beside if query.gives_rows]
         if names := _names(source for query in given for source in query.sources):
             yield _GAVE_ROWS.format(names)
         if names := _names(query.targets[0] for query in aside if query.sources):
@@ -219,7 +226,7 @@ class Capture:
     ) -> Observation:
         """All writes of one target together; they are several if it was appended to more than once."""
         edges: dict[Edge, None] = {}
-        said = dict(self._notes)
+        said: dict[str, None] = {}
         found: list[PlanLineage] = []
         for query in writes:
             budget = Budget(spent_ms=query.spent_ms)
@@ -285,10 +292,9 @@ def _unseen(
     target: Dataset,
     reads: tuple[ReadFact, ...],
     planned: Observation | None,
-    notes: Iterable[str],
 ) -> Observation:
     """No write was seen: what the frame's plan says, and what was read by whichever query."""
-    why = "; ".join((*notes, f"no write of {target} was seen"))
+    why = f"no write of {target} was seen"
     if planned is None:
         return Observation(reads).without_columns(why)
     sources = [fact.dataset for fact in planned.reads]

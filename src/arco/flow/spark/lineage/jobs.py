@@ -14,7 +14,9 @@ from pyspark.sql import SparkSession
 from arco.flow.spark.jvm import session_tag
 from arco.flow.spark.lineage.java import Java, texts
 
-_MOST_JOBS = 200  # to look into; that there are more is enough to doubt
+# That there are more is enough to doubt.
+_MOST_JOBS = 200  # to look into
+_MOST_NAMES = 1_000  # to ask for: of as many as Spark remembers
 _OPENS = frozenset(("csv", "json", "load", "orc", "parquet", "sql", "table", "text", "xml"))
 _OF_QUERIES = "spark-session-"
 _UNTOLD = "toLocalIterator"
@@ -45,8 +47,8 @@ class Jobs:
         others = sorted(jobs - set(tracker.getJobIdsForTag(self._of_session)))
         if len(others) > _MOST_JOBS or any(self._reads(context, job) for job in others):
             return True
-        told = sorted(jobs.difference(others))[:_MOST_JOBS]
-        return any(_name(context.statusStore().job(job)) == _UNTOLD for job in told)
+        told, store = jobs.difference(others), context.statusStore()
+        return len(told) > _MOST_NAMES or any(_name(store.job(job)) == _UNTOLD for job in told)
 
     def _reads(self, context: Java, job: int) -> bool:
         info = context.statusTracker().getJobInfo(job)

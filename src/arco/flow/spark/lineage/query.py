@@ -26,6 +26,7 @@ class Query:
     facts: PlanFacts | None = None
     reads: tuple[ReadFact, ...] = ()
     sources: tuple[Dataset, ...] = ()  # by the plan, whether or not a scan of them was seen
+    has_all_sources: bool = True  # unless the plan could not be asked for them
     number: int = 0  # queries that were asked for later have larger ones
     gives_rows: bool = False  # to the program that asked for them
     spent_ms: float = 0.0
@@ -50,14 +51,15 @@ def fetch(gateway: Java, execution: Java, function: str = "") -> Query:
     try:
         plan = fetch_plan(gateway, execution.analyzed(), budget)
     except Exception as problem:
-        notes.append(f"the plan could not be asked for: {_brief(problem)}")
-    facts = plan.facts
+        note = f"the plan could not be asked for: {_brief(problem)}"
+        plan = Plan(has_all_sources=False, note=note)
     return Query(
         targets=plan.targets,
         text=plan.text,
-        facts=facts,
+        facts=plan.facts,
         reads=tuple(reads),
         sources=plan.sources,
+        has_all_sources=plan.has_all_sources,
         number=number,
         gives_rows=not plan.targets and function.endswith(_TO_PYTHON),
         spent_ms=budget.spent_ms(),
@@ -73,6 +75,7 @@ class Plan:
     text: str | None = None
     facts: PlanFacts | None = None
     sources: tuple[Dataset, ...] = ()
+    has_all_sources: bool = True
     note: str = ""
 
 
@@ -87,7 +90,8 @@ def fetch_plan(gateway: Java, plan: Java, budget: Budget, *, whole: bool = False
     try:
         leaves.update(leaves_of(query, budget))
     except TimeoutError as problem:
-        return Plan(target.datasets, sources=_sources(leaves), note=str(problem))
+        sources = _sources(leaves)  # of those that were asked in time
+        return Plan(target.datasets, sources=sources, has_all_sources=False, note=str(problem))
     sources = _sources(leaves)
     if kind not in WRITES and not whole:
         return Plan(sources=sources)
