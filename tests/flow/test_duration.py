@@ -3,7 +3,7 @@
 import pytest
 
 from arco.core.errors import Invalid
-from arco.flow.duration import parse_duration, print_duration
+from arco.flow.duration import parse_duration, print_duration, rough_duration
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,24 @@ def test_what_is_no_text_is_refused_too() -> None:
 def test_a_duration_is_printed_in_the_largest_unit_that_leaves_no_rest() -> None:
     found = [print_duration(ms) for ms in (90_000, 120_000, 7_200_000, 172_800_000, 1_500, 0)]
     assert found == ["90s", "2m", "2h", "2d", "1.5s", "0s"]
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (0, "0.0s"),
+        (840, "0.8s"),
+        (9_949, "9.9s"),
+        (9_960, "9.9s"),
+        (10_000, "10s"),
+        (59_999.5, "59s"),
+        (184_000, "3m 4s"),
+        (3_600_000, "1h"),
+        (3_605_000, "1h"),
+        (3_725_000, "1h 2m"),
+        (90_000_000, "1d 1h"),
+        (86_700_000, "1d"),
+    ],
+)
+def test_people_are_told_a_duration_in_its_two_largest_units(ms: float, said: str) -> None:
+    assert rough_duration(ms) == said

@@ -110,7 +110,7 @@ def test_a_run_says_what_happens_and_what_came_of_it(arco: Served) -> None:
     found = RUN.search(told)
     assert found is not None
     assert "start     greet@ds=2026-01-01  forced" in told
-    assert re.search(r"done      greet@ds=2026-01-03  [0-9.]+ s", told)
+    assert re.search(r"done      greet@ds=2026-01-03  [0-9.]+s", told)
     assert re.search(r"greet \(task\) +ds=2026-01-01\.\.2026-01-03 \(3\)", told)
     assert f"arco runs {found[1]} --url {arco.url}" in told
     assert "hello 2026-01-02, ana" in arco.done("logs", found[1], "greet@ds=2026-01-02")

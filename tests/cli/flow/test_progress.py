@@ -42,7 +42,19 @@ def test_a_task_that_goes_well_is_told_of_twice() -> None:
 
     assert said == [
         f"start     {ORDERS}  missing",
-        f"done      {ORDERS}  1,412 rows, 2 checks passed, 1.5 s",
+        f"done      {ORDERS}  1,412 rows, 2 checks passed, 1.5s",
+    ]
+
+
+def test_a_partition_does_not_speak_to_the_terminal() -> None:
+    loud = "silver.orders@customer=\x1b[2Jgone"
+    said: list[str] = []
+    shown = Lines(Board(planned(loud)), said.append)
+    shown.take(seen(running(loud)))
+    shown.take(seen(done(loud), number=2))
+    assert said == [
+        "start     silver.orders@customer=\\x1b[2Jgone  missing",
+        "done      silver.orders@customer=\\x1b[2Jgone  10 rows, 1.5s",
     ]
 
 
@@ -84,7 +96,7 @@ def test_a_warning_is_told_of_a_task_that_went_well() -> None:
     warned = done(ORDERS, check("few_late", passed=False, severity="warn"))
 
     assert lines((warned,)) == [
-        f"done      {ORDERS}  10 rows, 0 of 1 check passed, 1.5 s",
+        f"done      {ORDERS}  10 rows, 0 of 1 check passed, 1.5s",
         "warning     few_late: expected 0, found 7",
     ]
 
@@ -110,7 +122,7 @@ def test_a_terminal_shows_what_is_in_work_and_how_far_it_is() -> None:
     assert f"{ORDERS}" in drawn
     assert "writing" in drawn
     assert "1,200 rows" in drawn
-    assert "3.0 s" in drawn
+    assert "3.0s" in drawn
 
 
 def test_a_terminal_says_above_the_bars_what_did_not_go_well_and_nothing_else() -> None:

@@ -173,6 +173,21 @@ def test_of_two_variables_the_url_is_meant(made: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists()
 
 
+def test_a_partition_does_not_speak_to_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "a.py").write_text(
+        "from arco import Dynamic, sql\n"
+        "sql('silver.bills', query='select 1 as customer', partitions=Dynamic('customer'))\n"
+    )
+    root = ("--root", tmp_path / "store", "--no-fsync")
+    assert arco("partitions", "add", "customer", "\x1b[2Jgone", *root).returncode == 0
+    for words in (("plan",), ("explain", "silver.bills")):
+        run = arco(*words, "--project", tmp_path, *root)
+        assert (run.returncode, run.stderr) == (0, "")
+        assert r"customer=\x1b[2Jgone" in run.stdout
+        assert "\x1b" not in run.stdout
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -1,5 +1,7 @@
 """The end of a run, for people and for programs."""
 
+import shlex
+
 import msgspec
 import pytest
 
@@ -13,6 +15,8 @@ from arco.flow.run.wire import RunStatus, TaskStatus, TaskView
 from tests.cli.flow.views import RUN, check, done, planned, seen
 
 ORDERS = [f"silver.orders@ds=2026-01-{day:02}" for day in (1, 2, 3)]
+ODD = "silver.orders@customer=x'; rm -rf ~; ' y"
+LOUD = "silver.orders@customer=\x1b[2Jgone\n"
 SPEND = [f"gold.spend@ds=2026-01-{day:02}" for day in (1, 2, 3)]
 
 
@@ -35,8 +39,8 @@ def test_a_line_an_asset_says_what_was_written() -> None:
     tasks.append(done(SPEND[1], check("b"), check("c", passed=False, severity="warn"), rows=4))
 
     assert ended(*tasks).rows() == [
-        ("silver.orders", "ds=2026-01-01..2026-01-03 (3)", "1,500", "3 passed", "4.5 s"),
-        ("gold.spend", "ds=2026-01-02", "4", "1 passed, 1 warned", "1.5 s"),
+        ("silver.orders", "ds=2026-01-01..2026-01-03 (3)", "1,500", "3 passed", "4.5s"),
+        ("gold.spend", "ds=2026-01-02", "4", "1 passed, 1 warned", "1.5s"),
     ]
 
 
@@ -100,7 +104,7 @@ def test_many_failures_are_counted() -> None:
 def test_the_headline_says_how_it_ended() -> None:
     ending = ended(*(done(key) for key in (*ORDERS, *SPEND)))
 
-    assert ending.headline() == f"Run {RUN}: success in 12 s, 6 success"
+    assert ending.headline() == f"Run {RUN}: success in 12s, 6 success"
 
 
 def test_next_steps_reach_the_same_arco() -> None:
@@ -132,6 +136,29 @@ def test_next_steps_name_the_failure_that_was_told_first_and_no_table_that_was_n
         f"arco logs {RUN} {ORDERS[0]}",
         f"arco retry {RUN}",
     ]
+
+
+def test_a_command_is_one_for_the_shell_whatever_a_partition_is_called(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    view = failed(ODD, "x")
+    steps = dict(ended(view, status=RunStatus.FAILED, plan=planned(ODD)).next_steps("--root /r"))
+    [command] = [each for each, what in steps.items() if what == "what the task has said"]
+    assert shlex.split(command) == ["arco", "logs", RUN, ODD, "--root", "/r"]
+
+    print_run(seen(view, status=RunStatus.FAILED), "--root /r")
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == f"`{command}` tells more."
+
+
+def test_a_partition_does_not_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    ending = ended(failed(LOUD, "x"), status=RunStatus.FAILED, plan=planned(LOUD))
+    told = [*ending.failures(), *(step for step, _ in ending.next_steps(""))]
+    written = ended(done(ODD), plan=planned(ODD)).rows()[0]
+    held = TaskView(key=LOUD, status=TaskStatus.SKIPPED)
+    told += [*written, *ended(held, plan=planned(LOUD)).failures()]
+    print_run(seen(failed(LOUD, "x"), status=RunStatus.FAILED), "")
+    assert all(line.isprintable() for line in (*told, *capsys.readouterr().out.splitlines()))
 
 
 def test_a_run_that_was_cancelled_can_be_gone_on_with() -> None:

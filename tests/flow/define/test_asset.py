@@ -78,9 +78,9 @@ def test_an_asset_has_all_that_was_said_of_it(tmp_path: Path) -> None:
     assert found.description == "Clean orders.\n\nEach one once."
     assert found.strict
     assert found.where == SourceLine("pipelines/orders.py", HEAD.count("\n") + 5)
-    assert [(each.name, each.blocks, each.table) for each in found.checks] == [
-        ("not_null_order_id", True, "default.silver.orders"),
-        ("row_count_change", False, "default.silver.orders"),
+    assert [(each.name, each.severity, each.table) for each in found.checks] == [
+        ("not_null_order_id", "error", "default.silver.orders"),
+        ("row_count_change", "warn", "default.silver.orders"),
     ]
     assert found.function is not None
     assert found.function([4, 6]) == [6]

@@ -120,6 +120,21 @@ def test_a_ring_is_told_once_with_its_path(tmp_path: Path) -> None:
     ]
 
 
+def test_tables_that_wait_for_each_other_by_a_check_are_a_ring(tmp_path: Path) -> None:
+    text = """
+    @asset("r.facts", checks=[c.references("id", "r.names"), c.sql("select * from r.facts")])
+    def facts(): return 1
+    @asset("r.names")
+    def names(facts): return facts
+    """
+    assert told(tmp_path, {"pipelines/a.py": text}) == [
+        (
+            "pipelines/a.py:1: these tables wait for each other:"
+            " default.r.facts <- default.r.names <- default.r.facts"
+        )
+    ]
+
+
 def test_reading_ones_own_partition_before_is_no_ring(tmp_path: Path) -> None:
     text = """
     @asset("r.a", partitions=Daily("ds", start="2026-01-01"))

@@ -55,6 +55,34 @@ def test_a_function_that_nobody_would_carry_on_is_told(tmp_path: Path) -> None:
     ]
 
 
+def test_a_check_of_a_long_rule_has_a_name_that_events_can_carry(tmp_path: Path) -> None:
+    text = """
+    rule = " OR ".join(f"(state = 's{n}' AND amount >= {n})" for n in range(20))
+
+    @asset("a.one", checks=[c.expr(rule), c.expr(rule + " OR true"), c.expr("x > 0")])
+    def one(): ...
+    """
+    *long, short = [each.name for each in load(tmp_path, {"pipelines/a.py": text}).checks]
+    assert ([len(each) for each in long], short) == ([255, 255], "expr_x > 0")
+    assert len({*long}) == 2
+    assert all(each.startswith("expr_(state = 's0' AND amount >= 0) OR") for each in long)
+
+
+def test_a_name_that_is_too_long_for_a_check_is_told(tmp_path: Path) -> None:
+    text = """
+    @asset("a.one", checks=[c.unique("id", name="x" * 256), c.not_null("id", name="y" * 255)])
+    def one(): ...
+
+    @check("a.one", name="z" * 256)
+    def two(rows): return True
+    """
+    wrong = "the name of a check has at most 255 characters"
+    assert told(tmp_path, {"pipelines/a.py": text}) == [
+        f"pipelines/a.py:1: {wrong}: {'x' * 256!r}",
+        f"pipelines/a.py:4: {wrong}: {'z' * 256!r}",
+    ]
+
+
 def test_what_is_no_check_is_told_with_what_is_one(tmp_path: Path) -> None:
     text = """
     @asset("a.one", checks=["x", c.not_null, c.unique("id")])

@@ -32,6 +32,7 @@ inputs:
 ---*/
 select id from orders join raw.customers using (id)
 """
+ALL = ["a.b", "c.d", "e.f"]
 SOURCES = """
 source("silver.orders", partitions=[Daily("ds", start="2026-01-01"), Static("region", ["eu", "us"])])
 source("raw.customers")
@@ -122,7 +123,7 @@ def test_mistakes_in_queries_are_told_with_their_lines(tmp_path: Path) -> None:
     ("query", "tables"),
     [
         ("select * from a.b", ["a.b"]),
-        ("SELECT * FROM a.b x, c.d AS y, e.f", ["a.b", "c.d", "e.f"]),
+        ("SELECT * FROM a.b x, c.d AS y, e.f", ALL),
         (
             "select * from a.b join c.d on true left join `my cat`.`s.x`.t",
             ["a.b", "c.d", 'my cat."s.x".t'],
@@ -132,7 +133,21 @@ def test_mistakes_in_queries_are_told_with_their_lines(tmp_path: Path) -> None:
         ("select a.x is distinct from b.y from e.f", ["e.f"]),
         ("select 'from a.b', \"from c.d\" -- from e.f\n/* from g.h */ from i.j", ["i.j"]),
         ("select 'it''s \\' from a.b' from c.d", ["c.d"]),
-        ("select * from (select * from a.b) x join (c.d)", ["a.b"]),
+        ("select * from (select * from a.b) x join (c.d)", ["a.b", "c.d"]),
+        ("select * from (select 1 as k) x, a.b, (select 2) y, c . d", ["a.b", "c.d"]),
+        ("select * from (a.b x join c.d y on x.i = y.i), ((e.f))", ALL),
+        ("select * from a.b x(k, v), c.d as y (k, v), e.f", ALL),
+        ("select * from a.b tablesample (10 percent) x, c.d", ["a.b", "c.d"]),
+        ("select * from a.b version as of 3, c.d", ["a.b", "c.d"]),
+        ("select * from explode(array(1)) x, a.range(3), c.d", ["c.d"]),
+        ("select * from values (1, 'a'), (2, 'b') x(k, v), a.b", ["a.b"]),
+        ("select * from a.b x join c.d y on x.i = y.i, e.f", ALL),
+        ("select * from a.b x, lateral (select * from c.d where i = x.i), e.f", ALL),
+        ("select * from a.b lateral view explode(m) x as k, v where k in (b.k, b.v)", ["a.b"]),
+        ("select b.x, b.y from a.b group by b.x, b.y order by b.x, b.y", ["a.b"]),
+        ("select * from a.b where exists (select b.x, 1 from c.d), e.f", ["a.b", "c.d"]),
+        ("from a.b |> aggregate sum(b.x), b.y |> join c.d |> extend c.x, d.x", ["a.b", "c.d"]),
+        ("select b.from, c.d, first(b.x, b.y) from a.b", ["a.b"]),
         ("select * from a.range(3)", []),
         ("select * from a.b union all select * from a.b", ["a.b"]),
     ],

@@ -87,6 +87,17 @@ def test_several_are_joined_and_latest_is_each_ones_own() -> None:
     assert chosen("ds=latest/region=us", BY_REGION) == [["ds=2026-02-10/region=us"]]
 
 
+def test_a_key_chooses_itself_though_it_has_a_comma() -> None:
+    lists = Partitions(Static("region", ["a", "b", "a,b", " c, all"]))
+    for key in lists.keys(NOW):
+        assert chosen(key, lists) == [[key]]
+    assert chosen("region=a,b", lists, DAYS)[0] == ["region=a,b"]
+    assert chosen("region=b,a", lists) == [["region=a", "region=b"]]
+    assert chosen("region=a,b", Partitions(Static("region", ["a", "b"]))) == [
+        ["region=a", "region=b"]
+    ]
+
+
 def test_an_asset_that_begins_later_takes_its_part() -> None:
     later = Partitions(Daily("ds", "2026-01-31"))
     days, fewer, none = chosen(

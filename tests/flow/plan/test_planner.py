@@ -8,6 +8,7 @@ import pytest
 from arco.core.errors import Invalid
 from arco.flow.plan.plan import Again, Reason
 from arco.flow.plan.planner import STALE
+from arco.flow.run.live import check_plan
 from tests.flow.plan.conftest import DAYS, FILES
 from tests.flow.plan.model import NOW, Shop, keys, makers, reasons
 
@@ -394,3 +395,47 @@ def test_whoever_appends_is_warned_of_rows_that_come_once_more(tmp_path: Path) -
     [warned] = shop.plan().warnings
     assert warned.startswith("gold.log appends: 5 partitions that have rows")
     assert "`arco table drop gold.log`" in warned
+
+
+CUSTOMERS = {
+    "pipelines/customers.py": """
+    from arco.flow.partition import Dynamic
+
+    @asset("silver.by_customer", partitions=Dynamic("customer"))
+    def by_customer(): return None
+
+    @asset("gold.by_customer", partitions=Dynamic("customer"))
+    def gold(a=table("silver.by_customer")): return a
+    """
+}
+
+
+def test_a_value_that_is_too_long_for_a_task_is_left_out_and_the_others_are_made(
+    tmp_path: Path,
+) -> None:
+    shop = Shop(tmp_path, CUSTOMERS)
+    shop.lake.dynamic = {"customer": ("acme", "x" * 255, "y" * 255)}
+    planned = shop.plan()
+    check_plan(planned)
+    assert keys(planned) == ["silver.by_customer@customer=acme", "gold.by_customer@customer=acme"]
+    assert planned.waiting == ()
+    [gold, silver] = sorted(planned.warnings)
+    assert silver.startswith("silver.by_customer@customer=xxx")
+    assert "is left out, and 1 like it" in silver
+    assert "at most 255 characters" in gold
+
+
+def test_a_plan_has_the_values_of_the_dimensions_of_its_project_alone(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, CUSTOMERS)
+    shop.lake.dynamic = {"customer": ("acme",), "machine": ("m1", "m2")}
+    assert shop.plan().dynamic == {"customer": ("acme",)}
+    shop.write(
+        {
+            "pipelines/machines.py": """
+            from arco.flow.partition import Dynamic
+
+            machines = source("raw.machines", partitions=Dynamic("machine"))
+            """
+        }
+    )
+    assert shop.plan().dynamic == {"customer": ("acme",), "machine": ("m1", "m2")}

@@ -12,7 +12,7 @@ CUTS = [
     Partitions(Hourly("hour", "2026-01-01T20", "2026-01-03T02")),
     Partitions(Weekly("week", "2025-W45", "2026-W08")),
     Partitions(Monthly("month", "2025-08", "2026-06")),
-    Partitions([Daily("ds", "2025-12-28", "2026-01-07"), Static("a", ["x", "y/z"])]),
+    Partitions([Daily("ds", "2025-12-28", "2026-01-07"), Static("a", ["x", "y/z", "u,v"])]),
     Partitions(Static("region", ["eu", "us", "2026"])),
 ]
 
@@ -25,7 +25,14 @@ def test_runs_choose_exactly_their_keys(cut: Partitions, picks: list[bool]) -> N
 
 
 def test_all_keys_are_few_runs() -> None:
-    assert [len(runs(cut.keys(NOW))) for cut in CUTS] == [1, 1, 1, 1, 2, 3]
+    assert [len(runs(cut.keys(NOW))) for cut in CUTS] == [1, 1, 1, 1, 3, 3]
+
+
+def test_a_comma_in_a_value_does_not_end_a_run() -> None:
+    assert runs(["a=u,v/ds=2026-01-01", "a=u,v/ds=2026-01-02"]) == [
+        "a=u%2Cv/ds=2026-01-01..2026-01-02"
+    ]
+    assert runs(["a=u,v/ds=2026-01-01"]) == ["a=u,v/ds=2026-01-01"]
 
 
 def test_an_hour_that_is_there_twice_is_part_of_its_night() -> None:

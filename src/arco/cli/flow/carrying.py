@@ -18,6 +18,7 @@ from arco.core.tasks import Event, Task
 from arco.flow.run.port import Coordinator
 from arco.flow.run.wire import LeasedTask, Outcome, Progress, RunView, TaskStatus
 from arco.flow.work.port import Executor, Watch
+from arco.flow.work.printed import own_stdout
 from arco.flow.work.worker import Worker
 
 _LOOK_MS = 5_000
@@ -25,6 +26,7 @@ _AGAIN_MS = 1_000
 _FAREWELL_MS = 20_000
 _LEAVE_MS = 3_000  # once somebody has interrupted it, for anything that is still to be waited for
 _SPARE_THREADS = 8  # for those that never end though they were told to
+_GIVEN_UP = "GIVEN_UP"
 _BAD = frozenset({TaskStatus.FAILED, TaskStatus.BLOCKED})
 
 
@@ -85,7 +87,7 @@ class Carrying:
             project=self._board.plan.project,
             tell=self._trouble,
         )
-        with listening() as bell, screen:
+        with listening() as bell, screen, own_stdout():  # the screen may have one of its own
             screen.take(begun)
             spawn = self._runtime.tasks.spawn
             working = spawn(_then(worker.run(begun.run_id), news))
@@ -177,11 +179,14 @@ class Counted:
         self._say = say
         self.counts: dict[str, int] = {}
         self.left: set[tuple[str, str]] = set()  # tasks whose last attempt failed or was blocked
+        self._at_work: dict[str, LeasedTask] = {}  # by attempt
 
     def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
         self._say(f"{'start':<9} {task.key}")
+        self._at_work[task.attempt_id] = task
         outcome = self._executor.execute(task, watch)
-        self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
+        if self._at_work.pop(task.attempt_id, None) is not None:
+            self._count(outcome.status)
         if outcome.status in _BAD:
             self.left.add((task.run_id, task.key))
         elif outcome.status is TaskStatus.SUCCESS:
@@ -190,10 +195,21 @@ class Counted:
         return outcome
 
     def interrupt(self, attempt_id: str) -> None:
+        if (task := self._at_work.get(attempt_id)) is not None:
+            self._say(f"{'stopping':<9} {task.key}")
         self._executor.interrupt(attempt_id)
+
+    def gave_up(self, task: LeasedTask) -> None:
+        """It was told to stop and does not; nobody waits for it."""
+        if self._at_work.pop(task.attempt_id, None) is not None:
+            self._count(_GIVEN_UP)
+            self._say(f"{'given up':<9} {task.key}  its code does not stop, and goes on alone")
 
     def close(self) -> None:
         self._executor.close()
+
+    def _count(self, end: str) -> None:
+        self.counts[end] = self.counts.get(end, 0) + 1
 
 
 @dataclass(frozen=True)

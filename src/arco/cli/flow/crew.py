@@ -1,5 +1,6 @@
 """Who carries tasks out: Spark, set up for a project and for the Arco that it works with."""
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -8,14 +9,18 @@ from arco.cli.flow.lake import HttpLake
 from arco.cli.flow.project import Loaded
 from arco.cli.flow.reach import Reached
 from arco.cli.flow.spark_flags import OnSpark
+from arco.core.errors import Invalid
 from arco.core.runtime import Runtime
-from arco.flow.define import AssetDef, Project
+from arco.flow.define import AssetDef, CheckDef, Project
+from arco.flow.define.check import Query, References
+from arco.flow.define.name import three_levels
+from arco.flow.define.sql_text import tables_read
 from arco.flow.plan.plan import Plan
 from arco.flow.run.wire import LeasedTask, Outcome
 from arco.flow.work.port import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from arco.compactor.spark.session import Session
     from arco.flow.spark.executor import SparkExecutor
@@ -93,7 +98,8 @@ def make_crew(loaded: Loaded, arco: Reached, spark: OnSpark, runtime: Runtime) -
 def needs_of(project: Project, lake: HttpLake) -> "Needs":
     """The catalogs that have Iceberg tables which the project reads or writes, and where tables lie.
 
-    Of a table that something else fills, only the catalog knows the format.
+    What its checks look into is read too. Of a table that something else fills, only the catalog knows
+    the format.
     """
     from arco.flow.spark.opening import Needs
 
@@ -102,13 +108,25 @@ def needs_of(project: Project, lake: HttpLake) -> "Needs":
         for each in project.makers()
         for output in each.outputs
     }
-    read = {each.table for maker in project.makers() for each in maker.inputs} - made.keys()
+    read = {each.table for maker in project.makers() for each in maker.inputs}
+    read.update(each for asset in project.assets for check in asset.checks for each in _read(check))
     tables = {table for table, is_iceberg in made.items() if is_iceberg}
     places: set[str] = set()
-    for table in read:
+    for table in read - made.keys():
         found = lake.find(table)
         if found is not None and found.format.lower() == _ICEBERG:
             tables.add(table)
             places.add(found.location)
     catalogs = frozenset(table.partition(".")[0] for table in tables)
     return Needs(catalogs, lake.store(), tuple(sorted(places)))
+
+
+def _read(check: CheckDef) -> "Iterator[str]":
+    """The tables that a check looks into, perhaps its own among them."""
+    match check.rule:
+        case References(table=table):
+            yield table
+        case Query(query):
+            for named in tables_read(query):
+                with suppress(Invalid):  # Spark will say what is wrong with it
+                    yield three_levels(named.name)

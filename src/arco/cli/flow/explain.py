@@ -43,6 +43,7 @@ def explain(
     """
     from arco.cli.flow.project import load
     from arco.cli.flow.reach import Reach, reached
+    from arco.cli.listing import one_line
     from arco.cli.output import print_document
     from arco.core.clock import utc
     from arco.core.runtime import system_runtime
@@ -62,4 +63,4 @@ def explain(
         print_document(found)
         return
     for line in found.lines():
-        print(line)
+        print(one_line(line))

@@ -81,6 +81,7 @@ class Choice:
     def only(self) -> "frozenset[Reason] | None":
         """The reasons that count; None for all of them."""
         from arco.flow.plan.plan import Reason
+        from arco.flow.plan.planner import STALE
 
         if self.force and (self.stale or self.failed or self.missing):
             raise Invalid(
@@ -88,7 +89,7 @@ class Choice:
             )
         chosen: set[Reason] = set()
         if self.stale:
-            chosen |= {Reason.CODE_CHANGED, Reason.UPSTREAM_CHANGED, Reason.FRESHNESS}
+            chosen |= STALE
         if self.failed:
             chosen.add(Reason.FAILED)
         if self.missing:

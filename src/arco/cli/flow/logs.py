@@ -101,6 +101,7 @@ class _Asked:
             answer = remote.get(where, {"attempt": attempt, "since": str(since)})
             piece = json.decode(answer, dict)
             yield piece
+            attempt = str(piece["attempt"])  # another may begin meanwhile
             has_more, since = piece["next"] > since, piece["next"]
             if piece["is_over"] or not (has_more or self._follow):
                 return

@@ -82,14 +82,14 @@ def print_plan(made: "Plan", *, every: bool = False) -> None:
         headline,
         waiting_lines,
     )
-    from arco.cli.listing import print_rows
+    from arco.cli.listing import one_line, print_rows
 
     if made.tasks and every:
         print_rows(ALL_HEADINGS, [list(all_rows(made))])
     elif made.tasks:
         print_rows(HEADINGS, [grouped_rows(made)])
     for line in (*waiting_lines(made), *made.warnings):
-        print(line)
+        print(one_line(line))
     print(headline(made))
 
 

@@ -1,6 +1,8 @@
 """The project that a command is about: found, loaded, and refused while something is wrong with it."""
 
 import shlex
+import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,7 +69,8 @@ def load_folder(folder: Path, *, format: str | None = None) -> "Project":  # noq
         from arco.flow.spark.early_udfs import allow_early_udfs
 
         allow_early_udfs()
-    return load_project(folder, format=format)
+    with redirect_stdout(sys.stderr):  # what its modules print is no part of what a command says
+        return load_project(folder, format=format)
 
 
 def _flags(given: str | None, format_: "DataFormat | None") -> str:

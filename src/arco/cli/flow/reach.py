@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
 from arco.cli.flags import DEFAULT_URL, Server
@@ -33,7 +34,7 @@ class Reach:
         """The flags by which another command finds the same Arco; none for the default one."""
         if self.is_own:
             return self.place.flags()
-        return "" if self.server.url == DEFAULT_URL else f"--url {self.server.url}"
+        return "" if self.server.url == DEFAULT_URL else f"--url {quote(self.server.url)}"
 
 
 def _elsewhere(_worker: str) -> None:

@@ -4,7 +4,7 @@ from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.document import run_document
 from arco.cli.flow.screen.plan_view import headline, waiting_lines
 from arco.cli.flow.screen.summary import HEADINGS, Ending
-from arco.cli.listing import print_rows
+from arco.cli.listing import one_line, print_rows
 from arco.cli.output import print_document
 from arco.flow.run.wire import RunView
 
@@ -35,7 +35,7 @@ class Report:
             print(flush=True)
             return
         for line in (*waiting_lines(plan), headline(plan)):
-            print(line)
+            print(one_line(line))
 
     def handed_over(self, begun: RunView) -> None:
         """The run is left to workers."""
@@ -65,7 +65,7 @@ class Report:
         for line in ending.failures():
             print(line)
         for line in waiting_lines(self.board.plan):
-            print(line)
+            print(one_line(line))
         print(ending.headline())
         print("\nNext:")
         steps = ending.next_steps(self._reach, self._project)

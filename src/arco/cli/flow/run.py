@@ -4,10 +4,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from arco.cli.flags import AsJson, Server
-from arco.cli.flow.flags import Choice, FormatFlag, Own, ProjectDir, Selection, command, pairs
-from arco.cli.flow.spark_flags import OnSpark, Repeated
-from arco.cli.settings import Flag
+from arco.cli.flow.flags import Choice, Selection, command, pairs
+from arco.cli.flow.how import How
+from arco.cli.flow.spark_flags import Repeated
 
 _EXAMPLES = """\
 Examples:
@@ -22,9 +21,8 @@ Examples:
 It exits with 0 if all was done, 1 if something failed, was blocked or cannot
 be made yet, 2 if it was misused, 130 if it was interrupted. Ctrl-C cancels."""
 
-_SERVER, _PLACE, _CHOICE, _SPARK = Server(), Own(), Choice(), OnSpark()
+_CHOICE, _HOW = Choice(), How()
 
-Parallel = Annotated[int, Parameter(metavar="N", help="How many tasks to carry out at once.")]
 Params = Annotated[
     tuple[str, ...],
     Parameter.combine(Repeated, Parameter(help="A value for `ctx.params`; may be repeated.")),
@@ -35,17 +33,7 @@ app = command("run", "Plan, and carry the plan out on Spark.", _EXAMPLES)
 
 @app.default
 def run(
-    *selection: Selection,
-    project: ProjectDir = None,
-    choice: Choice = _CHOICE,
-    parallel: Parallel = 2,
-    spark: OnSpark = _SPARK,
-    format_: FormatFlag = None,
-    param: Params = (),
-    detach: Flag = False,
-    server: Server = _SERVER,
-    place: Own = _PLACE,
-    json: AsJson = False,
+    *selection: Selection, choice: Choice = _CHOICE, param: Params = (), how: How = _HOW
 ) -> int:
     """Make what is missing, failed or out of date, on Spark.
 
@@ -53,25 +41,11 @@ def run(
     ----------
     choice
         Which partitions are meant.
-    spark
-        On which Spark.
-    detach
-        Leave it to `arco worker` processes, and return at once.
-    server
-        The Arco that keeps the book of runs.
-    place
-        An Arco for the life of this command.
+    how
+        How it is carried out.
     """
-    from arco.cli.flow.project import load
-    from arco.cli.flow.reach import Reach
-    from arco.cli.flow.running import Asked, Running, check_running
     from arco.core import tasks
 
-    reach = Reach(server, place)
-    check_running(reach, spark, parallel, detach=detach)
-    choice.only()
+    choice.only()  # refused before anything is asked
     pairs("--param", param)
-    asked = Asked(
-        load(project, format_), reach, spark, parallel, tuple(param), as_json=json, detach=detach
-    )
-    return tasks.run(Running(asked).new(selection, choice))
+    return tasks.run(how.running(param).new(selection, choice))

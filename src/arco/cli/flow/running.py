@@ -23,6 +23,7 @@ from arco.core.runtime import system_runtime
 from arco.flow.plan.plan import Plan, PlannedTask, Reason
 from arco.flow.run.refused import all_made, not_over
 from arco.flow.run.wire import ANYBODY, ENDING_MS, RunView, RunWish, TaskStatus
+from arco.flow.work.printed import own_stdout, stdout_of_ours
 
 if TYPE_CHECKING:
     from arco.cli.flow.crew import SparkCrew
@@ -144,7 +145,8 @@ class Running:
 
         from arco.cli.flow.screen.live import Screen
 
-        return Screen(report.board, Console(highlight=False), self._runtime.clock.now_ms)
+        console = Console(highlight=False, file=stdout_of_ours())
+        return Screen(report.board, console, self._runtime.clock.now_ms)
 
     @asynccontextmanager
     async def _executor(
@@ -159,7 +161,8 @@ class Running:
         in_thread = self._runtime.tasks.in_thread
         try:
             await in_thread(lambda: crew.warm_up(plan, report.say))
-            yield crew
+            with own_stdout():  # to the end: code that does not stop may print for as long
+                yield crew
         finally:
             await in_thread(crew.close)
 

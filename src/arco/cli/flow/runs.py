@@ -2,6 +2,7 @@
 
 import math
 from itertools import chain, islice
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -119,7 +120,7 @@ def _show(reach: "Reach", run_id: str, *, as_json: bool) -> None:
 def print_run(view: "RunView", flags: str) -> None:
     """A run for people."""
     from arco.cli.flow.screen.words import duration, first_line, moment
-    from arco.cli.listing import print_fields, print_rows
+    from arco.cli.listing import one_line, print_fields, print_rows
 
     took = None
     if view.requested_at_ms is not None and view.completed_at_ms is not None:
@@ -142,7 +143,8 @@ def print_run(view: "RunView", flags: str) -> None:
         print_rows(("TASK", "STATUS", "ATTEMPT", "ROWS", "CHECKS", "TIME", "ERROR"), [rows])
     bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
     if bad is not None:
-        print(f"\n`arco logs {view.run_id} {bad}{f' {flags}' if flags else ''}` tells more.")
+        logs = f"arco logs {view.run_id} {quote(bad)}{f' {flags}' if flags else ''}"
+        print(f"\n`{one_line(logs)}` tells more.")
 
 
 def _when(view: "TaskView") -> tuple[float, str]:

@@ -67,6 +67,7 @@ def worker(
     from arco.cli.flow.reach import Reach
     from arco.cli.place import Place
     from arco.core import tasks
+    from arco.flow.work.printed import own_stdout
 
     if not 1 <= slots <= 1_000:
         raise Invalid(f"--slots takes 1 to 1,000 tasks at once, not {slots}")
@@ -77,7 +78,8 @@ def worker(
     _check_pools(loaded.project, pool)
     reach = Reach(server, Place())
     work = _Working(loaded, reach, spark, slots, name, pools=pool, once=once, as_json=json)
-    return tasks.run(work.work())
+    with own_stdout():
+        return tasks.run(work.work())
 
 
 def _check_pools(project: "Project", pools: tuple[str, ...]) -> None:
@@ -137,6 +139,7 @@ class _Working:
                 project=self._loaded.project.name,
                 pools=self._pools,
                 tell=lambda problem: self._say(f"waiting for Arco: {problem}"),
+                gave_up=executor.gave_up,
             )
             self._say(f"Worker {name} takes tasks of {self._loaded.project.name} from {arco.url}.")
             over = runtime.tasks.event()
@@ -151,8 +154,12 @@ class _Working:
         return 1 if self._once and executor.left else 0
 
     def _say(self, line: str) -> None:
+        """A line for people, from any thread."""
+        from arco.cli.listing import one_line
+        from arco.flow.work.printed import stdout_of_ours
+
         if not self._as_json:
-            print(line, flush=True)
+            print(one_line(line), file=stdout_of_ours(), flush=True)
 
     def _tell_end(self, name: str, counts: "dict[str, int]") -> None:
         from arco.cli.output import print_document
@@ -160,5 +167,6 @@ class _Working:
         if self._as_json:
             print_document({"worker": name, "tasks": counts})
             return
-        told = ", ".join(f"{count:,} {status.lower()}" for status, count in counts.items())
+        ends = ((end.lower().replace("_", " "), count) for end, count in counts.items())
+        told = ", ".join(f"{count:,} {end}" for end, count in ends)
         print(f"Worker {name} ended: {told or 'no tasks'}.")

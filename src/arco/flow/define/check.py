@@ -4,17 +4,25 @@ A check of severity `error` keeps a partition from being published; one of sever
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeVar
 
+from arco.core.errors import Invalid
+from arco.core.hashing import sha256_hex
 from arco.flow.define.collect import complain, current, here
 from arco.flow.define.decorated import check_plain, without_call
-from arco.flow.define.name import full_name
+from arco.flow.define.name import full_name, three_levels
+from arco.flow.define.sql_text import tables_read
 from arco.flow.define.where import NOWHERE, SourceLine
 
 Severity = Literal["error", "warn"]
 F = TypeVar("F", bound=Callable[..., object])
+
+_LONGEST_NAME = 255  # as events have it
+_HASH_CHARS = 16
 
 
 @dataclass(frozen=True)
@@ -120,10 +128,17 @@ class CheckDef:
     description: str = ""
     where: SourceLine = NOWHERE
 
-    @property
-    def blocks(self) -> bool:
-        """Whether a failure keeps the data from being published."""
-        return self.severity == "error"
+    @cached_property
+    def compares_with(self) -> tuple[str, ...]:
+        """The other tables that it looks into, by their full names, as far as it names them."""
+        match self.rule:
+            case References(_, table, _):
+                named = [table]
+            case Query(query):
+                named = list(_tables_of(query))
+            case _:
+                named = []
+        return tuple(each for each in named if each != self.table)
 
     def of(self, table: str, where: SourceLine) -> "CheckDef":
         """The same check, of a table."""
@@ -150,7 +165,7 @@ def check(table: str, *, severity: str = "error", name: str | None = None) -> Ca
 
     def declare(function: F) -> F:
         check_plain(function)
-        called = name or function.__name__
+        called = name_of(name, function.__name__)
         described = (function.__doc__ or "").strip()
         made = CheckDef(called, Judged(function), rank, of, described, here())
         if (collection := current()) is not None:
@@ -158,6 +173,17 @@ def check(table: str, *, severity: str = "error", name: str | None = None) -> Ca
         return function
 
     return declare
+
+
+def name_of(asked: str | None, usual: str) -> str:
+    """The name of a check that was asked for, or its usual one, which a hash makes short if it is long."""
+    if asked:
+        if len(asked) > _LONGEST_NAME:
+            complain(f"the name of a check has at most {_LONGEST_NAME} characters: {asked!r}")
+        return asked
+    if len(usual) <= _LONGEST_NAME:
+        return usual
+    return f"{usual[: _LONGEST_NAME - _HASH_CHARS - 1]}_{sha256_hex(usual.encode())[:_HASH_CHARS]}"
 
 
 def checks_of(table: str, said: Iterable[object]) -> tuple[CheckDef, ...]:
@@ -173,6 +199,13 @@ def checks_of(table: str, said: Iterable[object]) -> tuple[CheckDef, ...]:
                 f"@check('silver.orders'), not {_called(each)}"
             )
     return tuple(each.of(table, each.where) for each in found if isinstance(each, CheckDef))
+
+
+def _tables_of(query: str) -> Iterator[str]:
+    """What may be tables of the project: names of other places have other numbers of levels."""
+    for named in tables_read(query):
+        with suppress(Invalid):
+            yield three_levels(named.name)
 
 
 def _called(said: object) -> str:

@@ -14,6 +14,7 @@ from arco.flow.define.check import (
     RowCount,
     Rule,
     Unique,
+    name_of,
     severity_of,
 )
 from arco.flow.define.collect import complain, here
@@ -123,5 +124,5 @@ def _columns(kind: str, columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _check(rule: Rule, kind: str, said: Iterable[str], severity: str, name: str | None) -> CheckDef:
-    called = name or "_".join((kind, *said))
+    called = name_of(name, "_".join((kind, *said)))
     return CheckDef(called, rule, severity_of(severity), where=here())

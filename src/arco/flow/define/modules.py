@@ -5,20 +5,23 @@ first: two projects may both have a `shared.py`, and a function that imports som
 finds it long after loading. Source files are compiled anew each time, so an edit is seen at once.
 
 `sys.modules` holds a project's modules only while they are executed, because the standard library looks
-classes up there; afterwards it is as it was. One project is loaded at a time in a process.
+classes up there; afterwards it is as it was. One project is loaded at a time in a process, but tasks that
+run side by side may import its modules at the same time: each is executed once, and whole for the others.
 """
 
 import ast
 import builtins
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
 from arco.core.errors import Invalid
+from arco.flow.define.shown import Shown
+from arco.flow.define.turns import Turns
 
 _OURS_NEVER = sys.stdlib_module_names | {"arco"}
 
@@ -43,7 +46,8 @@ class Modules:
         self._owned: dict[str, bool] = {}
         self._paths: dict[str, Path | None] = {}
         self._failed: dict[str, BaseException] = {}
-        self._shown: dict[str, ModuleType | None] | None = None  # what stood in sys.modules before
+        self._turns = Turns()
+        self._shown = Shown()
         self._builtins = {**vars(builtins), "__import__": self._import}
 
     def owns(self, name: str) -> bool:
@@ -82,35 +86,23 @@ class Modules:
         parent = name.rpartition(".")[0]
         if parent:
             self.load(parent)
-        if name in self._loaded:
-            return self._loaded[name]
-        if name in self._failed:
-            raise self._failed[name]
-        try:
-            module = self._execute(name)
-        except (Exception, SystemExit) as failure:
-            self._failed[name] = failure
-            raise
-        if parent:
-            setattr(self._loaded[parent], name.rpartition(".")[2], module)
-        return module
+        with self._turns.of(name):
+            if name in self._loaded:
+                return self._loaded[name]
+            if name in self._failed:
+                raise self._failed[name]
+            try:
+                module = self._execute(name)
+            except (Exception, SystemExit) as failure:
+                self._failed[name] = failure
+                raise
+            if parent:
+                setattr(self._loaded[parent], name.rpartition(".")[2], module)
+            return module
 
-    @contextmanager
-    def importing(self) -> Iterator[None]:
+    def importing(self) -> AbstractContextManager[None]:
         """For this time, `sys.modules` shows what is executed; all is put back afterwards."""
-        path = list(sys.path)
-        before: dict[str, ModuleType | None] = {}
-        self._shown = before
-        try:
-            yield
-        finally:
-            self._shown = None
-            sys.path[:] = path
-            for name, module in before.items():
-                if module is None:
-                    sys.modules.pop(name, None)
-                else:
-                    sys.modules[name] = module
+        return self._shown
 
     def _execute(self, name: str) -> ModuleType:
         path = self._path(name)
@@ -161,9 +153,7 @@ class Modules:
             folder = self.folder.joinpath(*name.split("."))
             module.__path__ = spec.submodule_search_locations = [str(folder)]
         vars(module)["__builtins__"] = self._builtins
-        if self._shown is not None:
-            self._shown.setdefault(name, sys.modules.get(name))
-            sys.modules[name] = module
+        self._shown.show(module)
         return module
 
     def _import(
@@ -177,7 +167,7 @@ class Modules:
         full = absolute(name, str((globals or {}).get("__package__") or ""), level)
         if not self.owns(full):
             return builtins.__import__(name, globals, locals, fromlist or (), level)
-        with self._showing():
+        with self.importing():
             module = self.load(full)
             if not fromlist:
                 return module if level else self.load(full.partition(".")[0])
@@ -185,15 +175,6 @@ class Modules:
                 if not hasattr(module, each) and self.exists(f"{full}.{each}"):
                     self.load(f"{full}.{each}")
         return module
-
-    @contextmanager
-    def _showing(self) -> Iterator[None]:
-        """An import out of a function that runs later is a little loading of its own."""
-        if self._shown is not None:
-            yield
-            return
-        with self.importing():
-            yield
 
     def _wanted(self, module: ModuleType, fromlist: Sequence[str]) -> Sequence[str]:
         if "*" not in fromlist:

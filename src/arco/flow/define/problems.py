@@ -92,9 +92,12 @@ def _unknown_checked(project: Project, tables: set[str]) -> Iterator[Problem]:
 
 
 def _cycles(project: Project) -> Iterator[Problem]:
-    """Each ring of tables that wait for each other, once."""
+    """Each ring of tables that wait for each other, be it to read or to check, once."""
     reads = {
-        table: sorted({each.table for each in maker.inputs if not _looks_back(maker, each)})
+        table: sorted(
+            {each.table for each in maker.inputs if not _looks_back(maker, each)}
+            | {*project.compared_with(maker)}
+        )
         for table, maker in sorted(project.made_by.items())
     }
     done: set[str] = set()

@@ -58,6 +58,14 @@ class Project:
 
         return {maker.name: code_fingerprint(maker, self) for maker in self.makers()}
 
+    def compared_with(self, maker: AssetDef | TaskDef) -> tuple[str, ...]:
+        """The declared tables that its checks look into and it does not write: they have to be there first."""
+        if isinstance(maker, TaskDef):  # whose tables nobody checks
+            return ()
+        named = dict.fromkeys(table for check in maker.checks for table in check.compares_with)
+        own = {output.table for output in maker.outputs}
+        return tuple(each for each in named if each in self.tables and each not in own)
+
     def makers(self) -> Iterator[AssetDef | TaskDef]:
         """All that fills tables."""
         yield from self.assets

@@ -24,7 +24,16 @@ _TOKEN = re.compile(
 )
 # In these, FROM stands between arguments: extract(year from ordered_at).
 _FROM_IN_CALL = frozenset({"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION"})
+_NAMES = frozenset({"word", "quoted"})
+_PIPE = ("|", ">")
 _BEFORE_TABLES = frozenset({"FROM", "JOIN"})
+# Behind these, a comma no longer stands between tables.
+_AFTER_TABLES = frozenset(
+    {
+        *("SELECT", "WITH", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "LIMIT"),
+        *("UNION", "EXCEPT", "MINUS", "INTERSECT", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -77,61 +86,72 @@ def tables_read(sql: str) -> tuple[Named, ...]:
 
 
 def tables_named(sql: str) -> Iterator[Named]:
-    """Each place at which a query names a table to read from."""
-    pieces = [each for each in tokens(sql) if each.kind != "hint"]
-    calls: list[str] = []  # for each open parenthesis, the word before it
-    for at, piece in enumerate(pieces):
-        before = pieces[at - 1].text.upper() if at else ""
+    """Each place at which a query names a table to read from, in their order."""
+    pieces = list(_pieces(sql))
+    texts = ["", *(each.text for each in pieces), ""]
+    clauses = [_Clause()]
+    for piece, before, then in zip(pieces, texts, texts[2:], strict=False):
+        clause = clauses[-1]
         if piece.text == "(":
-            calls.append(before)
-        elif piece.text == ")" and calls:
-            calls.pop()
-        elif _opens_tables(piece, before, calls):
-            yield from _names_after(pieces, at + 1)
+            clauses.append(clause.opened(before))
+        elif piece.text == ")" and len(clauses) > 1:
+            clauses.pop()
+        elif piece.kind == "dotted" and clause.awaits_table and then != "(":
+            yield Named(_name(piece.text), piece.line, piece.start, piece.end, then)
+        clause.take(piece, before)
 
 
-def _opens_tables(piece: Token, before: str, calls: list[str]) -> bool:
-    word = piece.text.upper()
-    if piece.kind != "word" or word not in _BEFORE_TABLES or before == "DISTINCT":
-        return False
-    return not (calls and word == "FROM" and calls[-1] in _FROM_IN_CALL)
+@dataclass
+class _Clause:
+    """What stands between two parentheses, or the query as a whole, as far as it was read."""
+
+    call: str = ""  # the word before the parenthesis
+    lists_tables: bool = False  # so that one more follows a comma
+    awaits_table: bool = False
+
+    def opened(self, before: str) -> "_Clause":
+        """What a parenthesis begins: in place of a table, it is tables that are joined, or a query."""
+        return _Clause(before.upper(), self.awaits_table, self.awaits_table)
+
+    def take(self, piece: Token, before: str) -> None:
+        """Go on by one piece."""
+        word = piece.text.upper() if piece.kind == "word" else ""
+        if word in _BEFORE_TABLES and not self._is_between_values(word, before):
+            self.lists_tables = self.awaits_table = True
+        elif word in _AFTER_TABLES or (before, piece.text) == _PIPE:
+            self.lists_tables = self.awaits_table = False
+        elif not (self.awaits_table and word == "LATERAL"):
+            self.awaits_table = self.lists_tables and piece.text == ","
+
+    def _is_between_values(self, word: str, before: str) -> bool:
+        return word == "FROM" and (before.upper() == "DISTINCT" or self.call in _FROM_IN_CALL)
 
 
-def _names_after(pieces: list[Token], at: int) -> Iterator[Named]:
-    """The name at a place, and those that follow it after a comma and perhaps an alias."""
-    while True:
-        parts, end = _dotted(pieces, at)
-        if len(parts) > 1 and _text(pieces, end) != "(":
-            name, first = ".".join(map(_quoted, parts)), pieces[at]
-            yield Named(name, first.line, first.start, pieces[end - 1].end, _text(pieces, end))
+def _pieces(sql: str) -> Iterator[Token]:
+    """The pieces without hints, and each dotted name as one."""
+    found = [each for each in tokens(sql) if each.kind != "hint"]
+    at = 0
+    while at < len(found):
+        first, end = found[at], at + 1
+        while first.kind in _NAMES and _is_dotted(found[end : end + 2]):
+            end += 2
+        name = Token("dotted", sql[first.start : found[end - 1].end], first.line, first.start)
+        yield first if end == at + 1 else name
         at = end
-        if _text(pieces, at).upper() == "AS":
-            at += 1
-        if parts and at < len(pieces) and pieces[at].kind in ("word", "quoted"):
-            at += 1
-        if not parts or _text(pieces, at) != ",":
-            return
-        at += 1
 
 
-def _dotted(pieces: list[Token], at: int) -> tuple[list[str], int]:
-    parts: list[str] = []
-    while at < len(pieces) and pieces[at].kind in ("word", "quoted"):
-        text = pieces[at].text
-        parts.append(text[1:-1].replace("``", "`") if pieces[at].kind == "quoted" else text)
-        at += 1
-        if _text(pieces, at) != ".":
-            break
-        at += 1
-    return parts, at
+def _is_dotted(following: list[Token]) -> bool:
+    return [each.text for each in following[:1]] == ["."] and following[-1].kind in _NAMES
 
 
-def _text(pieces: list[Token], at: int) -> str:
-    return pieces[at].text if at < len(pieces) else ""
+def _name(dotted: str) -> str:
+    """A name as Arco writes it."""
+    return ".".join(_part(each) for each in tokens(dotted) if each.kind in _NAMES)
 
 
-def _quoted(part: str) -> str:
+def _part(token: Token) -> str:
     """A part of a name as Arco writes it, with double quotes where it holds a dot."""
+    part = token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
     if "." in part or '"' in part:
         doubled = part.replace('"', '""')
         return f'"{doubled}"'

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from arco.flow.plan.inputs import Input
 from arco.flow.plan.key import short_name
+from arco.flow.plan.known import KnownTable
 from arco.flow.plan.placed import NOWHERE, Placed, Plans
 from arco.flow.plan.runs import runs
 
@@ -59,12 +60,34 @@ def _own(each: Input, placed: Placed) -> Above:
     return Above(each, placed, level, planned)
 
 
-def lacking(inputs: list[Input], plans: Plans) -> Callable[[int], list[str]]:
+@dataclass(frozen=True)
+class Before:
+    """What is planned of tables that only the checks of a maker look into: all of it comes first."""
+
+    level: int = NOWHERE
+    deps: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()  # tables that are not there and that nothing in the plan makes
+
+
+def before(tables: list[KnownTable], plans: Plans) -> Before:
+    """How all partitions of a maker hang on the tables that its checks look into."""
+    levels: dict[str, int] = {}
+    lacks: list[str] = []
+    for table in tables:
+        placed = plans.of(table.name)
+        if placed is not None and placed.levels:
+            levels.update({placed.key(key): level for key, level in placed.levels.items()})
+        elif table.state.table_id is None:
+            lacks.append(short_name(table.name))
+    return Before(max(levels.values(), default=NOWHERE), tuple(levels), tuple(lacks))
+
+
+def lacking(inputs: list[Input], first: Before, plans: Plans) -> Callable[[int], list[str]]:
     """What a partition lacks, by its number: no data, and nothing in the plan that makes them."""
     asked = [tell for each in inputs if (tell := _lacking_of(each, plans)) is not None]
 
     def lacks(number: int) -> list[str]:
-        return [lack for tell in asked for lack in tell(number)]
+        return [*(lack for tell in asked for lack in tell(number)), *first.lacks]
 
     return lacks
 

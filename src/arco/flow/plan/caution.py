@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from arco.flow.define.asset import AssetDef
+from arco.flow.duration import print_duration, rough_duration
 from arco.flow.plan.graph import MakerDef
-from arco.flow.plan.judge import told_duration
 from arco.flow.plan.key import short_name
 from arco.flow.plan.scene import Scene
 
@@ -18,8 +18,8 @@ def late_sources(scene: Scene, read: set[str]) -> Iterator[str]:
         age_ms = scene.now_ms - changed
         if age_ms > source.freshness_ms:
             yield (
-                f"{short_name(source.name)} was last changed {told_duration(age_ms)} ago, and is "
-                f"expected to be at most {told_duration(source.freshness_ms)} old"
+                f"{short_name(source.name)} was last changed {rough_duration(age_ms)} ago, and is "
+                f"expected to be at most {print_duration(source.freshness_ms)} old"
             )
 
 

@@ -2,7 +2,8 @@
 
 `2026-01-01..2026-01-31` is days for an asset of days, and for one of weeks, months or hours those that
 share a moment with them. A dimension that the text does not speak of is taken whole. A text must fit at
-least one of the assets exactly; for the others it is cut to what they have.
+least one of the assets exactly; for the others it is cut to what they have. A key is always a text that
+chooses it, also if it has commas.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,11 +26,13 @@ def choose_partitions(
     text: str | None, cuts: Sequence[Partitions], now: datetime, dynamic: Known
 ) -> list[PartitionSet]:
     """For each of these the partitions that a text chooses, without one all that exist."""
+    existing = [each.keys(now, dynamic) for each in cuts]
     if text is None:
-        return [each.keys(now, dynamic) for each in cuts]
+        return existing
     found = [_Cut(each, tuple(Side(one, now, dynamic) for one in each)) for each in cuts]
-    for part in text.split(","):
-        _Part(part.strip(), found).choose()
+    is_key = any(text in each for each in existing)
+    for part in [text] if is_key else map(str.strip, text.split(",")):
+        _Part(part, found).choose()
     return [PartitionSet.of(each.partitions.axes(dynamic), each.boxes) for each in found]
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from arco.flow.define.asset import AssetDef
 from arco.flow.define.check import Freshness
+from arco.flow.duration import print_duration, rough_duration
 from arco.flow.partition.timed import Timed
 from arco.flow.plan.above import Above
 from arco.flow.plan.fingerprints import fingerprinting
@@ -178,22 +179,10 @@ class Judge:
         for table in self.outputs:
             made_at = table.made_at_ms(key)
             if made_at is not None and made_at < self._oldest_ms:
-                since = told_duration(self.now_ms - made_at)
-                most = told_duration(self.now_ms - self._oldest_ms)
+                since = rough_duration(self.now_ms - made_at)
+                most = print_duration(self.now_ms - self._oldest_ms)
                 return Verdict(Reason.FRESHNESS, f"it is {since} old, and may be {most}")
         return None
-
-
-def told_duration(ms: int) -> str:
-    """A duration in its two largest units."""
-    parts: list[str] = []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
-        count, ms = divmod(ms, size)
-        if count or parts:
-            parts.append(f"{count}{unit}" if count else "")
-        if len(parts) == 2:
-            break
-    return " ".join(filter(None, parts)) or "0s"
 
 
 def _is_newer(one: int | None, other: int | None) -> bool:

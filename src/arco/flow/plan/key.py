@@ -9,6 +9,8 @@ from typing import NamedTuple
 from arco.core.errors import Invalid
 from arco.flow.define.name import DEFAULT_CATALOG, three_levels
 
+LONGEST_KEY = 255  # or no event could name the task
+
 _PREFIX = f"{DEFAULT_CATALOG}."
 
 

@@ -10,14 +10,14 @@ from datetime import datetime
 
 from arco.core.errors import Invalid
 from arco.flow.define.project import Project
-from arco.flow.partition import PartitionSet
-from arco.flow.plan.above import Above, above, lacking
+from arco.flow.partition import Dynamic, PartitionSet
+from arco.flow.plan.above import Above, Before, above, before, lacking
 from arco.flow.plan.caution import late_sources, rows_again
 from arco.flow.plan.choice import choose_partitions
 from arco.flow.plan.graph import MakerDef
 from arco.flow.plan.inputs import Input
 from arco.flow.plan.judge import Judge, Verdict
-from arco.flow.plan.key import short_name
+from arco.flow.plan.key import LONGEST_KEY, short_name
 from arco.flow.plan.makers import maker_of
 from arco.flow.plan.placed import NOWHERE, Placed, Plans
 from arco.flow.plan.plan import Plan, PlannedTask, Reads, Reason, Waiting
@@ -26,6 +26,7 @@ from arco.flow.plan.selection import selected, terms
 from arco.flow.state import State
 
 STALE = frozenset({Reason.CODE_CHANGED, Reason.UPSTREAM_CHANGED, Reason.FRESHNESS})
+_SHOWN_CHARS = 60
 _FORCED = Verdict(Reason.FORCED, "it was asked for")
 
 
@@ -59,6 +60,7 @@ class _Work:
     keys: list[str]
     inputs: list[Input]
     above: list[Above]
+    first: Before
     placed: Placed
 
 
@@ -83,6 +85,7 @@ class Planning:
     entries: list[_Entry] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     works: list[_Work] = field(default_factory=list)
+    left_out: dict[str, list[str]] = field(default_factory=dict)  # keys that are too long, by maker
     up_to_date: int = 0
 
     def add_all(self, makers: list[MakerDef], partitions: str | None = None) -> None:
@@ -97,16 +100,18 @@ class Planning:
         inputs = list(self.scene.inputs(maker, chosen))
         placed = Placed(maker.name)
         self.plans.enter(placed, [each.table for each in maker.outputs])
-        work = _Work(maker, list(chosen), inputs, above(inputs, self.plans), placed)
+        first = before(self.scene.compared_with(maker), self.plans)
+        work = _Work(maker, list(chosen), inputs, above(inputs, self.plans), first, placed)
         self.works.append(work)
-        lacks = lacking(inputs, self.plans)
+        lacks = lacking(inputs, first, self.plans)
         for number, verdict in enumerate(self._verdicts(work)):
             if verdict is None:
                 self.up_to_date += 1
             elif self.only is None or verdict.reason in self.only:
-                lacked = lacks(number)
-                if lacked:
-                    key = placed.key(work.keys[number])
+                lacked, key = lacks(number), placed.key(work.keys[number])
+                if len(key) > LONGEST_KEY:
+                    self.left_out.setdefault(maker.name, []).append(key)
+                elif lacked:
                     self.waiting.append(Waiting(key=key, lacks=tuple(dict.fromkeys(lacked))))
                 else:
                     self._enter(work, number, verdict)
@@ -127,6 +132,7 @@ class Planning:
 
     def _enter(self, work: _Work, number: int, verdict: Verdict) -> None:
         level = 1 + max((each.level(number) for each in work.above), default=NOWHERE)
+        level = max(level, 1 + work.first.level)
         work.placed.levels[work.keys[number]] = level
         self.entries.append(_Entry(level, number, verdict, work))
 
@@ -151,7 +157,10 @@ class Planning:
             waiting=tuple(self.waiting),
             up_to_date=self.up_to_date,
             pools=dict(sorted(pools.items())),
-            dynamic={name: tuple(state.dynamic[name]) for name in sorted(state.dynamic)},
+            dynamic={
+                name: tuple(state.dynamic[name])
+                for name in sorted(_dynamic(project) & state.dynamic.keys())
+            },
             warnings=tuple(self._warnings()),
         )
 
@@ -159,6 +168,12 @@ class Planning:
         yield from late_sources(
             self.scene, {each.table for work in self.works for each in work.maker.inputs}
         )
+        for keys in self.left_out.values():
+            more = f", and {len(keys) - 1} like it" if len(keys) > 1 else ""
+            yield (
+                f"{keys[0][:_SHOWN_CHARS]}... is left out{more}: the key of a task has at most "
+                f"{LONGEST_KEY} characters, and this {len(keys[0])}"
+            )
         again: dict[str, tuple[MakerDef, list[str]]] = {}
         for each in self.entries:
             if each.verdict.reason in STALE or self.force:
@@ -201,8 +216,14 @@ def _task(entry: _Entry, reads: _ReadsOnce) -> PlannedTask:
         reason=entry.verdict.reason,
         detail=entry.verdict.detail,
         inputs=tuple(reads.number(each, number) for each in work.inputs),
-        deps=tuple(dict.fromkeys(deps)),
+        deps=tuple(dict.fromkeys([*deps, *work.first.deps])) if deps else work.first.deps,
     )
+
+
+def _dynamic(project: Project) -> set[str]:
+    """The dynamic dimensions by which a project cuts anything; others have some of their own."""
+    cuts = [*project.tables.values(), *(each.partitions for each in project.makers())]
+    return {each.name for cut in cuts for each in cut if isinstance(each, Dynamic)}
 
 
 def _check_names(makers: list[MakerDef]) -> None:

@@ -80,7 +80,8 @@ def _text(line: _Line, first: _Point, last: _Point) -> str:
     if first is last:
         return first.key
     side = f"{line.name}={first.value}..{last.value}"
-    return "/".join(sorted([side, *filter(None, line.rest.split("/"))]))
+    rest = line.rest.replace(",", "%2C")  # a comma would end the choice
+    return "/".join(sorted([side, *filter(None, rest.split("/"))]))
 
 
 def _placed(value: str) -> tuple[str, int] | None:

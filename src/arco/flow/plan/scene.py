@@ -55,6 +55,10 @@ class Scene:
         names = [each.table for each in maker.outputs] or [maker.name]
         return [self.known.table(name) for name in names]
 
+    def compared_with(self, maker: MakerDef) -> list[KnownTable]:
+        """The tables that only the checks of a maker look into."""
+        return [self.known.table(name) for name in self.project.compared_with(maker)]
+
     def inputs(self, maker: MakerDef, chosen: PartitionSet) -> Sequence[Input]:
         """What some partitions of a maker read."""
         own = {each.table for each in maker.outputs}

@@ -5,18 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from arco.flow.plan.plan import Plan, PlannedTask
+from arco.flow.run.task_state import AT_WORK, ENDED
 from arco.flow.run.wire import CheckOutcome, Progress, RunView, TaskStatus, TaskView
 
-IN_WORK = frozenset({TaskStatus.DISPATCHED, TaskStatus.RUNNING})
-ENDED = frozenset(
-    {
-        TaskStatus.SUCCESS,
-        TaskStatus.FAILED,
-        TaskStatus.SKIPPED,
-        TaskStatus.BLOCKED,
-        TaskStatus.CANCELLED,
-    }
-)
 ORDER = (
     TaskStatus.SUCCESS,
     TaskStatus.RUNNING,
@@ -80,7 +71,7 @@ class Board:
 
     def in_work(self) -> list[TaskView]:
         """The tasks that somebody works on, the oldest first."""
-        found = (each for each in self.views.values() if each.status in IN_WORK)
+        found = (each for each in self.views.values() if each.status in AT_WORK)
         return sorted(found, key=lambda each: (each.started_at_ms or 0, each.key))
 
     def progress(self, view: TaskView) -> Progress | None:

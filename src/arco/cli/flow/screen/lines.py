@@ -4,8 +4,6 @@ from collections.abc import Callable
 from typing import Self
 
 from arco.cli.flow.screen.board import (
-    ENDED,
-    IN_WORK,
     Board,
     Step,
     failed_checks,
@@ -14,6 +12,7 @@ from arco.cli.flow.screen.board import (
 )
 from arco.cli.flow.screen.words import counted, duration, first_line
 from arco.cli.listing import one_line
+from arco.flow.run.task_state import AT_WORK, ENDED
 from arco.flow.run.wire import CheckOutcome, RunView, TaskStatus, TaskView
 
 _WORDS = {
@@ -52,12 +51,13 @@ def lines_of(step: Step) -> list[str]:
     was = None if before is None else before.status
     if now.status == was and (before is None or before.attempt == now.attempt):
         return []
-    if now.status in IN_WORK:
-        if was in IN_WORK and before is not None and before.attempt == now.attempt:
+    if now.status in AT_WORK:
+        if was in AT_WORK and before is not None and before.attempt == now.attempt:
             return []
-        return [f"{'start':<9} {now.key}  {_why_started(step)}".rstrip()]
+        return [f"{'start':<9} {one_line(now.key)}  {_why_started(step)}".rstrip()]
     if now.status in ENDED or now.status is TaskStatus.RETRY_WAIT:
-        return [f"{_WORDS[now.status]:<9} {now.key}  {outcome(now)}".rstrip(), *_checks(now)]
+        ended = f"{_WORDS[now.status]:<9} {one_line(now.key)}  {outcome(now)}"
+        return [ended.rstrip(), *_checks(now)]
     return []
 
 

@@ -12,6 +12,8 @@ from rich.text import Text
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.lines import lines_of
 from arco.cli.flow.screen.words import cut, duration, number
+from arco.cli.listing import one_line
+from arco.flow.run.task_state import AT_WORK
 from arco.flow.run.wire import Progress, RunView, TaskStatus, TaskView
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ STYLES = {
 }
 _BAR = 24
 _MOST_IN_WORK = 12
-_QUIET = frozenset({TaskStatus.SUCCESS, *(TaskStatus.DISPATCHED, TaskStatus.RUNNING)})
+_QUIET = AT_WORK | {TaskStatus.SUCCESS}
 
 
 class Screen:
@@ -82,11 +84,11 @@ class Screen:
             progress = self._board.progress(view) or Progress(phase="starting")
             began = view.started_at_ms
             table.add_row(
-                Text(f"  {cut(view.key, 60)}"),
+                Text(f"  {cut(one_line(view.key), 60)}"),
                 Text(progress.phase or "working", style="cyan"),
                 _bar(progress.done),
                 Text(_rows(progress.rows), style="dim"),
-                Text(cut(progress.message, 40), style="dim"),
+                Text(cut(one_line(progress.message), 40), style="dim"),
                 Text(
                     "" if began is None else duration(max(0, self._now_ms() - began)), style="dim"
                 ),

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from arco.cli.flow.screen.board import Board, failed_checks, is_own_block, took_ms
 from arco.cli.flow.screen.lines import check_line
@@ -126,12 +127,13 @@ class Ending:
         steps = [(f"arco runs {run.run_id}{flags}", "this run, task by task")]
         bad = next(iter(self._bad()), None)
         if bad is not None:
-            steps.append((f"arco logs {run.run_id} {bad.key}{flags}", "what the task has said"))
+            logs = f"arco logs {run.run_id} {quote(bad.key)}{flags}"
+            steps.append((one_line(logs), "what the task has said"))
         if bad is not None or run.status is RunStatus.CANCELLED:
             steps.append((f"arco retry {run.run_id}{both}", "what was not done, once more"))
         written = [maker for maker in self._makers() if maker.targets and self._row(maker)]
         if written:
-            table = short_name(written[-1].targets[0].table)
+            table = quote(short_name(written[-1].targets[0].table))
             steps.append((f"arco lineage {table} --columns{flags}", "where its columns come from"))
             steps.append((f"arco partitions {table}{both}", "which of its partitions are there"))
         return steps
@@ -148,7 +150,7 @@ class Ending:
 
 def _partitions(found: Found) -> str:
     keys = [task.partition for task, _ in found if task.partition]
-    return some(runs(keys), 2) + (f" ({len(keys):,})" if len(keys) > 1 else "")
+    return one_line(some(runs(keys), 2)) + (f" ({len(keys):,})" if len(keys) > 1 else "")
 
 
 def _own(view: TaskView) -> bool:
@@ -157,7 +159,7 @@ def _own(view: TaskView) -> bool:
 
 def _failure(view: TaskView) -> Iterator[str]:
     attempts = f", attempt {view.attempt}" if view.attempt > 1 else ""
-    yield f"{view.key} {view.status.lower()}{attempts}"
+    yield f"{one_line(view.key)} {view.status.lower()}{attempts}"
     if view.status is TaskStatus.BLOCKED:
         yield "    nothing was published: its readers keep what was there before"
     for each in failed_checks(view):

@@ -4,23 +4,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from arco.core.clock import utc
-
-_SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
+from arco.flow.duration import rough_duration
 
 
 def duration(ms: float | None) -> str:
-    """How long something took: `0.8 s`, `12 s`, `3 min 04 s`, `1 h 02 min`."""
-    if ms is None:
-        return ""
-    if ms < 10 * _SECOND:
-        return f"{ms / _SECOND:.1f} s"
-    if ms < _MINUTE:
-        return f"{ms / _SECOND:.0f} s"
-    if ms < _HOUR:
-        minutes, rest = divmod(round(ms / _SECOND), 60)
-        return f"{minutes} min {rest:02} s"
-    hours, rest = divmod(round(ms / _MINUTE), 60)
-    return f"{hours} h {rest:02} min"
+    """How long something took, if that is known."""
+    return "" if ms is None else rough_duration(ms)
 
 
 def number(count: int | None) -> str:
