@@ -7,6 +7,7 @@ from arco.events.commit import ICEBERG_COMMITTED, IcebergCommitted
 from arco.iceberg.event import committed_event
 from arco.ledger.envelope import Envelope
 from tests.iceberg.engine.sample_metadata import BORN_MS, add, point
+from tests.iceberg.publishing import attempt_at, publish
 from tests.iceberg.workshop import Workshop, marking, on, with_table
 
 
@@ -69,6 +70,15 @@ async def test_an_event_carries_the_figures_of_the_snapshot() -> None:
     assert told.snapshot_id == str(2**62), "as text: such ids do not fit into a float"
     assert (told.row_count, told.size_bytes, told.file_count) == (7, 700, 2)
     assert (told.added_rows, told.added_bytes, told.snapshot_operation) == (3, None, "append")
+
+
+async def test_an_event_says_that_a_pipeline_has_published() -> None:
+    shop, _ = await with_table("t")
+    await publish(shop.a, 1, attempt_at(shop, "one", 0))
+    await publish(shop.a, 2, None)
+    await shop.a.settle()
+    _, flow, other = await _events(shop)
+    assert (flow.update_source, other.update_source) == ("flow", "iceberg_rest")
 
 
 async def test_an_event_has_the_same_id_whoever_tells_it_and_another_for_each_number() -> None:

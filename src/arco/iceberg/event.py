@@ -12,7 +12,7 @@ from arco.core import json
 from arco.core.clock import utc
 from arco.core.runtime import Runtime
 from arco.events.commit import NAME, VERSION, IcebergCommitted
-from arco.iceberg.pointer import Pointer, pointer_of
+from arco.iceberg.pointer import FLOW, Pointer, pointer_of
 from arco.ledger.envelope import Envelope, Source
 from arco.storage.link import Entry
 
@@ -39,7 +39,7 @@ def _payload(table_id: str, entry: Entry, pointer: Pointer) -> IcebergCommitted:
         operation=pointer.operation,
         actor=pointer.actor,
         engine=pointer.engine,
-        update_source=pointer.update_source,
+        update_source=pointer.update_source if pointer.publication is None else FLOW,
         metadata_location=pointer.metadata_location,
         previous_location=pointer.previous_location,
         snapshot_id=None if facts is None else str(facts.snapshot_id),

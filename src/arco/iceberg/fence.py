@@ -14,12 +14,11 @@ from arco.core.ids import new_ulid
 from arco.iceberg.attempt import facts_of
 from arco.iceberg.desk import Desk
 from arco.iceberg.errand import unreadable
-from arco.iceberg.pointer import FENCE, Pointer
+from arco.iceberg.pointer import FENCE, FLOW, Pointer
 from arco.iceberg.refusal import Unreadable
 from arco.iceberg.standing import Standing
 
 SYSTEM = "client:arco"
-UPDATE_SOURCE = "flow"
 
 
 class IcebergFences:
@@ -66,7 +65,7 @@ class IcebergFences:
             request_id=request_id,
             operation=FENCE,
             actor=SYSTEM,
-            update_source=UPDATE_SOURCE,
+            update_source=FLOW,
             metadata_location=location,
             previous_location=location,
             publication=attempt.publication(is_fence=True),
