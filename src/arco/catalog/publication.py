@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+FLOW = "flow"  # whence a change comes that publishes or fences
 ATTEMPT_PROPERTY = "arco.attempt"  # in the summary of a snapshot: an `Attempt` as JSON
 
 WHOLE_TABLE: tuple[str, ...] = ()

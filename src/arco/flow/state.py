@@ -24,6 +24,10 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     format: str | None = None
     version: str | None = None  # of the whole table, if its format can tell
     changed_at_ms: int | None = None
+    others_at_ms: int | None = (
+        None  # when somebody who is no pipeline last wrote data, if that is told
+    )
+    others: str | None = None  # the program that did
     keys: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     materials: tuple[str | None, ...] = ()

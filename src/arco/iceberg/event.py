@@ -8,11 +8,12 @@ import hashlib
 import msgspec
 from ulid import ULID
 
+from arco.catalog.publication import FLOW
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.runtime import Runtime
 from arco.events.commit import NAME, VERSION, IcebergCommitted
-from arco.iceberg.pointer import FLOW, Pointer, pointer_of
+from arco.iceberg.pointer import Pointer, pointer_of
 from arco.ledger.envelope import Envelope, Source
 from arco.storage.link import Entry
 

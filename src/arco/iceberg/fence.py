@@ -8,13 +8,13 @@ nothing has changed.
 
 import msgspec
 
-from arco.catalog.publication import Attempt, Numbered, published_by_task
+from arco.catalog.publication import FLOW, Attempt, Numbered, published_by_task
 from arco.core.errors import Conflict, NotFound
 from arco.core.ids import new_ulid
 from arco.iceberg.attempt import facts_of
 from arco.iceberg.desk import Desk
 from arco.iceberg.errand import unreadable
-from arco.iceberg.pointer import FENCE, FLOW, Pointer
+from arco.iceberg.pointer import FENCE, Pointer
 from arco.iceberg.refusal import Unreadable
 from arco.iceberg.standing import Standing
 

@@ -14,7 +14,6 @@ from arco.storage.store import Store
 
 POINTERS = "_catalog/iceberg_pointers"
 FENCE = "fence"  # the operation of a number that changes nothing
-FLOW = "flow"  # where a change comes from that a pipeline makes
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -33,6 +33,7 @@ class Lake:
     tables: dict[str, dict[str, Row]] = field(default_factory=dict)
     versions: dict[str, str | None] = field(default_factory=dict)
     changed_at_ms: dict[str, int] = field(default_factory=dict)
+    others_at_ms: dict[str, int] = field(default_factory=dict)
     dynamic: dict[str, tuple[str, ...]] = field(default_factory=dict)
     clock_ms: int = 1_000
     ran: list[str] = field(default_factory=list)
@@ -55,6 +56,8 @@ class Lake:
             table_id=f"id-{name}" if exists else None,
             version=self.versions.get(name),
             changed_at_ms=self.changed_at_ms.get(name),
+            others_at_ms=self.others_at_ms.get(name),
+            others="PyIceberg/0.12.0" if name in self.others_at_ms else None,
             keys=tuple(rows),
             statuses=tuple(row.status for row in columns),
             materials=tuple(row.material for row in columns),
