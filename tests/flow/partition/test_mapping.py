@@ -267,6 +267,26 @@ def test_a_function_that_says_no_keys_is_refused_with_an_example(said: Any) -> N
         custom(lambda key: said).upstream("ds=2026-01-02", Reading(DAYS, DAYS, NOW))
 
 
+def _fails(key: Any) -> Any:
+    return key["ds"]
+
+
+def _fails_late(key: Any) -> Any:
+    yield key
+    yield key["ds"]
+
+
+@pytest.mark.parametrize("function", [_fails, _fails_late])
+def test_what_a_function_raises_is_told_with_what_it_was_given(function: Any) -> None:
+    reading = Reading(DAYS, DAYS, NOW)
+    told = "raised TypeError for 'ds=2026-01-02', .* string indices"
+    with pytest.raises(Invalid, match=told) as refused:
+        custom(function).upstream("ds=2026-01-02", reading)
+    assert isinstance(refused.value.__cause__, TypeError)
+    with pytest.raises(Invalid, match=told):
+        custom(str, inverse=function).downstream("ds=2026-01-02", reading)
+
+
 @pytest.mark.parametrize("mapping", [identity, window(2), all_partitions, latest, custom(str)])
 @pytest.mark.parametrize(
     "key", ["", "2026-01-02", "ds=2026-1-2", "ds=2025-12-31", "ds=2026-01-02/x=1"]

@@ -1,10 +1,13 @@
 """Why a partition stands as it does."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from arco.core.errors import Invalid
 from arco.flow.plan.explain import explain
-from arco.flow.plan.explanation import Affected, Explanation
+from arco.flow.plan.explanation import Affected, Explanation, Failure
 from tests.flow.plan.conftest import FILES
 from tests.flow.plan.model import Shop
 
@@ -58,6 +61,31 @@ def test_what_waits_says_for_what(shop: Shop) -> None:
     assert (found.status, found.why) == ("WAITING", "there are no data in silver.customers")
     assert found.code_recorded is None
     assert found.inputs[1].lacks == ("",)
+
+
+def test_whose_failure_is_the_reason_is_named_and_told_once_it_was_looked_up(shop: Shop) -> None:
+    failing = "silver.orders@ds=2026-01-06"
+    shop.lake.run(shop.project, shop.plan(), failing=[failing])
+    assert told(shop, "silver.orders", "2026-01-06").failed == (failing,)
+    assert told(shop, "gold.total").failed == (failing,)
+    assert told(shop, "silver.orders", "2026-01-07").failed == ()
+    failure = Failure(failing, "run-7", "it broke", ("not_null_id: 2 of 5 rows have null in id",))
+    lines = replace(told(shop, "gold.total"), failures=(failure,)).lines()
+    assert lines[1:3] == [
+        f"  {failing} failed in run run-7: it broke",
+        "    not_null_id: 2 of 5 rows have null in id",
+    ]
+
+
+def test_a_task_is_explained_by_what_is_recorded_of_its_table(tmp_path: Path) -> None:
+    code = "@task(writes=['ops.board'])\ndef board(): return 1\n"
+    shop = Shop(tmp_path, {"pipelines/p.py": code})
+    shop.run()
+    for name in ("board", "ops.board"):
+        found = told(shop, name)
+        assert found.status == "UP_TO_DATE"
+        assert found.code_recorded == found.code_now is not None
+        assert found.made_at_ms is not None
 
 
 def test_what_a_failure_above_holds_back_says_so_and_names_the_failure(shop: Shop) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from arco.core.errors import Invalid
+from arco.flow.plan.explain import explain
 from arco.flow.plan.plan import Again, Reason
 from arco.flow.plan.planner import STALE
 from arco.flow.run.live import check_plan
 from tests.flow.plan.conftest import DAYS, FILES
-from tests.flow.plan.model import NOW, Shop, keys, makers, reasons
+from tests.flow.plan.model import NOW, Row, Shop, keys, makers, reasons
 
 DAILY = ["silver.orders", "gold.spend_7d", "gold.a", "gold.balance"]
 
@@ -395,6 +396,94 @@ def test_whoever_appends_is_warned_of_rows_that_come_once_more(tmp_path: Path) -
     [warned] = shop.plan().warnings
     assert warned.startswith("gold.log appends: 5 partitions that have rows")
     assert "`arco table drop gold.log`" in warned
+
+
+def test_a_task_that_failed_before_there_was_its_table_has_failed(tmp_path: Path) -> None:
+    code = "@task(writes=['ops.board'])\ndef board(): return 1\n"
+    shop = Shop(tmp_path, {"pipelines/p.py": code})
+    failed = frozenset({Reason.FAILED})
+    assert shop.plan(only=failed).tasks == ()
+    shop.lake.tables["board"] = {"": Row("FAILED")}  # what is known of the task itself
+    assert reasons(shop.plan(only=failed)) == {"board": "FAILED"}
+    shop.run()
+    assert shop.plan().tasks == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "line", "told"),
+    [
+        ('key["month"]', 7, "raised TypeError for 'month=2026-01'"),
+        ("'2026-01-05'", 10, "said '2026-01-05' for 'month=2026-01'"),
+    ],
+)
+def test_a_mapping_of_the_project_that_fails_is_told_with_its_place_and_who_reads(
+    tmp_path: Path, answer: str, line: int, told: str
+) -> None:
+    code = f"""
+        @asset("silver.days", partitions=Daily("ds", start="2026-01-01"))
+        def days(): return 1
+
+        def first_of_month(key):
+            return {answer}
+
+        @asset("gold.opening", partitions=Monthly("month", start="2026-01"))
+        def opening(days=table("silver.days", partitions=first_of_month)): return days
+        """
+    shop = Shop(tmp_path, {"pipelines/p.py": code})
+    shop.now = datetime(2026, 2, 1, tzinfo=UTC)
+    what = f"^pipelines/p.py:{line}: gold.opening cannot read silver.days so: .*{told}"
+    with pytest.raises(Invalid, match=what):
+        shop.plan()
+    with pytest.raises(Invalid, match=what):
+        explain(shop.project, "silver.days", "2026-01-05", shop.lake.state(), shop.now)
+
+
+def _prices(folder: Path, keys: str) -> Shop:
+    code = f"""
+        DAYS = Daily("day", start="2026-01-10")
+        REGIONS = Static("region", ["eu", "us"])
+
+        @asset("silver.last_price", partitions=[DAYS, REGIONS], mode=merge(on=[{keys}]))
+        def last_price(): return 1
+        """
+    return Shop(folder, {"pipelines/p.py": code})
+
+
+def test_whoever_merges_without_the_time_is_warned_of_newer_rows_that_older_ones_replace(
+    tmp_path: Path,
+) -> None:
+    shop = _prices(tmp_path, "'region'")
+    shop.run("", "day=..2026-01-12")
+    assert shop.plan().warnings == ()  # later ones alone
+    assert shop.plan(force=True).warnings == ()  # all in their order
+    [warned] = shop.plan("", "day=2026-01-11/region=eu", force=True).warnings
+    assert "the rows of day=2026-01-11/region=eu will replace those of later" in warned
+    again = "day=2026-01-11..2026-01-12"
+    assert f"`arco run silver.last_price --force --partitions {again}`" in warned
+    assert shop.plan("", again, force=True).warnings == ()
+    shop.run("", "day=2026-01-14/region=us")
+    [warned] = shop.plan("", "day=2026-01-13").warnings  # of eu there is nothing later
+    assert "the rows of day=2026-01-13/region=us will" in warned
+
+
+def test_whoever_merges_by_the_time_too_is_not_warned(tmp_path: Path) -> None:
+    shop = _prices(tmp_path, "'region', 'Day'")
+    shop.run()
+    assert shop.plan("", "2026-01-11", force=True).warnings == ()
+
+
+def test_a_table_that_somebody_else_wrote_to_after_its_pipeline_is_warned_of(
+    tmp_path: Path,
+) -> None:
+    shop = _prices(tmp_path, "'region', 'day'")
+    shop.run("", "day=..2026-01-12")
+    shop.lake.others_at_ms = {"default.silver.last_price": shop.lake.clock_ms + 1}
+    [warned] = shop.plan().warnings
+    assert warned.startswith("silver.last_price was written to by PyIceberg/0.12.0")
+    assert "`arco run silver.last_price --force`" in warned
+    shop.lake.clock_ms += 1_000
+    shop.run("", "day=2026-01-13")
+    assert shop.plan().warnings == ()  # its pipeline has written since
 
 
 CUSTOMERS = {

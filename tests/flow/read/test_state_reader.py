@@ -1,9 +1,12 @@
 """The state of tables for planning, read back from what was told."""
 
+from datetime import timedelta
+
 import pytest
 
 from arco.catalog.model import TableRow
 from arco.catalog.reader import SnapshotReader
+from arco.flow.plan.key import task_key
 from arco.flow.read import asking, partitions
 from arco.flow.read.state_reader import SqlStateReader
 from arco.ledger.writer import Writer
@@ -122,6 +125,39 @@ async def test_of_a_table_that_no_pipeline_makes_its_format_tells() -> None:
     assert (table.version, table.keys, table.changed_at_ms) == ("7", (), NOON_MS)
 
 
+async def test_who_wrote_to_a_table_beside_its_pipeline_is_known() -> None:
+    def commit(here: Here, table_id: str, number: int, source: str, changed: list[str]) -> bytes:
+        return here.line(
+            "iceberg_committed",
+            table_id=table_id,
+            pointer_number=number,
+            operation="commit",
+            actor="user:ann",
+            engine=f"engine {number}",
+            update_source=source,
+            metadata_location=f"m{number}",
+            changed=changed,
+            committed_at=NOON + timedelta(seconds=number),
+        )
+
+    async with workspace() as space:
+        here = Here(space)
+        await space.schema("silver")
+        table_id = await here.table("silver", "orders")
+        await here.tell(
+            here.published(table_id, "ds=1", "a"),
+            commit(here, table_id, 1, "iceberg_rest", ["add-snapshot", "set-snapshot-ref"]),
+            commit(here, table_id, 2, "flow", ["add-snapshot", "set-snapshot-ref"]),
+            commit(here, table_id, 3, "iceberg_rest", ["add-snapshot"]),  # staged
+            commit(here, table_id, 4, "native", ["add-schema"]),
+        )
+        state = await here.reader.state(["default.silver.orders"])
+        await here.engine.close()
+    table = state.tables["default.silver.orders"]
+    assert (table.others, table.others_at_ms) == ("engine 1", NOON_MS + 1_000)
+    assert table.changed_at_ms == NOON_MS + 4_000
+
+
 async def test_a_table_that_is_not_there_tells_of_the_tasks_that_failed_to_make_it() -> None:
     def task(here: Here, key: str, run: str, status: str, second: int) -> bytes:
         return here.line(
@@ -143,6 +179,58 @@ async def test_a_table_that_is_not_there_tells_of_the_tasks_that_failed_to_make_
     assert (table.table_id, table.keys) == (None, ("ds=1", "ds=3"))
     assert (table.statuses, table.materials) == (("FAILED", "FAILED"), (None, None))
     assert state.tables["default.silver.gone"].keys == ()
+
+
+async def test_a_table_that_was_made_after_a_task_began_tells_of_its_failure_too() -> None:
+    """Who fails in its first run has found no table, though the attempt itself has made it."""
+
+    def task(here: Here, key: str, run: str, status: str, second: int, **more: str) -> bytes:
+        said = {"task_id": key, "execution_id": run, "attempt": 1, "status": status, **more}
+        return here.line("task_completed", second=second, **said)
+
+    async with workspace() as space:
+        here = Here(space)
+        await space.schema("silver")
+        half, empty, other = [await here.table("silver", name) for name in ("half", "empty", "raw")]
+        here.formats.told = {other: ("7", {})}
+        await here.tell(
+            task(here, "silver.half@ds=1", "r1", "FAILED", 1),
+            task(here, "silver.half@ds=2", "r1", "FAILED", 1),
+            task(here, "silver.half@ds=3", "r1", "FAILED", 1),
+            task(here, "silver.half@ds=3", "r2", "SUCCESS", 2, table_id="of-a-table-that-is-gone"),
+            task(here, "silver.empty", "r1", "FAILED", 1),
+            task(here, "silver.raw", "r1", "FAILED", 1),
+            here.published(half, "ds=2", "b"),
+        )
+        names = ["default.silver.half", "default.silver.empty", "default.silver.raw"]
+        found = (await here.reader.state(names)).tables
+        await here.engine.close()
+    assert found[names[0]].keys == ("ds=2", "ds=1")
+    assert found[names[0]].statuses == ("COMPLETE", "FAILED")
+    assert found[names[0]].materials == ("b", None)
+    assert (found[names[1]].table_id, found[names[1]].statuses) == (empty, ("FAILED",))
+    assert (found[names[2]].version, found[names[2]].keys) == ("7", ())  # it has data of others
+
+
+async def test_a_task_may_have_any_name() -> None:
+    names = ["ops.board", "at@50%"]
+    async with workspace() as space:
+        here = Here(space)
+        await here.tell(
+            *(
+                here.line(
+                    "task_completed",
+                    execution_id="r1",
+                    task_id=task_key(name, "ds=1"),
+                    status="FAILED",
+                    attempt=2,
+                )
+                for name in names
+            )
+        )
+        found = (await here.reader.state(names)).tables
+        await here.engine.close()
+    assert [found[name].statuses for name in names] == [("FAILED",)] * 2
 
 
 async def test_values_of_dynamic_dimensions_are_those_that_were_not_removed() -> None:

@@ -41,6 +41,9 @@ def explain(
     place
         An Arco for the life of this command.
     """
+    from dataclasses import replace
+
+    from arco.cli.flow.failures import last_failures
     from arco.cli.flow.project import load
     from arco.cli.flow.reach import Reach, reached
     from arco.cli.listing import one_line
@@ -56,7 +59,16 @@ def explain(
     async def work() -> Explanation:
         async with reached(Reach(server, place), runtime, needs_book=False) as arco:
             state = await arco.coordinator.state(loaded.tables)
-        return why(loaded.project, table, partition, state, utc(runtime.clock.now_ms()))
+            now = utc(runtime.clock.now_ms())
+            found = why(loaded.project, table, partition, state, now)
+            asked = replace(server, url=arco.url)
+
+            def with_failures() -> Explanation:
+                with asked.open() as remote:
+                    return replace(found, failures=last_failures(remote, found.failed))
+
+            # An Arco of our own answers on this very loop, so nobody may hold it up.
+            return await runtime.tasks.in_thread(with_failures) if found.failed else found
 
     found = run(work())
     if json:

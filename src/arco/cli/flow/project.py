@@ -80,10 +80,10 @@ def _flags(given: str | None, format_: "DataFormat | None") -> str:
 
 
 def tables_of(project: "Project") -> tuple[str, ...]:
-    """All tables that the project reads or writes, and its tasks that write none."""
+    """All tables that the project reads or writes, and its tasks."""
     read = {each.table for maker in project.makers() for each in maker.inputs}
-    alone = {each.name for each in project.tasks if not each.outputs}
-    return tuple(sorted({*project.tables, *read, *alone}))
+    tasks = {each.name for each in project.tasks}
+    return tuple(sorted({*project.tables, *read, *tasks}))
 
 
 def _advised(said: str, step: str) -> NotFound:

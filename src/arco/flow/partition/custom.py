@@ -42,13 +42,20 @@ class _Custom(Mapping):
         return PartitionSet.of_keys(axes, found)
 
     def _asked(self, function: Tells, key: str, answers: Partitions) -> tuple[str, ...]:
-        said = function(key)
-        if not isinstance(said, str | Iterable):
+        try:
+            said = function(key)
+            listed = said if isinstance(said, str) or not isinstance(said, Iterable) else [*said]
+        except Exception as wrong:
+            raise Invalid(
+                f"a custom mapping raised {type(wrong).__name__} for {key!r}, which is the text that "
+                f"it is given: {wrong}"
+            ) from wrong
+        if not isinstance(listed, str | list):
             raise Invalid(
                 f"a custom mapping said {said!r} for {key!r}: return a key or a list of keys, "
                 f"{written(answers)}"
             )
-        keys = (said,) if isinstance(said, str) else tuple(said)
+        keys = (listed,) if isinstance(listed, str) else tuple(listed)
         for one in keys:
             if one not in answers:
                 raise Invalid(

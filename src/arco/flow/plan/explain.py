@@ -101,7 +101,7 @@ def _of_one(name: str, maker: MakerDef, key: str, planned: Plan, scene: Scene) -
     status, why = _standing(maker, planned).get(
         key, (UP_TO_DATE, "nothing it is made from changed")
     )
-    table = scene.known.table(name)
+    table = scene.known.table(name) if name in scene.project.made_by else scene.outputs(maker)[0]
     row = table.rows.get(key)
     made_at = table.made_at_ms(key)
     axes = maker.partitions.axes(scene.dynamic)
@@ -121,17 +121,17 @@ def _of_one(name: str, maker: MakerDef, key: str, planned: Plan, scene: Scene) -
         inputs_now=tell([each.digests[0] for each in inputs]),
         inputs=tuple(_read_now(each, made_at) for each in inputs),
         downstream=tuple(_downstream(name, key, scene)),
+        failed=tuple(each.key for each in _failed(task_key(maker.name, key), _by_key(planned))),
     )
 
 
 def _standing(maker: MakerDef, planned: Plan) -> dict[str, tuple[str, str]]:
     """What a plan says of the partitions of a maker; those that are up to date are not there."""
-    tasks = {task.key: task for task in planned.tasks}
-    held = _held_back(planned.tasks)
+    held, tasks = _held_back(planned.tasks), _by_key(planned)
     found: dict[str, tuple[str, str]] = {}
     for task in planned.tasks:
         if task.maker == maker.name and task.key in held:
-            found[task.partition] = (BLOCKED, f"{task.detail}, and {_holding(task, tasks)}")
+            found[task.partition] = (BLOCKED, f"{task.detail}, and {_holding(task.key, tasks)}")
         elif task.maker == maker.name:
             found[task.partition] = (task.reason.value, task.detail)
     prefix = task_key(maker.name, "")
@@ -154,19 +154,31 @@ def _held_back(tasks: Sequence[PlannedTask]) -> set[str]:
     return held
 
 
-def _holding(task: PlannedTask, tasks: dict[str, PlannedTask]) -> str:
+def _by_key(planned: Plan) -> dict[str, PlannedTask]:
+    return {task.key: task for task in planned.tasks}
+
+
+def _failed(key: str, tasks: dict[str, PlannedTask]) -> list[PlannedTask]:
+    """The failure of a task that has failed itself, of another the nearest ones above it."""
+    failed: list[PlannedTask] = []
+    seen, pending = set[str](), [key] if key in tasks else []
+    for each in pending:  # grows while it is walked
+        if each in seen:
+            continue
+        seen.add(each)
+        task = tasks[each]
+        if task.reason is Reason.FAILED:
+            failed.append(task)
+        else:
+            pending += task.deps
+    return failed
+
+
+def _holding(key: str, tasks: dict[str, PlannedTask]) -> str:
     """The nearest failures above a task."""
     failed: dict[str, list[str]] = {}
-    seen, pending = {task.key}, list(task.deps)
-    for key in pending:  # grows while it is walked
-        if key in seen:
-            continue
-        seen.add(key)
-        above = tasks[key]
-        if above.reason is Reason.FAILED:
-            failed.setdefault(above.maker, []).append(above.partition)
-        else:
-            pending += above.deps
+    for task in _failed(key, tasks):
+        failed.setdefault(task.maker, []).append(task.partition)
     which = ", ".join(
         f"{short_name(name)} {listed(keys)}".rstrip() for name, keys in failed.items()
     )
@@ -198,6 +210,7 @@ def _downstream(table: str, key: str | None, scene: Scene) -> Iterator[Affected]
                 is_reading = True
                 if key is not None:
                     reading = Reading(maker.partitions, reads, scene.now, scene.dynamic)
-                    found.update(dict.fromkeys(declared.mapping.downstream(key, reading)))
+                    with scene.asking(maker, declared):
+                        found.update(dict.fromkeys(declared.mapping.downstream(key, reading)))
         if found or (is_reading and key is None):
             yield Affected(maker.name, tuple(runs(found)))

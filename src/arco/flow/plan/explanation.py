@@ -41,6 +41,16 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """What became of a task when it last failed, and which checks found something."""
+
+    task: str
+    run_id: str
+    error: str | None = None
+    checks: tuple[str, ...] = ()  # a sentence for each
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why a partition is, or is not, to be made.
 
@@ -48,7 +58,8 @@ class Explanation:
     reason.
     `partition` is None where the table as a whole was asked about: `groups` then tells how its
     partitions stand. Recorded is what the worker that made the data told; the other is what would be
-    recorded if they were made now.
+    recorded if they were made now. `failed` are the tasks whose failure is the reason, `failures` what is
+    known of them, once somebody has looked it up.
     """
 
     table: str
@@ -64,6 +75,8 @@ class Explanation:
     inputs: tuple[ReadNow, ...] = ()
     downstream: tuple[Affected, ...] = ()
     groups: tuple[Group, ...] = ()
+    failed: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
     def lines(self) -> list[str]:
         """The same for people."""
@@ -73,6 +86,10 @@ class Explanation:
         yield f"{task_key(self.table, self.partition or '')}: {self.status}" + (
             f" - {self.why}" if self.why else ""
         )
+        for failure in self.failures:
+            error = f": {failure.error}" if failure.error else ""
+            yield f"  {failure.task} failed in run {failure.run_id}{error}"
+            yield from (f"    {check}" for check in failure.checks)
         if self.made_at_ms is not None:
             by = f" by attempt {self.material}" if self.material and self.code_now else ""
             yield f"  made at {told_time(self.made_at_ms)}{by}"

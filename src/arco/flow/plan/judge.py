@@ -40,6 +40,7 @@ class Judge:
     keys: Sequence[str]
     code: str
     outputs: Sequence[KnownTable]
+    own: KnownTable  # what is known under the maker's own name: its first output, or that of a task
     inputs: Sequence[Input]
     above: Sequence[Above]
     now_ms: int
@@ -80,8 +81,7 @@ class Judge:
     def _without_data(self, key: str) -> Verdict | None:
         for table in self.outputs:
             if table.by_key.get(key) is None:
-                row = table.rows.get(key)
-                if row is not None and table.state.statuses[row] == _FAILED:
+                if _has_failed(table, key) or _has_failed(self.own, key):
                     return self._failed("there are no data yet")
                 if not self.maker.outputs:
                     return Verdict(Reason.MISSING, "it has not run yet")
@@ -91,7 +91,7 @@ class Judge:
 
     def _after_failure(self, key: str) -> Verdict | None:
         for table in self.outputs:
-            if table.state.statuses[table.rows[key]] == _FAILED:
+            if _has_failed(table, key):
                 return self._failed("older data are still there")
         return None
 
@@ -183,6 +183,11 @@ class Judge:
                 most = print_duration(self.now_ms - self._oldest_ms)
                 return Verdict(Reason.FRESHNESS, f"it is {since} old, and may be {most}")
         return None
+
+
+def _has_failed(table: KnownTable, key: str) -> bool:
+    row = table.rows.get(key)
+    return row is not None and table.state.statuses[row] == _FAILED
 
 
 def _is_newer(one: int | None, other: int | None) -> bool:

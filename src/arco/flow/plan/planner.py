@@ -12,7 +12,7 @@ from arco.core.errors import Invalid
 from arco.flow.define.project import Project
 from arco.flow.partition import Dynamic, PartitionSet
 from arco.flow.plan.above import Above, Before, above, before, lacking
-from arco.flow.plan.caution import late_sources, rows_again
+from arco.flow.plan.caution import late_sources, newer_rows_lost, rows_again, written_by_others
 from arco.flow.plan.choice import choose_partitions
 from arco.flow.plan.graph import MakerDef
 from arco.flow.plan.inputs import Input
@@ -125,6 +125,7 @@ class Planning:
             keys=work.keys,
             code=scene.project.fingerprints[maker.name],
             outputs=scene.outputs(maker),
+            own=scene.known.table(maker.name),
             inputs=work.inputs,
             above=work.above,
             now_ms=scene.now_ms,
@@ -182,6 +183,9 @@ class Planning:
                 keys.append(each.work.keys[each.number])
         for maker, keys in again.values():
             yield from rows_again(self.scene, maker, keys)
+        for work in self.works:
+            yield from written_by_others(self.scene, work.maker)
+            yield from newer_rows_lost(self.scene, work.maker, work.placed.levels.keys())
 
 
 class _ReadsOnce:

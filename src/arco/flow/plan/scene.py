@@ -1,6 +1,7 @@
 """Everything that a plan is a function of, but for what was asked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -8,11 +9,14 @@ from functools import cached_property
 from arco.core.errors import Invalid
 from arco.flow.define.option import UNPARTITIONED
 from arco.flow.define.project import Project
+from arco.flow.define.table import InputDef
+from arco.flow.define.where import raised_at
 from arco.flow.partition import PartitionSet, Reading, known
 from arco.flow.partition.dimension import Known as Dynamic
 from arco.flow.partition.dimension import checked_now
 from arco.flow.plan.graph import Graph, MakerDef
 from arco.flow.plan.inputs import Input
+from arco.flow.plan.key import short_name
 from arco.flow.plan.known import Known, KnownTable
 from arco.flow.state import State
 
@@ -55,6 +59,18 @@ class Scene:
         names = [each.table for each in maker.outputs] or [maker.name]
         return [self.known.table(name) for name in names]
 
+    @contextmanager
+    def asking(self, maker: MakerDef, declared: InputDef) -> Iterator[None]:
+        """Where a mapping is asked: what is wrong with it is told with its file, line, maker and table."""
+        try:
+            yield
+        except Invalid as wrong:
+            cause = wrong.__cause__
+            raised = None if cause is None else raised_at(cause, self.project.folder)
+            maker_name, table = short_name(maker.name), short_name(declared.table)
+            told = f"{raised or declared.where}: {maker_name} cannot read {table} so: {wrong}"
+            raise Invalid(told) from (cause or wrong)
+
     def compared_with(self, maker: MakerDef) -> list[KnownTable]:
         """The tables that only the checks of a maker look into."""
         return [self.known.table(name) for name in self.project.compared_with(maker)]
@@ -71,7 +87,8 @@ class Scene:
                 )
             reads = self.project.tables.get(declared.table, UNPARTITIONED)
             reading = Reading(maker.partitions, reads, self.now, self.dynamic)
-            upstreams = declared.mapping.upstreams(chosen, reading)
+            with self.asking(maker, declared):
+                upstreams = declared.mapping.upstreams(chosen, reading)
             table = self.known.table(declared.table)
             partly = declared.mapping.takes_what_is_there(maker.partitions, reads)
             found.append(Input(declared, table, upstreams, declared.table in own, partly))

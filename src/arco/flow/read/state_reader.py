@@ -1,6 +1,6 @@
 """The state of tables for planning: the catalog, the partitions that were recorded, and what formats tell.
 
-Cost: one look at the catalog, up to five questions to the SQL engine side by side, and for each table that
+Cost: one look at the catalog, up to six questions to the SQL engine side by side, and for each table that
 no pipeline makes one look at its present version.
 """
 
@@ -11,14 +11,15 @@ import msgspec
 
 from arco.catalog.ddl import TableName
 from arco.catalog.name import parse_dotted
+from arco.catalog.publication import FLOW
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import NotFound
 from arco.events.partition_value import PRESENT
-from arco.flow.plan.key import read_key, short_name
+from arco.flow.plan.key import read_key, task_key
 from arco.flow.read.asking import FRESH, Engine, all_rows, among, literal, milliseconds
 from arco.flow.read.partitions import MOST_TABLES, Recorded, recorded
-from arco.flow.read.tasks import is_task, tasks_without_tables
+from arco.flow.read.tasks import is_task, known_tasks
 from arco.flow.run.ports import Versions
 from arco.flow.state import State, TableState
 
@@ -29,6 +30,7 @@ _NTH = (
     "ORDER BY coalesce(completed_at, started_at) DESC NULLS FIRST, execution_id DESC)"
 )
 _CHANGES = (("table_stats", "last_modified_at"), ("table_commits", "committed_at"))
+_BY_OTHERS = f"""update_source <> {literal(FLOW)} AND changed LIKE '%"set-snapshot-ref"%'"""
 
 
 class SqlStateReader:
@@ -52,17 +54,20 @@ class SqlStateReader:
         await self._tasks.gather(
             self._read_partitions(facts, places),
             self._read_changes(facts, places),
+            self._read_others(facts, places),
             self._read_failures(facts, places),
             self._read_values(facts),
             self._read_tasks(facts, tasks),
         )
-        known = {name: facts.add_to(name, place) for name, place in places.items()}
+        known = {name: facts.add_to(place) for name, place in places.items()}
         known |= facts.tasks
         strange = [name for name, table in known.items() if table.table_id and not table.keys]
         for start in range(0, len(strange), _VERSIONS_AT_ONCE):
             names = strange[start : start + _VERSIONS_AT_ONCE]
             told = await self._tasks.gather(*(self._versioned(known[name]) for name in names))
             known.update(zip(names, told, strict=True))
+        for name, failed in facts.failed.items():
+            known[name] = _with_failures(known[name], failed)
         return State(number=number, tables=known, dynamic=facts.dynamic)
 
     async def _places(self, tables: Sequence[str]) -> dict[str, TableState]:
@@ -86,25 +91,39 @@ class SqlStateReader:
                 at, known = row["at"], facts.changed.get(row["table_id"])
                 facts.changed[row["table_id"]] = max(filter(None, (at, known)), default=None)
 
+    async def _read_others(self, facts: "_Facts", places: dict[str, TableState]) -> None:
+        """When others than pipelines last wrote to the tables, and with what."""
+        ids = _ids(places)
+        for start in range(0, len(ids), MOST_TABLES):
+            where = among("table_id", ids[start : start + MOST_TABLES])
+            sql = (
+                f"SELECT table_id, {milliseconds('max(committed_at)')} AS at, "  # noqa: S608
+                f"last_value(engine ORDER BY committed_at) AS engine FROM system.table_commits "
+                f"WHERE {where} AND {_BY_OTHERS} GROUP BY table_id"
+            )
+            for row in (await self._engine.query(sql, freshness=FRESH)).to_pylist():
+                facts.others[row["table_id"]] = row["at"], row["engine"]
+
     async def _read_failures(self, facts: "_Facts", places: dict[str, TableState]) -> None:
-        """Tasks that failed before their table could even be made; no row of a partition tells of them.
+        """Tasks that failed before there was their table; no row of a partition tells of them.
 
         Of each the last counts: one that was planned and has not begun is later than all that have ended.
         """
-        absent = [name for name, place in places.items() if place.table_id is None]
-        for start in range(0, len(absent), MOST_TABLES):
-            names = [short_name(name) for name in absent[start : start + MOST_TABLES]]
+        tables, failed = list(places), among("status", _FAILED)
+        for start in range(0, len(tables), MOST_TABLES):
+            names = [task_key(name, "") for name in tables[start : start + MOST_TABLES]]
             select = (
-                f"SELECT task_id, status FROM (SELECT task_id, status, {_NTH} AS nth "  # noqa: S608
-                "FROM system.tasks WHERE table_id IS NULL "
-                f"AND {among('split_part(task_id, chr(64), 1)', names)})"
+                f"SELECT task_id FROM (SELECT task_id, status, {_NTH} AS nth "  # noqa: S608
+                "FROM system.tasks WHERE task_id IN (SELECT task_id FROM system.tasks "
+                f"WHERE table_id IS NULL AND {failed} "
+                f"AND {among('split_part(task_id, chr(64), 1)', names)}))"
             )
-            async for row in all_rows(self._engine, select, "nth = 1", "task_id"):
+            async for row in all_rows(self._engine, select, f"nth = 1 AND {failed}", "task_id"):
                 key = read_key(row["task_id"])
-                facts.last.setdefault(key.maker, {})[key.partition] = row["status"]
+                facts.failed.setdefault(key.maker, []).append(key.partition)
 
     async def _read_tasks(self, facts: "_Facts", names: Sequence[str]) -> None:
-        facts.tasks = await tasks_without_tables(self._engine, names)
+        facts.tasks = await known_tasks(self._engine, names)
 
     async def _read_values(self, facts: "_Facts") -> None:
         select = "SELECT dimension, value FROM system.partition_values"
@@ -140,15 +159,22 @@ class _Facts:
 
     rows: dict[str, Recorded] = field(default_factory=dict)
     changed: dict[str, int | None] = field(default_factory=dict)
-    last: dict[str, dict[str, str]] = field(default_factory=dict)  # status of the last task, by key
+    others: dict[str, tuple[int | None, str | None]] = field(default_factory=dict)
+    failed: dict[str, list[str]] = field(default_factory=dict)  # keys, by the name of the table
     dynamic: dict[str, tuple[str, ...]] = field(default_factory=dict)
     tasks: dict[str, TableState] = field(default_factory=dict)
 
-    def add_to(self, name: str, place: TableState) -> TableState:
+    def add_to(self, place: TableState) -> TableState:
         """A table with all that is known of it."""
         if place.table_id is None:
-            return _with_failures(place, self.last.get(name, {}))
-        table = msgspec.structs.replace(place, changed_at_ms=self.changed.get(place.table_id))
+            return place
+        others_at_ms, others = self.others.get(place.table_id, (None, None))
+        table = msgspec.structs.replace(
+            place,
+            changed_at_ms=self.changed.get(place.table_id),
+            others_at_ms=others_at_ms,
+            others=others,
+        )
         rows = self.rows.get(place.table_id)
         return table if rows is None else rows.state(table)
 
@@ -169,15 +195,18 @@ async def _place(snapshot: Snapshot, name: str) -> TableState:
     )
 
 
-def _with_failures(table: TableState, last: dict[str, str]) -> TableState:
-    keys = tuple(sorted(key for key, status in last.items() if status in _FAILED))
+def _with_failures(table: TableState, failed: list[str]) -> TableState:
+    """A table with a row for each partition that failed and has none; of others' data nobody failed."""
+    if table.is_source and (table.version is not None or table.keys):
+        return table
+    keys = tuple(sorted({*failed}.difference(table.keys)))
     nothing = (None,) * len(keys)
     return msgspec.structs.replace(
         table,
-        keys=keys,
-        statuses=("FAILED",) * len(keys),
-        materials=nothing,
-        input_fingerprints=nothing,
-        code_fingerprints=nothing,
-        made_at_ms=nothing,
+        keys=(*table.keys, *keys),
+        statuses=(*table.statuses, *("FAILED",) * len(keys)),
+        materials=(*table.materials, *nothing),
+        input_fingerprints=(*table.input_fingerprints, *nothing),
+        code_fingerprints=(*table.code_fingerprints, *nothing),
+        made_at_ms=(*table.made_at_ms, *nothing),
     )

@@ -1,4 +1,4 @@
-"""Tasks that write no table: when they last ran, and with which code on which data.
+"""Tasks of a project: when they last ran, and, if they write no table, with which code on which data.
 
 They stand among the tables of a state under their own names, so that planning asks for all alike.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from arco.catalog.name import parse_dotted
-from arco.flow.plan.key import read_key
+from arco.flow.plan.key import task_key
 from arco.flow.read.asking import Engine, all_rows, among, literal, milliseconds
 from arco.flow.run.ending import CODE, INPUTS
 from arco.flow.state import TableState
@@ -22,29 +22,29 @@ def is_task(name: str) -> bool:
     return len(parse_dotted(name)) < 3
 
 
-async def tasks_without_tables(engine: Engine, names: Sequence[str]) -> dict[str, TableState]:
+async def known_tasks(engine: Engine, names: Sequence[str]) -> dict[str, TableState]:
     """What is known of tasks, by their names."""
     if not names:
         return {}
     found = [row async for row in all_rows(engine, _question(names), "nth = 1", "task_id", "kind")]
-    rows: dict[str, dict[str, _Last]] = {name: {} for name in names}
+    rows: dict[str, dict[str, _Last]] = {task_key(name, ""): {} for name in names}
     for row in sorted(found, key=lambda each: (each["moment"], each["execution_id"])):
-        key = read_key(row["task_id"])
-        last = rows[key.maker].get(key.partition, _Last())
-        rows[key.maker][key.partition] = last.then(row)
-    return {name: _state(of) for name, of in rows.items()}
+        task, _, partition = row["task_id"].partition("@")
+        rows[task][partition] = rows[task].get(partition, _Last()).then(row)
+    return {name: _state(rows[task_key(name, "")]) for name in names}
 
 
 def _question(names: Sequence[str]) -> str:
     """Of each task its last success and its last failure, however often it ran."""
     kind = f"CASE WHEN status = {literal(_SUCCESS)} THEN 'good' ELSE 'bad' END"
+    keys = [task_key(name, "") for name in names]
     newest = "ORDER BY completed_at DESC, execution_id DESC"
     return (
         "SELECT task_id, status, execution_id, metrics, moment, kind, "  # noqa: S608
         f"{milliseconds('completed_at')} AS at FROM (SELECT *, {kind} AS kind, "
         "CAST(completed_at AS BIGINT) AS moment, "
         f"row_number() OVER (PARTITION BY task_id, {kind} {newest}) AS nth FROM system.tasks "
-        f"WHERE {among('split_part(task_id, chr(64), 1)', names)} AND {among('status', _STATUSES)} "
+        f"WHERE {among('split_part(task_id, chr(64), 1)', keys)} AND {among('status', _STATUSES)} "
         "AND completed_at IS NOT NULL)"
     )
 
