@@ -51,6 +51,16 @@ async def test_a_table_is_made_with_its_schema_and_whoever_is_second_gets_the_sa
     await with_lake(work)
 
 
+async def test_a_schema_is_made_for_a_table_that_is_not_there_yet_and_once() -> None:
+    def work(lake: HttpLake) -> None:
+        for _ in range(2):
+            lake.make_schema("default.ops.board")
+        assert b'"default.ops"' in lake._remote.get("/catalogs/default/schemas")
+        assert lake.find("default.ops.board") is None
+
+    await with_lake(work)
+
+
 async def test_a_table_gets_the_columns_that_it_lacks() -> None:
     def work(lake: HttpLake) -> None:
         made = lake.make(ORDERS)

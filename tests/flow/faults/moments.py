@@ -104,6 +104,9 @@ class DoomedLake:
     def make(self, wanted: NewLakeTable) -> LakeTable:
         return self.lake.make(wanted)
 
+    def make_schema(self, table: str) -> None:
+        self.lake.make_schema(table)
+
     def widen(self, table: LakeTable, columns: tuple[LakeColumn, ...]) -> LakeTable:
         return self.lake.widen(table, columns)
 

@@ -87,7 +87,7 @@ async def test_a_run_goes_on_after_the_server_was_killed_and_begun_again(
 async def test_a_run_whose_jvm_is_killed_starts_another_and_goes_on(
     tmp_path: Path, jar: None
 ) -> None:
-    place = Place(tmp_path, retries=1)
+    place = Place(tmp_path)
     flags = ("--project", str(place.project), "--root", str(place.root), "--no-fsync")
     naps = ("--param", f"{NAP}={NAP_MS}", "--partitions", FIRST)
     hand = Hand(["run", *BOTH, *flags, *naps, *FLAGS], tmp_path / "run.log")

@@ -191,8 +191,11 @@ def quiet(ctx):
 
 @task("loud", writes=["$.log"])
 def loud(spark, ctx):
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS $")
     spark.range(2).writeTo("$.log").createOrReplace()
+
+@task("away", writes=["elsewhere.$.log"])
+def away():
+    pass
 """
 
 
@@ -201,6 +204,16 @@ def test_a_task_does_all_by_itself(house: House) -> None:
     outcome = house.made("loud")
     assert [(each.table, each.version) for each in outcome.outputs] == [(house.name("$.log"), 0)]
     assert house.rows("$.log") == [(0,), (1,)]
+
+
+def test_a_task_is_called_though_the_schema_of_what_it_writes_cannot_be_made(house: House) -> None:
+    house.project(TASKS.replace("@task\n", "@task()\n"))
+    watch = Watched()
+    outcome = house.carry_out(house.lease("away"), watch)
+    assert outcome.status is TaskStatus.SUCCESS
+    assert any(
+        f"the schema of elsewhere.{house.schema}.log is not made" in line for line in watch.lines
+    )
 
 
 def test_a_maker_that_this_worker_does_not_know_is_told(house: House) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from arco.flow.run.wire import TaskStatus
-from tests.flow.spark.house import House
+from tests.flow.spark.house import House, Watched
 
 CODE = """
 @asset("$.customers", format="FORMAT")
@@ -112,25 +112,34 @@ def test_what_the_code_filters_by_is_told_and_the_choice_of_partitions_is_not(
     for day in (1, 2, 3):
         house.made("$.sales", f"ds=2026-01-0{day}")
 
-    def influences(maker: str, partition: str = "ds=2026-01-03") -> set[tuple[str, str]]:
+    read: dict[str, set[str]] = {}
+
+    def edges(maker: str, partition: str = "ds=2026-01-03") -> set[str]:
         (seen,) = house.made(maker, partition).lineage
         assert seen.soundness == "exact"
-        edges = [each for each in seen.column_edges if each.target_name == "*"]
-        return {(each.source_name, each.transformation_type) for each in edges}
+        read[maker] = {key for each in seen.inputs for key in each.partitions}
+        return {
+            f"{each.source_name} {each.transformation_type} {each.target_name}"
+            for each in seen.column_edges
+        }
 
-    assert influences("$.plain") == set()
-    assert influences("$.whole", "") == set()
-    assert influences("$.joined") == {("id", "JOIN")}
-    assert influences("$.own") == {("ds", "FILTER")}
-    assert influences("$.named") == {("id", "FILTER")}
+    assert edges("$.plain") == {"id DIRECT id"}
+    assert edges("$.whole", "") == {"id DIRECT id", "ds DIRECT ds"}
+    assert edges("$.joined") == {"id DIRECT id", "id JOIN *"}
+    assert edges("$.own") == {"id DIRECT id", "ds FILTER *"}
+    assert edges("$.named") == {"id DIRECT id", "id FILTER *"}
+    assert read["$.plain"] == read["$.joined"] == {"ds=2026-01-03"}
 
 
 def test_an_input_that_was_not_declared_is_a_warning(house: House) -> None:
     house.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "False"))
     house.made("$.customers")
     house.made("$.orders")
-    outcome = house.made("$.sly")
-    assert outcome.warnings == (f"it reads {house.name('$.customers')} without having declared it",)
+    watch = Watched()
+    outcome = house.carry_out(house.lease("$.sly"), watch)
+    told = f"it reads {house.name('$.customers')} without having declared it"
+    assert outcome.warnings == (told,)
+    assert told in watch.lines
 
 
 def test_in_a_strict_asset_it_is_an_error_and_nothing_is_published(house: House) -> None:

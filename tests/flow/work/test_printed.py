@@ -1,6 +1,5 @@
 """What code of tasks prints: its attempt's, whoever else prints at the time."""
 
-import io
 import sys
 from contextvars import copy_context
 from threading import Thread
@@ -9,21 +8,7 @@ import pytest
 
 from arco.flow.work.printed import own_stdout, prints_kept, stdout_of_ours
 
-
-@pytest.fixture
-def stdout(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    return _as(monkeypatch, "stdout")
-
-
-@pytest.fixture
-def stderr(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    return _as(monkeypatch, "stderr")
-
-
-def _as(monkeypatch: pytest.MonkeyPatch, name: str) -> io.StringIO:
-    made = io.StringIO()
-    monkeypatch.setattr(sys, name, made)
-    return made
+Capsys = pytest.CaptureFixture[str]
 
 
 def _in_thread(*said: str) -> None:
@@ -33,9 +18,10 @@ def _in_thread(*said: str) -> None:
 
 
 def test_what_a_task_prints_is_kept_line_by_line_and_nobody_else_sees_it(
-    stdout: io.StringIO,
+    capsys: Capsys,
 ) -> None:
     kept: list[str] = []
+    before = sys.stdout
     with own_stdout():
         print("before")
         with prints_kept(kept.append):
@@ -46,11 +32,11 @@ def test_what_a_task_prints_is_kept_line_by_line_and_nobody_else_sees_it(
             assert not sys.stdout.isatty()
         print("after")
     assert kept == ["one", "two", "three", "four", "five"]
-    assert stdout.getvalue() == "before\nafter\n"
-    assert sys.stdout is stdout
+    assert capsys.readouterr().out == "before\nafter\n"
+    assert sys.stdout is before
 
 
-def test_two_tasks_at_once_do_not_mix_their_lines(stdout: io.StringIO) -> None:
+def test_two_tasks_at_once_do_not_mix_their_lines(capsys: Capsys) -> None:
     mine: list[str] = []
     theirs: list[str] = []
 
@@ -64,40 +50,38 @@ def test_two_tasks_at_once_do_not_mix_their_lines(stdout: io.StringIO) -> None:
         thread.start()
         thread.join()
         print("line")
-    assert (mine, theirs, stdout.getvalue()) == (["my line"], ["their line"], "")
+    assert (mine, theirs, capsys.readouterr().out) == (["my line"], ["their line"], "")
 
 
-def test_a_thread_with_the_context_of_a_task_prints_for_it(stdout: io.StringIO) -> None:
+def test_a_thread_with_the_context_of_a_task_prints_for_it(capsys: Capsys) -> None:
     kept: list[str] = []
     with own_stdout(), prints_kept(kept.append):
         thread = Thread(target=copy_context().run, args=(print, "from afar"))
         thread.start()
         thread.join()
-    assert (kept, stdout.getvalue()) == (["from afar"], "")
+    assert (kept, capsys.readouterr().out) == (["from afar"], "")
 
 
-def test_a_thread_that_nobody_knows_prints_to_stderr(
-    stdout: io.StringIO, stderr: io.StringIO
-) -> None:
+def test_a_thread_that_nobody_knows_prints_to_stderr(capsys: Capsys) -> None:
     with own_stdout():
         _in_thread("whose?")
         print("ours", file=stdout_of_ours())
-    assert (stdout.getvalue(), stderr.getvalue()) == ("ours\n", "whose?\n")
+    assert capsys.readouterr() == ("ours\n", "whose?\n")
 
 
-def test_a_line_without_an_end_is_not_gathered_for_ever(stdout: io.StringIO) -> None:
+def test_a_line_without_an_end_is_not_gathered_for_ever(capsys: Capsys) -> None:
     kept: list[str] = []
     with own_stdout(), prints_kept(kept.append):
         for _ in range(3):
             print("." * 6_000, end="")
         assert [len(each) for each in kept] == [12_000]
     assert [len(each) for each in kept] == [12_000, 6_000]
-    assert stdout.getvalue() == ""
+    assert capsys.readouterr().out == ""
 
 
-def test_what_else_is_asked_of_stdout_it_answers_as_before(stdout: io.StringIO) -> None:
+def test_what_else_is_asked_of_stdout_it_answers_as_before() -> None:
+    before = sys.stdout
     with own_stdout():
-        assert sys.stdout.encoding == stdout.encoding
-        assert sys.stdout.getvalue() == ""  # type: ignore[attr-defined]
-        with pytest.raises(io.UnsupportedOperation):
-            sys.stdout.fileno()
+        assert sys.stdout is not before
+        assert sys.stdout.encoding == before.encoding
+        assert sys.stdout.buffer is before.buffer

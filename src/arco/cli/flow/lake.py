@@ -91,6 +91,9 @@ class HttpLake:
                 return found
         raise Unavailable(f"{wanted.name} is made and dropped all the time: try again")
 
+    def make_schema(self, table: str) -> None:
+        self._make_schema(read_table(table, None).parent)
+
     def widen(self, table: LakeTable, columns: tuple[LakeColumn, ...]) -> LakeTable:
         if not _lacking(table, columns):
             return table

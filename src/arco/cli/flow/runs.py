@@ -12,6 +12,8 @@ from arco.cli.flow.flags import Own, command
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     import msgspec
 
     from arco.cli.flow.reach import Reach
@@ -26,6 +28,7 @@ Examples:
   arco runs 01M7GVFS186HGNANJXDTGV0000 --json  for a program"""
 
 _SERVER, _PLACE = Server(), Own()
+_MOST_WARNINGS = 10
 _STATUSES = ("PENDING", "RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 
 app = command("runs", "List runs, or show one of them.", _EXAMPLES)
@@ -141,6 +144,8 @@ def print_run(view: "RunView", flags: str) -> None:
         print()
         rows = [_task(each) for each in sorted(view.changed, key=_when)]
         print_rows(("TASK", "STATUS", "ATTEMPT", "ROWS", "CHECKS", "TIME", "ERROR"), [rows])
+    for line in _warned(view.changed):
+        print(one_line(line))
     bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
     if bad is not None:
         logs = f"arco logs {view.run_id} {quote(bad)}{f' {flags}' if flags else ''}"
@@ -159,7 +164,8 @@ def _task(view: "TaskView") -> tuple[str, ...]:
 
     failed = failed_checks(view)
     passed = len(view.checks) - len(failed)
-    said = first_line(view.error) or "; ".join(check_line(each) for each in failed)
+    blocking = (check_line(each) for each in failed if each.severity == "error")
+    said = first_line(view.error) or "; ".join(blocking)
     return (
         view.key,
         view.status.lower(),
@@ -169,3 +175,27 @@ def _task(view: "TaskView") -> tuple[str, ...]:
         duration(took_ms(view)),
         cut(said, 100),
     )
+
+
+def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
+    """A line for each warning, with whom it was given to: the one that most tasks were given first."""
+    from arco.cli.flow.screen.words import counted, some
+
+    said: dict[str, list[str]] = {}
+    for view in views:
+        for text in _warnings(view):
+            said.setdefault(text, []).append(view.key)
+    found = sorted(said.items(), key=lambda each: -len(each[1]))
+    for text, keys in found[:_MOST_WARNINGS]:
+        yield f"warning  {some(keys, 2)}: {text}"
+    if len(found) > _MOST_WARNINGS:
+        yield f"and {counted(len(found) - _MOST_WARNINGS, 'warning')} more, which --json tells"
+
+
+def _warnings(view: "TaskView") -> list[str]:
+    """What a task was warned of, by the words of the worker, who knows of more than checks."""
+    from arco.cli.flow.screen.board import failed_checks
+    from arco.cli.flow.screen.lines import check_line
+
+    failed = (each for each in failed_checks(view) if each.severity != "error")
+    return list(view.warnings) or [check_line(each) for each in failed]

@@ -1,7 +1,7 @@
 """The cut: Arco's own choice of the partitions of an input, which is no doing of the code that reads it.
 
-The condition that makes it carries a mark, a text that is never null. Spark keeps the mark in the plans that
-are read here, and folds it away before it plans what to scan.
+The condition that makes it carries a mark, a text that is never null. Spark keeps the mark in the plans
+that are read here, and folds it away before it plans what to scan.
 """
 
 from arco.flow.lineage.tree import Node

@@ -3,8 +3,8 @@
 What Spark numbers anew in each run is numbered by order of appearance. What differs from one partition to
 the next is left out: Arco's own choice of partitions, the values in conditions of the code that only choose
 partitions of what is read (their columns and comparisons stay), constants for the partition columns of what
-is written, literals that the caller names, and paths. Columns of a source that nothing refers to are left out
-too: a new one there is no other transformation.
+is written, literals that the caller names, and paths. Columns of a source that nothing refers to are left
+out too: a new one there is no other transformation.
 """
 
 import hashlib

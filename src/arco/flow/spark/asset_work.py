@@ -110,6 +110,7 @@ class AssetWork:
         told = f"it reads {', '.join(found)} without having declared it"
         if self.asset.strict:
             raise Invalid(f"{self.asset.where}: {told}: add a parameter with table(...) for each")
+        self.running.log(told)
         return [told]
 
     def _describe(self, written: list[Written], room: Room) -> list[str]:

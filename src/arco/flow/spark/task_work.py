@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from arco.core.clock import Clock
-from arco.core.errors import Invalid
+from arco.core.errors import ArcoError, Invalid
 from arco.events.lineage import LineageObserved
 from arco.events.partition_name import values_of
 from arco.flow.define import Project, TaskDef
@@ -44,6 +44,7 @@ class TaskWork:
 
     def run(self) -> Outcome:
         """Call it, and tell of the tables that it says it writes."""
+        self._make_schemas()
         if self.new_session is None:
             return self._run(None, None)
         session = self.running.session(self.new_session())
@@ -79,6 +80,15 @@ class TaskWork:
         if traced is None:
             return declared(self.task, table, task, self.lake.find, now_ms)
         return traced.event(self.task, _Made(table, task.partition, values), now_ms)
+
+    def _make_schemas(self) -> None:
+        """The schemas of what it is going to write; without them it is called all the same."""
+        for each in self.running.task.outputs:
+            try:
+                if self.lake.find(each.table) is None:
+                    self.lake.make_schema(each.table)
+            except ArcoError as problem:
+                self.running.log(f"the schema of {each.table} is not made: {problem}")
 
     def _lay_out(self, room: Room) -> None:
         """Each table of `reads` as a view under its own name without a schema, whatever its format is."""

@@ -56,6 +56,9 @@ class Lake(Protocol):
     def make(self, wanted: NewLakeTable) -> LakeTable:
         """A table that is there once this returns; somebody else may have been faster."""
 
+    def make_schema(self, table: str) -> None:
+        """See to it that the schema of a table is there, whether or not the table is."""
+
     def widen(self, table: LakeTable, columns: tuple[LakeColumn, ...]) -> LakeTable:
         """The table with columns that it lacked."""
 
