@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -80,7 +81,8 @@ def _run(root: Path, asked: argparse.Namespace) -> int:
             print("The jar of Iceberg for Spark is fetched first: 46 MB, once.", flush=True)
         print(flush=True)
         before = _last_run(url)
-        code = _arco(url, "run", *_project(asked.format)).returncode
+        command = ("run", *_project(asked.format))
+        code = run_without_steps(url, *command) if asked.demo else _arco(url, *command).returncode
         if code != 0 or asked.demo:  # all is well in a shop that somebody has repaired
             run = _last_run(url)
             if (
@@ -90,7 +92,7 @@ def _run(root: Path, asked: argparse.Namespace) -> int:
             problem = _problem(url, run)
             if problem is not None:
                 return _fail(f"\nThe shop did not come out as it should: {problem}")
-            print(f"\n{EXPLAINED}")
+            print(EXPLAINED if asked.demo else f"\n{EXPLAINED}")
         _declare_personal_data(url)
         if asked.demo:
             _look(url, root, asked.format)
@@ -250,9 +252,7 @@ def _advise(url: str, format_: str) -> None:
 def _arco(
     url: str, *arguments: str | Path, capture: bool = False
 ) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "ARCO_URL": url}
-    if KEPT_JAR.is_file():  # fetched for the tests of this checkout
-        environment.setdefault("ARCO_ICEBERG_JAR", str(KEPT_JAR))
+    environment = _environment(url)
     if capture:
         environment.pop("ARCO_JSON", None)
     return subprocess.run(
@@ -263,6 +263,30 @@ def _arco(
         check=capture,
         stdout=subprocess.PIPE if capture else None,
     )
+
+
+def run_without_steps(url: str, *arguments: str) -> int:
+    """The exit code of a command whose steps at its end are not shown: their Arco will be gone."""
+    with subprocess.Popen(
+        [ARCO, *arguments],
+        cwd=REPOSITORY,
+        env={**_environment(url), "PYTHONUNBUFFERED": "1"},
+        text=True,
+        stdout=subprocess.PIPE,
+    ) as process:
+        lines = iter(process.stdout or ())
+        for line in takewhile(lambda line: line != "Next:\n", lines):
+            print(line, end="", flush=True)
+        for _ in lines:
+            pass
+    return process.returncode
+
+
+def _environment(url: str) -> dict[str, str]:
+    environment = {**os.environ, "ARCO_URL": url}
+    if KEPT_JAR.is_file():  # fetched for the tests of this checkout
+        environment.setdefault("ARCO_ICEBERG_JAR", str(KEPT_JAR))
+    return environment
 
 
 if __name__ == "__main__":

@@ -84,6 +84,8 @@ async def test_a_run_from_its_wish_to_its_end_in_plain_requests() -> None:
         assert over == {"is_over": True}
         view = (await http.get(f"/runs/{run_id}")).json()
         log = (await http.get(f"/runs/{run_id}/tasks/a/logs")).json()
+        none = await http.get(f"/runs/{run_id}/tasks/a/logs", params={"attempt": 9})
+    assert (none.status_code, "'a' has no attempt 9: it has had 1" in none.text) == (404, True)
     assert (view["status"], view["counts"]) == ("SUCCESS", {"SUCCESS": 2})
     assert (log["text"], log["attempt"], log["next"], log["is_over"]) == ("a works\n", 1, 1, True)
 

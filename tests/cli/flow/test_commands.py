@@ -116,6 +116,10 @@ def test_a_run_says_what_happens_and_what_came_of_it(arco: Served) -> None:
     assert "hello 2026-01-02, ana" in arco.done("logs", found[1], "greet@ds=2026-01-02")
     log = arco.document("logs", found[1], "greet@ds=2026-01-02")
     assert (log["attempt"], log["is_over"]) == (1, True)
+    none = arco.arco("logs", found[1], "greet@ds=2026-01-02", "--attempt", "9")
+    assert (none.returncode, none.stdout) == (1, "")
+    assert is_one_sentence(none.stderr)
+    assert "has no attempt 9" in none.stderr
 
 
 def test_a_failure_exits_with_1_and_shows_the_line_of_the_user(arco: Served, project: Path) -> None:
@@ -143,6 +147,16 @@ def test_a_failure_exits_with_1_and_shows_the_line_of_the_user(arco: Served, pro
     assert f"nothing: `arco runs {second[1]} --url {arco.url}` tells" in silent.stderr
 
 
+def test_why_a_task_failed_is_told_with_its_run(arco: Served) -> None:
+    run = RUN.search(arco.arco("run", "falter").stdout)
+    assert run is not None
+    told = arco.done("explain", "falter")
+    assert told.startswith("falter: FAILED - the last attempt failed\n")
+    assert f"  falter failed in run {run[1]}: ValueError: the road is too long" in told
+    [failure] = json.loads(arco.done("explain", "falter", "--json"))["failures"]
+    assert (failure["task"], failure["run_id"]) == ("falter", run[1])
+
+
 def test_a_program_gets_one_document_and_nothing_else(arco: Served) -> None:
     run = arco.arco("run", "greet", "--force", "--partitions", "latest", "--json")
 
@@ -155,6 +169,20 @@ def test_a_program_gets_one_document_and_nothing_else(arco: Served) -> None:
     listed = arco.items("runs", "--limit", "1")
     assert [each["execution_id"] for each in listed] == [told["run_id"]]
     assert told["run_id"] in arco.done("runs", "--status", "success")
+
+
+def test_what_cannot_be_made_fails_a_run_and_not_a_plan(arco: Served, tmp_path: Path) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "p.py").write_text(
+        "from arco import source, task\n"
+        "source('raw.gone')\n"
+        "@task(reads=['raw.gone'])\n"
+        "def look(): pass\n"
+    )
+    for words, code_of_exit in (("plan", 0), ("run", 1)):
+        found = arco.arco(words, "--project", str(tmp_path))
+        assert found.returncode == code_of_exit, found.stderr
+        assert "look: cannot be made, as raw.gone lacks the data it reads" in found.stdout
 
 
 def test_nothing_to_do_is_one_sentence_and_a_success(arco: Served) -> None:
@@ -170,6 +198,20 @@ def test_values_of_a_dynamic_dimension_are_partitions_once_they_are_added(arco: 
     arco.done("partitions", "add", "customer", "acme", "--remove")
     keys = [each["key"] for each in arco.document("plan", "bill")["tasks"]]
     assert keys == ["bill@customer=globex"]
+
+
+def test_values_of_a_dimension_that_the_project_lacks_are_kept_and_warned_of(
+    arco: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("partitions", "add", "custommer", "acme")
+    run = arco.arco(*words)
+    assert (run.returncode, run.stdout) == (0, "Added 1 value to the dimension custommer.\n")
+    assert is_one_sentence(run.stderr)
+    assert "has no dimension Dynamic('custommer'); is customer meant?" in run.stderr
+    assert arco.arco("partitions", "add", "ds", "2026-01-09").stderr  # it follows from the calendar
+    assert arco.arco(*words, "--remove").stderr == ""
+    monkeypatch.chdir(tmp_path)  # where there is no project
+    assert arco.arco(*words).stderr == ""
 
 
 def test_what_is_left_to_workers_is_done_by_one(arco: Served) -> None:
@@ -219,10 +261,17 @@ def test_what_nobody_knows_is_said_in_one_sentence(arco: Served) -> None:
         ("cancel", "01M7GVFS186HGNANJXDTGV0000"),
         ("logs", "01M7GVFS186HGNANJXDTGV0000", "greet"),
         ("retry", "01M7GVFS186HGNANJXDTGV0000"),
-        ("partitions", "gold.nothing"),
+        ("lineage", "gold.nothing"),
     ):
         run = arco.arco(*arguments)
         assert run.returncode == 1, arguments
+        assert is_one_sentence(run.stderr), run.stderr
+
+
+def test_what_the_project_does_not_declare_is_misuse(arco: Served) -> None:
+    for words in ("plan", "explain", "partitions"):
+        run = arco.arco(words, "gold.nothing")
+        assert (run.returncode, run.stdout) == (2, ""), words
         assert is_one_sentence(run.stderr), run.stderr
     unknown = arco.arco("run", "greeet")
     assert unknown.returncode == 2

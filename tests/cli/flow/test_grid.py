@@ -15,6 +15,7 @@ from arco.flow.partition import (
     Static,
     Weekly,
 )
+from arco.flow.plan.known import KnownTable
 from arco.flow.state import TableState
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -125,7 +126,7 @@ def test_a_mark_follows_from_status_and_data() -> None:
         materials=("1", "2", None, "4", None),
     )
 
-    assert marks_of(state, ["a", "z"], {"d"}) == {
+    assert marks_of(KnownTable("t", state, is_made=True), ["a", "z"], {"d"}) == {
         "a": Mark.COMPLETE,
         "z": Mark.MISSING,
         "b": Mark.FAILED,
@@ -133,3 +134,16 @@ def test_a_mark_follows_from_status_and_data() -> None:
         "d": Mark.STALE,
         "e": Mark.MISSING,
     }
+
+
+def test_a_source_whose_partitions_nobody_tells_apart_is_there_as_planning_sees_it() -> None:
+    whole = TableState(table_id="t", version="7")
+    told = TableState(table_id="t", version="7", keys=("ds=1",), statuses=("",), materials=("m",))
+
+    def marked(state: TableState, *existing: str, is_made: bool = False) -> list[Mark]:
+        return [*marks_of(KnownTable("t", state, is_made), existing, ()).values()]
+
+    assert marked(whole, "") == [Mark.COMPLETE]
+    assert marked(TableState(), "") == [Mark.MISSING]
+    assert marked(told, "ds=1", "ds=2") == [Mark.COMPLETE, Mark.MISSING]
+    assert marked(whole, "", is_made=True) == [Mark.MISSING]

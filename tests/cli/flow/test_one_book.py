@@ -73,7 +73,9 @@ def test_a_second_run_in_the_same_place_is_told_who_has_it_and_what_to_do(tmp_pa
         second = arco("run", "--root", "place", cwd=tmp_path)
         assert second.returncode == 1
         assert f"another Arco (process {running.pid}) keeps the book of runs" in second.stderr
-        assert "--url" in second.stderr
+        assert (
+            "Wait for its end, or stop it; if it is an `arco up`, give its --url" in second.stderr
+        )
 
 
 def test_who_only_looks_is_answered_beside_a_run_in_the_same_place(tmp_path: Path) -> None:

@@ -135,3 +135,8 @@ def test_a_terminal_says_above_the_bars_what_did_not_go_well_and_nothing_else() 
     assert f"FAILED    {SPEND}  ValueError: x" in out.getvalue()
     assert f"done      {ORDERS}" not in out.getvalue()
     assert board.is_over
+
+
+def test_a_note_is_said_with_the_end_and_is_no_warning() -> None:
+    noted = TaskView(key=ORDERS, status=TaskStatus.SUCCESS, note="its rows are there")
+    assert lines((noted,)) == [f"done      {ORDERS}  its rows are there"]

@@ -74,6 +74,12 @@ def test_the_tests_of_a_new_project_are_its_own_wherever_it_lies(tmp_path: Path)
     assert "tests/test_visits.py::test_visits_are_counted_by_page" in run.stdout
 
 
+def test_the_guide_names_the_files_of_a_new_project(tmp_path: Path) -> None:
+    said = arco("init", "shop", cwd=tmp_path).stdout.splitlines()[0]
+    guide = Path(__file__).parents[3] / "docs" / "cli.md"
+    assert said in guide.read_text(encoding="utf-8").splitlines()
+
+
 def test_nothing_is_written_over(made: Path) -> None:
     before = (made / "arco.toml").read_text()
 
@@ -112,6 +118,25 @@ def test_a_program_gets_the_problems_as_a_list(tmp_path: Path) -> None:
         ("pipelines/shop.py", 6),
         ("pipelines/shop.py", 10),
     ]
+
+
+def test_what_a_file_that_cannot_be_loaded_may_hide_is_said(tmp_path: Path) -> None:
+    hidden = project(tmp_path, "import nowhere\n" + BROKEN)
+    assert arco("check", cwd=hidden).stdout.endswith(
+        f"\n1 problem in the project {tmp_path.name}. There may be more once all files can be loaded.\n"
+    )
+    assert json.loads(arco("check", "--json", cwd=hidden).stdout)["may_be_more"] is True
+
+
+def test_a_query_that_declares_nothing_is_warned_of_and_no_problem(tmp_path: Path) -> None:
+    project(tmp_path, "")
+    (tmp_path / "pipelines" / "x.sql").write_text("select 1\n")
+    run = arco("check", cwd=tmp_path)
+    assert run.returncode == 0
+    assert run.stdout.startswith("pipelines/x.sql:1: warning: declares nothing: it has no header")
+    told = json.loads(arco("check", "--json", cwd=tmp_path).stdout)
+    assert (told["problems"], told["may_be_more"]) == ([], False)
+    assert [(each["file"], each["line"]) for each in told["warnings"]] == [("pipelines/x.sql", 1)]
 
 
 def test_a_project_is_found_from_a_folder_within_it(tmp_path: Path) -> None:

@@ -98,7 +98,42 @@ def test_many_failures_are_counted() -> None:
     tasks = [failed(key, "x") for key in keys]
 
     told = list(ended(*tasks, plan=planned(*keys)).failures())
-    assert told[-1] == "and 6 more"
+    assert [line for line in told if not line.startswith(" ")] == [
+        "silver.orders@ds=2026-02-01 failed, attempt 2",
+        "silver.orders@ds=2026-02-02 failed, attempt 2",
+        "silver.orders ds=2026-02-03..2026-02-11 (9): failed as well",
+    ]
+
+
+def test_failures_stand_before_what_checks_have_stopped_and_none_is_hidden() -> None:
+    wrong = (check("has_key", passed=False),)
+    blocked = [TaskView(key=key, status=TaskStatus.BLOCKED, checks=wrong) for key in ORDERS]
+    others = [f"gold.t{number}" for number in range(5)]
+    ending = ended(
+        *blocked,
+        *(failed(key, "x") for key in (SPEND[0], *others)),
+        plan=planned(*ORDERS, *SPEND, *others),
+    )
+
+    assert [line for line in ending.failures() if not line.startswith(" ")] == [
+        f"{SPEND[0]} failed, attempt 2",
+        *(f"{key} failed, attempt 2" for key in others[:4]),
+        "gold.t4: failed as well",
+        "silver.orders ds=2026-01-01..2026-01-03 (3): blocked as well",
+    ]
+
+
+def test_next_steps_ask_for_partitions_only_where_there_are_some() -> None:
+    plan = planned(ORDERS[0], "gold.total")
+    both = ended(done(ORDERS[0]), done("gold.total"), plan=plan)
+    assert [command for command, _ in both.next_steps("")][1:] == [
+        "arco lineage gold.total --columns",
+        "arco partitions silver.orders",
+    ]
+    one = ended(done("gold.total"), plan=plan)
+    assert [command for command, _ in one.next_steps("")][1:] == [
+        "arco lineage gold.total --columns"
+    ]
 
 
 def test_the_headline_says_how_it_ended() -> None:
@@ -200,6 +235,33 @@ def test_the_tasks_of_a_run_are_shown_in_the_order_in_which_they_were_begun(
 
     shown = capsys.readouterr().out.partition("TASK")[2].splitlines()[1:]
     assert [line.split()[0] for line in shown] == ["c", "a", "b", "d"]
+
+
+def test_what_tasks_were_warned_of_is_below_them(capsys: pytest.CaptureFixture[str]) -> None:
+    sly, late = (
+        "it reads raw.x without having declared it",
+        check("late", passed=False, severity="warn"),
+    )
+    warned = [
+        msgspec.structs.replace(done(key), warnings=(f"check late of {key}: 7", sly))
+        for key in (*ORDERS, SPEND[0])
+    ]
+    print_run(seen(*warned, done(SPEND[1], late)), "")
+
+    shown = capsys.readouterr().out.splitlines()
+    assert [line for line in shown if line.startswith("warning")] == [
+        f"warning  {ORDERS[0]}, {ORDERS[1]} and 2 more: {sly}",
+        *(f"warning  {key}: check late of {key}: 7" for key in (*ORDERS, SPEND[0])),
+        f"warning  {SPEND[1]}: late: expected 0, found 7",
+    ]
+
+
+def test_many_warnings_of_a_run_are_told_in_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    warnings = tuple(f"warning {number}" for number in range(30))
+    print_run(seen(msgspec.structs.replace(done("a"), warnings=warnings)), "")
+
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-2:] == ["warning  a: warning 9", "and 20 warnings more, which --json tells"]
 
 
 def test_a_program_gets_all_of_it_as_one_document() -> None:

@@ -235,7 +235,18 @@ def test_a_module_that_cannot_be_imported_does_not_hide_the_rest(tmp_path: Path)
 def test_a_bad_dimension_is_told_at_its_line(tmp_path: Path) -> None:
     text = "x = 1\n@asset('a.b', partitions=Daily('ds', start='soon'))\ndef b(): return 1\n"
     [found] = told(tmp_path, {"pipelines/a.py": text})
-    assert found.startswith("pipelines/a.py:2: cannot be loaded: Invalid: ")
+    assert found.startswith("pipelines/a.py:2: cannot be loaded: 'soon' ")
+
+
+def test_what_a_file_without_the_name_of_a_module_declares_is_not_told_again(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "pipelines/a-b.py": "@asset('a.b')\ndef b(): return 1\n",
+        "pipelines/c.py": "@asset('c.c')\ndef c(x=table('a.b')): return x\n",
+    }
+    [only] = told(tmp_path, files)
+    assert only.startswith("pipelines/a-b.py:0: its path is no name of a module")
 
 
 def test_settings_that_are_wrong_are_told(tmp_path: Path) -> None:
@@ -245,11 +256,13 @@ def test_settings_that_are_wrong_are_told(tmp_path: Path) -> None:
     [defaults]
     pool = "spark"
     retries = "often"
+    retrys = 2
     """
     assert told(tmp_path, {"arco.toml": toml, "pipelines/a.py": ""}) == [
         "arco.toml:1: name is a text, not 3",
         "arco.toml:2: 'path' is not a setting: name, paths, [defaults], [pools]",
         "arco.toml:5: retries are a number or Retry(3, delay='30s'), not 'often'",
+        "arco.toml:6: 'retrys' is not a setting of [defaults]: retries, pool, format, tags",
     ]
     assert told(tmp_path, {"arco.toml": "name = 'a'\npaths = ['gone']\n"}) == [
         "arco.toml:2: there is no 'gone' in the project"

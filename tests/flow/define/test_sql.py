@@ -83,10 +83,29 @@ def test_a_query_may_be_declared_in_python_by_its_path_or_as_text(tmp_path: Path
     assert len(project.assets) == 2
 
 
-def test_a_query_without_header_is_left_to_whoever_names_it(tmp_path: Path) -> None:
-    files = {"pipelines/x.sql": "select 1"}
-    assert load(tmp_path, files).assets == ()
-    assert told(tmp_path, files) == []
+def test_a_query_without_header_is_warned_of_unless_a_module_names_it(tmp_path: Path) -> None:
+    files = {"pipelines/x.sql": "select 1", "pipelines/y.sql": "/*\nname: gold.y\n*/\nselect 1"}
+    project = load(tmp_path / "alone", files)
+    assert (project.assets, told(tmp_path / "alone", files)) == ((), [])
+    assert [str(each) for each in sorted(project.warnings)] == [
+        f"pipelines/{name}.sql:1: declares nothing: it has no header /*--- name: gold.spend ---*/,"
+        " and no sql(path=...) names it"
+        for name in "xy"
+    ]
+    named = files | {"pipelines/a.py": "for n in 'xy': sql(f'gold.{n}', path=f'{n}.sql')\n"}
+    assert load(tmp_path / "named", named).warnings == ()
+    broken = files | {"pipelines/a.py": "1 / 0\nsql('gold.x', path='x.sql')\n"}
+    [warned] = load(tmp_path / "broken", broken).warnings
+    assert warned.file == "pipelines/y.sql"
+
+
+def test_a_query_whose_header_is_broken_is_not_told_again_by_its_readers(tmp_path: Path) -> None:
+    files = {
+        "pipelines/a.sql": "/*---\nname: gold.a\npartitions: [oops\n---*/\nselect 1\n",
+        "pipelines/b.sql": "/*---\nname: gold.b\n---*/\nselect * from gold.a\n",
+    }
+    [only] = told(tmp_path, files)
+    assert only.startswith("pipelines/a.sql:3: the header is not valid YAML")
 
 
 def test_mistakes_in_queries_are_told_with_their_lines(tmp_path: Path) -> None:

@@ -81,6 +81,8 @@ class FlowRuns:
         run_id, key, query = call.names["run_id"], call.names["task"], call.query
         last, is_over = await self._last_attempt(run_id, key)
         attempt = query.attempt or max(last, 1)
+        if attempt > max(last, 1):
+            raise no_task(f"the task {key[:255]!r} has no attempt {attempt}: it has had {last}")
         attempt_id = attempt_id_of(run_id, key, attempt)
         found = await read_log(self._store, run_id, attempt_id, query.since)
         log = TaskLog(

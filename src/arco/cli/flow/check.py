@@ -6,7 +6,7 @@ from arco.cli.flags import AsJson
 from arco.cli.flow.flags import FormatFlag, ProjectDir, command
 
 if TYPE_CHECKING:
-    from arco.flow.define import Project
+    from arco.flow.define import Problem, Project
 
 _EXAMPLES = """\
 Examples:
@@ -32,7 +32,7 @@ def check(*, project: ProjectDir = None, format_: FormatFlag = None, json: AsJso
     from arco.flow.define import problems
 
     loaded = load_folder(find_folder(project), format=None if format_ is None else format_.value)
-    found = problems(loaded)
+    found, warned = problems(loaded), sorted(loaded.warnings)
     if json:
         print_document(
             {
@@ -43,25 +43,31 @@ def check(*, project: ProjectDir = None, format_: FormatFlag = None, json: AsJso
                 "sources": [each.name for each in loaded.sources],
                 "tasks": [each.name for each in loaded.tasks],
                 "checks": len(loaded.checks),
-                "problems": [
-                    {"file": each.file, "line": each.line, "message": each.message}
-                    for each in found
-                ],
+                "problems": _listed(found),
+                "may_be_more": bool(loaded.unread),
+                "warnings": _listed(warned),
             }
         )
         return int(bool(found))
-    _tell(loaded, [str(each) for each in found])
+    _tell(loaded, found, warned)
     return int(bool(found))
 
 
-def _tell(loaded: "Project", found: list[str]) -> None:
+def _listed(found: "list[Problem]") -> list[dict[str, object]]:
+    return [{"file": each.file, "line": each.line, "message": each.message} for each in found]
+
+
+def _tell(loaded: "Project", found: "list[Problem]", warned: "list[Problem]") -> None:
     from arco.cli.flow.screen.words import counted
     from arco.cli.listing import one_line
 
-    for line in found:
-        print(one_line(line))
+    for each in found:
+        print(one_line(str(each)))
+    for each in warned:
+        print(one_line(f"{each.file}:{each.line}: warning: {each.message}"))
     if found:
-        print(f"\n{counted(len(found), 'problem')} in the project {loaded.name}.")
+        more = " There may be more once all files can be loaded." if loaded.unread else ""
+        print(f"\n{counted(len(found), 'problem')} in the project {loaded.name}.{more}")
         return
     what = [
         counted(len(each), name)

@@ -142,5 +142,7 @@ def taken(place: str, who: str) -> BookTaken:
     which = f" ({who})" if who else ""
     problem = BookTaken(f"another Arco{which} keeps the book of runs at {place}")
     problem.is_brief = not who or who.endswith(_BRIEFLY)  # nameless: it is about to write who it is
-    problem.add_note("Speak to that one with --url, wait for its end, or stop it first.")
+    problem.add_note(
+        "Wait for its end, or stop it; if it is an `arco up`, give its --url instead of a place."
+    )
     return problem

@@ -1,5 +1,6 @@
 """`arco partitions`: the partitions of a table as a calendar or grid, and values of dynamic dimensions."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from arco.cli.flow.project import Loaded
     from arco.cli.flow.screen.marks import Mark
     from arco.flow.partition import Partitions
-    from arco.flow.state import State, TableState
+    from arco.flow.plan.known import KnownTable
+    from arco.flow.state import State
 
 _EXAMPLES = """\
 Examples:
@@ -57,10 +59,15 @@ def partitions(
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
     from arco.flow.define.name import three_levels
+    from arco.flow.plan.key import short_name
+    from arco.flow.plan.selection import near
 
     loaded, runtime, name = load(project, format_), system_runtime(), three_levels(table)
     if name not in loaded.project.tables:
-        unknown = NotFound(f"the project {loaded.project.name} declares no table {table}")
+        names = {short_name(each) for each in loaded.project.tables}
+        unknown = Invalid(
+            f"the project {loaded.project.name} declares no table {table!r}{near(table, names)}"
+        )
         unknown.add_note("Check the name, or name another project with --project.")
         raise unknown
 
@@ -114,6 +121,26 @@ def add(
         verb = "Took" if remove else "Added"
         what = "from" if remove else "to"
         print(f"{verb} {counted(len(values), 'value')} {what} the dimension {dimension}.")
+    if not remove and (slip := _slip(dimension)) is not None:
+        print(f"arco: {slip}. With --remove they are taken away.", file=sys.stderr)
+
+
+def _slip(dimension: str) -> str | None:
+    """That the project at hand, if there is one, has no such dimension: values of it make nothing."""
+    from arco.cli.flow.project import find_folder, load_folder
+    from arco.flow.partition import Dynamic
+    from arco.flow.plan.selection import near
+
+    try:
+        project = load_folder(find_folder(None))
+    except NotFound:
+        return None
+    cuts = [each.partitions for each in (*project.makers(), *project.sources)]
+    names = {each.name for cut in cuts for each in cut if isinstance(each, Dynamic)}
+    if dimension in names or project.unread:
+        return None
+    said = f"the project {project.name} has no dimension Dynamic({dimension!r})"
+    return f"{said}{near(dimension, names)}"
 
 
 @dataclass(frozen=True)
@@ -122,16 +149,17 @@ class _Found:
 
     name: str
     cut: "Partitions"
-    state: "TableState"
+    table: "KnownTable"
     marks: Mapping[str, "Mark"]
 
     @classmethod
     def of(cls, loaded: "Loaded", name: str, state: "State", now_ms: int) -> "_Found":
         from arco.cli.flow.screen.marks import marks_of
         from arco.core.clock import utc
-        from arco.flow.state import TableState
+        from arco.flow.plan.known import Known
 
-        cut, known = loaded.project.tables[name], state.tables.get(name, TableState())
+        cut = loaded.project.tables[name]
+        known = Known(state, frozenset(loaded.project.made_by)).table(name)
         stale = _stale(loaded, name, state, now_ms)
         existing = cut.keys(utc(now_ms), state.dynamic)
         return cls(name, cut, known, marks_of(known, existing, stale))
@@ -163,9 +191,7 @@ class _Found:
 
         from arco.cli.output import print_document
 
-        state = self.state
-        made = dict(zip(state.keys, state.made_at_ms, strict=True))
-        materials = dict(zip(state.keys, state.materials, strict=True))
+        table, state = self.table, self.table.state
         print_document(
             {
                 "table": self.name,
@@ -176,10 +202,11 @@ class _Found:
                     {
                         "key": key,
                         "status": mark.name,
-                        "material": materials.get(key),
-                        "made_at_ms": made.get(key),
+                        "material": material,
+                        "made_at_ms": None if material is None else table.made_at_ms(key),
                     }
                     for key, mark in sorted(self.marks.items())
+                    for material in [table.material(key)]
                 ],
             }
         )

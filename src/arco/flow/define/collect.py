@@ -34,6 +34,8 @@ class Collection:
     checks: list["CheckDef"] = field(default_factory=list)
     tasks: list["TaskDef"] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)  # what may be meant as it is
+    unread: list[str] = field(default_factory=list)  # the text of files that could not be loaded
     sql_files: set[Path] = field(default_factory=set)  # those that a module has declared itself
     declared_in: SourceLine | None = None  # set while a file is read that no frame belongs to
 

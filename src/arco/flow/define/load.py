@@ -3,20 +3,19 @@
 An error in one file is noted and the next one is read: who corrects a project wants to see all at once.
 """
 
-import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from arco.core.errors import NotFound
+from arco.core.errors import ArcoError, NotFound
 from arco.flow.define.collect import Collection, collecting
 from arco.flow.define.link import link
 from arco.flow.define.modules import Modules
-from arco.flow.define.problem import Problem
+from arco.flow.define.problem import Problem, problem_at
 from arco.flow.define.project import Project
 from arco.flow.define.settings import FILE, read_settings
 from arco.flow.define.sql import load_sql
-from arco.flow.define.where import relative_file
+from arco.flow.define.where import SourceLine, raised_at, relative_file
 
 
 def load_project(
@@ -36,10 +35,9 @@ def load_project(
         settings = replace(settings, format=format)
     collection = Collection(root, settings, problems=problems)
     modules = Modules(root)
-    unread: list[str] = []
     with modules.importing(), collecting(collection):
         for path in _files(collection, ".py"):
-            _load_module(modules, collection, path, unread)
+            _load_module(modules, collection, path)
         for path in _files(collection, ".sql"):
             if path not in collection.sql_files:
                 load_sql(collection, path)
@@ -52,7 +50,8 @@ def load_project(
             checks=tuple(sorted(collection.checks, key=lambda each: each.where)),
             tasks=tuple(sorted(collection.tasks, key=lambda each: each.where)),
             found=tuple(dict.fromkeys(collection.problems)),
-            unread=tuple(unread),
+            warnings=tuple(collection.warnings),
+            unread=tuple(collection.unread),
             modules=modules,
             pools=settings.pools,
         )
@@ -71,28 +70,30 @@ def _files(collection: Collection, suffix: str) -> Iterator[Path]:
             yield from sorted(place.rglob(f"*{suffix}"))
 
 
-def _load_module(modules: Modules, collection: Collection, path: Path, unread: list[str]) -> None:
+def _load_module(modules: Modules, collection: Collection, path: Path) -> None:
     file = path.relative_to(collection.folder)
     parts = file.with_suffix("").parts
     if not all(part.isidentifier() for part in parts):
         message = "its path is no name of a module: use letters, digits and '_'"
-        collection.problems.append(Problem(file.as_posix(), 0, message))
+        _leave_unread(collection, path, Problem(file.as_posix(), 0, message))
         return
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     try:
         modules.load(name)
     except (Exception, SystemExit) as failure:
-        unread.append(path.read_text(encoding="utf-8", errors="replace"))
-        collection.problems.append(_failure(failure, collection.folder, file.as_posix()))
+        _leave_unread(collection, path, _failure(failure, collection.folder, file.as_posix()))
+
+
+def _leave_unread(collection: Collection, path: Path, problem: Problem) -> None:
+    collection.unread.append(path.read_text(encoding="utf-8", errors="replace"))
+    collection.problems.append(problem)
 
 
 def _failure(failure: BaseException, folder: Path, file: str) -> Problem:
     """The error of a module, at the innermost line of the project that led to it."""
-    message = f"cannot be loaded: {type(failure).__name__}: {failure}"
+    kind = "" if isinstance(failure, ArcoError) else f"{type(failure).__name__}: "
+    message = f"cannot be loaded: {kind}{failure}"
     if isinstance(failure, SyntaxError) and failure.filename is not None:
         at = relative_file(failure.filename, folder)
         return Problem(at, failure.lineno or 0, f"cannot be loaded: {failure.msg}")
-    for frame in reversed(traceback.extract_tb(failure.__traceback__)):
-        if Path(frame.filename).is_relative_to(folder):
-            return Problem(relative_file(frame.filename, folder), frame.lineno or 0, message)
-    return Problem(file, 0, message)
+    return problem_at(raised_at(failure, folder) or SourceLine(file, 0), message)

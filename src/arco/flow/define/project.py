@@ -19,6 +19,7 @@ from arco.flow.partition import Partitions
 class Project:
     """What was declared, in the order of files and lines; `found` is what was wrong while loading.
 
+    `warnings` are of what may be meant as it is, and so keep nobody from planning.
     `checks` are all checks, each of the table that it names; those of assets and sources are with them too.
     """
 
@@ -29,6 +30,7 @@ class Project:
     checks: tuple[CheckDef, ...]
     tasks: tuple[TaskDef, ...]
     found: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
     unread: tuple[str, ...]  # the text of files that could not be loaded
     modules: Modules
     pools: dict[str, int] = field(default_factory=dict)  # how many tasks of each run at once
@@ -59,7 +61,7 @@ class Project:
         return {maker.name: code_fingerprint(maker, self) for maker in self.makers()}
 
     def compared_with(self, maker: AssetDef | TaskDef) -> tuple[str, ...]:
-        """The declared tables that its checks look into and it does not write: they have to be there first."""
+        """The declared tables that only its checks look into: they have to be there first."""
         if isinstance(maker, TaskDef):  # whose tables nobody checks
             return ()
         named = dict.fromkeys(table for check in maker.checks for table in check.compares_with)

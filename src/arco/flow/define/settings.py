@@ -83,8 +83,11 @@ class _Reading:
         for path in settings.paths:
             if not (self._notes.folder / path).exists():
                 self._wrong("paths", f"there is no {path!r} in the project")
-        for key in (*said, *defaults):
+        for key in said:
             self._wrong(key, f"{key!r} is not a setting: name, paths, [defaults], [pools]")
+        for key in defaults:
+            message = f"{key!r} is not a setting of [defaults]: retries, pool, format, tags"
+            self._wrong(key, message)
         return settings, self._notes.problems
 
     def _table(self, said: dict[str, object], key: str, what: str) -> dict[str, object]:

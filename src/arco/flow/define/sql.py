@@ -77,12 +77,15 @@ def _from_file(collection: Collection, path: Path, name: str, options: AssetOpti
 
 
 def load_sql(collection: Collection, path: Path) -> None:
-    """The asset of a file that has a header; a file without one is left to whoever names it."""
+    """The asset of a file that has a header; one without is told of, unless a module means it."""
     file = path.relative_to(collection.folder).as_posix()
     collection.declared_in = SourceLine(file, 1)
+    text = ""
     try:
-        said, query = split_header(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        said, query = split_header(text)
         if said is None:
+            _declares_nothing(collection, path)
             return
         header = read_header(said)
         if header.name is None:
@@ -93,10 +96,21 @@ def load_sql(collection: Collection, path: Path) -> None:
         collect_asset(made.asset(header.name, header.options))
     except HeaderError as wrong:
         collection.problems.append(Problem(file, wrong.line, str(wrong)))
+        collection.unread.append(text)
     except UnicodeDecodeError as wrong:
         complain(f"the file is not UTF-8: {wrong}")
     finally:
         collection.declared_in = None
+
+
+def _declares_nothing(collection: Collection, path: Path) -> None:
+    """Warn of a query without a header, as code may read it; one that cannot be loaded may name it."""
+    if any(path.name in text for text in collection.unread):
+        return
+    header = "/*--- name: gold.spend ---*/"
+    message = f"declares nothing: it has no header {header}, and no sql(path=...) names it"
+    file = path.relative_to(collection.folder).as_posix()
+    collection.warnings.append(Problem(file, 1, message))
 
 
 @dataclass(frozen=True)

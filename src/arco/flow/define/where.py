@@ -1,6 +1,7 @@
 """Where something was declared, so that a message can name a file and a line of it."""
 
 import inspect
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -30,6 +31,14 @@ def caller(folder: Path | None) -> SourceLine:
     if frame is None:
         return NOWHERE
     return SourceLine(relative_file(frame.f_code.co_filename, folder), frame.f_lineno)
+
+
+def raised_at(failure: BaseException, folder: Path) -> SourceLine | None:
+    """The innermost line below `folder` that led to an error."""
+    for frame in reversed(traceback.extract_tb(failure.__traceback__)):
+        if Path(frame.filename).is_relative_to(folder):
+            return SourceLine(relative_file(frame.filename, folder), frame.lineno or 0)
+    return None
 
 
 def relative_file(file: str, folder: Path | None) -> str:

@@ -168,7 +168,7 @@ class Dispatch:
         if isinstance(result, Found):
             ending = Ending(TaskStatus.SUCCESS, completed_at_ms=now_ms)
         elif isinstance(result, Needless):
-            ending = Ending(TaskStatus.SUCCESS, completed_at_ms=now_ms, warnings=(_NEEDLESS,))
+            ending = Ending(TaskStatus.SUCCESS, completed_at_ms=now_ms, note=_NEEDLESS)
         else:
             ending = Ending(TaskStatus.FAILED, str(result.error), completed_at_ms=now_ms)
         self._desk.end(run, key, ending)

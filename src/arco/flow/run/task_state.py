@@ -66,6 +66,7 @@ class Ending:
     rows_written: int | None = None
     checks: tuple[CheckOutcome, ...] = ()
     warnings: tuple[str, ...] = ()
+    note: str | None = None
 
 
 @dataclass
@@ -110,4 +111,5 @@ class TaskState:
             error=end.error,
             checks=end.checks,
             warnings=end.warnings,
+            note=end.note,
         )

@@ -254,6 +254,7 @@ class TaskView(_Said, frozen=True, kw_only=True):
     error: str | None = None
     checks: tuple[CheckOutcome, ...] = ()
     warnings: tuple[str, ...] = ()
+    note: str | None = None  # how it came to its end, where nothing is wrong with that
 
 
 class RunView(_Said, frozen=True, kw_only=True):

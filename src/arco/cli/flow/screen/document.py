@@ -49,4 +49,5 @@ def _task(board: Board, task: PlannedTask) -> dict[str, object]:
         "error": view.error,
         "checks": list(view.checks),
         "warnings": list(view.warnings),
+        "note": view.note,
     }

@@ -94,6 +94,8 @@ def _achieved(view: TaskView) -> list[str]:
         said.append(f"{checks} passed" if all_passed else f"{passed} of {checks} passed")
     if (ms := took_ms(view)) is not None:
         said.append(duration(ms))
+    if view.note is not None:
+        said.append(one_line(view.note))
     return said
 
 

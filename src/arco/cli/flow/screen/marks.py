@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
-from arco.flow.state import TableState
+from arco.flow.plan.known import KnownTable
 
 
 class Mark(StrEnum):
@@ -30,9 +30,16 @@ STYLES = {
 }
 
 
-def marks_of(state: TableState, existing: Iterable[str], stale: Collection[str]) -> dict[str, Mark]:
-    """A mark for each partition: those that exist by the calendar, and those that are known besides."""
-    marks = dict.fromkeys(existing, Mark.MISSING)
+def marks_of(table: KnownTable, existing: Iterable[str], stale: Collection[str]) -> dict[str, Mark]:
+    """A mark for each partition: those that exist by the calendar, and those that are known besides.
+
+    Of a source that tells no partitions apart all are there once it is, as planning sees it.
+    """
+    keys, state = list(existing), table.state
+    marks = {
+        key: Mark.MISSING if material is None else Mark.COMPLETE
+        for key, material in zip(keys, table.materials(keys), strict=True)
+    }
     for key, status, material in zip(state.keys, state.statuses, state.materials, strict=True):
         marks[key] = _mark(status, material, is_stale=key in stale)
     return marks

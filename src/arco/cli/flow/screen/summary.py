@@ -16,7 +16,8 @@ from arco.flow.run.wire import CheckOutcome, RunStatus, TaskStatus, TaskView
 
 HEADINGS = ("WRITTEN", "PARTITIONS", "ROWS", "CHECKS", "TIME")
 
-_MOST_FAILURES = 5
+_MOST_FAILURES = 5  # that are told with their errors
+_MOST_OF_ONE = 2  # asset, so that it hides no other
 _MOST_LINES = 14  # of one error
 
 Found = Sequence[tuple[PlannedTask, TaskView]]
@@ -74,30 +75,25 @@ class Ending:
         return one_line(f"Run {run.run_id}: {run.status.lower()}{took}, {counts}{tail}")
 
     def failures(self) -> Iterator[str]:
-        """What went wrong, the user's own lines first, a few of many."""
-        bad = self._bad()
-        for view in bad[:_MOST_FAILURES]:
-            yield from _failure(view)
-        if len(bad) > _MOST_FAILURES:
-            yield f"and {len(bad) - _MOST_FAILURES} more"
+        """What went wrong: a few with the user's own lines, the others in one line an asset."""
+        bad, told, of_one = self._bad(), list[TaskView](), Counter[str]()
+        for task, view in bad:
+            if len(told) < _MOST_FAILURES and of_one[task.maker] < _MOST_OF_ONE:
+                told.append(view)
+                of_one[task.maker] += 1
+                yield from _failure(view)
+        others = [(task, view) for task, view in bad if view not in told]
+        yield from _grouped(others, TaskStatus.FAILED, "failed as well")
+        yield from _grouped(others, TaskStatus.BLOCKED, "blocked as well")
         yield from self._held_back()
         yield from self._warned()
 
     def _held_back(self) -> Iterator[str]:
         """What was not made because of these, in one line an asset."""
-        for maker in self._makers():
-            for status, why in (
-                (TaskStatus.BLOCKED, "blocked, as a check of what it reads failed"),
-                (TaskStatus.SKIPPED, "skipped, as what it reads was not made"),
-            ):
-                held = [
-                    (task, view)
-                    for task, view in self.board.of(maker.name)
-                    if view.status is status and not _own(view)
-                ]
-                if held:
-                    said = _partitions(held)
-                    yield f"{short_name(maker.name)} {said}".rstrip() + f": {why}"
+        held = [(task, view) for task, view in self._seen() if not _own(view)]
+        blocked, skipped = "a check of what it reads failed", "what it reads was not made"
+        yield from _grouped(held, TaskStatus.BLOCKED, f"blocked, as {blocked}")
+        yield from _grouped(held, TaskStatus.SKIPPED, f"skipped, as {skipped}")
 
     def _warned(self) -> Iterator[str]:
         """What only warns, in one line an asset and check: a year of days is no reason for 365 lines."""
@@ -125,27 +121,46 @@ class Ending:
         flags = f" {reach}" if reach else ""
         both = f" {project}{flags}" if project else flags
         steps = [(f"arco runs {run.run_id}{flags}", "this run, task by task")]
-        bad = next(iter(self._bad()), None)
-        if bad is not None:
-            logs = f"arco logs {run.run_id} {quote(bad.key)}{flags}"
+        bad = self._bad()
+        if bad:
+            logs = f"arco logs {run.run_id} {quote(bad[0][1].key)}{flags}"
             steps.append((one_line(logs), "what the task has said"))
-        if bad is not None or run.status is RunStatus.CANCELLED:
+        if bad or run.status is RunStatus.CANCELLED:
             steps.append((f"arco retry {run.run_id}{both}", "what was not done, once more"))
         written = [maker for maker in self._makers() if maker.targets and self._row(maker)]
         if written:
-            table = quote(short_name(written[-1].targets[0].table))
+            table = _table(written[-1])
             steps.append((f"arco lineage {table} --columns{flags}", "where its columns come from"))
+        parted = {task.maker for task in self.board.plan.tasks if task.partition}
+        if of_parts := [maker for maker in written if maker.name in parted]:
+            table = _table(of_parts[-1])
             steps.append((f"arco partitions {table}{both}", "which of its partitions are there"))
         return steps
 
-    def _bad(self) -> list[TaskView]:
-        """The tasks that failed or were stopped by a check of their own, in the order of the plan."""
-        views = (self.board.views.get(task.key) for task in self.board.plan.tasks)
-        return [
-            view
-            for view in views
-            if view is not None and (view.status is TaskStatus.FAILED or _own(view))
-        ]
+    def _bad(self) -> Found:
+        """The tasks that failed, and then those that a check of their own has stopped."""
+        seen = self._seen()
+        failed = [(task, view) for task, view in seen if view.status is TaskStatus.FAILED]
+        return [*failed, *((task, view) for task, view in seen if _own(view))]
+
+    def _seen(self) -> Found:
+        """The tasks that something is known of, in the order of the plan."""
+        views = self.board.views
+        return [(task, views[task.key]) for task in self.board.plan.tasks if task.key in views]
+
+
+def _table(maker: Maker) -> str:
+    return quote(short_name(maker.targets[0].table))
+
+
+def _grouped(found: Found, status: TaskStatus, why: str) -> Iterator[str]:
+    """Those with this status, in one line an asset."""
+    by_maker: dict[str, list[tuple[PlannedTask, TaskView]]] = {}
+    for task, view in found:
+        if view.status is status:
+            by_maker.setdefault(task.maker, []).append((task, view))
+    for maker, same in by_maker.items():
+        yield f"{short_name(maker)} {_partitions(same)}".rstrip() + f": {why}"
 
 
 def _partitions(found: Found) -> str:
