@@ -36,6 +36,12 @@ def test_metrics_are_numbers_of_pythons_own_or_their_names() -> None:
     assert {type(each) for each in running.metrics.values()} == {int, str}
 
 
+def test_a_slip_in_a_line_of_the_log_fails_nothing() -> None:
+    said = Said()
+    Running(TASK, said).context({}).log.warning("%d rows", "many")
+    assert said.take().text == "WARNING %d rows ('many',)\n"
+
+
 @pytest.mark.parametrize(("name", "value"), [("", 1), ("x" * 256, 1), ("many", "lots")])
 def test_what_no_metric_can_be_is_an_error_where_it_is_said(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=r"the name of a metric|is no number"):

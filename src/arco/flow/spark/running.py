@@ -150,4 +150,8 @@ class _Kept(logging.Handler):
         self._keep = keep
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._keep(self.format(record))
+        try:
+            line = self.format(record)
+        except Exception:  # a slip in a line of the log is no reason to fail: kept as it was written
+            line = f"{record.levelname} {record.msg} {record.args!r}"
+        self._keep(line)
