@@ -5,6 +5,7 @@ import pytest
 from .crash_points import Bomb, Point
 from .iceberg_crash import (
     PAIRED,
+    SLEEP_MS,
     Trial,
     failures,
     operations,
@@ -22,6 +23,12 @@ NAMES = list(operations(prepare()))
 def test_a_crash_at_any_storage_call_leaves_nothing_wrong(name: str) -> None:
     _, points, wrong = survey_singles(name)
     print(f"{name}: {points} crash points: {len(wrong)} violations")
+    assert points >= 10
+    assert wrong == []
+
+
+def test_a_create_that_sleeps_at_any_storage_call_is_not_told_to_be_undone() -> None:
+    _, points, wrong = survey_singles("create", SLEEP_MS)
     assert points >= 10
     assert wrong == []
 

@@ -26,9 +26,11 @@ from arco.iceberg.neighbours import is_taken
 from arco.iceberg.pointer import Pointer, pointer_of
 from arco.iceberg.publishing import published_attempt
 from arco.iceberg.refusal import no_such_namespace
+from arco.iceberg.standing import Standing
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 from arco.storage.chain import Head
+from arco.storage.link import Entry
 
 _MOST_TRIES = 3
 
@@ -78,16 +80,25 @@ class CreateWork:
     async def _alive(self, table_id: str, pointer: Pointer) -> Answer:
         """Look at the chain again: a janitor may have taken it for one that nobody wants (P31)."""
         desk = self._desk
-        standing = await desk.standings.of(table_id)
+        standing, first = await self._look(table_id)
         if standing.tombstone is not None and _was_buried(standing.pointer):
             desk.aftermath.beside(table_id, release(desk, table_id, standing))
             raise Unavailable("the table was not made in time; retry", retry_after_ms=1_000)
-        first = standing.head.entry
-        if first is None or first.number > 0:  # somebody has gone on from it already
-            first = await desk.pointers.chain(table_id).find(0)
         if first is not None:
             desk.aftermath.follow(table_id, first)
         return succeeded(Told(table_id=table_id, metadata_location=pointer.metadata_location))
+
+    async def _look(self, table_id: str) -> tuple[Standing, Entry | None]:
+        """How a table stands that has its name by now, and its first number."""
+        desk = self._desk
+        try:
+            standing = await desk.standings.of(table_id)
+            first = standing.head.entry
+            if first is None or first.number > 0:  # somebody has gone on from it already
+                first = await desk.pointers.chain(table_id).find(0)
+        except Unavailable as problem:  # which would say that nothing has happened
+            raise Unknown("the table has its name, and could not be looked at again") from problem
+        return standing, first
 
 
 async def birth_terms(desk: Desk, wanted_id: str | None = None) -> Terms:
