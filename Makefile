@@ -10,7 +10,7 @@ SEEDS ?= 1000
 REQUESTS ?= 20000
 KILLS ?= 400
 SPARK ?= 300
-JOBS ?= 2
+JOBS ?= 3
 FORMAT ?= iceberg
 
 BIN := .venv/bin
@@ -38,7 +38,7 @@ run: java $(READY) ## Start Arco on ./.arco, run the shop of examples/shop on Sp
 demo: java $(READY) ## The same on a temporary directory; show what came of it, and stop
 	@$(BIN)/python tools/run_shop.py --demo --format $(FORMAT)
 
-test: java setup check ## check, then every test but interop, on JOBS=2 processes
+test: java setup check ## check, then every test but interop, on JOBS=3 processes
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks, randomness and threads
