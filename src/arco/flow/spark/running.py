@@ -152,6 +152,6 @@ class _Kept(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record)
-        except Exception:  # a slip in a line of the log is no reason to fail: kept as it was written
+        except Exception:  # a slip in a line of the log fails no task
             line = f"{record.levelname} {record.msg} {record.args!r}"
         self._keep(line)
