@@ -6,18 +6,7 @@ from arco.cli.flow.carrying import Counted
 from arco.flow.run.wire import LeasedTask, Outcome, TaskStatus
 from arco.flow.work.port import Watch
 from arco.flow.work.said import Said
-
-TASK = LeasedTask(
-    run_id="RUN",
-    key="t",
-    maker="t",
-    partition="",
-    attempt=1,
-    attempt_id="0" * 32,
-    lease_until_ms=0,
-    reason="MISSING",
-    now_ms=0,
-)
+from tests.flow.work.leased import TASK
 
 
 class Stopping:

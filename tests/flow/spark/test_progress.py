@@ -4,25 +4,13 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from arco.flow.run.wire import LeasedTask
 from arco.flow.spark.progress import Poller
 from arco.flow.spark.running import Running
 from arco.flow.work.said import Said
+from tests.flow.work.leased import TASK
 
 _SOON_S = 10.0
 _PAUSE_S = 0.01
-
-TASK = LeasedTask(
-    run_id="RUN",
-    key="t",
-    maker="t",
-    partition="",
-    attempt=1,
-    attempt_id="0" * 32,
-    lease_until_ms=0,
-    reason="MISSING",
-    now_ms=0,
-)
 
 
 class Session:

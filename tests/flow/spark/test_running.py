@@ -9,21 +9,10 @@ import numpy as np
 import pytest
 
 from arco.flow.define import Context
-from arco.flow.run.wire import LeasedTask, Progress
+from arco.flow.run.wire import Progress
 from arco.flow.spark.running import Running, Stopped
 from arco.flow.work.said import Said
-
-TASK = LeasedTask(
-    run_id="RUN",
-    key="t",
-    maker="t",
-    partition="",
-    attempt=1,
-    attempt_id="0" * 32,
-    lease_until_ms=0,
-    reason="MISSING",
-    now_ms=0,
-)
+from tests.flow.work.leased import TASK
 
 
 def test_metrics_are_numbers_of_pythons_own_or_their_names() -> None:

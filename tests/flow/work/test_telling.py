@@ -13,7 +13,6 @@ from arco.flow.run.wire import (
     CheckOutcome,
     Completed,
     Leased,
-    LeasedTask,
     Offer,
     Outcome,
     OutputDone,
@@ -23,19 +22,9 @@ from arco.flow.run.wire import (
 )
 from arco.flow.work.said import MOST_SENT_CHARS, Said
 from arco.flow.work.telling import Telling
+from tests.flow.work.leased import TASK
 from tests.ledger.simulated import Calm, simulate
 
-TASK = LeasedTask(
-    run_id="RUN",
-    key="t",
-    maker="t",
-    partition="",
-    attempt=1,
-    attempt_id="0" * 32,
-    lease_until_ms=0,
-    reason="MISSING",
-    now_ms=0,
-)
 CHECK = CheckOutcome(
     table="t", table_id="id", name="few", type="ROW_COUNT", severity="error", passed=True
 )
