@@ -536,6 +536,15 @@ async def test_a_restored_table_is_born_again_and_keeps_its_columns() -> None:
     await workshop.close()
 
 
+async def test_an_undrop_that_read_the_chain_before_its_tombstone_is_refused() -> None:
+    workshop = await ruled()
+    await workshop.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=2))
+    for born in (1, 2):  # 1 was in effect when the undrop looked, and ended at 2
+        await refuses(workshop, RestoreTable(table_id=table_id(1), born=born), Conflict)
+    await workshop.do(RestoreTable(table_id=table_id(1), born=3))
+    await workshop.close()
+
+
 async def test_only_what_was_dropped_lately_is_restored() -> None:
     workshop = await ruled()
     restore = RestoreTable(table_id=table_id(1), born=2)

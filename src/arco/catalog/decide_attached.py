@@ -102,12 +102,17 @@ async def attach_tables(view: Lookup, request: AttachTables, context: Context) -
 
 
 async def release_table(view: Lookup, request: ReleaseTable, context: Context) -> Decision:
-    """A name released, unless it was already, or the table was born again after that end."""
+    """A name released, unless it was already, or the table was born again after that end.
+
+    The row keeps the tombstone's number as `born`: an undrop that looked at the chain before its end
+    asks for the name with a lower number, and is refused.
+    """
     row = await _table(view, request.table_id, request.expected, dropped=True)
     operation = f"drop_{row.kind.lower()}"
     if row.dropped_at is not None or (row.born is not None and row.born >= request.tombstone):
         return await _unchanged(view, operation, row, context)
-    decision = await dropped_table(view, operation, row, context)
+    ended = msgspec.structs.replace(row, born=_number(request.tombstone))
+    decision = await dropped_table(view, operation, ended, context)
     return _purged(decision) if request.purge else decision
 
 
@@ -118,7 +123,7 @@ async def restore_table(view: Lookup, request: RestoreTable, context: Context) -
     if old.location is None:
         raise NotFound("its files were removed for good")
     if old.born is not None and _number(request.born) <= old.born:
-        raise Conflict(f"the table was born at {old.born} already, and has ended since")
+        raise Conflict(f"the table was dropped meanwhile, at number {old.born}; retry")
     name = old.name if request.name is None else check_name(request.name, "new")
     await refuse_taken_table(view, old.schema_id, name)
     row = touched(old, context, dropped_at=None, name=name, born=_number(request.born))
