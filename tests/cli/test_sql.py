@@ -137,3 +137,21 @@ def test_of_two_places_the_flag_wins_over_the_variable(root: Path) -> None:
     run = command.arco("sql", "SELECT 1", "--root", root, ARCO_STORE="gs://elsewhere")
 
     assert run.returncode == 0, run.stderr
+
+
+def test_a_running_arco_answers_where_a_variable_names_it(tmp_path: Path) -> None:
+    asked = "SELECT name FROM system.tables"
+    with serving(tmp_path / "store") as served:
+        served.done("schema", "create", "sales")
+        served.done("table", "create", "sales.orders", "--format", "csv")
+        assert served.done("sql", asked) == "name\norders\n"  # it sets ARCO_URL
+        assert served.done("sql", asked, "--root", str(served.root)) == "name\norders\n"
+    gone = command.arco("sql", asked, ARCO_URL=served.url)
+    assert "no Arco is running" in gone.stderr
+
+
+def test_the_rows_of_a_users_table_are_elsewhere(root: Path) -> None:
+    for name in ("sales.orders", "default.sales.orders", "orders"):
+        run = sql(root, f"SELECT * FROM {name}")
+        assert run.returncode != 0
+        assert "`arco preview SCHEMA.TABLE`" in run.stderr

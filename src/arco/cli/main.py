@@ -20,6 +20,7 @@ Examples:
   arco init shop                               a small pipeline project that runs
   arco run gold.report --partitions 2026-01-01..2026-01-31
   arco table list sales                        what a running Arco knows
+  arco preview sales.orders --limit 5          some rows of a table
   arco sql "SELECT * FROM system.tables"       ask the files themselves
   arco connect spark                           what to paste into an engine
   arco doctor                                  check this machine and ./.arco
@@ -141,6 +142,9 @@ app.command(
     help="Print what to paste into an engine: Spark, PyIceberg or DuckDB.",
 )
 app.command("arco.cli.sql:app", name="sql", help="SQL over the files of a store, without a server.")
+app.command(
+    "arco.cli.preview:app", name="preview", help="Show some rows of an Iceberg or Parquet table."
+)
 app.command(
     "arco.cli.lineage.command:app",
     name="lineage",

@@ -35,6 +35,7 @@ API = "/api/v1"
 ICEBERG = "/iceberg"
 PAGE_SIZE = 1_000  # the most that a server gives at once
 
+_JSON = "application/json"
 _CONNECT_S = 5.0
 _ANSWER_S = 40.0  # a server gives a request less than this
 _ATTEMPTS = 5
@@ -78,6 +79,12 @@ class Remote:
         """The document at `path`."""
         return self._document(self._send("GET", f"{below}{path}", params or {}, None, None))
 
+    def post(self, path: str, body: object, *, accept: str) -> bytes:
+        """The answer to a question that is too long for a URL; it changes nothing."""
+        return self._send(
+            "POST", f"{API}{path}", {}, json.encode(body), None, accept=accept
+        ).content
+
     def pages(self, path: str, params: Params | None = None) -> Iterator[list[msgspec.Raw]]:
         """The items of a list, a page at a time."""
         token: str | None = None
@@ -104,10 +111,18 @@ class Remote:
             raise Unknown(f"{problem}; the change may have been made") from problem
 
     def _send(
-        self, method: str, path: str, params: Params, content: bytes | None, key: str | None
+        self,
+        method: str,
+        path: str,
+        params: Params,
+        content: bytes | None,
+        key: str | None,
+        *,
+        accept: str = _JSON,
     ) -> httpx2.Response:
         """The answer of a success, or the error that is left after the last attempt."""
         request = self._request(method, path, params, content, key)
+        request.headers["Accept"] = accept
         started = self._runtime.clock.elapsed_ms()
         doubtful = False  # whether an attempt may have changed something without our knowing
         for attempt in range(1, _ATTEMPTS + 1):
@@ -146,9 +161,9 @@ class Remote:
         self, method: str, path: str, params: Params, content: bytes | None, key: str | None
     ) -> httpx2.Request:
         given = {name: value for name, value in params.items() if value is not None}
-        headers = {"Accept": "application/json"}
+        headers: dict[str, str] = {}
         if content is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = _JSON
         if key is not None:
             headers["Idempotency-Key"] = key
         return self._client.build_request(
@@ -160,7 +175,7 @@ class Remote:
         return min(ms, _LONGEST_PAUSE_MS) * (1 + self._runtime.rng.random() / 4)
 
     def _document(self, answer: httpx2.Response) -> bytes:
-        if not answer.headers.get("content-type", "").startswith("application/json"):
+        if not answer.headers.get("content-type", "").startswith(_JSON):
             raise stranger(answer.status_code, self.url)
         return answer.content
 

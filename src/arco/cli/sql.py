@@ -1,13 +1,13 @@
-"""`arco sql`: SQL over the files of a store, without a server."""
+"""`arco sql`: SQL over the files of a store, without a server, or asked of a running Arco."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from arco.cli.flags import AsJson, AsOf, names_come_from_the_line
+from arco.cli.flags import AsJson, AsOf, Server
+from arco.cli.flow.flags import command
 from arco.cli.place import Place
-from arco.cli.settings import VARIABLES, choose_place, ignore_empty
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ Examples:
   arco sql - --csv < question.sql > answer.csv
   arco sql "SELECT * FROM system.tables" --arrow tables.arrow
   arco sql "SELECT status, count(*) FROM system.tasks GROUP BY status" --fresh
+  arco sql "SHOW TABLES" --url http://127.0.0.1:8181     ask a running Arco
 
-It reads the store itself, as the role reader, and needs no server. With --fresh it reads the ledger too,
-which the role api may."""
+It reads the store itself, as the role reader, and needs no server, unless --url or ARCO_URL names one.
+With --fresh it reads the ledger too, which the role api may. It answers for the tables of system; the rows
+of your own tables are shown by `arco preview`."""
 
 Query = Annotated[
     str,
@@ -34,14 +36,9 @@ Query = Annotated[
         help="One read-only query; - reads it from stdin.",
     ),
 ]
-_PLACE = Place()
+_PLACE, _NO_SERVER = Place(), Server(url="")
 
-app = App(
-    name="sql",
-    help="SQL over the files of a store, without a server.",
-    help_epilogue=_EXAMPLES,
-    config=(VARIABLES, ignore_empty, choose_place, names_come_from_the_line),
-)
+app = command("sql", "SQL over the tables of system, in the files of a store.", _EXAMPLES)
 
 
 @app.default
@@ -50,6 +47,7 @@ def sql(
     /,
     *,
     place: Place = _PLACE,
+    server: Server = _NO_SERVER,
     as_of: AsOf = None,
     fresh: Annotated[
         bool,
@@ -76,12 +74,25 @@ def sql(
     text = sys.stdin.read() if query == "-" else query
     if not text.strip():
         raise Invalid("there is no query: give one in quotes, or - and one on stdin")
-    place.check_there()
-    table = run(ask(place, text, as_of, fresh=fresh))
+    if server.url:
+        table = ask_server(server, text, as_of, fresh=fresh)
+    else:
+        place.check_there()
+        table = run(ask(place, text, as_of, fresh=fresh))
     if arrow is not None:
         write_arrow(table, arrow)
     else:
         (print_json if json else print_csv if csv else print_result)(table)
+
+
+def ask_server(server: Server, text: str, as_of: str | None, *, fresh: bool) -> "pa.Table":
+    """The result of a query that a running Arco answers."""
+    from arco.query.rows import ARROW_STREAM, from_arrow
+
+    body = {"sql": text, "as_of": as_of, "freshness": "fresh" if fresh else None}
+    given = {name: value for name, value in body.items() if value is not None}
+    with server.open() as remote:
+        return from_arrow(remote.post("/query", given, accept=ARROW_STREAM))
 
 
 async def ask(place: Place, text: str, as_of: str | None, *, fresh: bool) -> "pa.Table":

@@ -15,6 +15,8 @@ _PARSER = re.compile(r'^(?:ParserError|TokenizerError)\("(.*)"\)$')
 _CHANGES = re.compile(r"^(DDL|DML|Statement) not supported")
 _INTERNAL = re.compile(r"^Internal error|panicked| at .*\.rs:\d+")
 
+_NO_TABLE = re.compile(r"^table '(?:datafusion\.)?(?:public\.)?(?P<name>[^']+)' not found")
+
 _MEMORY = "the query needs more memory than is allowed: select less, or group by less"
 
 
@@ -27,10 +29,20 @@ def reason_of(problem: BaseException) -> str:
     line = _strip(str(problem))
     if line.startswith("Resources exhausted"):
         return _MEMORY
-    if _CHANGES.match(line):
-        return f"queries are read only: {line[:_LONGEST]}"
     if _INTERNAL.search(line) or not line:
         return "the query cannot be planned or run: write it in another way"
+    return _for_people(line)
+
+
+def _for_people(line: str) -> str:
+    if (missing := _NO_TABLE.match(line)) is not None:
+        return (
+            f"there is no table {missing['name'][:200]}: SQL answers for the tables of system, which "
+            f"SHOW TABLES lists. The rows of your own tables are shown by `arco preview SCHEMA.TABLE`, "
+            f"or by an engine: `arco connect`"
+        )
+    if _CHANGES.match(line):
+        return f"queries are read only: {line[:_LONGEST]}"
     return line[:_LONGEST]
 
 

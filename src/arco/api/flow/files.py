@@ -1,6 +1,8 @@
 """Handlers of plain Parquet tables: publishing what was staged, and which files there are."""
 
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from arco.access.operation import Operation
 from arco.api.desk import API
@@ -19,6 +21,12 @@ _ATTEMPT_ID = "9f86d081884c7d659a2feaa0c55ad015"
 _TABLE_ID = "01a1e0f6-9113-7475-bb94-e3fac6dcb4cd"
 
 
+class FilesQuery(Query, frozen=True, kw_only=True):
+    """Which version of the table; the newest if none is named."""
+
+    version: Annotated[int, Meta(ge=0)] | None = None
+
+
 class TableFiles:
     """The files of plain Parquet tables."""
 
@@ -31,9 +39,10 @@ class TableFiles:
             raise Invalid("table_id in the body is not that of the path")
         return Reply(200, json.encode(await self._tables.publish(call.body)))
 
-    async def files(self, call: Call[Query, None]) -> Reply:
-        """All files of a plain Parquet table as it stands now."""
-        return Reply(200, json.encode(await self._tables.files(call.names["table_id"])))
+    async def files(self, call: Call[FilesQuery, None]) -> Reply:
+        """All files of a plain Parquet table as it stands now, or of an earlier version."""
+        found = await self._tables.files(call.names["table_id"], version=call.query.version)
+        return Reply(200, json.encode(found))
 
 
 def files_routes(on: TableFiles) -> tuple[AnyRoute, ...]:
@@ -61,7 +70,7 @@ def files_routes(on: TableFiles) -> tuple[AnyRoute, ...]:
             Operation.LIST_FILES,
             says(on.files),
             on.files,
-            Query,
+            FilesQuery,
             (Answered(200, "The files.", FilesNow),),
             problems=(404,),
             tagged=False,

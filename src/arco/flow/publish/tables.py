@@ -101,15 +101,23 @@ class ParquetTables:
         """The last version of a table, -1 if it has none."""
         return (await self._pointers.chain(table_id).head()).number
 
-    async def files(self, table_id: str) -> FilesNow:
-        """All files of a table as it stands now."""
+    async def files(self, table_id: str, *, version: int | None = None) -> FilesNow:
+        """All files of a table as it stands now, or of an earlier version that is still kept."""
         row = await self._table(table_id)
         chain = self._pointers.chain(table_id)
         head = await chain.head()
-        content = await self._contents.at(chain, head)
+        if version is None or version == head.number:
+            number, content = head.number, await self._contents.at(chain, head)
+        elif 0 <= version < head.number and version >= await chain.floor():
+            number, content = version, await self._contents.read(chain, version)
+        else:
+            raise NotFound(
+                f"{row.name} has no version {version}: the newest is {head.number}, and old ones are "
+                f"removed after a while"
+            )
         return FilesNow(
             table_id=table_id,
-            number=head.number,
+            number=number,
             location=self._location_root + managed_location(row.table_id),
             files=content.files,
             materials=content.materials,

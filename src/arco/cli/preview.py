@@ -1,0 +1,386 @@
+"""`arco preview`: some rows of an Iceberg or Parquet table, read without Spark.
+
+The table is found through the API; its files are read from where they lie, with the credentials of the
+caller. Files are read one after the other and only until there are enough rows.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from arco.cli.flags import AsJson, InCatalog, Server, TableName
+from arco.cli.flow.flags import Own, command
+from arco.cli.target import Target, read_table
+from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable, Unsupported
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import FileScanTask, Table
+
+    from arco.cli.remote import Remote
+    from arco.cli.things import Thing
+
+_EXAMPLES = """\
+Examples:
+  arco preview gold.daily_sales                the first 20 rows
+  arco preview gold.daily_sales --limit 5 --columns day,amount
+  arco preview gold.daily_sales --where "amount > 100 AND region = 'eu'"
+  arco preview gold.daily_sales --partition 2026-01-05
+  arco preview gold.daily_sales --as-of 2026-01-31T12:00:00Z
+  arco preview gold.daily_sales --root .arco   without a running Arco
+
+Without --where rows come in the order of the files, and no more than needed is
+read. --where takes an SQL expression over the columns, spelled as the table
+spells them; a scan without a match reads the whole table."""
+
+_BATCH_ROWS = 10_000
+_MOST_ROWS = 100_000
+
+_SERVER, _OWN = Server(), Own()
+
+app = command("preview", "Show some rows of an Iceberg or Parquet table.", _EXAMPLES)
+
+
+@app.default
+def preview(
+    name: TableName,
+    /,
+    *,
+    where: Annotated[str | None, Parameter(metavar="EXPR")] = None,
+    columns: Annotated[str | None, Parameter(metavar="A,B")] = None,
+    limit: Annotated[int, Parameter(metavar="N")] = 20,
+    partition: Annotated[str | None, Parameter(metavar="P")] = None,
+    as_of: Annotated[str | None, Parameter(metavar="WHEN")] = None,
+    catalog: InCatalog = None,
+    server: Server = _SERVER,
+    place: Own = _OWN,
+    json: AsJson = False,
+    csv: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+) -> None:
+    """Show some rows of an Iceberg or Parquet table.
+
+    Parameters
+    ----------
+    where
+        Only rows for which this SQL expression is true, such as "amount > 100".
+    columns
+        Only these columns, separated by commas.
+    limit
+        At most so many rows.
+    partition
+        Only this partition, such as 2026-01-05 or ds=2026-01-05/region=eu.
+    as_of
+        An earlier state: of an Iceberg table a snapshot id or a time, of a Parquet table a version number.
+    server
+        The Arco to ask.
+    place
+        A store, to start an Arco for the life of this command.
+    csv
+        Print comma-separated values.
+    """
+    if json and csv:
+        raise Invalid("--json and --csv exclude each other: give one of them")
+    if not 1 <= limit <= _MOST_ROWS:
+        raise Invalid(f"--limit takes 1 to {_MOST_ROWS:,} rows: to export a table, use an engine")
+    from arco.cli.flow.reach import Reach, ask
+    from arco.cli.result import print_csv, print_json, print_result
+
+    target = read_table(name, catalog)
+    wanted = None if columns is None else tuple(each.strip() for each in columns.split(","))
+    selection = RowSelection(where, wanted, limit, partition, as_of)
+    rows = ask(
+        Reach(server, place),
+        lambda remote: read_rows(remote, target, selection, token=server.token()),
+    )
+    (print_json if json else print_csv if csv else print_result)(rows)
+
+
+@dataclass(frozen=True)
+class RowSelection:
+    """Which rows and columns are shown."""
+
+    where: str | None
+    columns: tuple[str, ...] | None
+    limit: int
+    partition: str | None = None
+    as_of: str | None = None
+
+    def apply(self, batches: "Iterator[pa.RecordBatch]", schema: "pa.Schema") -> "pa.Table":
+        """The first matching rows; no more batches are taken than are needed."""
+        import pyarrow as pa
+
+        self._check_columns(schema)
+        found = [self._of(schema.empty_table())]
+        missing = self.limit
+        for batch in batches:
+            rows = self._of(pa.Table.from_batches([batch])).slice(0, missing)
+            found.append(rows)
+            missing -= rows.num_rows
+            if missing == 0:
+                break
+        return pa.concat_tables(found, promote_options="permissive")
+
+    def _of(self, rows: "pa.Table") -> "pa.Table":
+        if self.where is not None:
+            rows = _matching(rows, self.where)
+        # A file that is older than a column does not have it: it is null there.
+        has = None if self.columns is None else [c for c in self.columns if c in rows.column_names]
+        return rows if has is None else rows.select(has)
+
+    def _check_columns(self, schema: "pa.Schema") -> None:
+        unknown = [each for each in self.columns or () if each not in schema.names]
+        if unknown:
+            raise Invalid(f"there is no column {unknown[0]!r}: there are {_listed(schema)}")
+
+
+def read_rows(
+    remote: "Remote",
+    target: Target,
+    selection: RowSelection,
+    *,
+    token: str | None,
+) -> "pa.Table":
+    """The selected rows of a table."""
+    from pyiceberg.catalog import load_catalog
+
+    from arco.cli.remote import ICEBERG, path
+    from arco.cli.things import Thing
+    from arco.core import json
+
+    table = json.decode(remote.get(path(*target.url)), Thing)
+    catalog = load_catalog(
+        "arco",
+        type="rest",
+        uri=f"{remote.url}{ICEBERG}",
+        warehouse=target.catalog,
+        **({} if token is None else {"token": token}),
+    )
+    if table.format == "ICEBERG":
+        return _iceberg_rows(catalog, target, selection)
+    if table.format == "PARQUET":
+        return _parquet_rows(remote, catalog, table, selection)
+    raise Unsupported(
+        f"{table.full_name} has the format {table.format}: rows are shown of Iceberg and Parquet "
+        f"tables; read it with an engine"
+    )
+
+
+# Iceberg
+
+
+def _iceberg_rows(
+    catalog: "Catalog",
+    target: Target,
+    selection: RowSelection,
+) -> "pa.Table":
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+
+    table = catalog.load_table((*target.schema, str(target.table)))
+    snapshot_id = None if selection.as_of is None else _snapshot_id(table, selection.as_of)
+    schema = table.scan(snapshot_id=snapshot_id).projection()
+    skipping = _file_filter(selection.where, schema)
+    scan = table.scan(snapshot_id=snapshot_id, row_filter=skipping)
+    try:
+        tasks = list(scan.plan_files())
+    except (ValueError, NotImplementedError) as problem:
+        if "equality delete" not in str(problem).lower():
+            raise
+        raise Unsupported(
+            f"{target} has equality deletes, which this command cannot apply, so it would show deleted "
+            f"rows: read it with Spark, or compact the table first"
+        ) from problem
+    if selection.partition is not None:
+        tasks = _of_partition(table, tasks, selection.partition)
+    enough = selection.limit if selection.where is None else None
+    reader = ArrowScan(table.metadata, table.io, schema, AlwaysTrue(), limit=enough)
+
+    def batches() -> "Iterator[pa.RecordBatch]":
+        for task in tasks:  # one by one: the scan reads all the files that it is given
+            yield from reader.to_record_batches([task])
+
+    arrow_schema = schema_to_pyarrow(schema, include_field_ids=False)
+    return _select(batches(), selection, lambda: arrow_schema, table.location())
+
+
+def _file_filter(where: str | None, schema: "Schema") -> "BooleanExpression":
+    """What PyIceberg understands of a condition, to skip files by; rows are judged by the SQL itself."""
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.expressions.parser import parse
+    from pyiceberg.expressions.visitors import bind
+    from pyparsing import ParseException
+
+    if where is None:
+        return AlwaysTrue()
+    try:
+        parsed = parse(where)
+        bind(schema, parsed, case_sensitive=True)
+    except (ParseException, ValueError, TypeError):
+        return AlwaysTrue()
+    return parsed
+
+
+def _snapshot_id(table: "Table", as_of: str) -> int:
+    """The snapshot of an id, or the newest one at a time."""
+    if as_of.lstrip("-").isdecimal():
+        snapshot = table.snapshot_by_id(int(as_of))
+    else:
+        try:
+            at = datetime.fromisoformat(as_of)
+        except ValueError as problem:
+            raise Invalid(
+                f"--as-of takes a snapshot id or a time such as 2026-01-31T12:00:00Z, not {as_of!r}"
+            ) from problem
+        if at.tzinfo is None:
+            raise Invalid(f"--as-of {as_of} needs a time zone, such as {as_of}Z")
+        snapshot = table.snapshot_as_of_timestamp(int(at.timestamp() * 1000))
+    if snapshot is None:
+        newest = [str(each.snapshot_id) for each in table.snapshots()][-5:]
+        has = f"its newest are {', '.join(reversed(newest))}" if newest else "it has none yet"
+        raise NotFound(f"the table has no snapshot {as_of}: {has}")
+    return snapshot.snapshot_id
+
+
+def _of_partition(
+    table: "Table", tasks: "list[FileScanTask]", partition: str
+) -> "list[FileScanTask]":
+    """The files of one partition, named as `arco partitions` names it."""
+    specs, schema = table.specs(), table.schema()
+    names = [each.name for each in table.spec().fields]
+    if not names:
+        raise Invalid("the table has no partitions: leave out --partition")
+    wanted = _partition_values(partition, names)
+
+    def values(task: "FileScanTask") -> dict[str, str]:
+        spec = specs[task.file.spec_id]
+        return {
+            field.name: field.transform.to_human_string(
+                schema.find_type(field.source_id), task.file.partition[at]
+            )
+            for at, field in enumerate(spec.fields)
+        }
+
+    chosen = [task for task in tasks if wanted.items() <= values(task).items()]
+    if not chosen:
+        raise NotFound(f"the table has no rows in the partition {partition}")
+    return chosen
+
+
+def _partition_values(partition: str, names: list[str]) -> dict[str, str]:
+    if "=" not in partition:
+        if len(names) > 1:
+            pattern = "/".join(f"{each}=..." for each in names)
+            raise Invalid(f"--partition needs the names of its columns, as in {pattern}")
+        return {names[0]: partition}
+    values: dict[str, str] = {}
+    for part in partition.split("/"):
+        name, _, value = part.partition("=")
+        if name not in names:
+            raise Invalid(f"the table is not partitioned by {name!r}, but by {', '.join(names)}")
+        values[name] = value
+    return values
+
+
+# Parquet
+
+
+def _parquet_rows(
+    remote: "Remote",
+    catalog: "Catalog",
+    table: "Thing",
+    selection: RowSelection,
+) -> "pa.Table":
+    import pyarrow as pa
+    from pyarrow import parquet
+    from pyiceberg.io import load_file_io
+
+    from arco.cli.remote import path
+    from arco.core import json
+    from arco.flow.publish.wire import FilesNow
+
+    if table.table_type != "MANAGED":
+        raise Unsupported(
+            f"{table.full_name} is external, so Arco does not know its files: read {table.location} "
+            f"with an engine"
+        )
+    version = selection.as_of
+    if version is not None and not version.isdecimal():
+        raise Invalid(f"--as-of takes a version number for a Parquet table, not {version!r}")
+    now = json.decode(remote.get(path("tables", table.id, "files"), {"version": version}), FilesNow)
+    keys = sorted(now.files)
+    if selection.partition is not None:
+        names = list(_values_of(keys[0])) if keys else []
+        if not names:
+            raise Invalid("the table has no partitions: leave out --partition")
+        wanted = _partition_values(selection.partition, names)
+        keys = [key for key in keys if wanted.items() <= _values_of(key).items()]
+        if not keys:
+            raise NotFound(f"the table has no rows in the partition {selection.partition}")
+    paths = [now.location + file.path for key in keys for file in now.files[key]]
+    io = load_file_io(dict(catalog.properties), now.location)
+
+    def batches() -> "Iterator[pa.RecordBatch]":
+        for each in paths:
+            with io.new_input(each).open() as file:
+                yield from parquet.ParquetFile(file).iter_batches(batch_size=_BATCH_ROWS)
+
+    def schema() -> "pa.Schema":
+        if not paths:
+            return pa.schema([(column.name, pa.string()) for column in table.columns])
+        with io.new_input(paths[-1]).open() as file:
+            return parquet.read_schema(file)
+
+    return _select(batches(), selection, schema, now.location)
+
+
+def _values_of(key: str) -> dict[str, str]:
+    from arco.events.partition_name import values_of
+
+    return dict(values_of(key) or ())
+
+
+# Rows
+
+
+def _select(
+    batches: "Iterator[pa.RecordBatch]",
+    selection: RowSelection,
+    schema: "Callable[[], pa.Schema]",
+    location: str,
+) -> "pa.Table":
+    """The selected rows; a file that cannot be read is an error that names the place."""
+    try:
+        return selection.apply(batches, schema())
+    except FileNotFoundError as problem:
+        raise Corrupt(f"a file that the table names is missing: {problem}") from problem
+    except OSError as problem:
+        error = Unavailable(f"the files below {location} cannot be read: {problem}")
+        error.add_note("They are read with your own credentials: check that you may read there.")
+        raise error from problem
+
+
+def _matching(rows: "pa.Table", where: str) -> "pa.Table":
+    """The rows for which an SQL expression is true."""
+    from datafusion import SessionConfig, SessionContext
+
+    from arco.query.reason import reason_of
+
+    exact_names = SessionConfig().set("datafusion.sql_parser.enable_ident_normalization", "false")
+    try:
+        frame = SessionContext(exact_names).from_arrow(rows, name="rows").filter(where)
+        return frame.to_arrow_table().cast(rows.schema)
+    except Exception as problem:
+        raise Invalid(
+            f"--where {where!r} cannot be evaluated: {reason_of(problem)}; the columns are "
+            f"{_listed(rows.schema)}"
+        ) from problem
+
+
+def _listed(schema: "pa.Schema") -> str:
+    return ", ".join(schema.names)
