@@ -80,6 +80,18 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     lacks: tuple[str, ...]
 
 
+class Blocked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A partition that is out of date and that the plan does not make; its readers use the existing rows.
+
+    `reason` is one word for programs, `cause` a sentence that says why, `fix` what a user can do about it.
+    """
+
+    key: str
+    reason: str
+    cause: str
+    fix: str = ""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All that a run is going to do. Tasks stand after those that they wait for."""
 
@@ -91,6 +103,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reads: tuple[Reads, ...] = ()
     tasks: tuple[PlannedTask, ...] = ()
     waiting: tuple[Waiting, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
     up_to_date: int = 0  # how many partitions were asked for and need nothing
     pools: dict[str, int] = msgspec.field(default_factory=dict)
     dynamic: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)

@@ -20,7 +20,7 @@ from arco.flow.plan.judge import Judge, Verdict
 from arco.flow.plan.key import LONGEST_KEY, short_name
 from arco.flow.plan.makers import maker_of
 from arco.flow.plan.placed import NOWHERE, Placed, Plans
-from arco.flow.plan.plan import Plan, PlannedTask, Reads, Reason, Waiting
+from arco.flow.plan.plan import Blocked, Plan, PlannedTask, Reads, Reason, Waiting
 from arco.flow.plan.scene import Scene
 from arco.flow.plan.selection import selected, terms
 from arco.flow.state import State
@@ -84,6 +84,7 @@ class Planning:
     plans: Plans = field(default_factory=Plans)
     entries: list[_Entry] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
+    blocked: list[Blocked] = field(default_factory=list)
     works: list[_Work] = field(default_factory=list)
     left_out: dict[str, list[str]] = field(default_factory=dict)  # keys that are too long, by maker
     up_to_date: int = 0
@@ -156,6 +157,7 @@ class Planning:
             reads=tuple(reads.all),
             tasks=tasks,
             waiting=tuple(self.waiting),
+            blocked=tuple(self.blocked),
             up_to_date=self.up_to_date,
             pools=dict(sorted(pools.items())),
             dynamic={

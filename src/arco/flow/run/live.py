@@ -52,7 +52,7 @@ class LiveRun:
         plan = self.plan
         read = sum(len(each.partitions) for each in plan.reads)
         values = sum(map(len, plan.dynamic.values()))
-        return 1 + len(plan.tasks) + len(plan.waiting) + read + values
+        return 1 + len(plan.tasks) + len(plan.waiting) + len(plan.blocked) + read + values
 
     def is_for(self, worker: str, project: str) -> bool:
         """Whether a worker may work on it."""
