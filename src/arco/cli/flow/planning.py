@@ -29,4 +29,5 @@ async def make_plan(
         partitions=choice.partitions,
         only=only,
         force=choice.force,
+        append_again=choice.append_again,
     )
