@@ -50,5 +50,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 class StateReader(Protocol):
     """Whoever can tell the state of tables."""
 
-    async def state(self, tables: Sequence[str]) -> State:
-        """What is known now of these tables, acknowledged facts included."""
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
+        """What is known now of these tables, acknowledged facts included.
+
+        Of the tables in `files_of` it also says which files no pipeline added.
+        """

@@ -73,7 +73,7 @@ def partitions(
 
     async def work() -> "State":
         async with reached(Reach(server, place), runtime, needs_book=False) as arco:
-            return await arco.coordinator.state(loaded.tables)
+            return await arco.coordinator.state(loaded.tables, loaded.replaced)
 
     found = _Found.of(loaded, name, run(work()), runtime.clock.now_ms())
     found.print_document() if json else found.print()

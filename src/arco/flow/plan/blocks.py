@@ -81,7 +81,7 @@ def _block_by_files(tables: list[KnownTable], key: str, verdict: Verdict) -> Blo
         BlockReason.APPENDED,
         f"its rows should be replaced ({verdict.detail}), but the partition also holds files that no run "
         f"of this pipeline added: {files_shown(files)}",
-        "Remove the rows of these files, or pass --append-again to add the new rows to what is there",
+        "Remove the rows of these files, or pass --append-again to add the new rows as well",
     )
 
 

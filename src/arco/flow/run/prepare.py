@@ -241,8 +241,8 @@ class Preparation:
         if target.on_change != "replace":
             raise Invalid(
                 f"another run has appended {chosen.key} to {target.table} since this run was planned, from "
-                "other code or data, and its rows would be added a second time: plan again with `arco run`, "
-                "and pass --append-again if that is what you want"
+                "other code or data, and its rows would be added a second time: plan again with `arco run`,"
+                " and pass --append-again if that is what you want"
             )
         return True
 

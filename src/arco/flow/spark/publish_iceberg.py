@@ -153,7 +153,7 @@ class _Publishing:
             raise Invalid(
                 f"{self._target.table}: the rows of {self._target.partition} should be replaced, but the "
                 f"partition also holds files that no run of this pipeline added: {files_shown(foreign)}. "
-                "Remove the rows of these files, or pass --append-again to add the new rows to what is there"
+                "Remove the rows of these files, or pass --append-again to add the new rows as well"
             )
         if (current := self._table.current) is not None:
             change = change.validateFromSnapshot(current.snapshotId())
