@@ -8,9 +8,10 @@ import pytest
 from arco.cli.flow.runs import print_run
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.document import run_document
+from arco.cli.flow.screen.plan_view import blocked_lines, headline
 from arco.cli.flow.screen.summary import Ending
 from arco.core import json
-from arco.flow.plan.plan import Plan, Waiting
+from arco.flow.plan.plan import Blocked, Plan, Waiting
 from arco.flow.run.wire import RunStatus, TaskStatus, TaskView
 from tests.cli.flow.views import RUN, check, done, planned, seen
 
@@ -222,6 +223,25 @@ def test_what_cannot_be_made_is_not_all_done() -> None:
 
     assert not ended(done(ORDERS[0]), plan=plan).is_good
     assert ended(done(ORDERS[0]), plan=planned(ORDERS[0])).is_good
+
+
+def test_what_a_plan_does_not_make_is_not_all_done_and_shown_with_its_cause() -> None:
+    blocked = [
+        Blocked(key=key, reason="APPENDED", cause=f"rows of {key} exist", fix="Drop them")
+        for key in SPEND
+    ]
+    plan = msgspec.structs.replace(planned(ORDERS[0]), blocked=(*blocked,))
+
+    ending = ended(done(ORDERS[0]), plan=plan)
+    assert not ending.is_good
+    assert list(blocked_lines(plan)) == [
+        f"gold.spend ds=2026-01-01..2026-01-03: blocked: rows of {SPEND[0]} exist (and similar). Drop them"
+    ]
+    assert headline(plan) == "1 task to do of 1 asset, 3 blocked."
+    assert run_document(ending.board)["blocked"] == [
+        {"key": key, "reason": "APPENDED", "cause": f"rows of {key} exist", "fix": "Drop them"}
+        for key in SPEND
+    ]
 
 
 def test_the_tasks_of_a_run_are_shown_in_the_order_in_which_they_were_begun(

@@ -1,7 +1,10 @@
 """A plan as a document."""
 
+import msgspec
+
 from arco.core import json
 from arco.flow.plan.document import plan_document
+from arco.flow.plan.plan import Blocked
 from tests.flow.plan.model import Shop
 
 
@@ -26,6 +29,15 @@ def test_a_document_says_what_a_plan_does(shop: Shop) -> None:
         {"key": f"gold.spend_7d@ds=2026-01-0{day}", "lacks": ["silver.customers"]} for day in (5, 6)
     ]
     assert found["up_to_date"] == 0
+
+
+def test_a_document_says_what_a_plan_does_not_make(shop: Shop) -> None:
+    bare = Blocked(key="gold.log@ds=2026-01-05", reason="APPENDED", cause="its rows exist")
+    planned = msgspec.structs.replace(
+        shop.plan(), blocked=(bare, msgspec.structs.replace(bare, fix="drop them"))
+    )
+    told = {"key": "gold.log@ds=2026-01-05", "reason": "APPENDED", "cause": "its rows exist"}
+    assert plan_document(planned)["blocked"] == [told, {**told, "fix": "drop them"}]
 
 
 def test_long_inputs_are_told_as_ranges(made: Shop) -> None:

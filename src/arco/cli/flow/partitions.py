@@ -73,7 +73,7 @@ def partitions(
 
     async def work() -> "State":
         async with reached(Reach(server, place), runtime, needs_book=False) as arco:
-            return await arco.coordinator.state(loaded.tables)
+            return await arco.coordinator.state(loaded.tables, loaded.replaced)
 
     found = _Found.of(loaded, name, run(work()), runtime.clock.now_ms())
     found.print_document() if json else found.print()
@@ -220,7 +220,8 @@ def _stale(loaded: "Loaded", name: str, state: "State", now_ms: int) -> frozense
     maker = loaded.project.made_by.get(name)
     if maker is None:
         return frozenset()
-    from arco.flow.plan.key import short_name
+    from arco.flow.plan.key import read_key, short_name
 
     planned = plan(loaded.project, short_name(maker.name), state, utc(now_ms), only=STALE)
-    return frozenset(task.partition for task in planned.tasks)
+    blocked = (read_key(each.key).partition for each in planned.blocked)
+    return frozenset([*(task.partition for task in planned.tasks), *blocked])

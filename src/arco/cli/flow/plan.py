@@ -78,6 +78,7 @@ def print_plan(made: "Plan", *, every: bool = False) -> None:
         ALL_HEADINGS,
         HEADINGS,
         all_rows,
+        blocked_lines,
         grouped_rows,
         headline,
         waiting_lines,
@@ -88,7 +89,7 @@ def print_plan(made: "Plan", *, every: bool = False) -> None:
         print_rows(ALL_HEADINGS, [list(all_rows(made))])
     elif made.tasks:
         print_rows(HEADINGS, [grouped_rows(made)])
-    for line in (*waiting_lines(made), *made.warnings):
+    for line in (*waiting_lines(made), *blocked_lines(made), *made.warnings):
         print(one_line(line))
     print(headline(made))
 

@@ -2,7 +2,7 @@
 
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.document import run_document
-from arco.cli.flow.screen.plan_view import headline, waiting_lines
+from arco.cli.flow.screen.plan_view import blocked_lines, headline, waiting_lines
 from arco.cli.flow.screen.summary import HEADINGS, Ending
 from arco.cli.listing import one_line, print_rows
 from arco.cli.output import print_document
@@ -34,19 +34,22 @@ class Report:
             print_plan(plan)
             print(flush=True)
             return
-        for line in (*waiting_lines(plan), headline(plan)):
+        for line in (*waiting_lines(plan), *blocked_lines(plan), headline(plan)):
             print(one_line(line))
 
-    def handed_over(self, begun: RunView) -> None:
-        """The run is left to workers."""
+    def handed_over(self, begun: RunView) -> int:
+        """The run is left to workers; the exit code says whether it has all that was asked for."""
+        plan = self.board.plan
+        code = 1 if plan.waiting or plan.blocked else 0
         if self._as_json:
             self.board.take(begun)
             print_document(run_document(self.board))
-            return
+            return code
         flags = f" {self._reach}" if self._reach else ""
         own = f" {self._project}{flags}" if self._project else flags
         print(f"Run {begun.run_id} waits for workers. `arco worker{own}` starts one,", end=" ")
         print(f"`arco runs {begun.run_id}{flags}` shows how it stands.")
+        return code
 
     def ended(self) -> int:
         """The exit code, once all was said."""
@@ -64,7 +67,7 @@ class Report:
             print()
         for line in ending.failures():
             print(line)
-        for line in waiting_lines(self.board.plan):
+        for line in (*waiting_lines(self.board.plan), *blocked_lines(self.board.plan)):
             print(one_line(line))
         print(ending.headline())
         print("\nNext:")

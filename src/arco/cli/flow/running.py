@@ -118,8 +118,7 @@ class Running:
         self, arco: Reached, begun: RunView, report: Report, spark: "SparkCrew | None"
     ) -> int:
         if spark is None:
-            report.handed_over(begun)
-            return 0
+            return report.handed_over(begun)
         carrying = Carrying(arco.coordinator, self._runtime, report.board, report.say)
         crew = Crew(spark, self._name, self._asked.parallel)
         interrupted = await carrying.carry_out(begun, crew, self._shown(report))

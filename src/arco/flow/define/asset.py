@@ -11,7 +11,7 @@ from typing import TypeVar
 from arco.flow.define.check import CheckDef, checks_of
 from arco.flow.define.collect import complain, current, here
 from arco.flow.define.decorated import check_plain, without_call
-from arco.flow.define.mode import Format, Mode, format_of, mode_of
+from arco.flow.define.mode import Format, Mode, format_of, mode_of, with_on_change
 from arco.flow.define.name import full_name
 from arco.flow.define.option import Cut, description_of, partitions_of, running_of, settings
 from arco.flow.define.retry import Retry
@@ -60,6 +60,7 @@ class AssetOptions:
     outputs: Mapping[str, str] | None = None
     partitions: Cut = None
     mode: str | Mode | None = None
+    on_change: str | None = None
     format: str | None = None
     checks: Sequence[CheckDef] = ()
     retries: int | Retry | None = None
@@ -83,6 +84,7 @@ class AssetOptions:
         outputs = _outputs(name, self.outputs)
         cut = partitions_of(self.partitions)
         mode = mode_of(self.mode, partitioned=bool(cut))
+        mode = with_on_change(mode, self.on_change, partitioned=bool(cut))
         running = running_of(self.retries, self.timeout, self.pool, self.tags, self.owner)
         return AssetDef(
             name=outputs[0].table,
@@ -123,6 +125,7 @@ def asset(
     outputs: Mapping[str, str] | None = None,
     partitions: Cut = None,
     mode: str | Mode | None = None,
+    on_change: str | None = None,
     format: str | None = None,  # noqa: A002 - the word that people look for
     checks: Sequence[CheckDef] = (),
     retries: int | Retry | None = None,
@@ -140,6 +143,7 @@ def asset(
         outputs=outputs,
         partitions=partitions,
         mode=mode,
+        on_change=on_change,
         format=format,
         checks=checks,
         retries=retries,

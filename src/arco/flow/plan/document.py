@@ -30,9 +30,19 @@ def plan_document(plan: Plan) -> dict[str, Json]:
             for task in plan.tasks
         ],
         "waiting": [{"key": each.key, "lacks": list(each.lacks)} for each in plan.waiting],
+        "blocked": blocked_document(plan),
         "up_to_date": plan.up_to_date,
         "warnings": list(plan.warnings),
     }
+
+
+def blocked_document(plan: Plan) -> list[Json]:
+    """What the plan does not make though it is out of date; `fix` only where there is one."""
+    return [
+        {"key": each.key, "reason": each.reason, "cause": each.cause}
+        | ({"fix": each.fix} if each.fix else {})
+        for each in plan.blocked
+    ]
 
 
 def told_time(ms: int) -> str:

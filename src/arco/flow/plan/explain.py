@@ -139,6 +139,10 @@ def _standing(maker: MakerDef, planned: Plan) -> dict[str, tuple[str, str]]:
         name, _, partition = each.key.partition("@")
         if name == prefix:
             found[partition] = (WAITING, f"there are no data in {', '.join(each.lacks)}")
+    for blocked in planned.blocked:
+        name, _, partition = blocked.key.partition("@")
+        if name == prefix:
+            found[partition] = (BLOCKED, ". ".join(filter(None, (blocked.cause, blocked.fix))))
     return found
 
 

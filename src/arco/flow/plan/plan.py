@@ -24,12 +24,16 @@ class Reason(StrEnum):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that a maker writes, by its full name; `alone`: no two tasks may write it at once."""
+    """A table that a maker writes, by its full name; `alone`: no two tasks may write it at once.
+
+    `on_change` is of mode append: whether rows that were appended before are replaced.
+    """
 
     table: str
     format: str
     mode: str
     alone: bool = False
+    on_change: str = "block"
 
 
 class Again(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +84,18 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     lacks: tuple[str, ...]
 
 
+class Blocked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A partition that is out of date and that the plan does not make; its readers use the existing rows.
+
+    `reason` is one word for programs, `cause` a sentence that says why, `fix` what a user can do about it.
+    """
+
+    key: str
+    reason: str
+    cause: str
+    fix: str = ""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All that a run is going to do. Tasks stand after those that they wait for."""
 
@@ -91,6 +107,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reads: tuple[Reads, ...] = ()
     tasks: tuple[PlannedTask, ...] = ()
     waiting: tuple[Waiting, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
+    append_again: tuple[str, ...] = ()  # keys of tasks that may add rows which were appended before
     up_to_date: int = 0  # how many partitions were asked for and need nothing
     pools: dict[str, int] = msgspec.field(default_factory=dict)
     dynamic: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)

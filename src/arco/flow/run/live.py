@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from arco.core.errors import ArcoError, Invalid
 from arco.core.tasks import Event
@@ -41,6 +42,11 @@ class LiveRun:
     def plan(self) -> Plan:
         return self.stored.wish.plan
 
+    @cached_property
+    def append_again(self) -> frozenset[str]:
+        """The tasks that may add rows which were appended before."""
+        return frozenset(self.plan.append_again)
+
     @property
     def worker(self) -> str:
         """Who alone works on it, if that is so."""
@@ -52,7 +58,7 @@ class LiveRun:
         plan = self.plan
         read = sum(len(each.partitions) for each in plan.reads)
         values = sum(map(len, plan.dynamic.values()))
-        return 1 + len(plan.tasks) + len(plan.waiting) + read + values
+        return 1 + len(plan.tasks) + len(plan.waiting) + len(plan.blocked) + read + values
 
     def is_for(self, worker: str, project: str) -> bool:
         """Whether a worker may work on it."""

@@ -168,6 +168,7 @@ def targets_of(asset: AssetDef, task: LeasedTask) -> dict[str, Target]:
             values=values_of(task.partition) or {},
             mode=asset.mode,
             attempt=place.attempt,
+            replaces=place.replaces,
             comment=asset.description or None,
             owner=asset.owner,
             tags=asset.tags,

@@ -14,7 +14,10 @@ from arco.flow.work.port import Lake, LakeColumn, LakeTable, NewLakeTable
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One partition of one table, as an attempt is going to write it."""
+    """One partition of one table, as an attempt is going to write it.
+
+    `replaces`: of mode append, the rows that were appended before are removed in the publishing commit.
+    """
 
     table: str
     format: str
@@ -22,6 +25,7 @@ class Target:
     values: dict[str, str]  # of the columns that the table is cut by
     mode: Mode
     attempt: Attempt
+    replaces: bool = False
     comment: str | None = None
     owner: str | None = None
     tags: tuple[str, ...] = ()

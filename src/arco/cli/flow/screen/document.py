@@ -1,6 +1,7 @@
 """A run as one document for programs."""
 
 from arco.cli.flow.screen.board import Board, took_ms
+from arco.flow.plan.document import blocked_document
 from arco.flow.plan.key import short_name
 from arco.flow.plan.plan import Plan, PlannedTask
 from arco.flow.run.wire import TaskStatus
@@ -20,6 +21,7 @@ def run_document(board: Board) -> dict[str, object]:
         "counts": {status.value: count for status, count in board.counts().items()},
         "up_to_date": plan.up_to_date,
         "waiting": waiting_document(plan),
+        "blocked": blocked_document(plan),
         "tasks": [_task(board, task) for task in plan.tasks],
     }
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from arco.cli.flow.screen.words import counted, cut, some
 from arco.flow.plan.key import read_key, short_name
-from arco.flow.plan.plan import Plan, PlannedTask, Reason
+from arco.flow.plan.plan import Blocked, Plan, PlannedTask, Reason
 from arco.flow.plan.runs import runs
 
 HEADINGS = ("ASSET", "TASKS", "PARTITIONS", "REASON", "WHY")
@@ -39,7 +39,7 @@ def all_rows(plan: Plan) -> Iterator[tuple[str, ...]]:
 
 def headline(plan: Plan) -> str:
     """One sentence: how much there is to do."""
-    if not plan.tasks and not plan.waiting:
+    if not plan.tasks and not plan.waiting and not plan.blocked:
         known = f": {counted(plan.up_to_date, 'partition')} up to date" if plan.up_to_date else ""
         return f"Nothing to do{known}."
     said = [f"{counted(len(plan.tasks), 'task')} to do"]
@@ -47,6 +47,8 @@ def headline(plan: Plan) -> str:
         said.append(f"{plan.up_to_date:,} up to date")
     if plan.waiting:
         said.append(f"{len(plan.waiting):,} cannot be made")
+    if plan.blocked:
+        said.append(f"{len(plan.blocked):,} blocked")
     return f"{said[0]}{_of(plan)}" + "".join(f", {each}" for each in said[1:]) + "."
 
 
@@ -73,6 +75,22 @@ def waiting_lines(plan: Plan) -> Iterator[str]:
         yield f"{name}: cannot be made, as {short_name(lacks)} lacks the data it reads"
     if len(groups) > _MOST_WAITING:
         yield f"and {len(groups) - _MOST_WAITING} more"
+
+
+def blocked_lines(plan: Plan) -> Iterator[str]:
+    """What is out of date and is not made, with the cause and what to do; one line per asset and reason."""
+    groups: dict[tuple[str, str], list[Blocked]] = {}
+    for each in plan.blocked:
+        groups.setdefault((read_key(each.key).maker, each.reason), []).append(each)
+    for (maker, _), blocked in list(groups.items())[:_MOST_WAITING]:
+        partitions = some(runs(key for each in blocked if (key := read_key(each.key).partition)))
+        name = f"{short_name(maker)} {partitions}".rstrip()
+        first = blocked[0]
+        more = " (and similar)" if len({each.cause for each in blocked}) > 1 else ""
+        fix = f". {first.fix}" if first.fix else ""
+        yield f"{name}: blocked: {first.cause}{more}{fix}"
+    if len(groups) > _MOST_WAITING:
+        yield f"and {len(groups) - _MOST_WAITING} more assets are blocked"
 
 
 def _why(tasks: list[PlannedTask]) -> str:

@@ -34,7 +34,8 @@ class Ending:
         """Whether all that was asked for is there now."""
         run = self.board.run
         done = run is None or run.status is RunStatus.SUCCESS
-        return done and not self.board.plan.waiting
+        plan = self.board.plan
+        return done and not plan.waiting and not plan.blocked
 
     def rows(self) -> list[tuple[str, ...]]:
         """A line for each asset or task that has done something."""
