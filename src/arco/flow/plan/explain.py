@@ -123,6 +123,7 @@ def _of_one(name: str, maker: MakerDef, key: str, planned: Plan, scene: Scene) -
         inputs_now=tell([each.digests[0] for each in inputs]),
         inputs=tuple(_read_now(each, made_at) for each in inputs),
         downstream=tuple(_downstream(name, key, scene)),
+        maker=maker.name,
         failed=tuple(each.key for each in _failed(task_key(maker.name, key), _by_key(planned))),
     )
 
