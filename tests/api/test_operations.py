@@ -227,7 +227,16 @@ def test_the_partitions_of_a_table_come_by_key_with_the_counts_of_all(
     assert found[1]["partition_values"] == {"d": days[0]}
     failed = next(_pages(http, f"/tables/{table}/partitions", status="FAILED"))
     assert [item["error_message"] for item in failed["items"]] == ["no"]
+    assert [item["detailed_status"] for item in failed["items"]] == ["FAILED_NEVER_MADE"]
     assert failed["status_counts"]["COMPLETE"] == 5
+    made = {"table_id": table, "partition_key": "d=made", "materialization_id": "a-1"}
+    made_then_failed = _event("partition_failed", table_id=table, partition_key="d=made")
+    _told(http, _event("partition_completed", version=3, **made), made_then_failed)
+    fresh = next(_pages(http, f"/tables/{table}/partitions", status="FAILED", freshness="fresh"))
+    assert {item["partition_key"]: item["detailed_status"] for item in fresh["items"]} == {
+        f"d={days[5]}": "FAILED_NEVER_MADE",
+        "d=made": "FAILED_OLDER_DATA_SERVED",
+    }
 
 
 def test_the_health_of_a_table_is_the_latest_result_of_each_check(

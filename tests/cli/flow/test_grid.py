@@ -34,7 +34,7 @@ def lines(cut: Partitions, found: dict[str, Mark]) -> list[str]:
 
 def test_days_are_a_calendar_with_a_row_for_each_month() -> None:
     cut, found = marks(Daily("ds", start="2026-01-30", end="2026-02-04"))
-    found["ds=2026-01-31"] = Mark.FAILED
+    found["ds=2026-01-31"] = Mark.FAILED_NEVER_MADE
     found["ds=2026-02-02"] = Mark.MISSING
 
     assert lines(cut, found) == [
@@ -108,9 +108,12 @@ def test_a_hundred_thousand_hours_are_counted_by_month() -> None:
 def test_many_values_of_a_list_are_counted() -> None:
     cut = Partitions([Dynamic("customer")])
     found = {f"customer={n:05}": Mark.COMPLETE for n in range(10_000)}
-    found["customer=00007"] = Mark.FAILED
+    found["customer=00007"] = Mark.FAILED_NEVER_MADE
 
-    assert lines(cut, found) == ["customer  complete    failed", "all          9,999         1"]
+    assert lines(cut, found) == [
+        "customer  complete  failed, never made",
+        "all          9,999                   1",
+    ]
 
 
 def test_the_legend_counts_what_there_is() -> None:
@@ -121,15 +124,17 @@ def test_the_legend_counts_what_there_is() -> None:
 
 def test_a_mark_follows_from_status_and_data() -> None:
     state = TableState(
-        keys=("a", "b", "c", "d", "e"),
-        statuses=("COMPLETE", "FAILED", "RUNNING", "COMPLETE", "PENDING"),
-        materials=("1", "2", None, "4", None),
+        keys=("a", "b", "c", "d", "e", "f", "g"),
+        statuses=("COMPLETE", "FAILED", "RUNNING", "COMPLETE", "PENDING", "FAILED", "FAILED"),
+        materials=("1", "2", None, "4", None, None, "7"),
     )
 
-    assert marks_of(KnownTable("t", state, is_made=True), ["a", "z"], {"d"}) == {
+    assert marks_of(KnownTable("t", state, is_made=True), ["a", "z"], {"d"}, {"g"}) == {
         "a": Mark.COMPLETE,
         "z": Mark.MISSING,
-        "b": Mark.FAILED,
+        "b": Mark.FAILED_OLDER_DATA_SERVED,
+        "f": Mark.FAILED_NEVER_MADE,
+        "g": Mark.COMPLETE,  # its data are those that the present code would make
         "c": Mark.RUNNING,
         "d": Mark.STALE,
         "e": Mark.MISSING,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from arco.flow.define import code_fingerprint, load_project
+from arco.flow.define.fingerprint import changed_parts
 from tests.flow.define.writing import asset_of, load, prints, write
 
 SHOP = {
@@ -363,3 +364,27 @@ def test_a_helper_counts_however_it_is_reached(tmp_path: Path, use: str) -> None
     assert bigger["a.b"] == first["a.b"]
     other = prints(load(tmp_path / "3", {**base, "shared/size.py": "SIZE = 1\nOTHER = 2\n"}))
     assert other == first
+
+
+@pytest.mark.parametrize(
+    ("asset", "file", "old", "new", "named"),
+    [
+        ("silver.orders", ORDERS, "LIMIT = 10", "LIMIT = 11", "constant LIMIT changed"),
+        ("silver.orders", ORDERS, "row > least", "row >= least", "function clean changed"),
+        ("silver.cents", MONEY, "CENTS = 100", "CENTS = 10", "constant CENTS changed"),
+        ("silver.cents", ORDERS, "factor=2", "factor=3", "default values changed"),
+        ("silver.week", SHAPES, "return 1", "return 2", "class Base changed"),
+        ("gold.sql", "pipelines/gold.sql", "select id", "select no", "query changed"),
+        ("silver.orders", ORDERS, "retries=1", "mode='append'", "option mode changed"),
+        ("silver.cents", MONEY, "amount * CENTS", "amount", "constant CENTS removed"),
+    ],
+)
+def test_the_parts_of_the_code_name_what_has_changed(
+    tmp_path: Path, asset: str, file: str, old: str, new: str, named: str
+) -> None:
+    def parts(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+        return load(folder, files).code_parts[f"default.{asset}"]
+
+    before = parts(tmp_path / "before", SHOP)
+    assert changed_parts(before, parts(tmp_path / "same", SHOP)) == ()
+    assert named in changed_parts(before, parts(tmp_path / "n", SHOP | edited(file, old, new)))

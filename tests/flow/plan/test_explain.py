@@ -53,6 +53,10 @@ def test_changed_code_shows_both_fingerprints(made: Shop) -> None:
     assert found.status == "CODE_CHANGED"
     assert found.code_recorded != found.code_now == made.project.fingerprints[found.table]
     assert any(line.startswith("  code: now ") and "recorded" in line for line in found.lines())
+    assert found.inputs_recorded == found.inputs_now  # only the code has changed
+    assert any(line.startswith("  inputs: ") and "as recorded" in line for line in found.lines())
+    made.lake.fill("raw.orders", "ds=2026-01-06")
+    assert found.inputs_recorded != told(made, "silver.orders", "2026-01-06").inputs_now
 
 
 def test_what_waits_says_for_what(shop: Shop) -> None:

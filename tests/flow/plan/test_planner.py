@@ -202,13 +202,33 @@ def test_several_outputs_are_one_task_and_complete_only_together(made: Shop) -> 
 
 
 def test_a_failure_is_told_with_and_without_older_data(made: Shop) -> None:
-    made.lake.run(made.project, made.plan("gold.total", force=True), failing={"gold.total"})
+    made.lake.fill("raw.customers", "")
+    made.lake.run(made.project, made.plan(), failing={"gold.total"})
     planned = made.plan()
     assert reasons(planned) == {"gold.total": "FAILED"}
     assert planned.tasks[0].detail == "the last attempt failed, older data are still there"
     made.lake.tables["default.gold.total"].clear()
     made.lake.run(made.project, made.plan("gold.total"), failing={"gold.total"})
     assert made.plan().tasks[0].detail == "the last attempt failed, there are no data yet"
+
+
+def test_a_failed_change_of_code_that_is_taken_back_leaves_nothing_to_do(made: Shop) -> None:
+    broken = FILES["pipelines/money.py"].replace("CENTS = 100", "CENTS = 10")
+    made.write({"pipelines/money.py": broken})
+    day = "silver.orders@ds=2026-01-06"
+    made.lake.run(made.project, made.plan("silver.orders", "2026-01-06"), failing={day})
+    assert reasons(made.plan("silver.orders", "2026-01-06")) == {day: "FAILED"}
+    made.write({"pipelines/money.py": FILES["pipelines/money.py"]})
+    assert made.plan().tasks == ()
+    made.lake.fill("raw.orders", "ds=2026-01-06")
+    assert reasons(made.plan("silver.orders")) == {day: "FAILED"}
+
+
+def test_a_task_that_failed_runs_again_though_nothing_has_changed(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, {"pipelines/p.py": "@task(writes=['ops.board'])\ndef board(): return 1\n"})
+    shop.run()
+    shop.lake.run(shop.project, shop.plan(force=True), failing={"board"})
+    assert reasons(shop.plan()) == {"board": "FAILED"}
 
 
 def test_what_depends_on_a_failure_waits_until_that_is_made(shop: Shop) -> None:
@@ -278,9 +298,10 @@ def test_force_makes_all_that_was_chosen_and_nothing_else(made: Shop) -> None:
 
 
 def test_only_keeps_the_reasons_that_were_asked_for(made: Shop) -> None:
+    made.lake.fill("raw.customers", "")
+    made.lake.run(made.project, made.plan(), failing={"gold.total"})
     made.lake.fill("raw.orders", "ds=2026-01-14")
     del made.lake.tables["default.gold.a"]["ds=2026-01-06"]
-    made.lake.run(made.project, made.plan("gold.total", force=True), failing={"gold.total"})
     missing = made.plan(only=frozenset({Reason.MISSING}))
     assert keys(missing) == ["gold.a@ds=2026-01-06"]
     assert keys(made.plan(only=frozenset({Reason.FAILED}))) == ["gold.total"]

@@ -29,7 +29,11 @@ from arco.api.services import Services
 from arco.core import json
 from arco.core.errors import NotFound
 
-_PARTITION = columns_of(PartitionThing)
+_PARTITION = columns_of(PartitionThing, "detailed_status")
+_DETAILED_STATUS = (
+    "CASE WHEN status = 'FAILED' AND materialization_id IS NULL THEN 'FAILED_NEVER_MADE' "
+    "WHEN status = 'FAILED' THEN 'FAILED_OLDER_DATA_SERVED' ELSE status END AS detailed_status"
+)
 _CHECK = columns_of(CheckResult)
 _COLUMN = columns_of(ColumnStatistics)
 _TABLE = columns_of(TableStatistics, "columns")
@@ -62,7 +66,7 @@ class TableFacts:
         rows = await reading.rows(
             Select(
                 "partitions",
-                (*_PARTITION, f"{_KEY} AS sort_key"),
+                (*_PARTITION, _DETAILED_STATUS, f"{_KEY} AS sort_key"),
                 [*of_table, *wanted, *behind(_KEY, spot, name="partition_id")],
                 order_by=("sort_key", "partition_id"),
                 limit=query.page_size + 1,

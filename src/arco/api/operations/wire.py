@@ -77,13 +77,18 @@ class TaskRunPage(Document, frozen=True, kw_only=True):
 
 
 class PartitionThing(Document, frozen=True, kw_only=True):
-    """A partition of a table."""
+    """A partition of a table.
+
+    `detailed_status` is the status, and of a failure whether older data are served or none were ever made:
+    `FAILED_OLDER_DATA_SERVED`, `FAILED_NEVER_MADE`.
+    """
 
     partition_id: str
     table_id: str
     partition_key: str | None
     partition_values: dict[str, str] | None
     status: str | None
+    detailed_status: str | None
     error_message: str | None
     row_count: int | None
     size_bytes: int | None

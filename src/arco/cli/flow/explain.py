@@ -43,6 +43,7 @@ def explain(
     """
     from dataclasses import replace
 
+    from arco.cli.flow.code_changes import code_changes
     from arco.cli.flow.failures import last_failures
     from arco.cli.flow.project import load
     from arco.cli.flow.reach import Reach, reached
@@ -63,12 +64,20 @@ def explain(
             found = why(loaded.project, table, partition, state, now)
             asked = replace(server, url=arco.url)
 
-            def with_failures() -> Explanation:
+            def with_records() -> Explanation:
                 with asked.open() as remote:
-                    return replace(found, failures=last_failures(remote, found.failed))
+                    failures = last_failures(remote, found.failed)
+                    changes: tuple[str, ...] = ()
+                    if found.maker is not None and found.code_recorded is not None and is_changed:
+                        changes = code_changes(
+                            remote, loaded.project, found.maker, found.code_recorded
+                        )
+                    return replace(found, failures=failures, code_changes=changes)
 
+            is_changed = found.code_recorded not in (None, found.code_now)
             # An Arco of our own answers on this very loop, so nobody may hold it up.
-            return await runtime.tasks.in_thread(with_failures) if found.failed else found
+            needs_records = is_changed or bool(found.failed)
+            return await runtime.tasks.in_thread(with_records) if needs_records else found
 
     found = run(work())
     if json:

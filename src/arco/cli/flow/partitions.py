@@ -1,7 +1,7 @@
 """`arco partitions`: the partitions of a table as a calendar or grid, and values of dynamic dimensions."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,8 +26,9 @@ Examples:
   arco partitions add customer acme globex   values of a dynamic dimension
   arco partitions add customer acme --remove
 
-C is complete, S stale, R running, F failed, . missing. Where there are too many
-to look at, they are counted by month or year."""
+C is complete, S stale, R running, O failed while older data are served, F failed
+and never made, . missing. Where there are too many to look at, they are counted
+by month or year."""
 
 _SERVER, _PLACE = Server(), Own()
 
@@ -160,9 +161,9 @@ class _Found:
 
         cut = loaded.project.tables[name]
         known = Known(state, frozenset(loaded.project.made_by)).table(name)
-        stale = _stale(loaded, name, state, now_ms)
-        existing = cut.keys(utc(now_ms), state.dynamic)
-        return cls(name, cut, known, marks_of(known, existing, stale))
+        existing = list(cut.keys(utc(now_ms), state.dynamic))
+        stale, current = _stale_and_current(loaded, name, state, now_ms, existing)
+        return cls(name, cut, known, marks_of(known, existing, stale, current))
 
     def print(self) -> None:
         """The picture, for people."""
@@ -197,11 +198,12 @@ class _Found:
                 "table": self.name,
                 "table_id": state.table_id,
                 "format": state.format,
-                "counts": dict(Counter(mark.name for mark in self.marks.values())),
+                "counts": dict(Counter(mark.status for mark in self.marks.values())),
                 "partitions": [
                     {
                         "key": key,
-                        "status": mark.name,
+                        "status": mark.status,
+                        "detailed_status": mark.name,
                         "material": material,
                         "made_at_ms": None if material is None else table.made_at_ms(key),
                     }
@@ -212,16 +214,20 @@ class _Found:
         )
 
 
-def _stale(loaded: "Loaded", name: str, state: "State", now_ms: int) -> frozenset[str]:
-    """The partitions whose code or inputs have changed since they were made."""
+def _stale_and_current(
+    loaded: "Loaded", name: str, state: "State", now_ms: int, existing: Sequence[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The partitions whose code or inputs have changed since they were made, and those that need nothing."""
     from arco.core.clock import utc
+    from arco.flow.plan.key import read_key, short_name
     from arco.flow.plan.planner import STALE, plan
 
     maker = loaded.project.made_by.get(name)
     if maker is None:
-        return frozenset()
-    from arco.flow.plan.key import read_key, short_name
-
-    planned = plan(loaded.project, short_name(maker.name), state, utc(now_ms), only=STALE)
-    blocked = (read_key(each.key).partition for each in planned.blocked)
-    return frozenset([*(task.partition for task in planned.tasks), *blocked])
+        return frozenset(), frozenset()
+    planned = plan(loaded.project, short_name(maker.name), state, utc(now_ms))
+    blocked = {read_key(each.key).partition for each in planned.blocked}
+    waiting = {read_key(each.key).partition for each in planned.waiting}
+    unmade = blocked.union(waiting, (task.partition for task in planned.tasks))
+    stale = blocked.union(task.partition for task in planned.tasks if task.reason in STALE)
+    return frozenset(stale), frozenset(existing).difference(unmade)

@@ -7,6 +7,7 @@ holds neither the names of modules nor places in files, so moving code changes n
 import ast
 import copy
 import hashlib
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeGuard
@@ -18,6 +19,7 @@ from arco.flow.define.names_used import Used, names_used
 from arco.flow.define.normal import Plain, is_remark, plain
 
 _DECLARING = frozenset({"asset", "check", "task"})
+_SHORT_CHARS = 12
 NONE: frozenset[str] = frozenset()
 
 
@@ -62,19 +64,12 @@ class CodeGraph:
     def reached(self, roots: list[Unit], ready: dict[Unit, ast.stmt]) -> list[Plain]:
         """All that is reached from some units, written down; `ready` are units in another form."""
         numbers: dict[Unit, int] = {}
-        order: list[Unit] = []
 
         def number(unit: Unit) -> int:
-            if unit not in numbers:
-                numbers[unit] = len(order)
-                order.append(unit)
-            return numbers[unit]
+            return numbers.setdefault(unit, len(numbers))
 
         written: list[Plain] = [[str(number(root)) for root in roots]]
-        at = 0
-        while at < len(order):
-            unit = order[at]
-            look = self._look(unit, ready.get(unit))
+        for look in self._walk(roots, ready).values():
             names: list[Plain] = []
             for used, targets in look.targets:
                 shown = [
@@ -83,8 +78,31 @@ class CodeGraph:
                 ]
                 names.append([".".join((used.name, *used.attributes)), list(shown)])
             written.append([look.written, names])
-            at += 1
         return written
+
+    def parts(self, roots: list[Unit], ready: dict[Unit, ast.stmt]) -> dict[str, str]:
+        """The same units by their names, each with a short hash of its own statement."""
+        looks = self._walk(roots, ready)
+        names = {unit: part_name(self.statement(unit), unit.module) for unit in looks}
+        counts = Counter(names.values())
+        found: dict[str, list[str]] = {}
+        for unit, look in looks.items():
+            name = names[unit]
+            shown = name if counts[name] == 1 else f"{name} of {unit.module}"
+            found.setdefault(shown, []).append(look.written + _libraries(look))
+        return {name: _digest_of(hashes)[:_SHORT_CHARS] for name, hashes in found.items()}
+
+    def _walk(self, roots: list[Unit], ready: dict[Unit, ast.stmt]) -> dict[Unit, _Look]:
+        """All units that are reached from some, each after the first that names it."""
+        found: dict[Unit, _Look] = {}
+        pending = deque(roots)
+        while pending:
+            unit = pending.popleft()
+            if unit not in found:
+                found[unit] = look = self._look(unit, ready.get(unit))
+                targets = (each for _, some in look.targets for each in some)
+                pending.extend(each for each in targets if isinstance(each, Unit))
+        return found
 
     def _look(self, unit: Unit, ready: ast.stmt | None) -> _Look:
         """What a unit says and uses; kept, since many assets reach the same ones."""
@@ -223,6 +241,29 @@ def _is_decorated(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctio
 
 def _digest(statement: ast.stmt) -> str:
     return hashlib.sha256(json.encode(plain(statement))).hexdigest()
+
+
+def _libraries(look: _Look) -> str:
+    """What a statement uses of libraries: another import is another code, though it reads the same."""
+    names = {each.name for _, some in look.targets for each in some if isinstance(each, _Outside)}
+    return "".join(f" {name}" for name in sorted(names))
+
+
+def _digest_of(hashes: list[str]) -> str:
+    return hashlib.sha256("".join(sorted(hashes)).encode()).hexdigest()
+
+
+def part_name(statement: ast.stmt, module: str) -> str:
+    """How a statement at the top of a module is named to people."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return f"function {statement.name}"
+    if isinstance(statement, ast.ClassDef):
+        return f"class {statement.name}"
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        targets = [statement.target]
+    names = [node.id for each in targets for node in ast.walk(each) if isinstance(node, ast.Name)]
+    return f"constant {', '.join(names)}" if names else f"code of {module}"
 
 
 def first_line(statement: ast.stmt) -> int:

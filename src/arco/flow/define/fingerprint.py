@@ -12,6 +12,7 @@ import copy
 import hashlib
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from arco.core import json
 from arco.flow.define.asset import AssetDef
@@ -31,17 +32,62 @@ from arco.flow.partition.mapping import Linked
 
 def code_fingerprint(asset: AssetDef | TaskDef, project: Project) -> str:
     """The fingerprint of the code behind an asset or a task, 64 hexadecimal digits."""
-    values = Written()
-    options = _options(asset, project, values)
-    code: list[Plain] = []
-    if asset.function is not None:
-        code = [_defaults(asset.function, values), values.value(asset.function)]
-    said: list[Plain] = ["arco code 1", options, code, _reached(values, asset.function, project)]
+    written = _written(asset, project)
+    graph = project.code.reached(written.roots, written.ready)
+    said: list[Plain] = ["arco code 1", written.options, written.code, [written.names, graph]]
     return hashlib.sha256(json.encode(said)).hexdigest()
 
 
-def _reached(values: Written, root: Callable[..., object] | None, project: Project) -> list[Plain]:
-    """The code of all functions that were met; those of libraries count by name."""
+def code_parts(asset: AssetDef | TaskDef, project: Project) -> dict[str, str]:
+    """The parts of the code behind an asset or a task, each with a short hash: to name those that changed."""
+    written = _written(asset, project)
+    parts = dict[str, str]()
+    for option in written.options:
+        name, *value = option if isinstance(option, list) else [option]
+        parts[_PARTS.get(str(name), f"option {name}")] = _short(value)
+    if written.code:
+        defaults, captured = written.code
+        parts["default values"] = _short([defaults])
+        parts["captured values"] = _short([captured])
+    parts["names of functions"] = _short(written.names)
+    return parts | project.code.parts(written.roots, written.ready)
+
+
+def changed_parts(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
+    """The names of the parts that differ between two versions of the code, and how."""
+    named = {
+        **{name: "changed" for name in now if name in before and before[name] != now[name]},
+        **{name: "added" for name in now if name not in before},
+        **{name: "removed" for name in before if name not in now},
+    }
+    return tuple(f"{name} {how}" for name, how in named.items())
+
+
+_PARTS = {"sql": "query", "inputs": "inputs", "outputs": "outputs"}
+_SHORT_CHARS = 12
+
+
+def _short(value: list[Plain]) -> str:
+    return hashlib.sha256(json.encode(value)).hexdigest()[:_SHORT_CHARS]
+
+
+@dataclass(frozen=True)
+class _Code:
+    """What counts of an asset or a task, before it is hashed; functions of libraries count by name."""
+
+    options: list[Plain]
+    code: list[Plain]
+    names: list[Plain]
+    roots: list[Unit]
+    ready: dict[Unit, ast.stmt]
+
+
+def _written(asset: AssetDef | TaskDef, project: Project) -> _Code:
+    values, root = Written(), asset.function
+    options = _options(asset, project, values)
+    code: list[Plain] = []
+    if root is not None:
+        code = [_defaults(root, values), values.value(root)]
     roots: list[Unit] = []
     ready: dict[Unit, ast.stmt] = {}
     names: list[Plain] = []
@@ -55,7 +101,7 @@ def _reached(values: Written, root: Callable[..., object] | None, project: Proje
         names.append(name)
         if root is not None and function is inspect.unwrap(root):
             ready[unit] = _without_tables(project.code.statement(unit), function)
-    return [names, project.code.reached(roots, ready)]
+    return _Code(options, code, names, roots, ready)
 
 
 def _options(asset: AssetDef | TaskDef, project: Project, values: Written) -> list[Plain]:

@@ -60,6 +60,13 @@ class Project:
 
         return {maker.name: code_fingerprint(maker, self) for maker in self.makers()}
 
+    @cached_property
+    def code_parts(self) -> dict[str, dict[str, str]]:
+        """The parts of that code, by name, so that a change of it can be named."""
+        from arco.flow.define.fingerprint import code_parts
+
+        return {maker.name: code_parts(maker, self) for maker in self.makers()}
+
     def compared_with(self, maker: AssetDef | TaskDef) -> tuple[str, ...]:
         """The declared tables that only its checks look into: they have to be there first."""
         if isinstance(maker, TaskDef):  # whose tables nobody checks

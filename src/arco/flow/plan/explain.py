@@ -107,7 +107,9 @@ def _of_one(name: str, maker: MakerDef, key: str, planned: Plan, scene: Scene) -
     axes = maker.partitions.axes(scene.dynamic)
     inputs = scene.inputs(maker, PartitionSet.of_keys(axes, [key]))
     code = scene.project.fingerprints[maker.name]
-    tell = fingerprinting(code, [each.table.identity for each in inputs])
+    recorded_code = None if row is None else table.state.code_fingerprints[row]
+    # A fingerprint of inputs has the code in it: with that of the record, only other data make another one.
+    tell = fingerprinting(recorded_code or code, [each.table.identity for each in inputs])
     return Explanation(
         table=name,
         partition=key,
@@ -115,12 +117,13 @@ def _of_one(name: str, maker: MakerDef, key: str, planned: Plan, scene: Scene) -
         why=why,
         material=table.material(key),
         made_at_ms=made_at,
-        code_recorded=None if row is None else table.state.code_fingerprints[row],
+        code_recorded=recorded_code,
         code_now=code,
         inputs_recorded=None if row is None else table.state.input_fingerprints[row],
         inputs_now=tell([each.digests[0] for each in inputs]),
         inputs=tuple(_read_now(each, made_at) for each in inputs),
         downstream=tuple(_downstream(name, key, scene)),
+        maker=maker.name,
         failed=tuple(each.key for each in _failed(task_key(maker.name, key), _by_key(planned))),
     )
 

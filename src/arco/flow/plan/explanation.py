@@ -77,6 +77,8 @@ class Explanation:
     groups: tuple[Group, ...] = ()
     failed: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
+    maker: str | None = None  # the asset or task that makes it
+    code_changes: tuple[str, ...] = ()  # the parts of its code that changed, once they were looked up
 
     def lines(self) -> list[str]:
         """The same for people."""
@@ -97,6 +99,7 @@ class Explanation:
             yield f"  code: now {self.code_now[:12]}"  # each partition has its own record
         else:
             yield from _compared("code", self.code_recorded, self.code_now)
+            yield from (f"    {change}" for change in self.code_changes)
         yield from _compared("inputs", self.inputs_recorded, self.inputs_now)
         for each in self.inputs:
             yield f"  reads {_partitions(each.table, each.partitions)}{_standing(each)}"

@@ -78,10 +78,16 @@ class Judge:
                 yield None
 
     def _verdict(self, number: int, key: str) -> Verdict | None:
+        missing = self._without_data(key)
+        if missing is not None:
+            return missing
+        changed = self._changed(number, key)
+        return self._after_failure(key, is_current=changed is None) or changed
+
+    def _changed(self, number: int, key: str) -> Verdict | None:
+        """How the data of a partition differ from what would be made now."""
         return (
-            self._without_data(key)
-            or self._after_failure(key)
-            or self._other_code(key)
+            self._other_code(key)
             or self._above_in_plan(number)
             or self._other_inputs(number, key)
             or self._too_old(key)
@@ -98,7 +104,14 @@ class Judge:
                 return Verdict(Reason.MISSING, f"there are no data yet{which}")
         return None
 
-    def _after_failure(self, key: str) -> Verdict | None:
+    def _after_failure(self, key: str, *, is_current: bool) -> Verdict | None:
+        """That the last attempt failed, unless the data of an asset are what another one would make.
+
+        So it is once a change of code that failed was taken back. What a task writes by itself may be half
+        done after a failure, whatever is recorded of it.
+        """
+        if is_current and isinstance(self.maker, AssetDef):
+            return None
         for table in self.outputs:
             if _has_failed(table, key):
                 return self._failed("older data are still there")

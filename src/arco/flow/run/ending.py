@@ -24,8 +24,11 @@ Status = Literal["SUCCESS", "FAILED", "SKIPPED", "BLOCKED", "CANCELLED"]
 
 _NO_FAILURE = (TaskStatus.SUCCESS, TaskStatus.CANCELLED)
 
-# Metrics of a task that writes no table.
+# Metrics of every attempt: its code, the parts of that, and how its columns differ from those of its tables.
 CODE = "code_fingerprint"
+CODE_PARTS = "code_parts"
+COLUMN_CHANGES = "column_changes"
+# A metric of a task that writes no table.
 INPUTS = "input_fingerprint"
 # A metric of a task that is tried again: a book that begins anew goes on counting from there.
 FAILURES = "failed_attempts"
@@ -218,7 +221,7 @@ class Ended:
             rows_written=total([each.rows for each in outputs if each.version is not None]),
             bytes_read=outcome.bytes_read,
             bytes_written=total([each.bytes for each in outputs if each.version is not None]),
-            metrics={**outcome.metrics, **self._made_of(), **self._failures()} or None,
+            metrics={**outcome.metrics, **self._code(), **self._made_of(), **self._failures()} or None,
         )
         return fact("task_completed", f"done:{of.attempt_id}", of.run_id, payload)
 
@@ -239,9 +242,22 @@ class Ended:
         """Where no partition can say which code and data it is made of, the task itself does."""
         code = self.completed.outcome.code_fingerprint
         made_of = fingerprint_of(code, self.inputs)
-        if made_of is None or code is None or self.written:
+        if made_of is None or self.written:
             return {}
-        return {CODE: code, INPUTS: made_of} if self.status is TaskStatus.SUCCESS else {}
+        return {INPUTS: made_of} if self.status is TaskStatus.SUCCESS else {}
+
+    def _code(self) -> dict[str, str]:
+        """Which code ran, in which parts, and how its columns differ from those of its tables."""
+        outcome = self.completed.outcome
+        found = {} if outcome.code_fingerprint is None else {CODE: outcome.code_fingerprint}
+        for name, value in (
+            (CODE_PARTS, outcome.code_parts),
+            (COLUMN_CHANGES, outcome.column_changes),
+        ):
+            text = msgspec.json.encode(value, order="deterministic").decode()
+            if value and len(text) <= _LONGEST_TEXT:  # more than an event may say is left out
+                found[name] = text
+        return found
 
     def _partition_of(self, table: str) -> str | None:
         return next((each.partition for each in self.written if each.table == table), None)

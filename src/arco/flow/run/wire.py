@@ -201,15 +201,29 @@ class OutputDone(_Said, frozen=True, kw_only=True):
     columns: tuple[ColumnProfile, ...] = ()
 
 
+class ColumnChange(_Said, frozen=True, kw_only=True):
+    """A column in which the result of an attempt differs from the table; types as Spark writes them.
+
+    Without `before` the table lacks it, without `after` the result does.
+    """
+
+    table: str
+    column: str
+    before: str | None = None
+    after: str | None = None
+
+
 class Outcome(_Said, frozen=True, kw_only=True):
     """How an attempt ended: SUCCESS, FAILED, BLOCKED (by a check) or CANCELLED.
 
-    `code_fingerprint` is of the code that ran, as the worker has it. `pause_ms` is how long whoever tries
-    it again should wait at least, should what was missing take its time.
+    `code_fingerprint` is of the code that ran, as the worker has it, and `code_parts` are its parts.
+    `pause_ms` is how long whoever tries it again should wait at least, should what was missing take its time.
     """
 
     status: TaskStatus
     code_fingerprint: str | None = None
+    code_parts: dict[str, str] = msgspec.field(default_factory=dict)
+    column_changes: tuple[ColumnChange, ...] = ()  # how the result differs from the tables as they were
     error: str | None = None  # frames of the user's code first
     may_retry: bool = True
     pause_ms: Annotated[int, Meta(ge=0, le=60_000)] = 0

@@ -61,7 +61,8 @@ class SparkExecutor:
         running = Running(stamped(task, code), watch)
         with self._known(running), prints_kept(running.log):
             outcome = self._outcome(running)
-        return msgspec.structs.replace(outcome, code_fingerprint=code)
+        parts = self._project.code_parts.get(task.maker, {})
+        return msgspec.structs.replace(outcome, code_fingerprint=code, code_parts=parts)
 
     def interrupt(self, attempt_id: str) -> None:
         """Stop an attempt; what Spark does for it is gone at once."""

@@ -54,6 +54,8 @@ def without_extras(outcome: Outcome) -> Outcome:
     return msgspec.structs.replace(
         outcome,
         error=outcome.error and outcome.error[:4_000],
+        code_parts={},
+        column_changes=(),
         outputs=tuple(msgspec.structs.replace(each, columns=()) for each in outcome.outputs),
         checks=(),
         lineage=(),

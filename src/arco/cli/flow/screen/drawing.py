@@ -9,6 +9,7 @@ from arco.cli.flow.screen.grid import Grid, Tally
 from arco.cli.flow.screen.marks import STYLES, Mark
 
 _NARROW = 12  # more columns than this stand close together
+_COUNT = 8  # characters that a count may have
 
 
 def drawn(picture: Grid | Tally) -> Iterator[Text]:
@@ -54,11 +55,11 @@ def _heading(name: str, at: int, every: int) -> str:
 def _tally(tally: Tally) -> Iterator[Text]:
     used = [mark for mark in Mark if any(counts[mark] for counts in tally.rows.values())]
     label = max(map(len, (tally.corner, *tally.rows)), default=0)
-    width = max((len(mark.word) for mark in used), default=0) + 2
-    head = "".join(f"{mark.word:>{width}}" for mark in used)
+    widths = {mark: max(len(mark.word), _COUNT) + 2 for mark in used}
+    head = "".join(f"{mark.word:>{widths[mark]}}" for mark in used)
     yield Text(f"{tally.corner:<{label}}{head}", style="dim")
     for name, counts in tally.rows.items():
         line = Text(f"{name:<{label}}")
         for mark in used:
-            line.append(f"{counts[mark]:>{width},}", STYLES[mark] if counts[mark] else "dim")
+            line.append(f"{counts[mark]:>{widths[mark]},}", STYLES[mark] if counts[mark] else "dim")
         yield line
