@@ -9,7 +9,7 @@ from arco.flow.plan.plan import Again, Maker, Plan, Reads, Reason, Target
 from arco.flow.run.lease import lease_key
 from arco.flow.run.made import stamped
 from arco.flow.run.ports import Place
-from arco.flow.run.wire import LEASE_MS, LeasedTask, RunStatus, TaskStatus
+from arco.flow.run.wire import LEASE_MS, LeasedTask, MakerCode, RunStatus, TaskStatus
 from arco.storage.roles import Role
 from tests.flow.run.chains import Chains
 from tests.flow.run.plans import asset, plan, task, wish
@@ -80,6 +80,7 @@ def test_other_code_and_whoever_insists_append_again(anew: Plan) -> None:
     async def tell(rig: Rig) -> None:
         await _published_and_died(rig)
         alive = await rig.book.submit(wish(anew, "alive", worker="w"))
+        rig.code = {"t": MakerCode(code=anew.makers[0].code_fingerprint or "")}
         again = await _task_or_end(rig, alive.run_id)
         assert again is not None
         await rig.complete(again, rig.publish(again))
@@ -386,10 +387,11 @@ def test_a_retry_does_not_append_again_though_code_or_data_have_changed(code: st
         await rig.complete(rest, FAILED)
         await rig.over(second.run_id)
         assert await _state_of(rig, "t") == "COMPLETE"
-        third = await rig.book.retry(dead)
+        third = await rig.book.retry(dead, plan=_from_raw(code, "u"))
+        rig.code = {"t": MakerCode(code=code)}
         rest = await _task_or_end(rig, third.run_id)
         assert rest is not None
-        await rig.complete(rest, rig.publish(rest, code))
+        await rig.complete(rest, rig.publish(rest))
         assert _counts(rig, "t", "u") == [1, 1]
         assert (await rig.over(third.run_id)).status is RunStatus.SUCCESS
         assert await _states(rig) == {"COMPLETE"}
@@ -483,6 +485,7 @@ def test_a_retry_by_edited_code_that_died_untold_is_not_made_again_by_that_code(
         rig.publish(lost, "edited")
         assert (await rig.over(again.run_id, 60_000)).status is RunStatus.SUCCESS
         new = await rig.book.submit(wish(_from_raw("edited"), "two"))
+        rig.code = {"t": MakerCode(code="edited")}
         assert await _task_or_end(rig, new.run_id) is None
         assert _counts(rig, "t") == [1]
 

@@ -40,6 +40,23 @@ def code_fingerprint(asset: AssetDef | TaskDef, project: Project) -> str:
     return hashlib.sha256(json.encode(said)).hexdigest()
 
 
+def checks_fingerprint(asset: AssetDef | TaskDef, project: Project) -> str | None:
+    """The fingerprint of the checks of an asset; None if it has none.
+
+    It is no part of `code_fingerprint`: a changed check makes no data stale. But a worker with other checks
+    would publish what the present ones reject.
+    """
+    if isinstance(asset, TaskDef) or not asset.checks:
+        return None
+    values = Written()
+    checks: list[Plain] = [
+        [each.name, each.table, each.severity, values.value(each.rule)]
+        for each in sorted(asset.checks, key=lambda each: (each.table, each.name))
+    ]
+    said: list[Plain] = ["arco checks 1", checks, _reached(values, None, project)]
+    return hashlib.sha256(json.encode(said)).hexdigest()
+
+
 def _reached(values: Written, root: Callable[..., object] | None, project: Project) -> list[Plain]:
     """The code of all functions that were met; those of libraries count by name."""
     roots: list[Unit] = []
