@@ -24,6 +24,7 @@ from arco.flow.define import load_project
 from arco.flow.plan.plan import Maker, Plan, PlannedTask, Reason
 from arco.flow.run.wire import RunStatus, RunWish
 from arco.flow.spark.executor import SparkExecutor
+from arco.flow.work.code import FixedCode
 from arco.flow.work.worker import Worker
 from arco.storage.local import LocalBackend
 from arco.storage.open import open_store
@@ -93,7 +94,12 @@ async def _task_ms(runtime: Runtime, folder: Path, shape: str) -> float:
         lake = HttpLake(arco.url, runtime, token=None)
         executor = SparkExecutor(project, lake, _no_spark, runtime.clock)
         worker = Worker(
-            arco.coordinator, executor, runtime, name="bench", slots=SLOTS, project=project.name
+            arco.coordinator,
+            executor,
+            runtime,
+            name="bench",
+            slots=SLOTS,
+            code=FixedCode(project.name),
         )
         try:
             return await _timed(arco, runtime, worker, plan_of(project.name, shape))

@@ -28,6 +28,7 @@ from arco.flow.run.port import TaskBook
 from arco.flow.run.wire import RunStatus, RunWish
 from arco.flow.spark.executor import SparkExecutor
 from arco.flow.spark.opening import Opening
+from arco.flow.work.code import FixedCode, code_of
 from arco.flow.work.port import Executor, Lake
 from arco.flow.work.worker import Worker
 from tests.flow.faults.moments import (
@@ -123,8 +124,15 @@ async def _work(
         RunWish(run_key=key, plan=plan, worker=name, params=params)
     )
     print(begun.run_id, flush=True)
-    project = loaded.project.name
-    worker = Worker(book, executor, runtime, name=name, slots=wanted.slots, project=project)
+    project = loaded.project
+    worker = Worker(
+        book,
+        executor,
+        runtime,
+        name=name,
+        slots=wanted.slots,
+        code=FixedCode(project.name, code_of(project)),
+    )
     await worker.run(begun.run_id)
     return begun.run_id
 

@@ -37,6 +37,7 @@ from arco.flow.run.wire import (
     RunView,
     RunWish,
 )
+from arco.flow.work.code import FixedCode
 from arco.flow.work.worker import Worker
 from tests.flow.faults.hut import TIMES, Hut, HutLake
 from tests.flow.faults.lines import Lines, Tables, random_lines
@@ -167,7 +168,7 @@ class World:
             late_s=2 * _LEASE_S,
         )
         runtime, project = self.hut.runtime, loaded.project.name
-        await Worker(wire, scribe, runtime, name=name, slots=2, project=project).run(run_id)
+        await Worker(wire, scribe, runtime, name=name, slots=2, code=FixedCode(project)).run(run_id)
 
     async def _over(self, view: RunView) -> None:
         while view.status not in _OVER:

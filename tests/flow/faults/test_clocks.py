@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from arco.flow.run.wire import LeasedTask, Outcome, RunStatus, TaskStatus
+from arco.flow.work.code import FixedCode
 from arco.flow.work.port import Watch
 from arco.flow.work.worker import Worker
 from tests.flow.faults.hut import TIMES, Hut
@@ -63,7 +64,9 @@ async def _begin(hut: Hut, clock: JumpingClock) -> tuple[str, Slow, list[asyncio
     runtime = replace(hut.runtime, clock=clock)
     crew = [
         asyncio.create_task(
-            Worker(_Book(hut), slow, runtime, name=name, slots=2, project=PROJECT).run(view.run_id)  # type: ignore[arg-type]
+            Worker(_Book(hut), slow, runtime, name=name, slots=2, code=FixedCode(PROJECT)).run(
+                view.run_id
+            )  # type: ignore[arg-type]
         )
         for name in ("one", "two")
     ]

@@ -14,6 +14,7 @@ from arco.flow.run.wire import (
     Completed,
     Leased,
     LeasedTask,
+    MakerCode,
     Offer,
     Outcome,
     OutputDone,
@@ -49,6 +50,7 @@ class Rig:
         self.runtime = runtime
         self.chains = chains or Chains()
         self.sources = sources
+        self.code = {"t": MakerCode(code="code")}  # that its workers have loaded
         self.troubles: list[
             tuple[str, Exception, dict[str, str]]
         ] = []  # what no caller was told of
@@ -80,11 +82,11 @@ class Rig:
     async def lease(
         self, worker: str = "w", slots: int = 100, **also: Any
     ) -> tuple[LeasedTask, ...]:
-        offer = Offer(worker=worker, slots=slots, project=PROJECT, **also)
-        return (await self.book.lease(offer)).tasks
+        return (await self.offer(worker, slots, **also)).tasks
 
     async def offer(self, worker: str = "w", slots: int = 100, **also: Any) -> Leased:
-        return await self.book.lease(Offer(worker=worker, slots=slots, project=PROJECT, **also))
+        said = {"code": self.code, **also}
+        return await self.book.lease(Offer(worker=worker, slots=slots, project=PROJECT, **said))
 
     async def complete(
         self, task: LeasedTask, outcome: Outcome = SUCCESS, worker: str = "w", **also: Any
@@ -110,8 +112,9 @@ class Rig:
         beat = Beat(attempt_id=task.attempt_id, worker=worker, log=log, log_part=log_part)
         return await self.book.beat(beat)
 
-    def publish(self, task: LeasedTask, code: str = "code") -> Outcome:
-        """What a worker does with a task that writes tables."""
+    def publish(self, task: LeasedTask, code: str | None = None) -> Outcome:
+        """What a worker does with a task that writes tables: by default with the planned code."""
+        code = code or (task.code.code if task.code else "code")
         outputs = []
         for place in stamped(task, code).outputs:
             if place.is_made:

@@ -9,7 +9,7 @@ from arco.flow.plan.plan import Again, Maker, Plan, Reads, Reason, Target
 from arco.flow.run.lease import lease_key
 from arco.flow.run.made import stamped
 from arco.flow.run.ports import Place
-from arco.flow.run.wire import LEASE_MS, LeasedTask, RunStatus, TaskStatus
+from arco.flow.run.wire import LEASE_MS, LeasedTask, MakerCode, RunStatus, TaskStatus
 from arco.storage.roles import Role
 from tests.flow.run.chains import Chains
 from tests.flow.run.plans import asset, plan, task, wish
@@ -83,6 +83,7 @@ def test_rows_that_were_appended_since_the_plan_was_made_are_not_appended_again(
     async def tell(rig: Rig) -> None:
         await _published_and_died(rig)
         alive = await rig.book.submit(wish(anew, "alive", worker="w"))
+        rig.code = {"t": MakerCode(code=anew.makers[0].code_fingerprint or "")}
         assert await _task_or_end(rig, alive.run_id) is None
         view = await rig.over(alive.run_id)
         assert view.status is RunStatus.FAILED
@@ -100,10 +101,12 @@ def test_the_retry_of_a_run_does_not_append_what_another_run_has_appended_since(
         await rig.complete(failing, FAILED)
         assert (await rig.over(first.run_id)).status is RunStatus.FAILED
         second = await rig.book.submit(wish(_appending(code="other"), "second"))
+        rig.code = {"t": MakerCode(code="other")}
         [other] = await rig.lease()
         await rig.complete(other, rig.publish(other, "other"))
         assert (await rig.over(second.run_id)).status is RunStatus.SUCCESS
         again = await rig.book.retry(first.run_id)
+        rig.code = {"t": MakerCode(code="code")}
         assert await _task_or_end(rig, again.run_id) is None
         assert (await rig.over(again.run_id)).status is RunStatus.FAILED
         assert len(rig.chains.published("t")) == 1
@@ -123,6 +126,7 @@ def test_rows_that_are_replaced_on_change_are_replaced_by_the_run() -> None:
             run = await rig.book.submit(
                 wish(msgspec.structs.replace(anew, makers=(made,)), f"{number}")
             )
+            rig.code = {"t": MakerCode(code=f"code {number}")}
             [leased] = await rig.lease()
             assert [each.replaces for each in leased.outputs] == [replaces]
             await rig.complete(leased, rig.publish(leased))
@@ -137,6 +141,7 @@ def test_rows_are_appended_again_for_whoever_asks_for_it(anew: Plan) -> None:
         await _published_and_died(rig)
         consented = msgspec.structs.replace(anew, append_again=("t@1",))
         alive = await rig.book.submit(wish(consented, "alive", worker="w"))
+        rig.code = {"t": MakerCode(code=anew.makers[0].code_fingerprint or "")}
         again = await _task_or_end(rig, alive.run_id)
         assert again is not None
         await rig.complete(again, rig.publish(again))
@@ -444,10 +449,11 @@ def test_a_retry_does_not_append_again_though_code_or_data_have_changed(code: st
         await rig.complete(rest, FAILED)
         await rig.over(second.run_id)
         assert await _state_of(rig, "t") == "COMPLETE"
-        third = await rig.book.retry(dead)
+        third = await rig.book.retry(dead, plan=_from_raw(code, "u"))
+        rig.code = {"t": MakerCode(code=code)}
         rest = await _task_or_end(rig, third.run_id)
         assert rest is not None
-        await rig.complete(rest, rig.publish(rest, code))
+        await rig.complete(rest, rig.publish(rest))
         assert _counts(rig, "t", "u") == [1, 1]
         assert (await rig.over(third.run_id)).status is RunStatus.SUCCESS
         assert await _states(rig) == {"COMPLETE"}
@@ -540,6 +546,7 @@ def test_a_retry_by_edited_code_that_died_untold_is_not_made_again_by_that_code(
         rig.publish(lost, "edited")
         assert (await rig.over(again.run_id, 60_000)).status is RunStatus.SUCCESS
         new = await rig.book.submit(wish(_from_raw("edited"), "two"))
+        rig.code = {"t": MakerCode(code="edited")}
         assert await _task_or_end(rig, new.run_id) is None
         assert _counts(rig, "t") == [1]
 

@@ -5,7 +5,7 @@ import pytest
 
 from arco.core.errors import Invalid
 from arco.flow.plan.plan import Plan, Reason
-from arco.flow.run.wire import LeasedTask, RunStatus
+from arco.flow.run.wire import LeasedTask, MakerCode, RunStatus
 from tests.flow.run.plans import asset, plan, task, wish
 from tests.flow.run.rig import FAILED, Rig, story
 
@@ -89,5 +89,52 @@ def test_two_branches_that_are_tried_again_at_once_do_not_both_begin() -> None:
             except Invalid:
                 refused += 1
         assert (begun, refused) == (1, 1)
+
+    story(tell)
+
+
+def _edited(code: str = "edited", key: str = "t@1", project: str = "shop") -> Plan:
+    made = asset("t", mode="append", code=code)
+    only = task(key, maker="t", partition="ds=1")
+    return msgspec.structs.replace(plan(only, makers=[made]), project=project)
+
+
+def test_a_retry_with_a_new_plan_is_given_to_workers_with_the_present_code() -> None:
+    async def tell(rig: Rig) -> None:
+        run_id = await _failed(rig)
+        again = await rig.book.retry(run_id, plan=_edited())
+        assert await rig.lease() == ()
+        rig.code = {"t": MakerCode(code="edited")}
+        [leased] = await rig.lease()
+        await rig.complete(leased, rig.publish(leased))
+        assert (await rig.over(again.run_id)).status is RunStatus.SUCCESS
+
+    story(tell)
+
+
+def test_a_retry_that_is_asked_for_again_is_the_same_and_one_with_another_plan_waits() -> None:
+    async def tell(rig: Rig) -> None:
+        run_id = await _failed(rig)
+        again = await rig.book.retry(run_id, plan=_edited())
+        assert (await rig.book.retry(run_id, plan=_edited())).run_id == again.run_id
+        with pytest.raises(Invalid, match=f"run {again.run_id} is not over"):
+            await rig.book.retry(run_id, plan=_edited("edited once more"))
+
+    story(tell)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (_edited(key="t@2"), "has the task t@2"),
+        (_edited(project="other"), "the plan to retry it with one of 'other'"),
+        (plan(makers=[asset("t")]), "has no tasks"),
+    ],
+)
+def test_a_retry_with_a_plan_of_something_else_is_refused(wrong: Plan, said: str) -> None:
+    async def tell(rig: Rig) -> None:
+        run_id = await _failed(rig)
+        with pytest.raises(Invalid, match=said):
+            await rig.book.retry(run_id, plan=wrong)
 
     story(tell)

@@ -7,7 +7,15 @@ from arco.core.errors import Fenced, Unavailable
 from arco.flow.plan.fingerprints import input_fingerprint, material_digest
 from arco.flow.plan.plan import Again, Plan, Reads, Reason
 from arco.flow.run.lease import lease_key
-from arco.flow.run.wire import LEASE_MS, LeasedTask, Outcome, OutputDone, RunStatus, TaskStatus
+from arco.flow.run.wire import (
+    LEASE_MS,
+    LeasedTask,
+    MakerCode,
+    Outcome,
+    OutputDone,
+    RunStatus,
+    TaskStatus,
+)
 from arco.storage.roles import Role
 from tests.flow.run.plans import asset, plan, task, wish
 from tests.flow.run.rig import FAILED, Rig, story
@@ -107,6 +115,7 @@ def test_what_a_lost_attempt_has_published_is_told_with_its_code_and_what_it_was
         rig.chains.make("raw")
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "old files"})
         view = await rig.book.submit(wish(_reads_raw()))
+        rig.code = {"t": MakerCode(code="planned code")}
         [lost] = await rig.lease("dead")
         rig.publish(lost, "code that ran")
         rig.chains.versions_of["id-raw"] = ("8", {"ds=1": "new files"})
@@ -131,6 +140,7 @@ def test_what_a_lost_attempt_was_given_is_not_guessed(stamped: bool) -> None:
         rig.chains.make("raw")
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "files"})
         await rig.book.submit(wish(_reads_raw()))
+        rig.code = {"t": MakerCode(code="planned code")}
         [lost] = await rig.lease("dead")
         if stamped:
             rig.publish(lost, "code that ran")

@@ -6,7 +6,8 @@ from pathlib import Path
 from pyspark.sql.functions import col
 
 from arco.flow.define import load_project
-from arco.flow.spark.parcel import modules_of, send_modules
+from arco.flow.define.files import modules_of
+from arco.flow.spark.parcel import send_modules
 from tests.flow.spark.house import House
 
 CODE = {
@@ -32,7 +33,7 @@ def write(folder: Path, *more: str) -> Path:
 def test_what_a_function_imports_when_it_runs_is_found(house: House, tmp_path: Path) -> None:
     folder, before = write(tmp_path), list(sys.path)
     loaded = load_project(folder)
-    send_modules(house.spark, folder)
+    send_modules(house.spark, modules_of(folder))
     assert sys.path == before
     assert loaded.modules is not None
     shout = loaded.modules.load("pipelines.lent").shout
@@ -42,19 +43,18 @@ def test_what_a_function_imports_when_it_runs_is_found(house: House, tmp_path: P
 
 def test_environments_and_hidden_folders_stay_here(tmp_path: Path) -> None:
     write(tmp_path, ".hidden/a.py", "env/pyvenv.cfg", "env/lib/b.py", "__pycache__/c.py", "d.txt")
-    found = {each.relative_to(tmp_path).as_posix() for each in modules_of(tmp_path)}
-    assert found == set(CODE)
+    assert set(modules_of(tmp_path)) == set(CODE)
 
 
 def test_a_project_of_queries_alone_sends_nothing(house: House, tmp_path: Path) -> None:
     before = house.spark.sparkContext.listFiles
-    send_modules(house.spark, tmp_path)
+    send_modules(house.spark, modules_of(tmp_path))
     assert house.spark.sparkContext.listFiles == before
 
 
 def test_the_same_modules_make_the_same_file(house: House, tmp_path: Path) -> None:
     folder = write(tmp_path)
-    send_modules(house.spark, folder)
+    send_modules(house.spark, modules_of(folder))
     once = house.spark.sparkContext.listFiles
-    send_modules(house.spark, folder)
+    send_modules(house.spark, modules_of(folder))
     assert house.spark.sparkContext.listFiles == once

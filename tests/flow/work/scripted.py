@@ -17,6 +17,7 @@ from arco.core.tasks import AsyncioTasks
 from arco.flow.plan.plan import Again, Maker, Plan, PlannedTask, Reason
 from arco.flow.run.port import Coordinator
 from arco.flow.run.wire import LeasedTask, Outcome, RunView, RunWish, TaskStatus
+from arco.flow.work.code import FixedCode
 from arco.flow.work.port import Watch
 from arco.flow.work.worker import Worker
 
@@ -126,7 +127,7 @@ async def carried_out(
 ) -> RunView:
     """The end of a run that one worker has carried out."""
     run_id = await submitted(book, planned)
-    worker = Worker(book, executor, runtime, name="w", slots=slots, project=PROJECT)
+    worker = Worker(book, executor, runtime, name="w", slots=slots, code=FixedCode(PROJECT))
     await worker.run(run_id)
     return await book.look(run_id)
 

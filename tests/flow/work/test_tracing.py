@@ -9,6 +9,7 @@ from opentelemetry.trace import StatusCode
 from arco.core.runtime import system_runtime
 from arco.flow.run.task_state import attempt_id_of
 from arco.flow.run.wire import Outcome, TaskStatus
+from arco.flow.work.code import FixedCode
 from arco.flow.work.tracing import Tracing
 from arco.flow.work.worker import Worker
 from tests.flow.work.scripted import (
@@ -46,7 +47,7 @@ async def test_each_attempt_has_a_span_with_its_run_its_task_and_its_end() -> No
         executor = Scripted(good=look, bad=fail)
         tracing = Tracing(provider)
         worker = Worker(
-            book, executor, runtime, name="w", slots=2, project=PROJECT, tracing=tracing
+            book, executor, runtime, name="w", slots=2, code=FixedCode(PROJECT), tracing=tracing
         )
         await worker.run(run_id)
     found = _of(spans)

@@ -26,6 +26,7 @@ from arco.flow.run.wire import (
     TaskStatus,
 )
 from arco.flow.work.attempt import Pace
+from arco.flow.work.code import FixedCode
 from arco.flow.work.worker import Worker
 from tests.flow.work.scripted import (
     DONE,
@@ -108,7 +109,9 @@ async def test_what_a_task_says_while_it_works_can_be_seen(way: str) -> None:
     async with book_here(way, runtime) as book:
         run_id = await submitted(book, plan("a"))
         pace = Pace(beat_ms=100)
-        worker = Worker(book, executor, runtime, name="w", slots=1, project=PROJECT, pace=pace)
+        worker = Worker(
+            book, executor, runtime, name="w", slots=1, code=FixedCode(PROJECT), pace=pace
+        )
         working = asyncio.create_task(worker.run(run_id))
         view = await book.look(run_id)
         while not view.changed or view.changed[0].progress is None:
@@ -170,7 +173,9 @@ async def test_a_task_that_says_odd_things_lives_on(way: str) -> None:
     async with book_here(way, runtime) as book:
         run_id = await submitted(book, plan("a"))
         there, pace = Away(book), Pace(beat_ms=100)
-        worker = Worker(there, executor, runtime, name="w", slots=1, project=PROJECT, pace=pace)
+        worker = Worker(
+            there, executor, runtime, name="w", slots=1, code=FixedCode(PROJECT), pace=pace
+        )
         working = asyncio.create_task(worker.run(run_id))
         await until_true(lambda: there.beats > 2)
         go_on.set()
@@ -184,7 +189,7 @@ async def test_a_cancelled_run_wakes_a_task_that_sleeps(way: str) -> None:
     executor, runtime = Scripted(a=Doing.sleep), usual()
     async with book_here(way, runtime) as book:
         run_id = await submitted(book, plan("a", "b", b=["a"]))
-        worker = Worker(book, executor, runtime, name="w", slots=2, project=PROJECT)
+        worker = Worker(book, executor, runtime, name="w", slots=2, code=FixedCode(PROJECT))
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
         await book.cancel(run_id)
@@ -231,7 +236,7 @@ async def test_a_task_that_will_not_stop_does_not_hold_up_others() -> None:
             runtime,
             name="w",
             slots=1,
-            project=PROJECT,
+            code=FixedCode(PROJECT),
             pace=pace,
             gave_up=gone.append,
         )
@@ -256,7 +261,9 @@ async def test_what_a_task_publishes_after_it_was_given_up_is_told() -> None:
     async with book_here("here", runtime) as book:
         run_id = await submitted(book, plan("a", timeout_ms=50))
         way, pace = Away(book), Pace(grace_ms=50)
-        worker = Worker(way, executor, runtime, name="w", slots=1, project=PROJECT, pace=pace)
+        worker = Worker(
+            way, executor, runtime, name="w", slots=1, code=FixedCode(PROJECT), pace=pace
+        )
         working = asyncio.create_task(worker.run(until=stop))
         await until_true(lambda: len(way.completed) == 1)
         given_up = await book.look(run_id)
@@ -274,12 +281,12 @@ async def test_a_worker_that_is_stopped_gives_back_what_it_has_begun(way: str) -
     async with book_here(way, runtime) as book:
         run_id = await submitted(book, plan("a"))  # which uses up no retry: there is none
         stop = runtime.tasks.event()
-        first = Worker(book, executor, runtime, name="first", slots=1, project=PROJECT)
+        first = Worker(book, executor, runtime, name="first", slots=1, code=FixedCode(PROJECT))
         working = asyncio.create_task(first.run(until=stop))
         await until(executor.has_begun)
         stop.set()
         await working
-        second = Worker(book, others, runtime, name="second", slots=1, project=PROJECT)
+        second = Worker(book, others, runtime, name="second", slots=1, code=FixedCode(PROJECT))
         await second.run(run_id)
         view = await book.look(run_id)
     assert executor.interrupted == ["a"]
@@ -297,13 +304,15 @@ async def test_a_worker_that_is_stopped_gives_back_even_what_will_not_stop() -> 
     async with book_here("here", runtime) as book:
         run_id = await submitted(book, plan("a"))
         stop, pace = runtime.tasks.event(), Pace(grace_ms=60_000, farewell_ms=50)
-        first = Worker(book, executor, runtime, name="1", slots=1, project=PROJECT, pace=pace)
+        first = Worker(
+            book, executor, runtime, name="1", slots=1, code=FixedCode(PROJECT), pace=pace
+        )
         working = asyncio.create_task(first.run(until=stop))
         await until(executor.has_begun)
         await asyncio.sleep(0.3)  # it is looked after by then
         stop.set()
         await asyncio.wait_for(working, 30)
-        await Worker(book, others, runtime, name="2", slots=1, project=PROJECT).run(run_id)
+        await Worker(book, others, runtime, name="2", slots=1, code=FixedCode(PROJECT)).run(run_id)
         view = await book.look(run_id)
         let_go.set()
     assert (view.status, others.begun) == ("SUCCESS", [("a", 2)])
@@ -320,7 +329,9 @@ async def test_what_is_to_stop_stops_sooner_if_its_worker_is_in_a_hurry() -> Non
     async with book_here("here", runtime) as book:
         run_id = await submitted(book, plan("a"))
         pace = Pace(grace_ms=60_000, farewell_ms=50)
-        worker = Worker(book, executor, runtime, name="w", slots=1, project=PROJECT, pace=pace)
+        worker = Worker(
+            book, executor, runtime, name="w", slots=1, code=FixedCode(PROJECT), pace=pace
+        )
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
         await book.cancel(run_id)
@@ -335,7 +346,7 @@ async def test_a_worker_that_waits_for_nothing_can_be_stopped() -> None:
     executor, runtime = Scripted(), usual()
     async with book_here("http", runtime) as book:
         stop = runtime.tasks.event()
-        worker = Worker(book, executor, runtime, name="w", slots=1, project=PROJECT)
+        worker = Worker(book, executor, runtime, name="w", slots=1, code=FixedCode(PROJECT))
         working = asyncio.create_task(worker.run(until=stop))
         await asyncio.sleep(0.05)
         stop.set()
@@ -347,7 +358,7 @@ async def test_once_means_until_there_is_nothing_to_do() -> None:
     async with book_here("here", runtime) as book:
         first = await submitted(book, plan("a", "b", b=["a"]))
         second = await submitted(book, plan("c"))
-        worker = Worker(book, executor, runtime, name="w", slots=1, project=PROJECT)
+        worker = Worker(book, executor, runtime, name="w", slots=1, code=FixedCode(PROJECT))
         await worker.run(once=True)
         found = [statuses(await book.look(each)) for each in (first, second)]
     assert found == [{"a": "SUCCESS", "b": "SUCCESS"}, {"c": "SUCCESS"}]
@@ -356,11 +367,11 @@ async def test_once_means_until_there_is_nothing_to_do() -> None:
 async def test_a_run_that_nobody_knows_is_an_error() -> None:
     runtime = usual()
     async with book_here("http", runtime) as book:
-        worker = Worker(book, Scripted(), runtime, name="w", slots=1, project=PROJECT)
+        worker = Worker(book, Scripted(), runtime, name="w", slots=1, code=FixedCode(PROJECT))
         with pytest.raises(NotFound):
             await worker.run("01K0B3Q4N5RJ6Y7Z8A9BCDEFGH")
         run_id = await submitted(book, plan("a"))
-        other = Worker(book, Scripted(), runtime, name="w", slots=1, project="another")
+        other = Worker(book, Scripted(), runtime, name="w", slots=1, code=FixedCode("another"))
         with pytest.raises(Invalid, match="project"):
             await other.run(run_id)
 
@@ -416,7 +427,7 @@ async def test_a_worker_without_a_way_to_the_book_gives_up_its_task_when_its_lea
     async with book_here("here", runtime) as book:
         run_id = await submitted(book, plan("a"))
         way = Away(book)
-        worker = Worker(way, executor, runtime, name="w", slots=1, project=PROJECT)
+        worker = Worker(way, executor, runtime, name="w", slots=1, code=FixedCode(PROJECT))
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
         way.is_cut = True
@@ -435,7 +446,7 @@ async def test_the_end_of_a_task_is_told_until_it_was_heard() -> None:
     async with book_here("here", runtime) as book:
         run_id = await submitted(book, plan("a"))
         way = Away(book, lost_answers=2)
-        worker = Worker(way, executor, runtime, name="w", slots=1, project=PROJECT)
+        worker = Worker(way, executor, runtime, name="w", slots=1, code=FixedCode(PROJECT))
         await worker.run(run_id)
         view = await book.look(run_id)
     assert (view.status, executor.begun) == ("SUCCESS", [("a", 1)])
@@ -463,7 +474,7 @@ async def test_a_task_outlives_the_restart_of_the_arco_that_gave_it_out(tmp_path
             runtime,
             name="w",
             slots=2,
-            project=PROJECT,
+            code=FixedCode(PROJECT),
             tell=lambda problem: troubles.append(problem.code),
         )
         working = asyncio.create_task(worker.run(run_id))

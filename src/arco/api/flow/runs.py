@@ -73,7 +73,8 @@ class FlowRuns:
 
     async def retry(self, call: Call[Query, RetryWish]) -> Reply:
         """A new run of what did not succeed in a run that is over."""
-        view = await self._book.retry(call.names["run_id"], call.body.worker)
+        wish = call.body
+        view = await self._book.retry(call.names["run_id"], wish.worker, wish.plan)
         return Reply(200, json.encode(view))
 
     async def log(self, call: Call[LogQuery, None]) -> Reply:

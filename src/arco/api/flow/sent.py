@@ -8,6 +8,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from arco.flow.plan.plan import Plan
+
 WaitMs = Annotated[int, Meta(ge=0, le=30_000, description="How long to wait for news, at most.")]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 
@@ -33,9 +35,14 @@ class CancelWish(Sent, frozen=True, kw_only=True):
 
 
 class RetryWish(Sent, frozen=True, kw_only=True):
-    """Who alone works on the new run; nobody named: any worker."""
+    """Who alone works on the new run; nobody named: any worker.
+
+    `plan` is a new plan of what the run has not made, or of some of it, with the present code. Without one
+    the plan of the run is carried out again, by workers that have the code that it was made with.
+    """
 
     worker: Annotated[str, Meta(max_length=255)] = ""
+    plan: Plan | None = None
 
 
 class AttemptsWatched(Sent, frozen=True, kw_only=True):

@@ -27,7 +27,10 @@ class Work:
             return await self._book.lease(msgspec.structs.replace(offer, wait_ms=wait_ms))
 
         leased = await self._waiting.until(
-            call, offer.wait_ms, ask, lambda found: bool(found.tasks) or found.is_over
+            call,
+            offer.wait_ms,
+            ask,
+            lambda found: bool(found.tasks or found.other_code) or found.is_over,
         )
         return Reply(200, json.encode(leased))
 

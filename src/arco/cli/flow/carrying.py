@@ -17,7 +17,7 @@ from arco.core.runtime import Runtime, with_own_threads
 from arco.core.tasks import Event, Task
 from arco.flow.run.port import Coordinator
 from arco.flow.run.wire import LeasedTask, Outcome, Progress, RunView, TaskStatus
-from arco.flow.work.port import Executor, Watch
+from arco.flow.work.port import Executor, ProjectCode, Watch
 from arco.flow.work.printed import own_stdout
 from arco.flow.work.worker import Worker
 
@@ -48,6 +48,7 @@ class Crew:
     executor: Executor
     name: str
     slots: int
+    code: ProjectCode
 
 
 def worker_name(runtime: Runtime) -> str:
@@ -84,7 +85,7 @@ class Carrying:
             working_runtime(self._runtime, crew.slots),
             name=crew.name,
             slots=crew.slots,
-            project=self._board.plan.project,
+            code=crew.code,
             tell=self._trouble,
         )
         with listening() as bell, screen, own_stdout():  # the screen may have one of its own

@@ -1,6 +1,7 @@
 """Who carries tasks out: Spark, set up for a project and for the Arco that it works with."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from arco.flow.run.wire import LeasedTask, Outcome
 from arco.flow.work.port import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from arco.compactor.spark.session import Session
     from arco.flow.spark.executor import SparkExecutor
@@ -36,11 +37,11 @@ class SparkCrew:
         self,
         executor: "SparkExecutor",
         lake: HttpLake,
-        project: Project,
+        code: "_Code",
     ) -> None:
         self._executor = executor
         self._lake = lake
-        self._project = project
+        self._code = code
 
     def warm_up(self, plan: Plan | None = None, say: "Callable[[str], None] | None" = None) -> None:
         """Start Spark if the plan needs it: a missing jar is told once, before anything is begun.
@@ -52,7 +53,7 @@ class SparkCrew:
 
         planned = None if plan is None else {task.maker for task in plan.tasks}
         wanted = [
-            each for each in self._project.makers() if planned is None or each.name in planned
+            each for each in self._code.project.makers() if planned is None or each.name in planned
         ]
         if any(map(wants_spark, wanted)):
             if say is not None:
@@ -66,6 +67,13 @@ class SparkCrew:
     def interrupt(self, attempt_id: str) -> None:
         self._executor.interrupt(attempt_id)
 
+    def switch(self, project: Project, modules: "Mapping[str, bytes]") -> None:
+        """Use the project as it was loaded again; no task runs. Spark is opened again if it has to be."""
+        executor, before = self._executor, self._code.needs
+        reopen = executor.is_open and needs_of(project, self._lake) != before
+        self._code.project, self._code.modules = project, modules
+        executor.switch(project, modules, reopen=reopen)
+
     def lend(self) -> "Session | None":
         """A session of the Spark that is open; None if none is."""
         return self._executor.lend()
@@ -75,24 +83,43 @@ class SparkCrew:
         self._lake.close()
 
 
-def make_crew(loaded: Loaded, arco: Reached, spark: OnSpark, runtime: Runtime) -> SparkCrew:
-    """The executor of a project; Spark is not started yet."""
+@dataclass
+class _Code:
+    """The project that is used now, and what Spark was opened with for it."""
+
+    project: Project
+    modules: "Mapping[str, bytes]"
+    needs: "Needs | None" = None
+
+    def needs_now(self, lake: HttpLake) -> "Needs":
+        self.needs = needs_of(self.project, lake)
+        return self.needs
+
+
+def make_crew(
+    loaded: Loaded,
+    modules: "Mapping[str, bytes]",
+    arco: Reached,
+    spark: OnSpark,
+    runtime: Runtime,
+) -> SparkCrew:
+    """The executor of a project, whose modules were read when it was loaded; Spark is not started yet."""
     from arco.flow.spark.executor import SparkExecutor
     from arco.flow.spark.opening import Opening
     from arco.flow.spark.session import MEMORY
 
-    lake = HttpLake(arco.url, runtime, token=arco.token)
+    lake, code = HttpLake(arco.url, runtime, token=arco.token), _Code(loaded.project, modules)
     opening = Opening(
         arco.url,
         arco.token,
-        partial(needs_of, loaded.project, lake),
+        partial(code.needs_now, lake),
         master=spark.master,
         settings=pairs("--conf", spark.conf),
         memory=spark.memory or MEMORY,
-        project=loaded.project.folder,
+        modules=lambda: code.modules,
     )
     executor = SparkExecutor(loaded.project, lake, opening, runtime.clock)
-    return SparkCrew(executor, lake, loaded.project)
+    return SparkCrew(executor, lake, code)
 
 
 def needs_of(project: Project, lake: HttpLake) -> "Needs":

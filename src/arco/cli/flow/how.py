@@ -46,16 +46,19 @@ class How:
 
     def running(self, param: tuple[str, ...] = ()) -> "Running":
         """What carries runs out in this way; what cannot work is refused before anything is opened."""
-        from arco.cli.flow.project import load
+        from arco.cli.flow.code import load_files
+        from arco.cli.flow.project import find_folder, load
         from arco.cli.flow.reach import Reach
         from arco.cli.flow.running import Asked, Running, check_running
 
         reach = Reach(self.server, self.place)
         check_running(reach, self.spark, self.parallel, detach=self.detach)
-        loaded = load(self.project, self.format_)
+        folder = find_folder(self.project).resolve()
+        files = load_files(folder, lambda: load(self.project, self.format_))
         return Running(
             Asked(
-                loaded,
+                files.loaded,
+                files.modules,
                 reach,
                 self.spark,
                 self.parallel,

@@ -20,6 +20,7 @@ from arco.flow.state import State
 
 if TYPE_CHECKING:
     from arco.core.runtime import Runtime
+    from arco.flow.plan.plan import Plan
 
 T = TypeVar("T")
 
@@ -72,8 +73,9 @@ class HttpCoordinator:
         body = await self._again("POST", path("runs", run_id, "cancel"), CancelWish(by=by))
         return json.decode(body, RunView)
 
-    async def retry(self, run_id: str, worker: str = "") -> RunView:
-        body = await self._again("POST", path("runs", run_id, "retry"), RetryWish(worker=worker))
+    async def retry(self, run_id: str, worker: str = "", plan: "Plan | None" = None) -> RunView:
+        wish = RetryWish(worker=worker, plan=plan)
+        body = await self._again("POST", path("runs", run_id, "retry"), wish)
         return json.decode(body, RunView)
 
     async def lease(self, offer: Offer) -> Leased:

@@ -1,7 +1,7 @@
 """A run from the wish to the report, as `arco run` and `arco retry` both need it."""
 
 import getpass
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from arco.core.runtime import system_runtime
 from arco.flow.plan.plan import Plan, PlannedTask, Reason
 from arco.flow.run.refused import all_made, not_over
 from arco.flow.run.wire import ANYBODY, ENDING_MS, RunView, RunWish, TaskStatus
+from arco.flow.work.code import FixedCode, code_of
 from arco.flow.work.printed import own_stdout, stdout_of_ours
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Asked:
     """What the flags say of a run."""
 
     loaded: Loaded
+    modules: Mapping[str, bytes]
     reach: Reach
     spark: OnSpark
     parallel: int = 2
@@ -120,7 +122,9 @@ class Running:
         if spark is None:
             return report.handed_over(begun)
         carrying = Carrying(arco.coordinator, self._runtime, report.board, report.say)
-        crew = Crew(spark, self._name, self._asked.parallel)
+        project = self._asked.loaded.project
+        code = FixedCode(project.name, code_of(project))
+        crew = Crew(spark, self._name, self._asked.parallel, code)
         interrupted = await carrying.carry_out(begun, crew, self._shown(report))
         code = report.ended()
         if interrupted is not None:
@@ -156,7 +160,8 @@ class Running:
             return
         from arco.cli.flow.crew import make_crew
 
-        crew = make_crew(self._asked.loaded, arco, self._asked.spark, self._runtime)
+        asked = self._asked
+        crew = make_crew(asked.loaded, asked.modules, arco, asked.spark, self._runtime)
         in_thread = self._runtime.tasks.in_thread
         try:
             await in_thread(lambda: crew.warm_up(plan, report.say))

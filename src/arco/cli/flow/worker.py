@@ -11,6 +11,9 @@ from arco.cli.settings import Flag
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arco.cli.flow.code import LoadedFiles
     from arco.cli.flow.project import Loaded
     from arco.cli.flow.reach import Reach
     from arco.flow.define import Project
@@ -22,6 +25,9 @@ Examples:
   arco worker --pool default                   tasks of this pool alone
   arco worker --once                           what there is to do now, then end
   arco run --detach                            in another terminal: something to do
+
+It carries out only tasks that were planned with the code it has loaded, and
+loads a project that has changed again once it runs no task.
 
 SIGTERM or Ctrl-C ends it: what it has begun is given back, and others go on
 with it."""
@@ -63,7 +69,8 @@ def worker(
     json
         Print one JSON document at the end.
     """
-    from arco.cli.flow.project import load
+    from arco.cli.flow.code import load_files
+    from arco.cli.flow.project import find_folder, load
     from arco.cli.flow.reach import Reach
     from arco.cli.place import Place
     from arco.core import tasks
@@ -74,10 +81,25 @@ def worker(
     if name is not None and not 1 <= len(name) <= 255:
         raise Invalid("--name takes 1 to 255 characters")
     spark.check()
-    loaded = load(project, format_)
-    _check_pools(loaded.project, pool)
+
+    def load_checked() -> "Loaded":
+        found = load(project, format_)
+        _check_pools(found.project, pool)
+        return found
+
+    files = load_files(find_folder(project).resolve(), load_checked)
     reach = Reach(server, Place())
-    work = _Working(loaded, reach, spark, slots, name, pools=pool, once=once, as_json=json)
+    work = _Working(
+        files,
+        load_checked,
+        reach,
+        spark,
+        slots=slots,
+        name=name,
+        pools=pool,
+        once=once,
+        as_json=json,
+    )
     with own_stdout():
         return tasks.run(work.work())
 
@@ -97,17 +119,19 @@ class _Working:
 
     def __init__(
         self,
-        loaded: "Loaded",
+        files: "LoadedFiles",
+        load: "Callable[[], Loaded]",
         reach: "Reach",
         spark: OnSpark,
+        *,
         slots: int,
         name: str | None,
-        *,
         pools: tuple[str, ...],
         once: bool,
         as_json: bool,
     ) -> None:
-        self._loaded = loaded
+        self._load = load
+        self._files = files
         self._reach = reach
         self._spark = spark
         self._slots = slots
@@ -119,6 +143,7 @@ class _Working:
     async def work(self) -> int:
         from arco.cli.flow.bell import listening
         from arco.cli.flow.carrying import Counted, worker_name, working_runtime
+        from arco.cli.flow.code import WatchedCode
         from arco.cli.flow.crew import make_crew
         from arco.cli.flow.reach import reached
         from arco.core.runtime import system_runtime
@@ -127,7 +152,9 @@ class _Working:
         runtime = system_runtime()
         name = self._name or worker_name(runtime)
         async with reached(self._reach, runtime) as arco:
-            crew = make_crew(self._loaded, arco, self._spark, runtime)
+            files = self._files
+            crew = make_crew(files.loaded, files.modules, arco, self._spark, runtime)
+            code = WatchedCode(files, self._load, crew, self._say)
             executor = Counted(crew, self._say)
             await runtime.tasks.in_thread(crew.warm_up)
             made = Worker(
@@ -136,12 +163,12 @@ class _Working:
                 working_runtime(runtime, self._slots),
                 name=name,
                 slots=self._slots,
-                project=self._loaded.project.name,
+                code=code,
                 pools=self._pools,
                 tell=lambda problem: self._say(f"waiting for Arco: {problem}"),
                 gave_up=executor.gave_up,
             )
-            self._say(f"Worker {name} takes tasks of {self._loaded.project.name} from {arco.url}.")
+            self._say(f"Worker {name} takes tasks of {code.project} from {arco.url}.")
             over = runtime.tasks.event()
             with listening() as bell:
                 ringing = runtime.tasks.spawn(bell.wait(runtime, over))

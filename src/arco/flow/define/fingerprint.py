@@ -33,8 +33,25 @@ from arco.flow.partition.mapping import Linked
 def code_fingerprint(asset: AssetDef | TaskDef, project: Project) -> str:
     """The fingerprint of the code behind an asset or a task, 64 hexadecimal digits."""
     written = _written(asset, project)
-    graph = project.code.reached(written.roots, written.ready)
-    said: list[Plain] = ["arco code 1", written.options, written.code, [written.names, graph]]
+    reached = written.functions.reached(project)
+    said: list[Plain] = ["arco code 1", written.options, written.code, reached]
+    return hashlib.sha256(json.encode(said)).hexdigest()
+
+
+def checks_fingerprint(asset: AssetDef | TaskDef, project: Project) -> str | None:
+    """The fingerprint of the checks of an asset; None if it has none.
+
+    It is no part of `code_fingerprint`: a changed check makes no data stale. But a worker with other checks
+    would publish what the present ones reject.
+    """
+    if isinstance(asset, TaskDef) or not asset.checks:
+        return None
+    values = Written()
+    checks: list[Plain] = [
+        [each.name, each.table, each.severity, values.value(each.rule)]
+        for each in sorted(asset.checks, key=lambda each: (each.table, each.name))
+    ]
+    said: list[Plain] = ["arco checks 1", checks, _functions(values, None, project).reached(project)]
     return hashlib.sha256(json.encode(said)).hexdigest()
 
 
@@ -49,8 +66,9 @@ def code_parts(asset: AssetDef | TaskDef, project: Project) -> dict[str, str]:
         defaults, captured = written.code
         parts["default values"] = _short([defaults])
         parts["captured values"] = _short([captured])
-    parts["names of functions"] = _short(written.names)
-    return parts | project.code.parts(written.roots, written.ready)
+    functions = written.functions
+    parts["names of functions"] = _short(functions.names)
+    return parts | project.code.parts(functions.roots, functions.ready)
 
 
 def changed_parts(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
@@ -72,14 +90,25 @@ def _short(value: list[Plain]) -> str:
 
 
 @dataclass(frozen=True)
-class _Code:
-    """What counts of an asset or a task, before it is hashed; functions of libraries count by name."""
+class _Functions:
+    """The functions that were met; those of libraries count by name."""
 
-    options: list[Plain]
-    code: list[Plain]
     names: list[Plain]
     roots: list[Unit]
     ready: dict[Unit, ast.stmt]
+
+    def reached(self, project: Project) -> list[Plain]:
+        """All the code of the project that they reach."""
+        return [self.names, project.code.reached(self.roots, self.ready)]
+
+
+@dataclass(frozen=True)
+class _Code:
+    """What counts of an asset or a task, before it is hashed."""
+
+    options: list[Plain]
+    code: list[Plain]
+    functions: _Functions
 
 
 def _written(asset: AssetDef | TaskDef, project: Project) -> _Code:
@@ -88,6 +117,12 @@ def _written(asset: AssetDef | TaskDef, project: Project) -> _Code:
     code: list[Plain] = []
     if root is not None:
         code = [_defaults(root, values), values.value(root)]
+    return _Code(options, code, _functions(values, root, project))
+
+
+def _functions(
+    values: Written, root: Callable[..., object] | None, project: Project
+) -> _Functions:
     roots: list[Unit] = []
     ready: dict[Unit, ast.stmt] = {}
     names: list[Plain] = []
@@ -101,7 +136,7 @@ def _written(asset: AssetDef | TaskDef, project: Project) -> _Code:
         names.append(name)
         if root is not None and function is inspect.unwrap(root):
             ready[unit] = _without_tables(project.code.statement(unit), function)
-    return _Code(options, code, names, roots, ready)
+    return _Functions(names, roots, ready)
 
 
 def _options(asset: AssetDef | TaskDef, project: Project, values: Written) -> list[Plain]:

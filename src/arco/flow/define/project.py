@@ -67,6 +67,14 @@ class Project:
 
         return {maker.name: code_parts(maker, self) for maker in self.makers()}
 
+    @cached_property
+    def checks_fingerprints(self) -> dict[str, str]:
+        """The fingerprint of the checks of each asset that has any, by its name; made once for a load."""
+        from arco.flow.define.fingerprint import checks_fingerprint
+
+        found = ((each.name, checks_fingerprint(each, self)) for each in self.makers())
+        return {name: fingerprint for name, fingerprint in found if fingerprint is not None}
+
     def compared_with(self, maker: AssetDef | TaskDef) -> tuple[str, ...]:
         """The declared tables that only its checks look into: they have to be there first."""
         if isinstance(maker, TaskDef):  # whose tables nobody checks

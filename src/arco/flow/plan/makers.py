@@ -9,8 +9,12 @@ OWN_WAY = "task"
 """The mode of a table that a task writes by itself."""
 
 
-def maker_of(declared: MakerDef, code_fingerprint: str | None = None) -> Maker:
-    """What is the same for all tasks of an asset or task; the fingerprint is of the code behind it."""
+def maker_of(
+    declared: MakerDef,
+    code_fingerprint: str | None = None,
+    checks_fingerprint: str | None = None,
+) -> Maker:
+    """What is the same for all tasks of an asset or task, with the fingerprints of its code and checks."""
     return Maker(
         name=declared.name,
         kind="asset" if isinstance(declared, AssetDef) else "task",
@@ -19,6 +23,7 @@ def maker_of(declared: MakerDef, code_fingerprint: str | None = None) -> Maker:
         retry=again_of(declared.retries),
         timeout_ms=declared.timeout_ms,
         code_fingerprint=code_fingerprint,
+        checks_fingerprint=checks_fingerprint,
     )
 
 

@@ -56,6 +56,7 @@ class Maker(msgspec.Struct, frozen=True, kw_only=True):
     retry: Again = Again()
     timeout_ms: int | None = None
     code_fingerprint: str | None = None  # of the code that the plan was made with
+    checks_fingerprint: str | None = None  # of the checks, if it has any
 
 
 class Reads(msgspec.Struct, frozen=True, kw_only=True):

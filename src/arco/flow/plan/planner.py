@@ -170,7 +170,11 @@ class Planning:
             now_ms=self.scene.now_ms,
             state_number=state.number,
             makers=tuple(
-                maker_of(each, project.fingerprints[each.name])
+                maker_of(
+                    each,
+                    project.fingerprints[each.name],
+                    project.checks_fingerprints.get(each.name),
+                )
                 for each in sorted(makers, key=lambda each: each.name)
             ),
             reads=tuple(reads.all),

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 
 from arco.core.errors import Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
+from arco.flow.plan.plan import Plan
+from arco.flow.run.code_match import CodeWaits, lacks_code
 from arco.flow.run.complete import Completion
 from arco.flow.run.desk import Desk, Figures, nobody_listens
 from arco.flow.run.dispatch import Dispatch
@@ -205,14 +207,11 @@ class RunBook:
 
     async def lease(self, offer: Offer) -> Leased:
         self._check_open()
-        if not 0 < len(offer.worker) <= LONGEST_LABEL:
-            raise Invalid(f"the name of a worker has 1 to {LONGEST_LABEL} characters")
-        if any(len(pool) > LONGEST_LABEL for pool in offer.pools):
-            raise Invalid(f"the name of a pool has at most {LONGEST_LABEL} characters")
+        _check_offer(offer)
         desk = self._desk
         ends = desk.clock.elapsed_ms() + min(offer.wait_ms, LONGEST_WAIT_MS)
         while True:
-            desk.heard(offer.worker)
+            desk.offered(offer)
             if offer.run_id is not None:
                 run = await self._run(offer.run_id)
                 if run.plan.project != offer.project:
@@ -225,10 +224,18 @@ class RunBook:
                 if tasks:
                     return Leased(tasks=tasks)
                 continue  # they were done already, or their runs have been stopped
+            if other_code := self._newly_lacked(offer):
+                return Leased(other_code=other_code)
             left = ends - desk.clock.elapsed_ms()
             if left <= 0:
                 return Leased()
             await desk.wait_for_work(offer, left)
+
+    def _newly_lacked(self, offer: Offer) -> tuple[str, ...]:
+        """The runs that wait for other code than a worker has, unless it was told of them before."""
+        runs = self._dispatch.runs_for(offer)
+        lacked = {run.run_id for run in runs if lacks_code(run, offer)}
+        return self._desk.newly_lacked(offer.worker, lacked)
 
     async def beat(self, beat: Beat) -> Pulse:
         self._check_open()
@@ -297,7 +304,7 @@ class RunBook:
                 await desk.wait(event, left)
         finally:
             run.watchers.discard(event)
-        return run.view(since)
+        return run.view(since, CodeWaits(run, desk.connected()).find())
 
     async def cancel(self, run_id: str, by: str | None = None) -> RunView:
         self._check_open()
@@ -306,7 +313,7 @@ class RunBook:
             await self._desk.through(self._cancel(run, by))
         return run.view(run.state.number)
 
-    async def retry(self, run_id: str, worker: str = "") -> RunView:
+    async def retry(self, run_id: str, worker: str = "", plan: Plan | None = None) -> RunView:
         self._check_open()
         run = await self._run(run_id)
         ends = self._desk.clock.elapsed_ms() + ENDING_MS
@@ -316,7 +323,7 @@ class RunBook:
             await self.look(run_id, run.state.number, ENDING_MS)
         if not run.state.is_over:
             raise not_over(run_id)
-        again = await self._desk.through(self._retry(run, worker))
+        again = await self._desk.through(self._retry(run, worker, plan))
         return again.view(again.state.number)
 
     async def _submit(self, wish: RunWish) -> LiveRun:
@@ -326,10 +333,10 @@ class RunBook:
             self._settling.soon(run)
         return run
 
-    async def _retry(self, run: LiveRun, worker: str) -> LiveRun:
+    async def _retry(self, run: LiveRun, worker: str, plan: Plan | None) -> LiveRun:
         first = (*run.stored.wish.after, run.run_id)[0]
         async with self._desk.turns.of(f"retry/{first}"):
-            return await self._submit(await self._retries.wish(run, worker))
+            return await self._submit(await self._retries.wish(run, worker, plan))
 
     async def _cancel(self, run: LiveRun, by: str | None) -> None:
         await self._facts.append([run_cancelled(run.run_id, (by or "")[:LONGEST_LABEL])])
@@ -379,3 +386,10 @@ class RunBook:
     def _check_open(self) -> None:
         if not self._is_open:
             raise Unavailable(f"the book of runs cannot be asked now: {self._why_closed}")
+
+
+def _check_offer(offer: Offer) -> None:
+    if not 0 < len(offer.worker) <= LONGEST_LABEL:
+        raise Invalid(f"the name of a worker has 1 to {LONGEST_LABEL} characters")
+    if any(len(pool) > LONGEST_LABEL for pool in offer.pools):
+        raise Invalid(f"the name of a pool has at most {LONGEST_LABEL} characters")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from arco.core.errors import ArcoError, Fenced, Invalid, Unavailable, Unknown
+from arco.flow.run.code_match import planned_code
 from arco.flow.run.desk import Desk
 from arco.flow.run.ending import (
     Ended,
@@ -82,9 +83,12 @@ class Completion:
 
     async def _current(self, run: LiveRun, lease: Lease, completed: Completed) -> None:
         """The attempt has its task still."""
+        wrong_code = _wrong_code(run, lease.key, completed)
         status, error = _meant(run, completed)
+        if wrong_code is not None:
+            status, error = TaskStatus.FAILED, wrong_code
         stands = lease.stands
-        if status in _DOUBTFUL:
+        if status in _DOUBTFUL and wrong_code is None:
             looked = await self._look(run, lease)
             if looked.is_done:
                 self._close(run, lease.key, lease.attempt, completed)
@@ -93,7 +97,7 @@ class Completion:
             stands = looked.stands
         pause = None
         given_back = completed.outcome.status is TaskStatus.CANCELLED
-        if status is TaskStatus.FAILED and completed.outcome.may_retry:
+        if status is TaskStatus.FAILED and completed.outcome.may_retry and wrong_code is None:
             rng = self._desk.runtime.rng
             pause = run.state.retry_after(lease.key, lost=given_back, rng=rng)
         failures = 0
@@ -196,6 +200,22 @@ class Completion:
 
     def _close(self, run: LiveRun, key: str, attempt: int, completed: Completed) -> None:
         run.state.tasks[key].closed[attempt] = published_outputs(completed)
+
+
+def _wrong_code(run: LiveRun, key: str, completed: Completed) -> str | None:
+    """Why a success is none: the worker ran other code than the task was planned with.
+
+    A worker checks that before it begins; this is for one that does not. What it has published is recorded
+    with the code that made it, so the next plan makes it again.
+    """
+    planned, ran = planned_code(run.maker(key)), completed.outcome.code_fingerprint
+    if completed.outcome.status is not TaskStatus.SUCCESS or planned is None or ran == planned.code:
+        return None
+    return (
+        f"worker {completed.worker} ran other code than planned: the task was planned with "
+        f"{planned.code[:12]} and the worker ran {(ran or 'unknown code')[:12]}. Update and restart the "
+        "worker, then run it again."
+    )
 
 
 def _meant(run: LiveRun, completed: Completed) -> tuple[TaskStatus, str | None]:

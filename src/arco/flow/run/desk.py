@@ -65,6 +65,8 @@ class Desk:
         self.alarms = Alarms(runtime, tell)
         self.figures = Figures()
         self._offers: dict[Event, Offer] = {}  # of workers that wait
+        self._last_offers: dict[str, Offer] = {}  # by worker
+        self._other_code: dict[str, set[str]] = {}  # runs that a worker knows it lacks the code of
         self._heard_ms: dict[str, float] = {}
         self._beside: list[Task[Any]] = []
 
@@ -111,6 +113,27 @@ class Desk:
         gone = [each for each in self._heard_ms if self.silent_for_ms(each) > 100 * LEASE_MS]
         for worker in gone:
             del self._heard_ms[worker]
+            self._last_offers.pop(worker, None)
+            self._other_code.pop(worker, None)
+
+    def offered(self, offer: Offer) -> None:
+        """A worker asks for tasks."""
+        self.heard(offer.worker)
+        self._last_offers[offer.worker] = offer
+
+    def connected(self) -> tuple[Offer, ...]:
+        """The last offer of each worker that was heard of within the time of a lease."""
+        return tuple(
+            offer
+            for worker, offer in self._last_offers.items()
+            if self.silent_for_ms(worker) <= LEASE_MS
+        )
+
+    def newly_lacked(self, worker: str, run_ids: set[str]) -> tuple[str, ...]:
+        """Those of the runs whose code a worker lacks that it was not told of yet; it is by now."""
+        known = self._other_code.get(worker, set())
+        self._other_code[worker] = run_ids
+        return tuple(sorted(run_ids - known))
 
     # Who waits, and what goes on beside.
 
@@ -163,7 +186,7 @@ class Desk:
         """Tasks can be given out."""
         for key in keys:
             task = run.state.tasks[key]
-            run.queue.put(task.maker.pool, task.place, key)
+            run.queue.put(task.maker.pool, task.maker.name, task.place, key)
         if keys:
             self.wake(run)
 

@@ -4,9 +4,10 @@ While a task is being given out it is reserved: it holds its slot and its partit
 it was. If anything goes wrong before the ledger knows, it goes back to the ready ones.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from arco.core.errors import ArcoError, Unavailable
+from arco.flow.run.code_match import makers_for, planned_code, takes_pool
 from arco.flow.run.desk import Desk
 from arco.flow.run.ending import Ended, first_missing, standing
 from arco.flow.run.lease import Lease, lease_key
@@ -54,14 +55,15 @@ class Dispatch:
         self._expire = expire
 
     def choose(self, offer: Offer) -> list[Chosen]:
-        """Ready tasks for a worker, reserved; the oldest run first, in the order of its plan."""
+        """Ready tasks for a worker that has their code, reserved; the oldest run first, in plan order."""
         chosen: list[Chosen] = []
-        for run in self._runs_for(offer):
+        for run in self.runs_for(offer):
+            makers = makers_for(run, offer)
             for pool in run.queue.pools():
-                if offer.pools and pool not in offer.pools:
+                if not takes_pool(offer, pool):
                     continue
                 while len(chosen) < offer.slots:
-                    key = self._next(run, pool)
+                    key = self._next(run, pool, makers)
                     if key is None:
                         break
                     chosen.append(Chosen(run, key))
@@ -92,7 +94,8 @@ class Dispatch:
             raise _unavailable(problems[0])
         return given
 
-    def _runs_for(self, offer: Offer) -> Iterator[LiveRun]:
+    def runs_for(self, offer: Offer) -> Iterator[LiveRun]:
+        """The runs that a worker may work on, the oldest first."""
         if offer.run_id is not None:
             named = self._desk.runs.get(offer.run_id)
             runs = [] if named is None else [named]
@@ -102,11 +105,11 @@ class Dispatch:
             if run.is_for(offer.worker, offer.project) and not run.state.is_stopped:
                 yield run
 
-    def _next(self, run: LiveRun, pool: str) -> str | None:
-        """The next task of a pool that can begin; those that meet a lock are parked on the way."""
+    def _next(self, run: LiveRun, pool: str, makers: Container[str]) -> str | None:
+        """The next task of a pool and makers that can begin; those that meet a lock are parked."""
         desk = self._desk
         while desk.pools.has_room((run.plan.project, pool), run.most(pool)):
-            key = run.queue.take(pool)
+            key = run.queue.take(pool, makers)
             if key is None:
                 return None
             if run.state.tasks[key].status is not TaskStatus.READY or key in run.reserved:
@@ -212,6 +215,7 @@ class Dispatch:
             params=run.stored.wish.params,
             inputs=result.inputs,
             outputs=result.outputs,
+            code=planned_code(maker),
         )
 
     def note(self, lease: Lease) -> None:

@@ -16,7 +16,7 @@ from arco.flow.run.plan_store import StoredPlan
 from arco.flow.run.queue import ReadyQueue
 from arco.flow.run.run_state import RunState
 from arco.flow.run.task_state import attempt_ids_of
-from arco.flow.run.wire import ANYBODY, RunView
+from arco.flow.run.wire import ANYBODY, CodeWait, RunView
 
 
 @dataclass
@@ -95,7 +95,7 @@ class LiveRun:
             for target in self.maker(key).targets
         )
 
-    def view(self, since: int) -> RunView:
+    def view(self, since: int, waits_for_code: tuple[CodeWait, ...] = ()) -> RunView:
         """As people see it."""
         state = self.state
         return RunView(
@@ -105,6 +105,7 @@ class LiveRun:
             number=state.number,
             counts=state.counts(),
             changed=state.changed_since(since),
+            waits_for_code=waits_for_code,
             requested_at_ms=self.stored.requested_at_ms,
             completed_at_ms=state.completed_at_ms,
             error=state.error,

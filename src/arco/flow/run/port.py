@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from arco.flow.plan.plan import Plan
 from arco.flow.run.wire import Beat, Completed, Leased, Offer, Pulse, RunView, RunWish
 from arco.flow.state import StateReader
 
@@ -42,5 +43,9 @@ class Coordinator(TaskBook, StateReader, Protocol):
     async def cancel(self, run_id: str, by: str | None = None) -> RunView:
         """Stop a run for good. What is published stays published."""
 
-    async def retry(self, run_id: str, worker: str = "") -> RunView:
-        """A new run of what failed, was skipped, blocked or cancelled in a run that is over."""
+    async def retry(self, run_id: str, worker: str = "", plan: Plan | None = None) -> RunView:
+        """A new run of what failed, was skipped, blocked or cancelled in a run that is over.
+
+        `plan` is a plan of these tasks or some of them, made with the present code; without one the plan
+        of the run is carried out again, by workers that have the code it was made with.
+        """

@@ -70,10 +70,19 @@ class RunWish(_Said, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()  # runs that have tried the same: what they published stands
 
 
+class MakerCode(_Said, frozen=True, kw_only=True):
+    """The fingerprints of the code and of the checks of an asset or task."""
+
+    code: str
+    checks: str | None = None
+
+
 class Offer(_Said, frozen=True, kw_only=True):
     """A worker asks for tasks: how many it can take, of which project, and how long it would wait.
 
-    Pools that it names are those whose tasks it takes, and no others.
+    Pools that it names are those whose tasks it takes, and no others. `code` is what it has loaded, by the
+    names of assets and tasks: it is given no task that was planned with other code. A worker of an older
+    version sends none, and is given only tasks that name no fingerprint.
     """
 
     worker: str
@@ -82,6 +91,7 @@ class Offer(_Said, frozen=True, kw_only=True):
     run_id: str | None = None  # of this run alone
     pools: Annotated[tuple[str, ...], Meta(max_length=1_000)] = ()
     wait_ms: Annotated[int, Meta(ge=0, le=30_000)] = 0
+    code: dict[str, MakerCode] = msgspec.field(default_factory=dict)
 
 
 class InputMaterial(_Said, frozen=True, kw_only=True):
@@ -131,13 +141,19 @@ class LeasedTask(_Said, frozen=True, kw_only=True):
     params: dict[str, str] = msgspec.field(default_factory=dict)
     inputs: tuple[InputMaterial, ...] = ()
     outputs: tuple[OutputPlace, ...] = ()
+    code: MakerCode | None = None  # that it was planned with; no other may run
 
 
 class Leased(_Said, frozen=True, kw_only=True):
-    """The answer to an offer. `is_over`: the run that was asked for has ended."""
+    """The answer to an offer. `is_over`: the run that was asked for has ended.
+
+    `other_code`: runs whose ready tasks were planned with other code than the worker offers. Each is
+    reported once, so that a worker looks at its files at once; asking again waits.
+    """
 
     tasks: tuple[LeasedTask, ...] = ()
     is_over: bool = False
+    other_code: tuple[str, ...] = ()
 
 
 class Progress(_Said, frozen=True, kw_only=True):
@@ -273,8 +289,27 @@ class TaskView(_Said, frozen=True, kw_only=True):
     note: str | None = None  # how it came to its end, where nothing is wrong with that
 
 
+class WorkerCode(_Said, frozen=True, kw_only=True):
+    """The code that a connected worker offers for an asset or task; None if it offers none."""
+
+    worker: str
+    code: MakerCode | None = None
+
+
+class CodeWait(_Said, frozen=True, kw_only=True):
+    """Ready tasks of an asset or task whose code no connected worker offers."""
+
+    maker: str
+    tasks: int
+    planned: MakerCode
+    workers: tuple[WorkerCode, ...] = ()
+
+
 class RunView(_Said, frozen=True, kw_only=True):
-    """A run as people see it: `changed` are the tasks that changed since the number they asked with."""
+    """A run as people see it: `changed` are the tasks that changed since the number they asked with.
+
+    `waits_for_code` is why ready tasks do not begin though workers may be connected.
+    """
 
     run_id: str
     status: RunStatus
@@ -282,6 +317,7 @@ class RunView(_Said, frozen=True, kw_only=True):
     number: int  # grows with every change of the run
     counts: dict[str, int]  # of tasks, by status
     changed: tuple[TaskView, ...] = ()
+    waits_for_code: tuple[CodeWait, ...] = ()
     requested_at_ms: int | None = None
     completed_at_ms: int | None = None
     error: str | None = None

@@ -4,7 +4,7 @@ Each task gets a session of its own: its queries, settings and views are its alo
 the others alone. A JVM that has died is noticed by whoever asks it something next.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Lock
 
@@ -12,6 +12,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from arco.flow.spark.jvm import java_of, jvm_of
+from arco.flow.spark.parcel import send_modules
 
 _GONE_S = 10
 
@@ -49,6 +50,12 @@ class SparkEngine:
         with self._lock:
             root = self._root
             return root.newSession() if root is not None and answers(root) else None
+
+    def send_modules(self, modules: Mapping[str, bytes]) -> None:
+        """Replace the project's modules in a Spark that runs; one that is opened later asks for them."""
+        with self._lock:
+            if self._root is not None and answers(self._root):
+                send_modules(self._root, modules)
 
     @property
     def is_open(self) -> bool:

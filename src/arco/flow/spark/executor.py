@@ -1,6 +1,6 @@
 """The executor: leased tasks carried out on Spark, each in the thread that calls, many side by side."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from threading import Lock
@@ -12,7 +12,7 @@ from arco.core.clock import Clock
 from arco.core.errors import Invalid, Unavailable
 from arco.flow.define import AssetDef, Project, TaskDef
 from arco.flow.run.made import stamped
-from arco.flow.run.wire import LeasedTask, Outcome, OutputDone
+from arco.flow.run.wire import LeasedTask, MakerCode, Outcome, OutputDone
 from arco.flow.spark.asset_work import AssetWork
 from arco.flow.spark.away import away
 from arco.flow.spark.call import wants_spark
@@ -23,6 +23,7 @@ from arco.flow.spark.progress import Poller
 from arco.flow.spark.running import Running, Stopped
 from arco.flow.spark.task_work import TaskWork
 from arco.flow.spark.user_error import describe
+from arco.flow.work.code import code_of
 from arco.flow.work.port import Lake, Watch
 from arco.flow.work.printed import prints_kept
 
@@ -42,11 +43,10 @@ class SparkExecutor:
         poll_s: float = _POLL_S,
     ) -> None:
         """`opener` starts Spark; it is called when the first task needs it, and again if Spark is lost."""
-        self._project = project
         self._lake = lake
         self._clock = clock
         self._engine = SparkEngine(opener)
-        self._makers = {each.name: each for each in project.makers()}
+        self._use(project)
         self._running: dict[str, Running] = {}
         self._lock = Lock()
         self._poller = Poller(self._attempts, poll_s)
@@ -55,9 +55,33 @@ class SparkExecutor:
         """Start Spark now: what is missing for it is told before anything is begun."""
         self._engine.new_session()
 
+    def switch(self, project: Project, modules: Mapping[str, bytes], *, reopen: bool) -> None:
+        """Use the project as it was loaded again, while no task runs; its modules reach Spark's workers.
+
+        `reopen`: Spark must be opened again, as what it was opened with is not what the project needs now.
+        """
+        if reopen:
+            self._engine.close()
+        else:
+            self._engine.send_modules(modules)
+        self._use(project)
+
+    def _use(self, project: Project) -> None:
+        self._project = project
+        self._makers = {each.name: each for each in project.makers()}
+        self._code = code_of(project)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether Spark was started and not let go of."""
+        return self._engine.is_open
+
     def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
-        """Carry a task out, whatever it comes to."""
-        code = self._project.fingerprints.get(task.maker)
+        """Carry a task out, whatever it comes to; one that was planned with other code is given back."""
+        loaded = self._code.get(task.maker)
+        code = None if loaded is None else loaded.code
+        if task.code is not None and loaded is not None and loaded != task.code:
+            return given_back(Unavailable(_other_code(task.code, loaded)))
         running = Running(stamped(task, code), watch)
         with self._known(running), prints_kept(running.log):
             outcome = self._outcome(running)
@@ -140,6 +164,16 @@ class SparkExecutor:
             with self._lock:
                 self._running.pop(attempt_id, None)
             running.close()
+
+
+def _other_code(planned: MakerCode, loaded: MakerCode) -> str:
+    """Why a task does not run here."""
+    if planned.code == loaded.code:
+        return "the worker has loaded other checks than the task was planned with"
+    return (
+        f"the task was planned with the code {planned.code[:12]}, and the worker has loaded "
+        f"{loaded.code[:12]}"
+    )
 
 
 def _lost(running: Running) -> Unavailable | None:

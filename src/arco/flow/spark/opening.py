@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -29,8 +28,8 @@ class Needs:
 class Opening:
     """How Spark is opened, as often as that is needed.
 
-    `needs` is asked when Spark is opened, since a table may have come meanwhile. `project` is the folder
-    whose modules all machines get that work for Spark.
+    `needs` is asked when Spark is opened, since a table may have come meanwhile. So are `modules`, those of
+    the project as they were loaded, which all machines get that work for Spark.
     """
 
     url: str
@@ -39,7 +38,7 @@ class Opening:
     master: str = LOCAL
     settings: Mapping[str, str] = field(default_factory=dict)
     memory: str = MEMORY
-    project: Path | None = None
+    modules: Callable[[], Mapping[str, bytes]] | None = None
 
     def __call__(self) -> SparkSession:
         needs = self.needs()
@@ -52,6 +51,6 @@ class Opening:
             settings={**door.settings, **self.settings},
             memory=self.memory,
         )
-        if self.project is not None:
-            send_modules(session, self.project)
+        if self.modules is not None:
+            send_modules(session, self.modules())
         return session

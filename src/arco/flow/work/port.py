@@ -1,11 +1,12 @@
 """The ports of a worker: who executes, what it can ask of the lake, and whom it tells how far it is."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
-from arco.flow.run.wire import LeasedTask, Outcome, Progress
+from arco.flow.run.wire import LeasedTask, MakerCode, Outcome, Progress
 
 
 class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +84,28 @@ class Watch(Protocol):
 
     def is_stopped(self) -> bool:
         """Whether the attempt was cancelled, timed out or lost: begin nothing more."""
+
+
+class ProjectCode(Protocol):
+    """The project that a worker has loaded."""
+
+    @property
+    def project(self) -> str:
+        """Its name."""
+
+    @property
+    def code(self) -> dict[str, MakerCode]:
+        """The fingerprints of what is loaded, by the names of assets and tasks."""
+
+    def refresh(self, leased: Sequence[LeasedTask] = ()) -> None:
+        """Load the project again if its files have changed; called only while no task runs. May block.
+
+        What is loaded stays if it cannot be loaded now, and if the tasks that were just leased were planned
+        with it and not with what the files hold now.
+        """
+
+    def report_other_code(self, run_ids: Sequence[str]) -> None:
+        """Runs wait for other code than is loaded, and the files hold none that is newer."""
 
 
 class Executor(Protocol):

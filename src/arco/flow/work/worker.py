@@ -3,6 +3,9 @@
 It asks with a call that waits, so that a task begins the moment it is ready, and asks again whenever a slot
 is free. When the book of runs is away it goes on asking; when it is told to stop, it gives back what it has
 begun, so that others can take it over at once.
+
+It offers the code that it has loaded, and is given only tasks that were planned with it. While it runs no
+task and none is ready for the loaded code, it loads the project again if the files have changed.
 """
 
 from collections.abc import Callable, Coroutine
@@ -16,7 +19,7 @@ from arco.flow.run.port import TaskBook
 from arco.flow.run.wire import Leased, LeasedTask, Offer
 from arco.flow.work.attempt import AttemptAtWork, Pace, Workplace
 from arco.flow.work.ending import Stop
-from arco.flow.work.port import Executor
+from arco.flow.work.port import Executor, ProjectCode
 from arco.flow.work.tracing import Tracing
 
 _WAIT_MS = 10_000  # less than a lease: who is silent for longer is taken to be gone
@@ -29,7 +32,7 @@ def _silent(_news: object) -> None:
 
 
 class Worker:
-    """Carries out tasks of one project, `slots` at once, of some pools alone if any are named.
+    """Carries out tasks of the project in `code`, `slots` at once, of some pools alone if any are named.
 
     `tell` hears why it has to wait for the book, `gave_up` of tasks that were told to stop and do not.
     """
@@ -42,7 +45,7 @@ class Worker:
         *,
         name: str,
         slots: int,
-        project: str,
+        code: ProjectCode,
         pools: tuple[str, ...] = (),
         pace: Pace | None = None,
         tell: Callable[[ArcoError], None] = _silent,
@@ -52,7 +55,8 @@ class Worker:
         self._place = Workplace(book, executor, runtime, name, pace or Pace(), tracing or Tracing())
         self._tasks = runtime.tasks
         self._slots = slots
-        self._project = project
+        self._code = code
+        self._is_dry = True  # nothing is ready for the code that is loaded, as far as is known
         self._pools = pools
         self._tell = tell
         self._gave_up = gave_up
@@ -124,19 +128,27 @@ class Worker:
                 await self._news.wait()
 
     def _ask(self, run_id: str | None, *, wait_ms: int) -> None:
-        offer = Offer(
-            worker=self._place.worker,
-            slots=self._slots - self.at_work,
-            project=self._project,
-            pools=self._pools,
-            run_id=run_id,
-            wait_ms=wait_ms,
-        )
-        self._asking = self._tasks.spawn(self._lease(offer))
+        self._asking = self._tasks.spawn(self._lease(run_id, wait_ms))
 
-    async def _lease(self, offer: Offer) -> None:
+    async def _lease(self, run_id: str | None, wait_ms: int) -> None:
+        is_idle = not self.at_work
         try:
-            self._answer = await self._place.book.lease(offer)
+            if is_idle and self._is_dry:
+                await self._tasks.in_thread(self._code.refresh)
+            offer = Offer(
+                worker=self._place.worker,
+                slots=self._slots - self.at_work,
+                project=self._code.project,
+                pools=self._pools,
+                run_id=run_id,
+                # What is ready for the loaded code is done before the files are looked at again.
+                wait_ms=0 if is_idle and not self._is_dry else wait_ms,
+                code=self._code.code,
+            )
+            answer = await self._place.book.lease(offer)
+            await self._look_at_files(answer, is_idle=is_idle)
+            self._is_dry = not answer.tasks
+            self._answer = answer
             self._failures = 0
         except (Unavailable, Unknown) as problem:
             self._tell(problem)
@@ -145,6 +157,15 @@ class Worker:
             self._failure = problem
         self._asking = None
         self._news.set()
+
+    async def _look_at_files(self, answer: Leased, *, is_idle: bool) -> None:
+        """The files may have changed while it waited for an answer."""
+        in_thread = self._tasks.in_thread
+        if is_idle and (answer.tasks or answer.other_code):
+            before = self._code.code
+            await in_thread(lambda: self._code.refresh(answer.tasks))
+            if answer.other_code and self._code.code == before:
+                self._code.report_other_code(answer.other_code)
 
     def _pause_ms(self) -> float:
         pause: int = min(_FIRST_PAUSE_MS << self._failures, _LONGEST_PAUSE_MS)
