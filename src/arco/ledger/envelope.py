@@ -160,7 +160,7 @@ class Admitted(NamedTuple):
     """An event that may be stored, and how many rows it becomes."""
 
     event: Envelope
-    count: RowCount
+    row_count: RowCount
 
 
 def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Admitted:

@@ -61,7 +61,7 @@ class _Parcel:
     events: list[Envelope] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
-    count: RowCount = RowCount()
+    count: RowCount = field(default_factory=RowCount)
     problem: Exception | None = None
 
 
@@ -167,7 +167,7 @@ class Intake:
 
 def _check_rows(events: list[Admitted]) -> None:
     """Refuse a batch that would become so many rows that others would wait for their compaction."""
-    count = reduce(RowCount.plus, (each.count for each in events), RowCount())
+    count = reduce(RowCount.plus, (each.row_count for each in events), RowCount())
     if count.is_above(MOST_BATCH_ROWS, MOST_BATCH_ROW_BYTES):
         most = RowCount(MOST_BATCH_ROWS, MOST_BATCH_ROW_BYTES)
         raise TooManyRows(

@@ -55,7 +55,7 @@ class _Group:
     done: Event
     lines: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
-    count: RowCount = RowCount()
+    count: RowCount = field(default_factory=RowCount)
     place: tuple[str, int] | None = None
     problem: Exception | None = None
 
