@@ -22,6 +22,7 @@ from bench import (
     lineage,
     lineage_capture,
     lookups,
+    pacing,
     planning,
     serving,
 )
@@ -48,6 +49,7 @@ async def measure(wanted: list[str], runtime: Runtime) -> list[Figure]:
         "planning": planning.run,
         "at_rest": at_rest.run,
         "event_load": lambda: event_load.run(runtime, SCRATCH),
+        "pacing": lambda: pacing.run(runtime),
         "compaction": lambda: compaction.run(runtime, SCRATCH),
         "flow_overhead": lambda: flow_overhead.run(runtime, SCRATCH),
     }

@@ -40,7 +40,7 @@ async def run(runtime: Runtime, scratch: Path) -> list[Figure]:
 
 
 def _append(root: Path) -> list[Figure]:
-    events = [_event(f"@writer@-@count@-{number}", number) for number in range(_BATCH)]
+    events = [execution_started(f"@writer@-@count@-{number}", number) for number in range(_BATCH)]
     write = Write(paths=(_EVENTS,), bodies=(json.dumps(events),))
     with arco_up(root, "--no-spark", "--log-level", "warning") as server:
         found = load(
@@ -116,7 +116,11 @@ def _send(server: Server, watch: _Watch) -> None:
     while time.perf_counter() - began < _STEADY_S:
         marker = f"run-{ticks}"
         told = time.perf_counter()
-        _post(connection, [_event(f"{marker}-{n}", ticks * each + n) for n in range(each)], watch)
+        _post(
+            connection,
+            [execution_started(f"{marker}-{n}", ticks * each + n) for n in range(each)],
+            watch,
+        )
         if ticks % round(1 / _TICK_S) == 0:
             watch.pending[f"{marker}-0"] = told
         ticks += 1
@@ -147,7 +151,7 @@ def _look_once(connection: Connection, watch: _Watch) -> None:
 
 def _tell(server: Server, name: str, count: int) -> str:
     connection = Connection(server.port)
-    _post(connection, [_event(f"{name}-{n}", n) for n in range(count)], _Watch())
+    _post(connection, [execution_started(f"{name}-{n}", n) for n in range(count)], _Watch())
     return f"{name}-0"
 
 
@@ -182,7 +186,8 @@ def _reads(server: Server, seconds: float) -> list[float]:
     return found
 
 
-def _event(name: str, number: int) -> dict[str, object]:
+def execution_started(name: str, number: int) -> dict[str, object]:
+    """An event, as it is sent."""
     return {
         "event_type": "execution_started",
         "event_version": 1,

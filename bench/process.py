@@ -49,9 +49,10 @@ def await_calm(server: Server) -> None:
 
 
 @contextlib.contextmanager
-def arco_up(root: Path, *flags: str, spark: bool = False) -> Iterator[Server]:
-    """`arco up` on a directory, with Spark or without; it must stop cleanly."""
-    command = [_ARCO, "up", "--root", str(root), "--port", "0", *flags]
+def arco_up(place: Path | str, *flags: str, spark: bool = False) -> Iterator[Server]:
+    """`arco up` on a directory or the URL of a store, with Spark or without; it must stop cleanly."""
+    where = ["--store", place] if isinstance(place, str) else ["--root", str(place)]
+    command = [_ARCO, "up", *where, "--port", "0", *flags]
     with running(command, settings={"ARCO_NO_SPARK": "" if spark else "1"}) as process:
         ready = first_line(process)
         found = re.search(r"http://127\.0\.0\.1:(\d+)", ready)

@@ -196,6 +196,25 @@ def test_a_body_beyond_its_limit_is_413(api: Served, http: httpx2.Client) -> Non
     assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
 
 
+def test_a_batch_of_too_many_rows_is_413_with_or_without_a_key(http: httpx2.Client) -> None:
+    keys = [f"d={number}" for number in range(100)]
+    payload = {
+        "soundness": "exact",
+        "inputs": [{"table_id": "a", "partitions": keys}],
+        "outputs": [{"table_id": "b", "partitions": keys}],
+    }
+    event = started(event_type="lineage_observed", payload=payload)
+    body = lines(*[event] * 100)
+    for headers in (NDJSON, {**NDJSON, "Idempotency-Key": _name()}):
+        answer = http.post(URL, content=body, headers=headers)
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (413, "too_many_rows"), problem
+        assert "these 100 events would become 1,000,200 rows" in problem["detail"]
+        assert "several requests" in problem["next_step"]
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert http.post(URL, content=lines(*[event] * 99), headers=NDJSON).json()["accepted"] == 99
+
+
 def test_a_line_beyond_its_limit_is_refused_alone(http: httpx2.Client) -> None:
     huge = started(payload={"execution_id": "x" * 2_000_000, "pipeline_id": "p"})
     answer = http.post(URL, content=lines(huge, started()), headers=NDJSON)

@@ -6,17 +6,17 @@ import pyarrow as pa
 import pytest
 
 from arco.catalog.manifest import Counts
-from arco.compactor import segment_reader
-from arco.compactor.blob import pack, unpack
+from arco.compactor import segment_reader, work
+from arco.compactor.blob import Blob, pack, unpack
 from arco.compactor.segment_reader import SegmentReader
 from arco.compactor.shard import by_bucket, by_shard
-from arco.compactor.work import add, finish, gather
+from arco.compactor.work import Gathered, add, finish, gather
 from arco.core.clock import utc
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
 from arco.fold.fold import fold
 from arco.fold.table import Table
-from arco.fold.tier2 import SCHEDULES, TASKS
+from arco.fold.tier2 import SCHEDULES, TASKS, TIER2
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.compactor.histories import expected, fold_job, random_lines, rows_in, write_segments
@@ -109,17 +109,42 @@ async def test_what_is_gathered_by_many_chunks_is_finished_to_the_same_rows(
     segments = await write_segments(stores.store(Role.API), DOMAIN, lines, each=5)
     store = stores.store(Role.COMPACTOR)
     job = fold_job(store, DOMAIN, segments)
-    gathered = await gather(store, job, job.segments, 4)
-    names = {(blob.table, blob.shard) for blob in gathered.blobs}
-    assert len(gathered.blobs) > len(names)
-    files = [
-        await finish(
-            store, job, *name, [b.data for b in gathered.blobs if (b.table, b.shard) == name]
-        )
-        for name in names
-    ]
+    gathered = [each async for each in gather(store, job, job.segments, 4)]
+    blobs = [blob for each in gathered for blob in each.blobs]
+    names = {(blob.table, blob.shard) for blob in blobs}
+    assert len(blobs) > len(names)
+    files = await finish(store, job, blobs)
+    assert len(files) == len(names)
     assert await rows_in(store, DOMAIN, files) == expected(DOMAIN, segments)
-    assert gathered.counts.events == 300
+    assert _events(gathered) == 300
+
+
+def _events(gathered: list[Gathered]) -> int:
+    return sum(each.counts.events for each in gathered)
+
+
+async def test_one_segment_of_many_rows_is_folded_block_by_block_into_several_files(
+    stores: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arco.events.read.PART_ROWS", 10)
+    monkeypatch.setattr(work, "BLOCK_ROWS", 30)
+    monkeypatch.setattr(work, "FILE_ROWS", 20)
+    lines = random_lines(Random(3), DOMAIN, 300)
+    segments = await write_segments(stores.store(Role.API), DOMAIN, lines, each=300)
+    store = stores.store(Role.COMPACTOR)
+    job = fold_job(store, DOMAIN, segments)
+    gathered = [each async for each in gather(store, job, job.segments, 1)]
+    rows = [sum(_rows(blob) for blob in each.blobs) for each in gathered]
+    assert len(rows) > 5
+    assert max(rows) < 100
+    files = await finish(store, job, [blob for each in gathered for blob in each.blobs])
+    assert len(files) > len({file.table for file in files})
+    assert await rows_in(store, DOMAIN, files) == expected(DOMAIN, segments)
+    assert _events(gathered) == 300
+
+
+def _rows(blob: Blob) -> int:
+    return int(unpack(TIER2[DOMAIN][blob.table], [blob.data]).num_rows)
 
 
 async def test_a_file_that_may_be_stored_or_not_is_unavailable_and_nothing_has_happened(
@@ -133,9 +158,9 @@ async def test_a_file_that_may_be_stored_or_not_is_unavailable_and_nothing_has_h
     store = Store(
         backend, stores.runtime, scope=stores.store().scope, role=Role.COMPACTOR, retry=HASTY
     )
-    blobs = [blob.data for blob in pack(TASKS, some_rows(TASKS), 1)]
+    blobs = pack(TASKS, some_rows(TASKS), 1)
     with pytest.raises(Unavailable, match="could not be stored; retry"):
-        await finish(store, fold_job(store, DOMAIN, ()), "tasks", 0, blobs)
+        await finish(store, fold_job(store, DOMAIN, ()), blobs)
 
 
 def test_counts_add_up_and_keep_the_widest_span() -> None:

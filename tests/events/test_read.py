@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from arco.events.kinds import kind_of
-from arco.events.read import Reading, read_segment
+from arco.events.read import Reading, read_parts, read_segment, reject_segment
 from arco.ledger.segment import Segment
 from tests.events.told import NOON, STREAM, folded, line, read, row_of, rows_of
 
@@ -203,3 +203,38 @@ def test_an_event_names_the_execution_of_its_source_if_it_names_none() -> None:
 def test_fields_of_the_envelope_that_nobody_knows_are_passed_over() -> None:
     event = json.loads(line("task_started", TASK))
     assert rows_of([json.dumps({**event, "colour": "red"}).encode()], "tasks")
+
+
+def _observation(pairs: int, event: int) -> bytes:
+    keys = [f"d={number}" for number in range(pairs)]
+    payload = {
+        "soundness": "exact",
+        "inputs": [{"table_id": "in", "partitions": ["d=0"]}],
+        "outputs": [{"table_id": f"out-{event}", "partitions": keys}],
+    }
+    return line("lineage_observed", payload, event=event)
+
+
+def test_rows_are_made_part_by_part_and_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [*(_observation(10, event) for event in range(20)), b"no", _observation(100, 99)]
+    segment = Segment.of(STREAM, 0, lines)
+    whole = read_segment("lineage", segment, {})
+    monkeypatch.setattr("arco.events.read.PART_ROWS", 30)
+    parts = list(read_parts("lineage", segment, {}))
+    sizes = [sum(rows.num_rows for rows in part.rows.values()) for part in parts]
+    assert sizes == [24] * 10 + [102] + [1]
+    joined = Reading.joined(parts)
+    assert folded("lineage", joined) == folded("lineage", whole)
+    assert (joined.events, joined.quarantined) == (whole.events, whole.quarantined) == (22, 1)
+    assert joined.newest_received == whole.newest_received is not None
+
+
+def test_a_rejected_segment_is_in_quarantine_line_by_line() -> None:
+    lines = [line("task_started", TASK, event=event) for event in range(3)]
+    reading = reject_segment("executions", Segment.of(STREAM, 7, lines), {}, "it was too much")
+    assert (reading.events, reading.quarantined) == (3, 3)
+    rows = reading.rows["quarantine"].to_pylist()
+    assert [(row["segment"], row["line"], row["reason"]) for row in rows] == [
+        (7, number, "it was too much") for number in (1, 2, 3)
+    ]
+    assert [row["body"].encode() for row in rows] == lines

@@ -85,4 +85,4 @@ def admitted(name: str, payload: Mapping[str, Any]) -> bytes:
         "payload": payload,
     }
     runtime = hand_runtime(HandClock(int(NOON.timestamp() * 1000) + 2_000))
-    return encode(admit(json.dumps(sent).encode(), ALL_TYPES, new_stamp(runtime)))
+    return encode(admit(json.dumps(sent).encode(), ALL_TYPES, new_stamp(runtime)).event)

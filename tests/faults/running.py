@@ -43,6 +43,10 @@ class RunningServer:
         """Requests by (verb, outcome): the status answered, or the name of the fault."""
         return self._server.counts()
 
+    def names(self) -> dict[tuple[str, str], int]:
+        """Requests by (verb, name of the object)."""
+        return self._server.names()
+
     def objects(self, bucket: str) -> dict[str, StoredObject]:
         """What a bucket holds, by name: the truth that a test compares answers with."""
         return self._server.backend.snapshot(bucket)

@@ -45,6 +45,7 @@ class FaultServer:
         self.script = Script(modes, seed)
         self.backend = Backend(self.script.modes)
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._names: Counter[tuple[str, str]] = Counter()
         self._counts_lock = threading.Lock()
 
     async def listen(self, port: int) -> asyncio.Server:
@@ -55,6 +56,11 @@ class FaultServer:
         """Requests by verb and outcome: the status answered, or the name of the fault."""
         with self._counts_lock:
             return dict(self._counts)
+
+    def names(self) -> dict[tuple[str, str], int]:
+        """Requests by verb and name of the object."""
+        with self._counts_lock:
+            return dict(self._names)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -92,7 +98,7 @@ class FaultServer:
             return await _send(writer, request, dialect.refuse(operation.refusal, str(operation)))
         delivery = deliver(operation, self.script.pick(operation), self.backend.apply)
         response = _response(dialect, request, operation, delivery.result)
-        self._count(operation.verb, _outcome(delivery, response))
+        self._count(operation.verb, _outcome(delivery, response), *operation.keys[:1])
         if response is None:
             await _end(reader, writer, delivery.fault)
             return False
@@ -100,9 +106,10 @@ class FaultServer:
             return await _dribble(writer, request, response, delivery.fault)
         return await _send(writer, request, response)
 
-    def _count(self, verb: str, outcome: str) -> None:
+    def _count(self, verb: str, outcome: str, name: str = "") -> None:
         with self._counts_lock:
             self._counts[str(verb), outcome] += 1
+            self._names[str(verb), name] += 1
 
 
 def _dialect(request: Request) -> tuple[Dialect, Request]:

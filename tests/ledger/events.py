@@ -5,7 +5,7 @@ import msgspec
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
-from arco.ledger.envelope import Envelope, EventType, EventTypes, Source
+from arco.ledger.envelope import Envelope, EventType, EventTypes, RowCount, Source
 
 
 class Started(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -17,11 +17,23 @@ class Note(msgspec.Struct, frozen=True):
     text: str
 
 
+class Spread(msgspec.Struct, frozen=True):
+    """A few bytes that become many rows."""
+
+    rows: int
+    text_bytes: int = 0
+
+
+def _count(spread: Spread) -> RowCount:
+    return RowCount(spread.rows, spread.text_bytes)
+
+
 TYPES = EventTypes(
     [
         EventType("task_started", 1, Started),
         EventType("task_started", 2, Started),
         EventType("note", 1, Note),
+        EventType("spread", 1, Spread, _count),
     ]
 )
 

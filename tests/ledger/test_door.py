@@ -54,7 +54,7 @@ async def test_a_large_batch_is_admitted_whole_with_an_id_for_each_event(runtime
     admission = await _admitted(lines, runtime)
     assert len(admission.accepted) == LARGEST_BATCH
     assert max(admission.accepted) == LARGEST_BATCH + 1
-    ids = [event.event_id for event in admission.accepted.values()]
+    ids = [each.event.event_id for each in admission.accepted.values()]
     assert ids == sorted(set(ids))
 
 

@@ -20,7 +20,7 @@ def changed(**fields: object) -> bytes:
 def test_a_good_line_is_admitted_in_utc_with_an_id_and_the_time_of_receipt(
     runtime: Runtime,
 ) -> None:
-    event = admit(LINE, TYPES, new_stamp(runtime))
+    event = admit(LINE, TYPES, new_stamp(runtime)).event
     assert event.occurred_at == datetime(2026, 5, 1, 8, tzinfo=UTC)
     assert event.occurred_at.utcoffset() == UTC.utcoffset(None)
     assert abs(event.received_at.timestamp() * 1000 - runtime.clock.now_ms()) < 5_000
@@ -31,7 +31,7 @@ def test_a_good_line_is_admitted_in_utc_with_an_id_and_the_time_of_receipt(
 
 def test_the_sender_s_id_and_key_are_kept(runtime: Runtime) -> None:
     line = changed(event_id="01M7FR7CFYVQA6VZZEZ2VJY5WE", idempotency_key="run 7 / task ü")
-    event = admit(line, TYPES, new_stamp(runtime))
+    event = admit(line, TYPES, new_stamp(runtime)).event
     assert event.event_id == "01M7FR7CFYVQA6VZZEZ2VJY5WE"
     assert event.idempotency_key == "run 7 / task ü"
 
@@ -98,7 +98,7 @@ def test_a_line_with_any_byte_changed_is_admitted_or_refused(data: st.DataObject
     line = bytearray(LINE)
     line[where] = data.draw(st.integers(0, 255))
     try:
-        event = admit(bytes(line), TYPES, new_stamp(system_runtime()))
+        event = admit(bytes(line), TYPES, new_stamp(system_runtime())).event
     except Invalid:
         return
     assert isinstance(event, Envelope)
@@ -107,22 +107,26 @@ def test_a_line_with_any_byte_changed_is_admitted_or_refused(data: st.DataObject
 
 def test_a_payload_written_over_several_lines_is_stored_as_one(runtime: Runtime) -> None:
     line = LINE.replace(b'{"task":"a"}', b'{\r\n  "task" :\n "a" }')
-    assert bytes(admit(line, TYPES, new_stamp(runtime)).payload) == b'{"task":"a","attempt":1}'
+    assert (
+        bytes(admit(line, TYPES, new_stamp(runtime)).event.payload) == b'{"task":"a","attempt":1}'
+    )
 
 
 def test_a_key_sent_twice_counts_once(runtime: Runtime) -> None:
     line = LINE.replace(b'{"task":"a"}', b'{"task":"a","task":"b"}')
-    assert bytes(admit(line, TYPES, new_stamp(runtime)).payload) == b'{"task":"b","attempt":1}'
+    assert (
+        bytes(admit(line, TYPES, new_stamp(runtime)).event.payload) == b'{"task":"b","attempt":1}'
+    )
 
 
 def test_the_events_of_a_batch_have_the_same_ids_whenever_it_is_repeated(runtime: Runtime) -> None:
     first = new_stamp(runtime)
     again = new_stamp(runtime, first.batch)
-    ids = [admit(LINE, TYPES, first, number).event_id for number in range(3)]
-    assert ids == [admit(LINE, TYPES, again, number).event_id for number in range(3)]
+    ids = [admit(LINE, TYPES, first, number).event.event_id for number in range(3)]
+    assert ids == [admit(LINE, TYPES, again, number).event.event_id for number in range(3)]
     assert len(set(ids)) == 3
     assert ids == sorted(ids)
-    assert admit(LINE, TYPES, new_stamp(runtime)).event_id not in ids
+    assert admit(LINE, TYPES, new_stamp(runtime)).event.event_id not in ids
 
 
 @pytest.mark.parametrize("text", [r"\u0000", r"a\\\u0000", r"\u0000b"])
@@ -135,11 +139,11 @@ def test_a_null_character_in_a_payload_is_refused(runtime: Runtime, text: str) -
 @pytest.mark.parametrize("text", [r"\\u0000", r"\\\\u0000", r"u0000"])
 def test_a_backslash_before_u0000_is_no_null_character(runtime: Runtime, text: str) -> None:
     line = LINE.replace(b'{"task":"a"}', b'{"task":"%s"}' % text.encode())
-    assert admit(line, TYPES, new_stamp(runtime)).event_type == "task_started"
+    assert admit(line, TYPES, new_stamp(runtime)).event.event_type == "task_started"
 
 
 def test_a_backslash_in_a_payload_is_no_control_character(runtime: Runtime) -> None:
     line = changed(payload={"task": "a\nb\u0001"}, idempotency_key='say "hello" \\ ü')
-    event = admit(line, TYPES, new_stamp(runtime))
+    event = admit(line, TYPES, new_stamp(runtime)).event
     assert json.loads(bytes(event.payload))["task"] == "a\nb\u0001"
     assert event.idempotency_key == 'say "hello" \\ ü'

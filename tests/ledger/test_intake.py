@@ -7,12 +7,13 @@ import pytest
 from arco.core.errors import Invalid, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
-from arco.ledger.envelope import Envelope
+from arco.ledger.envelope import MOST_EVENT_ROW_BYTES, MOST_EVENT_ROWS, Envelope, TooManyRows
 from arco.ledger.follower import Follower
-from arco.ledger.intake import Intake, Taken
+from arco.ledger.intake import MOST_BATCH_ROWS, Intake, Taken
 from arco.ledger.recent import Recent
 from arco.ledger.segment import LARGEST_BYTES, decode_event
 from arco.ledger.watermark import Watermark
+from arco.ledger.writer import SEGMENT_ROWS
 from arco.ledger.writers import Writers
 from arco.storage.store import Store
 from tests.faults.operation import Verb
@@ -21,7 +22,7 @@ from tests.faults.script import Fault, Rule
 from tests.ledger.events import LINE, TYPES
 from tests.stores import fault_url, open_bench
 
-DOMAIN_OF = {"task_started": "executions", "note": "lineage"}
+DOMAIN_OF = {"task_started": "executions", "note": "lineage", "spread": "lineage"}
 
 
 @pytest.fixture
@@ -172,3 +173,45 @@ async def test_a_type_whose_domain_nobody_writes_is_refused_at_once(store: Store
     intake = Intake(Writers(store, ()), TYPES, DOMAIN_OF.__getitem__)
     with pytest.raises(Invalid, match="nobody writes"):
         await intake.take([_task("a")])
+
+
+def _spread(rows: int, text_bytes: int = 0) -> bytes:
+    return _line("spread", {"rows": rows, "text_bytes": text_bytes})
+
+
+async def test_an_event_of_too_many_rows_is_refused_alone_and_told_how_many(store: Store) -> None:
+    lines = [_spread(MOST_EVENT_ROWS), _spread(MOST_EVENT_ROWS + 1), _note("a")]
+    taken = await _intake(store).take([*lines, _spread(1, MOST_EVENT_ROW_BYTES + 1)])
+    assert len(taken.accepted) == 2
+    assert [refusal.line for refusal in taken.refused] == [2, 4]
+    reason = taken.refused[0].reason
+    assert "100,001 rows" in reason
+    assert "at most 100,000 rows" in reason
+    assert "split it" in reason
+
+
+async def test_a_batch_of_too_many_rows_is_refused_as_a_whole(store: Store) -> None:
+    lines = [_spread(MOST_EVENT_ROWS)] * (MOST_BATCH_ROWS // MOST_EVENT_ROWS)
+    intake = _intake(store)
+    with pytest.raises(TooManyRows, match=r"these 11 events would become 1,000,001 rows"):
+        await intake.take([*lines, _spread(1)])
+    assert await _stored(store, "lineage") == []
+    assert len((await intake.take(lines)).accepted) == len(lines)
+
+
+async def test_a_segment_is_closed_when_its_rows_are_many(store: Store) -> None:
+    rows = SEGMENT_ROWS * 2 // 5
+    await _intake(store).take([_spread(rows)] * 5)
+    batch = await Follower(store, "lineage", Watermark()).poll()
+    assert batch is not None
+    assert [segment.events for segment in batch.segments] == [2, 2, 1]
+
+
+async def test_callers_that_bring_many_rows_do_not_share_a_segment(
+    store: Store, runtime: Runtime
+) -> None:
+    intake, rows = _intake(store), SEGMENT_ROWS * 2 // 5
+    await runtime.tasks.gather(*(intake.take([_spread(rows)]) for _ in range(5)))
+    batch = await Follower(store, "lineage", Watermark()).poll()
+    assert batch is not None
+    assert [segment.events for segment in batch.segments] == [2, 2, 1]

@@ -24,7 +24,7 @@ from arco.core.ids import Ulid, new_ulid
 from arco.events.kinds import KINDS
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.door import split_array, split_lines
-from arco.ledger.envelope import Submission
+from arco.ledger.envelope import Submission, TooManyRows
 from arco.ledger.idempotency import Hold, Terms
 from arco.ledger.intake import Taken
 
@@ -75,7 +75,7 @@ class Events:
         lines = _lines(call)
         key = call.header(b"idempotency-key")
         if key is None:
-            return _reply(self._told(await services.intake.take(lines)))
+            return _reply(await self.take(lines))
         path = key_path(
             services.scope,
             principal=call.principal.name,
@@ -88,9 +88,13 @@ class Events:
         )
         return _reply(answer)
 
-    async def take(self, lines: list[bytes], batch: Ulid) -> Answer:
-        """Store a batch under the id that its claim has fixed."""
-        return self._told(await self._services.intake.take(lines, batch))
+    async def take(self, lines: list[bytes], batch: Ulid | None = None) -> Answer:
+        """Store a batch, under the id that its claim has fixed if it has one."""
+        try:
+            taken = await self._services.intake.take(lines, batch)
+        except TooManyRows as refused:
+            return Answer(status=413, body=msgspec.Raw(json.encode(_too_many_rows(refused))))
+        return self._told(taken)
 
     async def terms(self) -> Terms:
         """What a claim fixes: the id that those of all events follow from."""
@@ -190,6 +194,17 @@ def _all_refused(taken: Taken) -> AllRefused:
         code="events_refused",
         next_step="Correct the events; `refused` has the reason for each line.",
         refused=_refused(taken),
+    )
+
+
+def _too_many_rows(refused: TooManyRows) -> Problem:
+    return Problem(
+        type=f"urn:arco:problem:{refused.code}",
+        title="The batch would become too many rows",
+        status=413,
+        detail=f"nothing was stored; {refused}",
+        code=refused.code,
+        next_step="Send the events in several requests, each with its own Idempotency-Key.",
     )
 
 

@@ -6,6 +6,7 @@ from cyclopts import Parameter
 
 from arco.cli.keep import Keep
 from arco.cli.locations import AllowedLocations
+from arco.cli.pacing import CompactEvery
 from arco.cli.place import Place
 from arco.cli.retention import Retention, RunRetention, pause_ms
 from arco.cli.serve import Auth, Listening, LogLevel
@@ -30,6 +31,7 @@ def compactor(
     locations: AllowedLocations | None = None,
     spark: Spark | None = None,
     keep: Keep | None = None,
+    pacing: CompactEvery | None = None,
     once: Flag = False,
     rebuild: Flag = False,
     domain: Annotated[str | None, Parameter(metavar="NAME")] = None,
@@ -59,6 +61,8 @@ def compactor(
         Where events are compacted.
     keep
         How long rows are kept.
+    pacing
+        How often few events are compacted.
     once
         Compact all events that there are, serve nobody, and end: for cron. No service token is needed.
     rebuild
@@ -81,6 +85,8 @@ def compactor(
     runs = runs or RunRetention()
     runs.ms()
     keep.spans()
+    pacing = pacing or CompactEvery()
+    pacing.pace()
     if once or rebuild or domain is not None:
         from arco.cli.tier2.here import compact_here
 
@@ -101,6 +107,7 @@ def compactor(
         locations=locations,
         spark=spark,
         keep=keep,
+        pacing=pacing,
     )
     run(work)
 
@@ -116,6 +123,7 @@ async def _serve(
     locations: AllowedLocations,
     spark: Spark,
     keep: Keep,
+    pacing: CompactEvery,
 ) -> None:
     from functools import partial
 
@@ -170,6 +178,7 @@ async def _serve(
         spark,
         keep,
         store,
+        pacing=pacing,
         log=log,
         metrics=metrics,
         care=Care(at_once=True),  # warm before the first event

@@ -6,6 +6,7 @@ from cyclopts import Parameter
 
 from arco.cli.keep import Keep
 from arco.cli.locations import AllowedLocations
+from arco.cli.pacing import CompactEvery
 from arco.cli.place import Place
 from arco.cli.retention import Retention, RunRetention
 from arco.cli.serve import Listening, LogLevel
@@ -28,6 +29,7 @@ def up(
     spark: Spark | None = None,
     spark_idle: Annotated[float, Parameter(metavar="MINUTES")] = 10,
     keep: Keep | None = None,
+    pacing: CompactEvery | None = None,
     sample: Flag = False,
 ) -> None:
     """Run everything on this machine: the API, the compactor and garbage collection.
@@ -53,6 +55,8 @@ def up(
         0 to keep it for good.
     keep
         How long rows are kept.
+    pacing
+        How often few events are compacted.
     sample
         Put a small sample catalog in, for a first look around.
     """
@@ -70,6 +74,8 @@ def up(
     spark, keep = spark or Spark(), keep or Keep()
     spark.check()
     keep.spans()
+    pacing = pacing or CompactEvery()
+    pacing.pace()
     work = _serve(
         place or Place(),
         listening,
@@ -80,6 +86,7 @@ def up(
         spark=spark,
         spark_idle_ms=idle_ms(spark_idle),
         keep=keep,
+        pacing=pacing,
         sample=sample,
     )
     run(work)
@@ -96,6 +103,7 @@ async def _serve(
     spark: Spark,
     spark_idle_ms: float | None,
     keep: Keep,
+    pacing: CompactEvery,
     sample: bool,
 ) -> None:
     from arco.api.app import make_app
@@ -119,6 +127,7 @@ async def _serve(
             spark,
             keep,
             stores[Role.API],
+            pacing=pacing,
             log=log,
             metrics=metrics,
             care=Care(idle_ms=spark_idle_ms),

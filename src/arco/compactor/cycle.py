@@ -17,7 +17,8 @@ import msgspec
 
 from arco.catalog.manifest import Base, BaseIndex, CommitKind, Counts, Manifest, Ref, read_index
 from arco.compactor.base_files import BaseFiles
-from arco.compactor.job import Engine, Folded, FoldJob
+from arco.compactor.divide import OnCrash, fold_dividing
+from arco.compactor.job import Engine, Folded, FoldJob, JobTooLarge
 from arco.compactor.laps import Laps
 from arco.compactor.news import News
 from arco.compactor.publish import Change, Publisher, attempt_ulid, mark_of, parent_of
@@ -66,8 +67,10 @@ class DomainCompactor:
         bell: Bell | None = None,
         most_segments: int = MOST_PLACES,
         policy: Policy | None = None,
+        on_crash: OnCrash | None = None,
     ) -> None:
         self.domain = domain
+        self._on_crash = on_crash or _ignore
         self._store = store
         self._clock = store.runtime.clock
         self._engine = engine
@@ -126,7 +129,7 @@ class DomainCompactor:
                     cycle = await self._fold_unless_collected(news, head, laps)
                     if cycle is not None:
                         return cycle
-                self._news = None  # another has published
+                self._news = None  # another has published, or it was too much at once
         except BaseException:
             self._news = None  # what was found and not published has to be found again
             raise
@@ -221,7 +224,10 @@ class DomainCompactor:
             return None
 
     async def _fold(self, news: News, head: Head, laps: Laps) -> Cycle | None:
-        """Have the news folded, and publish them; None if another has published meanwhile."""
+        """Have the news folded, and publish them; None if they must be looked for again.
+
+        That is so if another has published meanwhile, or if they are too many for one publication.
+        """
         parent = parent_of(head)
         attempt = attempt_ulid(self._store.runtime, mark_of(parent))
         folded = Folded(files=(), counts=Counts())
@@ -231,8 +237,14 @@ class DomainCompactor:
                 attempt=attempt,
                 segments=segments,
                 retained_from=_bounds(parent),
+                # Every stream has one segment in a batch at least, so fewer could not be taken.
+                divisible=len(segments) > len({each.stream for each in segments}),
             )
-            folded = await self._fold_on_engine(job)
+            try:
+                folded = await self._fold_on_engine(job)
+            except JobTooLarge as too_large:
+                self._room = too_large.fitting_segments
+                return None
         laps.end("fold")
         commit_ulid = new_ulid(self._store.runtime)
         bounds = await self._retention.raised(head.number, _bounds(parent))
@@ -253,7 +265,9 @@ class DomainCompactor:
 
     async def _fold_on_engine(self, job: FoldJob) -> Folded:
         try:
-            folded = await self._engine.fold(job)
+            folded = await fold_dividing(self._engine, job, self._on_crash)
+        except JobTooLarge:
+            raise
         except Exception:
             self._room = max(1, self._room // 4)  # perhaps it was too much at once
             raise
@@ -280,6 +294,10 @@ class DomainCompactor:
         if self._index is None or self._index[0] != ref:
             self._index = (ref, await read_index(self._store, ref))
         return self._index[1]
+
+
+def _ignore(_problem: Exception) -> None:
+    """For a caller that wants to hear of no crash."""
 
 
 def _watermark(manifest: Manifest | None) -> Watermark:

@@ -1,10 +1,9 @@
 """The engine in this process: for tests, for the simulator, and as the measure of the other one."""
 
-from collections import defaultdict
-
+from arco.catalog.manifest import Counts
 from arco.compactor.job import Folded, FoldJob, Merged, MergeJob, NewRef
 from arco.compactor.merge_part import merge_part
-from arco.compactor.work import finish, gather
+from arco.compactor.work import add, finish, gather
 from arco.storage.store import Store
 
 
@@ -16,15 +15,11 @@ class InProcess:
         self._shards = shards
 
     async def fold(self, job: FoldJob) -> Folded:
-        gathered = await gather(self._store, job, job.segments, self._shards)
-        blobs: dict[tuple[str, int], list[bytes]] = defaultdict(list)
-        for blob in gathered.blobs:
-            blobs[blob.table, blob.shard].append(blob.data)
-        files = [
-            await finish(self._store, job, table, shard, data)
-            for (table, shard), data in sorted(blobs.items())
-        ]
-        return Folded(files=tuple(files), counts=gathered.counts)
+        blobs, counts = [], Counts()
+        async for gathered in gather(self._store, job, job.segments, self._shards):
+            blobs += gathered.blobs
+            counts = add(counts, gathered.counts)
+        return Folded(files=tuple(await finish(self._store, job, blobs)), counts=counts)
 
     async def merge(self, job: MergeJob) -> Merged:
         files: list[NewRef] = []

@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from arco.catalog.manifest import Counts, FileRef
+from arco.core.errors import ArcoError, Unavailable
 
 
 class SegmentRef(msgspec.Struct, frozen=True):
@@ -27,6 +28,25 @@ class FoldJob(msgspec.Struct, frozen=True, kw_only=True):
     attempt: str  # the ULID that all new files bear (P27)
     segments: tuple[SegmentRef, ...]
     retained_from: dict[str, datetime]  # by table; older events are counted and not folded (P20)
+    divisible: bool = False  # whether `JobTooLarge` may be the answer
+    # Why all lines of the segments go into quarantine, unread; None: they are folded.
+    quarantine_reason: str | None = None
+
+
+class JobTooLarge(ArcoError):
+    """A divisible job would become more rows than one publication should wait for; nothing was done."""
+
+    code = "job_too_large"
+
+    def __init__(self, fitting_segments: int) -> None:
+        super().__init__(f"the segments become too many rows; {fitting_segments} of them fit")
+        self.fitting_segments = fitting_segments
+
+
+class EngineCrashed(Unavailable):
+    """A process of the engine ran out of memory or was killed: the same work may end like this again."""
+
+    code = "engine_crashed"
 
 
 class NewRef(msgspec.Struct, frozen=True):

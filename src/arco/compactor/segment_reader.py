@@ -11,8 +11,8 @@ from arco.core.errors import Corrupt
 from arco.ledger.segment import LARGEST_BYTES, Segment, decode_segment, segment_key
 from arco.storage.store import Store
 
-# Segments whose rows are in memory at once, as objects of Python, which are many times larger.
-CHUNK_BYTES = 64 * 1024 * 1024
+# Segments that are in memory at once; the next ones are read meanwhile.
+CHUNK_BYTES = 16 * 1024 * 1024
 
 _FIRST_WAVE = 8
 _WIDEST_WAVE = 64

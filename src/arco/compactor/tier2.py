@@ -1,11 +1,12 @@
-"""Tier 2 as a service: all domains, one engine, one cycle after the other.
+"""Tier 2 as a service: all domains on one engine.
 
-The domains stand in line: who had work goes to its end, so that none waits for longer than one cycle and
-one merge of each other, and none is always the last. What fails is told and tried again, later each time,
-and holds up no other domain. It may be stopped at any point: nothing exists until a manifest names it.
+Each domain goes at its own pace beside the others, so that none waits for a cycle of another, however long
+that takes; the engine shares its cores among them. What fails is reported and tried again, later each time.
+It may be stopped at any point: nothing exists until a manifest names it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from types import MappingProxyType
 
@@ -13,6 +14,7 @@ from arco.compactor.backoff import Backoff
 from arco.compactor.compactor import Tell
 from arco.compactor.cycle import Cycle, DomainCompactor
 from arco.compactor.job import Engine
+from arco.compactor.pace import Pace
 from arco.compactor.tail import Policy
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
@@ -32,6 +34,8 @@ class Standing:
         self.cycles = Backoff(runtime)
         self.merges = Backoff(runtime)
         self.last: Cycle | None = None  # the last that has published events
+        self.rung = runtime.tasks.event()
+        self.rests_until_ms = 0.0
 
     @property
     def is_behind(self) -> bool:
@@ -47,7 +51,7 @@ class Tier2:
     """Compacts all domains until it is closed.
 
     `report` hears of every manifest, `tell` of what has failed. `retention` says by table how long rows
-    are kept.
+    are kept. Without a `pace`, every event is compacted as soon as it is heard of.
     """
 
     def __init__(
@@ -61,11 +65,14 @@ class Tier2:
         report: Report | None = None,
         most_segments: int = MOST_PLACES,
         policy: Policy | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._tasks = store.runtime.tasks
+        self._clock = store.runtime.clock
         self._tell = tell
         self._report = report
-        self._rung = self._tasks.event()
+        self._pace = pace or Pace()
+        self._closing = self._tasks.event()
         self._ended = self._tasks.event()
         self._is_running = False
         self._is_closed = False
@@ -79,17 +86,17 @@ class Tier2:
                     retention=retention,
                     most_segments=most_segments,
                     policy=policy,
+                    on_crash=self._crash_reporter(each),
                 ),
             )
             for each in domains
         }
-        self._line = list(self.domains.values())
 
     def ring(self, domain: str, stream: str) -> None:
         """A stream of a domain has something new; domains that are not ours are no news."""
         if domain in self.domains:
             self.domains[domain].compactor.ring(stream)
-            self._rung.set()
+            self.domains[domain].rung.set()
 
     async def once(self) -> list[Cycle]:
         """All work that there is now, merges included; what fails is raised.
@@ -109,35 +116,41 @@ class Tier2:
     async def run(self) -> None:
         """Compact until `close`, hardly asking the store while there is nothing to do."""
         self._is_running = True
+        running = [self._tasks.spawn(self._keep_up(each)) for each in self.domains.values()]
         try:
-            while not self._is_closed:
-                self._rung.clear()
-                if not await self._round():
-                    await self._wait()
+            for each in running:
+                await each.wait()
         finally:
+            for each in running:
+                each.cancel()
             self._is_running = False
             self._ended.set()
 
     async def close(self) -> None:
         """Begin nothing new, and let the work under way end; whoever cannot wait cancels `run` instead."""
         self._is_closed = True
-        self._rung.set()
+        self._closing.set()
+        for each in self.domains.values():
+            each.rung.set()
         if self._is_running:
             await self._ended.wait()
         for each in self.domains.values():
             await each.compactor.close()
 
-    async def _round(self) -> bool:
-        """A turn of each domain, first those that had none for the longest time; whether any had work."""
-        worked = [each for each in tuple(self._line) if await self._turn(each)]
-        self._line = [each for each in self._line if each not in worked] + worked
-        return bool(worked)
+    async def _keep_up(self, domain: Standing) -> None:
+        """Compact one domain until `close`."""
+        while not self._is_closed:
+            domain.rung.clear()
+            if await self._turn(domain):
+                await self._rest(domain)
+            else:
+                await self._wait(domain)
 
     async def _turn(self, domain: Standing) -> bool:
         """One cycle of a domain and a merge if one is due; whether there was anything to do."""
         if self._is_closed or domain.cycles.rest_ms():
             return False
-        was_behind = domain.is_behind
+        was_behind, began_ms = domain.is_behind, self._clock.elapsed_ms()
         try:
             cycle = await domain.compactor.cycle()
         except Exception as problem:
@@ -146,6 +159,8 @@ class Tier2:
         domain.cycles.worked()
         if cycle is not None:
             self._note(domain, cycle)
+            pause_ms = self._pace.pause_ms(cycle.counts.events, behind=domain.is_behind)
+            domain.rests_until_ms = began_ms + pause_ms
         if cycle is not None or was_behind:
             await self._merge(domain)
         return cycle is not None
@@ -163,13 +178,17 @@ class Tier2:
         if merged is not None:
             self._note(domain, merged)
 
-    async def _wait(self) -> None:
+    async def _rest(self, domain: Standing) -> None:
+        """Let events gather, as the pace demands."""
+        rest_ms = domain.rests_until_ms - self._clock.elapsed_ms()
+        if rest_ms > 0:
+            with suppress(TimeoutError):
+                await self._tasks.deadline(rest_ms, self._closing.wait())
+
+    async def _wait(self, domain: Standing) -> None:
         """Until a domain is due, or somebody rings."""
-        due_ms = min(each.due_in_ms() for each in self.domains.values())
-        try:
-            await self._tasks.deadline(due_ms, self._rung.wait())
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            await self._tasks.deadline(domain.due_in_ms(), domain.rung.wait())
 
     def _note(self, domain: Standing, cycle: Cycle) -> Cycle:
         if cycle.counts.events:
@@ -177,6 +196,13 @@ class Tier2:
         if self._report is not None:
             self._report(cycle)
         return cycle
+
+    def _crash_reporter(self, domain: str) -> Callable[[Exception], None]:
+        def report(problem: Exception) -> None:
+            if self._tell is not None:
+                self._tell(f"compaction of {domain}", problem)
+
+        return report
 
     def _failed(self, what: str, domain: Standing, backoff: Backoff, problem: Exception) -> None:
         backoff.failed(problem)

@@ -1,26 +1,34 @@
 """Folding segments, piece by piece: what a task does, in whichever process it runs.
 
 Segments are read and partly folded (`gather`), then the rows of each shard of a table are folded again and
-become a file (`finish`). Folding twice is folding once (law 7), so it does not matter which task had which
-segment. Nothing is published.
+become files (`finish`). Folding twice is folding once (law 7), so it does not matter which task had which
+segment, or how many files a shard comes to. Both go block by block: memory holds a few blocks, however many
+rows a segment stands for. Nothing is published.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from arco.catalog.manifest import Counts
 from arco.compactor.blob import Blob, pack, unpack
-from arco.compactor.job import FoldJob, NewRef, SegmentRef
+from arco.compactor.job import EngineCrashed, FoldJob, NewRef, SegmentRef
 from arco.compactor.new_file import create_file
 from arco.compactor.segment_reader import RawSegment, SegmentReader
-from arco.events.read import Reading, read_segment
+from arco.events.read import Reading, read_parts, reject_segment
 from arco.fold.fold import fold
 from arco.fold.table import Table
 from arco.fold.tier2 import TIER2
 from arco.storage.store import Store
+
+# Rows of one task that are in memory at once, as Arrow; folding holds them some times over.
+BLOCK_ROWS = 250_000
+BLOCK_BYTES = 96 * 1024 * 1024
+# Rows that become one file.
+FILE_ROWS = 500_000
+FILE_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -33,42 +41,86 @@ class Gathered:
 
 async def gather(
     store: Store, job: FoldJob, segments: Sequence[SegmentRef], shards: int
-) -> Gathered:
-    """Read these segments of a job and fold them partly."""
+) -> AsyncIterator[Gathered]:
+    """Read these segments of a job and fold them partly, block by block."""
     reader = SegmentReader(store, job.domain, segments)
-    return await gather_from(reader, store, job, shards, await reader.chunk())
+    async for gathered in gather_from(reader, store, job, shards, await reader.chunk()):
+        yield gathered
 
 
 async def gather_from(
     reader: SegmentReader, store: Store, job: FoldJob, shards: int, first: list[RawSegment]
-) -> Gathered:
+) -> AsyncIterator[Gathered]:
     """Fold the first chunk of a reader and all that follow; while one is folded, the next is read."""
-    tasks = store.runtime.tasks
-    done: list[Gathered] = []
-    ready, coming = first, list[RawSegment]()
-
-    async def digest() -> None:
-        done.append(await tasks.in_thread(lambda: _digest(job, ready, shards)))
-
-    async def read_on() -> None:
-        coming.extend(await reader.chunk())
-
-    while ready:
-        await tasks.gather(digest(), read_on())
-        ready, coming = coming, []
-    return Gathered(
-        [blob for each in done for blob in each.blobs],
-        reduce(add, (each.counts for each in done), Counts()),
-    )
+    tasks, chunk = store.runtime.tasks, first
+    while chunk:
+        next_chunk = tasks.spawn(reader.chunk())
+        try:
+            blocks = _blocks(job, chunk, shards)
+            while (gathered := await tasks.in_thread(lambda: next(blocks, None))) is not None:  # noqa: B023
+                yield gathered
+        except BaseException:
+            next_chunk.cancel()
+            raise
+        chunk = await next_chunk.wait()
 
 
-async def finish(
-    store: Store, job: FoldJob, table: str, shard: int, blobs: Sequence[bytes]
-) -> NewRef:
-    """Fold what was gathered of one shard of a table, and create its file."""
-    declared = TIER2[job.domain][table]
-    rows = await store.runtime.tasks.in_thread(lambda: fold(declared, unpack(declared, blobs)))
-    return await create_file(store, job, declared, shard, rows)
+class ShardFiles:
+    """Makes files of the blobs of a job: rows are folded and stored whenever they are enough for a file."""
+
+    def __init__(self, store: Store, job: FoldJob) -> None:
+        self._store = store
+        self._job = job
+        self._waiting: dict[tuple[str, int], _Waiting] = defaultdict(_Waiting)
+
+    async def add(self, table: str, shard: int, blob: bytes) -> NewRef | None:
+        """Take the rows of one blob; the file, if there are enough for one now."""
+        waiting = self._waiting[table, shard]
+        waiting.add(unpack(TIER2[self._job.domain][table], [blob]))
+        if waiting.rows < FILE_ROWS and waiting.size_bytes < FILE_BYTES:
+            return None
+        return await self._create(table, shard)
+
+    async def finish(self) -> AsyncIterator[NewRef]:
+        """Files of the rows that are left."""
+        for table, shard in sorted(self._waiting):
+            yield await self._create(table, shard)
+
+    async def _create(self, table: str, shard: int) -> NewRef:
+        declared = TIER2[self._job.domain][table]
+        parts = self._waiting.pop((table, shard)).parts
+
+        def folded() -> pa.Table:
+            rows = pa.concat_tables(parts)
+            parts.clear()
+            return fold(declared, rows)
+
+        try:
+            rows = await self._store.runtime.tasks.in_thread(folded)
+            return await create_file(self._store, self._job, declared, shard, rows)
+        except MemoryError as problem:
+            raise EngineCrashed(f"out of memory while it wrote rows of {table}") from problem
+
+
+@dataclass
+class _Waiting:
+    """Rows of a shard that are not in a file yet."""
+
+    parts: list[pa.Table] = field(default_factory=list)
+    rows: int = 0
+    size_bytes: int = 0
+
+    def add(self, part: pa.Table) -> None:
+        self.parts.append(part)
+        self.rows += part.num_rows
+        self.size_bytes += part.nbytes
+
+
+async def finish(store: Store, job: FoldJob, blobs: Iterable[Blob]) -> list[NewRef]:
+    """The files of all these blobs."""
+    files = ShardFiles(store, job)
+    made = [await files.add(blob.table, blob.shard, blob.data) for blob in blobs]
+    return [*(each for each in made if each is not None), *[each async for each in files.finish()]]
 
 
 def add(some: Counts, more: Counts) -> Counts:
@@ -86,26 +138,75 @@ def add(some: Counts, more: Counts) -> Counts:
     )
 
 
-def _digest(job: FoldJob, chunk: Sequence[RawSegment], shards: int) -> Gathered:
+class _Block:
+    """Rows that were read and are not folded yet, by table."""
+
+    def __init__(self, domain: str) -> None:
+        self._tables = TIER2[domain]
+        self._rows: dict[str, list[pa.Table]] = {}
+        self._count = self._size_bytes = 0
+
+    def add(self, reading: Reading) -> None:
+        for name, rows in reading.rows.items():
+            self._rows.setdefault(name, []).append(rows)
+            self._count += rows.num_rows
+            self._size_bytes += rows.nbytes
+
+    def is_full(self) -> bool:
+        return self._count >= BLOCK_ROWS or self._size_bytes >= BLOCK_BYTES
+
+    def blobs(self, shards: int) -> list[Blob]:
+        """The rows, folded."""
+        return [
+            blob
+            for name in sorted(self._rows)
+            for blob in self._packed(self._tables[name], self._rows.pop(name), shards)
+        ]
+
+    def _packed(self, table: Table, rows: list[pa.Table], shards: int) -> Iterator[Blob]:
+        return pack(table, fold(table, pa.concat_tables(rows)), shards)
+
+
+def _blocks(job: FoldJob, chunk: Sequence[RawSegment], shards: int) -> Iterator[Gathered]:
     """Parse and partly fold some segments."""
-    readings = [read_segment(job.domain, each.decode(), job.retained_from) for each in chunk]
-    names = sorted({name for reading in readings for name in reading.rows})
-    tables = [TIER2[job.domain][name] for name in names]
-    blobs = [blob for table in tables for blob in _blobs(table, readings, shards)]
-    counts = [_count(*each) for each in zip(chunk, readings, strict=True)]
-    return Gathered(blobs, reduce(add, counts, Counts()))
+    block, counts = _Block(job.domain), Counts()
+    for segment in chunk:
+        try:
+            late, last = 0, Reading()
+            for last in _readings(job, segment):
+                block.add(last)
+                late += last.late
+                if block.is_full():
+                    yield Gathered(block.blobs(shards), Counts())
+                    block = _Block(job.domain)
+        except MemoryError as problem:
+            raise EngineCrashed(_out_of_memory(segment)) from problem
+        counts = add(counts, _count(segment, last, late))
+    try:
+        blobs = block.blobs(shards)
+    except MemoryError as problem:
+        raise EngineCrashed(_out_of_memory(chunk[-1])) from problem
+    yield Gathered(blobs, counts)
 
 
-def _blobs(table: Table, readings: Sequence[Reading], shards: int) -> list[Blob]:
-    rows = [reading.rows[table.name] for reading in readings if table.name in reading.rows]
-    return list(pack(table, fold(table, pa.concat_tables(rows)), shards))
+def _readings(job: FoldJob, segment: RawSegment) -> Iterator[Reading]:
+    decoded = segment.decode()
+    if job.quarantine_reason is not None:
+        reason = job.quarantine_reason
+        return iter([reject_segment(job.domain, decoded, job.retained_from, reason)])
+    return read_parts(job.domain, decoded, job.retained_from)
 
 
-def _count(segment: RawSegment, reading: Reading) -> Counts:
+def _out_of_memory(segment: RawSegment) -> str:
+    ref = segment.ref
+    return f"out of memory while it expanded segment {ref.seq} of stream {ref.stream}"
+
+
+def _count(segment: RawSegment, reading: Reading, late: int) -> Counts:
     return Counts(
         segments=1,
         events=reading.events,
-        late=reading.late,
+        late=late,
         quarantined=reading.quarantined,
         bytes=len(segment.raw),
         oldest_received=reading.oldest_received,

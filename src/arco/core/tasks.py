@@ -5,7 +5,7 @@ drive it. This module and `clock` alone import asyncio.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
@@ -185,3 +185,18 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
     asyncio.run(kept())
     return found[0]
+
+
+def iterate(items: AsyncIterator[T]) -> Iterator[T]:
+    """The items one by one, for a caller that is not async: the loop stands still between them."""
+    found: list[T] = []
+
+    async def step() -> bool:
+        async for item in items:
+            found.append(item)
+            return True
+        return False
+
+    with asyncio.Runner() as runner:
+        while runner.run(step()):
+            yield found.pop()

@@ -4,6 +4,8 @@ This is the hot path of compaction, so little is done for each value. All envelo
 then all payloads of a kind by another, and both become columns together. If one of them cannot be read, all
 are read one by one to find out which. A line that cannot be folded becomes a row of `quarantine`, and those
 around it are read as if it were not there (P18).
+
+A few bytes can stand for many rows, so these are made part by part, each of as many as memory is for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,12 +22,18 @@ from arco.core.json import explain
 from arco.events.kinds import ALL_TYPES, kinds_of
 from arco.events.line import BROKEN, Line, read_all, read_line
 from arco.events.rejected import REJECTED_COLUMNS, Rejected, rejected
+from arco.events.row_count import count_payload
 from arco.events.told import Columns, EventKind, Told, Values, moment_of, us
 from arco.fold.table import Table
 from arco.fold.tier2 import OCCURRED, QUARANTINE
+from arco.ledger.envelope import RowCount
 from arco.ledger.segment import Segment
 
 _NO_BOUND = -(1 << 63)
+
+# Of one part, which is in memory as objects of Python too. One event is never divided.
+PART_ROWS = 50_000
+PART_TEXT_BYTES = 32 * 1024 * 1024
 
 _Reject = Callable[[int, Exception], None]
 
@@ -62,7 +70,14 @@ class Reading:
 
 
 def read_segment(domain: str, segment: Segment, retained_from: Mapping[str, datetime]) -> Reading:
-    """The rows that the lines of a segment make."""
+    """The rows that the lines of a segment make, all at once."""
+    return Reading.joined(read_parts(domain, segment, retained_from))
+
+
+def read_parts(
+    domain: str, segment: Segment, retained_from: Mapping[str, datetime]
+) -> Iterator[Reading]:
+    """The rows that the lines of a segment make, part by part; the last one tells of all events."""
     batch = _Batch(domain, segment, {table: us(bound) for table, bound in retained_from.items()})
     heaps = batch.heaps
     for number, event in enumerate(_all_at_once(segment) or batch.one_by_one(), start=1):
@@ -76,7 +91,17 @@ def read_segment(domain: str, segment: Segment, retained_from: Mapping[str, date
         else:
             heap.events.append(event)
             heap.numbers.append(number)
-    return batch.reading()
+    return batch.readings()
+
+
+def reject_segment(
+    domain: str, segment: Segment, retained_from: Mapping[str, datetime], reason: str
+) -> Reading:
+    """A segment whose lines all go into quarantine, unread, for a reason that is not in any one of them."""
+    batch = _Batch(domain, segment, {table: us(bound) for table, bound in retained_from.items()})
+    for number in range(1, segment.events + 1):
+        batch.reject(number, Invalid(reason))
+    return Reading.joined(batch.readings())
 
 
 def _all_at_once(segment: Segment) -> Sequence[Line] | None:
@@ -92,6 +117,7 @@ class _Kind:
     """A kind of event, and how its payloads are read."""
 
     def __init__(self, kind: EventKind) -> None:
+        self.type = kind.type
         self.mark = f"{kind.name}/{kind.version}".encode()
         self.projections = kind.projections
         payload: Any = kind.type.payload
@@ -133,11 +159,23 @@ class _Heap:
         self.events = events
         return said
 
+    def parts(self, said: Sequence[Any]) -> Iterator[tuple[int, int]]:
+        """From where to where some of them make no more rows than a part may have."""
+        start, made = 0, RowCount()
+        for place, payload in enumerate(said):
+            count = count_payload(self.kind.type, payload)
+            if place > start and made.plus(count).is_above(PART_ROWS, PART_TEXT_BYTES):
+                yield start, place
+                start, made = place, RowCount()
+            made = made.plus(count)
+        if start < len(said):
+            yield start, len(said)
+
     def tables(
-        self, said: Sequence[Any], bounds: Mapping[str, int]
+        self, lines: Sequence[Line], said: Sequence[Any], bounds: Mapping[str, int]
     ) -> tuple[list[tuple[str, pa.Table]], int]:
-        """What becomes of them, by table; and how many of them come too late for all that they make."""
-        events = Told.of(self.kind.mark, self.events, said)
+        """What becomes of some, by table; and how many of them come too late for all that they make."""
+        events = Told.of(self.kind.mark, lines, said)
         late, kept = set[int](), set[int]()
         tables = []
         for projection in self.kind.projections:
@@ -195,26 +233,23 @@ class _Batch:
         else:
             self._rejected.append(row)
 
-    def reading(self) -> Reading:
-        """All that became of them."""
-        tables: dict[str, list[pa.Table]] = {}
-        received, late = self._received, 0
+    def readings(self) -> Iterator[Reading]:
+        """All that became of them, part by part."""
+        received = self._received
         for heap in self.heaps.values():
             said = heap.payloads(self.reject)
-            if not said:
-                continue
             received += [event.received_at for event in heap.events]
-            made, too_late = heap.tables(said, self._bounds)
-            late += too_late
-            for name, rows in made:
-                tables.setdefault(name, []).append(rows)
+            for start, end in heap.parts(said):
+                made, too_late = heap.tables(heap.events[start:end], said[start:end], self._bounds)
+                yield Reading(rows=dict(made), late=too_late)
+        rows = {}
         if self._rejected:
             columns = dict(zip(REJECTED_COLUMNS, zip(*self._rejected, strict=True), strict=True))
-            tables.setdefault(QUARANTINE.name, []).append(_arrow(QUARANTINE, columns))
-        return Reading(
-            {name: pa.concat_tables(parts) for name, parts in tables.items()},
+            rows[QUARANTINE.name] = _arrow(QUARANTINE, columns)
+        yield Reading(
+            rows,
             self._segment.events,
-            late + self._rejected_late,
+            self._rejected_late,
             len(self._rejected),
             min(received, default=None),
             max(received, default=None),

@@ -16,7 +16,7 @@ KEYS = "_catalog/idempotency/"
 
 # Verdicts computed from the state of a chain. A refusal of the caller, an overload or a failure of ours
 # says nothing about the request, and is never kept (P12).
-_VERDICTS = frozenset({400, 404, 406, 409, 410, 412, 422})
+_VERDICTS = frozenset({400, 404, 406, 409, 410, 412, 413, 422})
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim", tag_field="kind"):

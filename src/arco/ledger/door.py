@@ -11,7 +11,7 @@ import msgspec
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.runtime import Runtime
-from arco.ledger.envelope import Envelope, EventTypes, Stamp, admit
+from arco.ledger.envelope import Admitted, EventTypes, Stamp, admit
 
 LARGEST_BATCH = 10_000
 
@@ -31,7 +31,7 @@ class Refusal:
 class Admission:
     """What became of a batch: the lines taken, by their number, and the lines refused."""
 
-    accepted: dict[int, Envelope] = field(default_factory=dict)
+    accepted: dict[int, Admitted] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
 
 

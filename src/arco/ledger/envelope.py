@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,10 @@ from arco.core.ids import NUMBERED_FROM, Ulid, new_ulid, numbered_ulid, parse_ul
 from arco.core.runtime import Runtime
 
 LONGEST_LINE_BYTES = 1024 * 1024
+
+# A short event can stand for many rows: every input with every output. Compaction has to hold them.
+MOST_EVENT_ROWS = 100_000
+MOST_EVENT_ROW_BYTES = 64 * 1024 * 1024
 
 # Labels hold no control characters. That is looked for only in lines that can have some: patterns of
 # msgspec are matched in Python, label by label, and took longer than all the rest.
@@ -67,13 +71,45 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     payload: msgspec.Raw
 
 
+class RowCount(NamedTuple):
+    """How many rows compaction makes of something, and about how many bytes of text they hold."""
+
+    rows: int = 0
+    text_bytes: int = 0
+
+    def plus(self, other: "RowCount") -> "RowCount":
+        """Both together."""
+        return RowCount(self.rows + other.rows, self.text_bytes + other.text_bytes)
+
+    def is_above(self, rows: int, text_bytes: int) -> bool:
+        """Whether it is more than either of these."""
+        return self.rows > rows or self.text_bytes > text_bytes
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows with {self.text_bytes / 2**20:,.1f} MiB of text"
+
+
+CountRows = Callable[[Any], RowCount]  # of a payload
+
+
+class TooManyRows(Invalid):
+    """A batch would become more rows than one request may bring: nothing of it was stored."""
+
+    code = "too_many_rows"
+
+
 @dataclass(frozen=True)
 class EventType:
-    """One version of one kind of event, and what its payload must be."""
+    """One version of one kind of event, and what its payload must be.
+
+    `count_rows` says how many rows a payload becomes, without making them; None: a few, each of which
+    holds no more text than the event.
+    """
 
     name: str
     version: int
     payload: Any  # a msgspec Struct, or any type that msgspec can decode into
+    count_rows: CountRows | None = None
 
     @cached_property
     def read(self) -> Callable[[bytes | msgspec.Raw], Any]:
@@ -120,7 +156,14 @@ def new_stamp(runtime: Runtime, batch: Ulid | None = None) -> Stamp:
     return Stamp(utc(runtime.clock.now_ms()), batch or new_ulid(runtime))
 
 
-def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Envelope:
+class Admitted(NamedTuple):
+    """An event that may be stored, and how many rows it becomes."""
+
+    event: Envelope
+    row_count: RowCount
+
+
+def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Admitted:
     """The event in `line`, the batch's event `number`, or `Invalid` with the reason."""
     if len(line) > LONGEST_LINE_BYTES:
         raise Invalid(f"an event has at most {LONGEST_LINE_BYTES} bytes, this one has {len(line)}")
@@ -130,7 +173,8 @@ def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Enve
     kind = types.find(sent.event_type, sent.event_version)
     given = sent.event_id
     event_id = numbered_ulid(stamp.batch, number) if given is None else parse_ulid(given)
-    return Envelope(
+    payload, count = _payload(sent.payload, kind)
+    event = Envelope(
         event_id=event_id,
         event_type=sent.event_type,
         event_version=sent.event_version,
@@ -139,11 +183,13 @@ def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Enve
         idempotency_key=sent.idempotency_key or event_id,
         source=sent.source,
         trace_id=sent.trace_id,
-        payload=_payload(sent.payload, kind),
+        payload=payload,
     )
+    return Admitted(event, count)
 
 
 _read_submission = json.reader(Submission)
+_ONE_ROW = RowCount(1)
 
 
 def _refuse_control(sent: Submission) -> None:
@@ -162,15 +208,23 @@ def _refuse_control(sent: Submission) -> None:
             raise Invalid(f"a control character in {name}")
 
 
-def _payload(raw: msgspec.Raw, kind: EventType) -> msgspec.Raw:
+def _payload(raw: msgspec.Raw, kind: EventType) -> tuple[msgspec.Raw, RowCount]:
     """The payload checked against its type, and written anew so that no oddity of the sender stays."""
     try:
-        payload = json.encode(kind.read(raw))
+        decoded = kind.read(raw)
+        payload = json.encode(decoded)
     except Invalid as problem:
         raise Invalid(f"payload of {kind.name}: {problem}") from problem
+    count = _ONE_ROW if kind.count_rows is None else kind.count_rows(decoded)
+    if count.is_above(MOST_EVENT_ROWS, MOST_EVENT_ROW_BYTES):
+        most = RowCount(MOST_EVENT_ROWS, MOST_EVENT_ROW_BYTES)
+        raise Invalid(
+            f"payload of {kind.name}: it would become {count}, and one event becomes at most {most}; "
+            "split it into several events"
+        )
     if b"\\u0000" in payload and _NULL.search(payload):
         raise Invalid(f"payload of {kind.name}: a null character, which no query could ask for")
-    return msgspec.Raw(payload)
+    return msgspec.Raw(payload), count
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -8,16 +8,29 @@ Cost: one durable create for each domain that the batch has events of, shared wi
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
 
 from arco.core import json
 from arco.core.errors import Unknown
 from arco.core.ids import Ulid
 from arco.core.runtime import Runtime
 from arco.ledger.door import Refusal, admit_all
-from arco.ledger.envelope import Envelope, EventTypes, Stamp, admit, new_stamp
+from arco.ledger.envelope import (
+    Admitted,
+    Envelope,
+    EventTypes,
+    RowCount,
+    Stamp,
+    TooManyRows,
+    admit,
+    new_stamp,
+)
 from arco.ledger.recent import Recent
+from arco.ledger.writer import SEGMENT_ROW_BYTES, SEGMENT_ROWS
 from arco.ledger.writers import Writers
+
+MOST_BATCH_ROWS = 1_000_000
+MOST_BATCH_ROW_BYTES = 1024 * 1024 * 1024
 
 _APPEND_BYTES = 4 * 1024 * 1024
 
@@ -48,6 +61,7 @@ class _Parcel:
     events: list[Envelope] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
+    count: RowCount = field(default_factory=RowCount)
     problem: Exception | None = None
 
 
@@ -71,11 +85,13 @@ class Intake:
     async def take(self, lines: Sequence[bytes], batch: Ulid | None = None) -> Taken:
         """Store a batch. A repetition under the same `batch` id gives its events the same ids.
 
-        `Unavailable` if nothing of it was stored, `Unknown` if some of it was or may have been.
+        `Unavailable` if nothing of it was stored, `Unknown` if some of it was or may have been,
+        `TooManyRows` if it would become more rows than one batch may.
         """
         stamp = new_stamp(self._runtime, batch)
         admission = await admit_all(lines, self._types, stamp, self._runtime)
         fresh, duplicates = self._sift(admission.accepted, stamp)
+        _check_rows(fresh)
         parcels = self._pack(fresh)
         await self._runtime.tasks.gather(*map(self._send, parcels))
         for parcel in parcels:
@@ -83,7 +99,7 @@ class Intake:
                 self._recent.add(each for each in parcel.events if not stamp.minted(each))
         _check(parcels)
         return Taken(
-            accepted=[event.event_id for event in fresh],
+            accepted=[each.event.event_id for each in fresh],
             refused=admission.refused,
             duplicates=duplicates,
             by_domain=_counted(parcels),
@@ -94,8 +110,8 @@ class Intake:
 
         `Invalid` if it is still none that can be read.
         """
-        event = admit(line, types, new_stamp(self._runtime))
-        await self._writers.of(domain).append([event])
+        event, count = admit(line, types, new_stamp(self._runtime))
+        await self._writers.of(domain).append_lines([json.encode(event)], count)
         return event
 
     async def tell(self, domain: str, event: Envelope) -> None:
@@ -103,44 +119,60 @@ class Intake:
         await self._writers.of(domain).append([event])
 
     def _sift(
-        self, admitted: dict[int, Envelope], stamp: Stamp
-    ) -> tuple[list[Envelope], list[Duplicate]]:
+        self, admitted: dict[int, Admitted], stamp: Stamp
+    ) -> tuple[list[Admitted], list[Duplicate]]:
         """What is to be stored, and what is there already or stands in the batch twice.
 
         An event whose key is of our making cannot have been sent before.
         """
         here = Recent(2 * len(admitted) + 2)  # nothing leaves it before the batch ends
-        fresh: list[Envelope] = []
+        fresh: list[Admitted] = []
         duplicates: list[Duplicate] = []
-        for line, event in admitted.items():
+        for line, each in admitted.items():
+            event = each.event
             if stamp.minted(event):
-                fresh.append(event)
+                fresh.append(each)
             elif self._recent.has(event) or here.has(event):
                 duplicates.append(Duplicate(line, event.idempotency_key))
             else:
                 here.add((event,))
-                fresh.append(event)
+                fresh.append(each)
         return fresh, duplicates
 
-    def _pack(self, events: list[Envelope]) -> list[_Parcel]:
+    def _pack(self, events: list[Admitted]) -> list[_Parcel]:
         parcels: list[_Parcel] = []
         open_: dict[str, _Parcel] = {}
-        for event in events:
+        for event, count in events:
             domain, line = self._domain_of(event.event_type), json.encode(event)
             parcel = open_.get(domain)
-            if parcel is None or parcel.size_bytes + len(line) > _APPEND_BYTES:
+            if (
+                parcel is None
+                or parcel.size_bytes + len(line) > _APPEND_BYTES
+                or parcel.count.plus(count).is_above(SEGMENT_ROWS, SEGMENT_ROW_BYTES)
+            ):
                 parcel = open_[domain] = _Parcel(domain)
                 parcels.append(parcel)
             parcel.events.append(event)
             parcel.lines.append(line)
             parcel.size_bytes += len(line) + 1
+            parcel.count = parcel.count.plus(count)
         return parcels
 
     async def _send(self, parcel: _Parcel) -> None:
         try:
-            await self._writers.of(parcel.domain).append_lines(parcel.lines)
+            await self._writers.of(parcel.domain).append_lines(parcel.lines, parcel.count)
         except Exception as problem:
             parcel.problem = problem
+
+
+def _check_rows(events: list[Admitted]) -> None:
+    """Refuse a batch that would become so many rows that others would wait for their compaction."""
+    count = reduce(RowCount.plus, (each.row_count for each in events), RowCount())
+    if count.is_above(MOST_BATCH_ROWS, MOST_BATCH_ROW_BYTES):
+        most = RowCount(MOST_BATCH_ROWS, MOST_BATCH_ROW_BYTES)
+        raise TooManyRows(
+            f"these {len(events):,} events would become {count}, and one batch becomes at most {most}"
+        )
 
 
 def _check(parcels: list[_Parcel]) -> None:

@@ -17,7 +17,7 @@ from arco.core import json
 from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable, Unknown
 from arco.core.ids import Ulid
 from arco.core.tasks import Event, Task
-from arco.ledger.envelope import Envelope
+from arco.ledger.envelope import Envelope, RowCount
 from arco.ledger.segment import (
     LARGEST_BYTES,
     encode_seal,
@@ -32,6 +32,9 @@ from arco.storage.store import Store
 DEFAULT_LIFE_MS = 24 * 3_600_000
 
 _GROUP_BYTES = 4 * 1024 * 1024  # a group at least this large takes no more callers
+# A segment that becomes this many rows takes no more callers either: one task of compaction reads it.
+SEGMENT_ROWS = 200_000
+SEGMENT_ROW_BYTES = 128 * 1024 * 1024
 _STREAMS_TRIED = 4  # how many seals in a row before a writer admits that something is wrong
 
 
@@ -52,6 +55,7 @@ class _Group:
     done: Event
     lines: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
+    count: RowCount = field(default_factory=RowCount)
     place: tuple[str, int] | None = None
     problem: Exception | None = None
 
@@ -100,17 +104,19 @@ class Writer:
         """Durable on return. `Unknown`: may be stored; `Unavailable`: is not, retry."""
         return await self.append_lines([json.encode(event) for event in events])
 
-    async def append_lines(self, lines: Sequence[bytes]) -> Receipt:
-        """`append` for events that are encoded already."""
+    async def append_lines(self, lines: Sequence[bytes], count: RowCount | None = None) -> Receipt:
+        """`append` for events that are encoded already, and the rows they become; None: one each."""
         if self._closed:
             raise Unavailable("this writer is closed")
         size = sum(map(len, lines)) + len(lines)
         if not lines or size > LARGEST_BYTES:
             raise Invalid(f"an append has 1 or more events and at most {LARGEST_BYTES} bytes")
-        group = self._group_for(size)
+        count = count or RowCount(len(lines))
+        group = self._group_for(size, count)
         first_line = len(group.lines) + 1
         group.lines += lines
         group.size_bytes += size
+        group.count = group.count.plus(count)
         if self._pump is None or self._pump.done():
             self._pump = self._tasks.spawn(self._run())
         await group.done.wait()
@@ -126,10 +132,16 @@ class Writer:
         await self._seal()
         await self._slots.close()
 
-    def _group_for(self, size: int) -> _Group:
-        if not self._groups or self._groups[-1].size_bytes + size > _GROUP_BYTES:
-            self._groups.append(_Group(self._tasks.event()))
-        return self._groups[-1]
+    def _group_for(self, size: int, count: RowCount) -> _Group:
+        last = self._groups[-1] if self._groups else None
+        if (
+            last is None
+            or last.size_bytes + size > _GROUP_BYTES
+            or last.count.plus(count).is_above(SEGMENT_ROWS, SEGMENT_ROW_BYTES)
+        ):
+            last = _Group(self._tasks.event())
+            self._groups.append(last)
+        return last
 
     async def _run(self) -> None:
         while self._groups:

@@ -7,6 +7,7 @@ from arco.api.compaction import Compaction, Fixed
 from arco.api.log import Log
 from arco.api.metrics import Metrics
 from arco.cli.keep import Keep
+from arco.cli.pacing import CompactEvery
 from arco.cli.place import Place
 from arco.cli.spark import Spark, is_installed
 from arco.cli.tier2.keeper import Care, Keeper
@@ -25,6 +26,7 @@ def make_keeper(
     keep: Keep,
     store: Store,
     *,
+    pacing: CompactEvery,
     log: Log,
     metrics: Metrics,
     care: Care,
@@ -34,7 +36,8 @@ def make_keeper(
     """Who keeps a child for the events of a place; None where they are left in the ledger."""
     if _why_not(place, spark) is not None:
         return None
-    arguments = [*place.arguments(), *spark.arguments(), *keep.arguments(), "--nice", str(nice)]
+    flags = [*place.arguments(), *spark.arguments(), *keep.arguments(), *pacing.arguments()]
+    arguments = [*flags, "--nice", str(nice)]
 
     def start() -> Process:
         return Process(worker_command(arguments), loud=loud)

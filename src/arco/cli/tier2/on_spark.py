@@ -18,6 +18,7 @@ from arco.storage.store import Store
 
 if TYPE_CHECKING:
     from arco.compactor.cycle import Cycle
+    from arco.compactor.pace import Pace
     from arco.compactor.spark.engine import SparkEngine
     from arco.compactor.spark.session import Session
 
@@ -48,6 +49,7 @@ async def on_spark(
     store: Store,
     *,
     domains: Sequence[str] = tuple(TIER2),
+    pace: "Pace | None" = None,
     tell: Callable[[str, Exception], None] | None = None,
     report: "Callable[[Cycle], None] | None" = None,
     quiet: bool = False,
@@ -68,7 +70,13 @@ async def on_spark(
     try:
         await engine.warm_up()
         tier2 = Tier2(
-            store, engine, domains=domains, retention=keep.spans(), tell=tell, report=report
+            store,
+            engine,
+            domains=domains,
+            retention=keep.spans(),
+            tell=tell,
+            report=report,
+            pace=pace,
         )
         yield OnSpark(store, engine, tier2)
         await tier2.close()

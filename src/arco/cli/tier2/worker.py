@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 from cyclopts import Parameter
 
 from arco.cli.keep import Keep
+from arco.cli.pacing import CompactEvery
 from arco.cli.place import Place
 from arco.cli.spark import Spark, demand_installed
 
 if TYPE_CHECKING:
     from arco.cli.tier2.on_spark import OnSpark
     from arco.cli.tier2.wire import Said
+    from arco.compactor.pace import Pace
     from arco.core.runtime import Runtime
 
 _FAREWELL_MS = 3_500  # for all there is to close
@@ -28,6 +30,7 @@ def worker(
     place: Place | None = None,
     spark: Spark | None = None,
     keep: Keep | None = None,
+    pacing: CompactEvery | None = None,
     nice: Annotated[int, Parameter(metavar="N")] = 0,
 ) -> None:
     """Compact events for the process that has started this one.
@@ -40,6 +43,8 @@ def worker(
         Where the work is done.
     keep
         How long rows are kept.
+    pacing
+        How often few events are compacted.
     nice
         How far to stand back behind other processes.
     """
@@ -51,7 +56,8 @@ def worker(
 
     place, spark, keep = place or Place(), spark or Spark(), keep or Keep()
     keep.spans()
-    code = run(_Worker(place, spark, keep, system_runtime(), told).work(rung))
+    pace = (pacing or CompactEvery()).pace()
+    code = run(_Worker(place, spark, keep, system_runtime(), told, pace=pace).work(rung))
     # Threads may still wait for a JVM that is gone; nobody is to wait for them.
     os._exit(code)
 
@@ -67,8 +73,16 @@ class _Worker:
     """Compacts and listens, until the one fails or the other hears that it is over."""
 
     def __init__(
-        self, place: Place, spark: Spark, keep: Keep, runtime: "Runtime", told: BinaryIO
+        self,
+        place: Place,
+        spark: Spark,
+        keep: Keep,
+        runtime: "Runtime",
+        told: BinaryIO,
+        *,
+        pace: "Pace",
     ) -> None:
+        self._pace = pace
         self._place = place
         self._spark = spark
         self._keep = keep
@@ -114,6 +128,7 @@ class _Worker:
                 self._spark,
                 self._keep,
                 store,
+                pace=self._pace,
                 tell=self._failed,
                 report=lambda cycle: self._say(Cycled(cycle)),
             ) as opened:

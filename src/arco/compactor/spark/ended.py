@@ -25,13 +25,13 @@ class EndedTasks:
         self._session = session
         self._told: Ended = frozenset()
         # A classic session can be asked; a server tells by itself, every few seconds.
-        self._is_remote = type(session).__module__.startswith("pyspark.sql.connect.")
-        if self._is_remote:
+        self.is_remote = type(session).__module__.startswith("pyspark.sql.connect.")
+        if self.is_remote:
             session.registerProgressHandler(self._hear)
 
     def look(self) -> Ended:
         """Those of the stages that are under way; this blocks."""
-        if self._is_remote:
+        if self.is_remote:
             return self._told
         tracker = self._session.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

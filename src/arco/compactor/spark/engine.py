@@ -9,14 +9,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from arco.catalog.manifest import Counts
-from arco.compactor.job import Folded, FoldJob, Merged, MergeJob
+from arco.compactor.job import EngineCrashed, Folded, FoldJob, JobTooLarge, Merged, MergeJob
 from arco.compactor.spark.answers import Answers
 from arco.compactor.spark.ended import Ended, EndedTasks
 from arco.compactor.spark.parcel import SCHEMA, Kind, Large, Parcel
@@ -43,11 +43,15 @@ _Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How a job is cut up, in bytes of its segments; a worker's memory holds each of them many times."""
+    """How a job is cut up, in bytes of its segments and in rows that they become."""
 
     small: int = 8 * 1024 * 1024  # what one task does alone sooner than several with a shuffle
+    small_rows: int = 200_000
     task: int = 128 * 1024 * 1024  # some seconds of work
+    task_rows: int = 500_000
     shard: int = 256 * 1024 * 1024
+    shard_rows: int = 1_000_000
+    job_rows: int = 4_000_000  # what is published at once; the rest is for the next job
 
 
 class SparkEngine:
@@ -73,11 +77,16 @@ class SparkEngine:
         self.is_lost = False
 
     async def fold(self, job: FoldJob) -> Folded:
-        small = FoldSmall(self._spec, job, self._sizes.small)
-        answers = await self._run(lambda: self._numbered(1, small))
-        if large := answers.read(Kind.LARGE, Large):
-            size = large[0].expected_bytes
-            answers = await self._run(lambda: self._staged(job, size))
+        sizes, work = self._sizes, _described(job)
+        small = FoldSmall(self._spec, job, sizes.small, sizes.small_rows, sizes.job_rows)
+        answers = await self._run(lambda: self._numbered(1, small), job.domain, work)
+        for large in answers.read(Kind.LARGE, Large):
+            if job.divisible and large.fitting_segments < len(job.segments):
+                raise JobTooLarge(large.fitting_segments)
+            plan = partial(self._staged, job, large)
+            answers = await self._run(
+                plan, job.domain, f"{work}, about {large.expected_rows:,} rows"
+            )
         counts = reduce(add, answers.read(Kind.COUNTS, Counts), Counts())
         return Folded(files=answers.files(), counts=counts)
 
@@ -85,16 +94,21 @@ class SparkEngine:
         if not job.parts:
             return Merged(files=())
         task = MergeParts(self._spec, job)
-        answers = await self._run(lambda: self._numbered(len(job.parts), task))
+        plan = partial(self._numbered, len(job.parts), task)
+        answers = await self._run(plan, job.domain, f"merged files of {job.domain}")
         return Merged(files=answers.files(), forgotten=sum(answers.read(Kind.FORGOTTEN, int)))
 
     async def warm_up(self) -> None:
         """Let JVM and workers load all that they need, by a job that comes to nothing."""
-        await self._run(lambda: self._shuffled(_WARM_TASKS, Warm(), 2, WarmFinish()))
+        plan = partial(self._shuffled, _WARM_TASKS, Warm(), 2, WarmFinish())
+        await self._run(plan, "warm", "warmed up")
 
-    def _staged(self, job: FoldJob, expected_bytes: int) -> DataFrame:
-        tasks = min(len(job.segments), _evenly(expected_bytes // self._sizes.task))
-        shards = min(_MOST_SHARDS, _evenly(expected_bytes // self._sizes.shard))
+    def _staged(self, job: FoldJob, large: Large) -> DataFrame:
+        sizes, size, rows = self._sizes, large.expected_bytes, large.expected_rows
+        tasks = _evenly(max(size // sizes.task, rows // sizes.task_rows))
+        tasks = min(len(job.segments), tasks)
+        shards = _evenly(max(size // sizes.shard, rows // sizes.shard_rows))
+        shards = min(_MOST_SHARDS, shards)
         gather = Gather(self._spec, job, tasks, shards)
         finish = Finish(self._spec, msgspec.structs.replace(job, segments=()))
         return self._shuffled(tasks, gather, shards, finish)
@@ -107,12 +121,17 @@ class SparkEngine:
         """`task`, so many times; each gets its number in a row."""
         return self._session.range(0, tasks, 1, tasks).mapInArrow(task, SCHEMA)
 
-    async def _run(self, plan: Callable[[], DataFrame]) -> Answers:
-        """The answers to a job of Spark. If whoever waits for them gives up, so does Spark."""
+    async def _run(self, plan: Callable[[], DataFrame], pool: str, doing: str) -> Answers:
+        """The answers to a job of Spark. If whoever waits for them gives up, so does Spark.
+
+        Jobs of different pools share the cores. `doing` says in an error what the job did.
+        """
         tag, tasks = new_ulid(self._runtime), self._runtime.tasks
-        work = tasks.spawn(tasks.in_thread(lambda: self._collect(tag, plan)))
+        work = tasks.spawn(tasks.in_thread(lambda: self._collect(tag, pool, doing, plan)))
         try:
             return Answers(await self._patiently(work))
+        except EngineCrashed as crash:
+            raise EngineCrashed(f"a Python worker of Spark: {crash}, while it {doing}") from crash
         except ArcoError:
             raise
         except TimeoutError as late:
@@ -151,9 +170,13 @@ class SparkEngine:
         with suppress(Exception):
             await self._runtime.tasks.in_thread(lambda: self._session.interruptTag(tag))
 
-    def _collect(self, tag: str, plan: Callable[[], DataFrame]) -> list[Parcel]:
+    def _collect(
+        self, tag: str, pool: str, doing: str, plan: Callable[[], DataFrame]
+    ) -> list[Parcel]:
         """Run a job in this thread, which is its own for as long as that takes."""
         try:
+            if not self._ended.is_remote:
+                self._session.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
             self._session.addTag(tag)
             try:
                 return [Parcel(*row) for row in plan().collect()]
@@ -164,6 +187,11 @@ class SparkEngine:
                 self.is_lost = True
                 raise Unavailable(
                     "Spark does not answer any more: its session is lost"
+                ) from problem
+            if _WORKER_DIED in str(problem):
+                raise EngineCrashed(
+                    "a Python worker of Spark was killed, probably because the machine ran out of "
+                    f"memory, while it {doing}"
                 ) from problem
             raise Unavailable(f"Spark could not carry out a job: {_reason(problem)}") from problem
 
@@ -176,13 +204,24 @@ class SparkEngine:
         return True
 
 
+def _described(job: FoldJob) -> str:
+    """What a job does, for an error that names it."""
+    if not job.segments:
+        return f"expanded no segments of {job.domain}"
+    first, others = job.segments[0], len(job.segments) - 1
+    where = f"expanded segment {first.seq} of stream {first.stream} of {job.domain}"
+    return where if not others else f"{where} and {others} more"
+
+
 def _evenly(parts: int) -> int:
     """At least so many, and a power of two: so that no core waits for one that has a part more."""
     return 1 << max(1, (parts - 1).bit_length())
 
 
+_WORKER_DIED = "Python worker exited unexpectedly"  # in the words of Spark
+
 # What a trace is made of, and the line in it that tells an error.
-_NOISE = ("at ", "File ", "...", "Caused by")
+_NOISE = ("at ", "File ", "...", "Caused by", "Driver stacktrace")
 _ERROR = re.compile(r"[A-Za-z_.]*(Error|Exception|Interrupt|Exit)\b")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from arco.compactor.job import EngineCrashed
 from arco.core.errors import ArcoError, Unavailable
 
 # A room may have kinds of its own, which are made of more than a message.
@@ -19,6 +20,7 @@ class Failure(msgspec.Struct, frozen=True):
     def error(self) -> ArcoError:
         """The error as it was raised there."""
         kinds = {kind.code: kind for kind in _kinds(ArcoError) if kind.__module__ == _CORE}
+        kinds[EngineCrashed.code] = EngineCrashed
         # Of a newer Arco, that has more kinds of errors: nothing was published, so try again.
         return kinds.get(self.code, Unavailable)(self.message)
 

@@ -46,6 +46,10 @@ class Large(msgspec.Struct, frozen=True):
     """The answer of a task that was to fold a whole job, and has found too much of it."""
 
     expected_bytes: int
+    expected_rows: int
+    fitting_segments: (
+        int  # how many of the job's first segments become no more rows than a job should
+    )
 
 
 def told(kind: Kind, value: object) -> Parcel:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from arco.compactor.spark.memory import VARIABLE as WORKER_MEMORY
+from arco.compactor.spark.memory import default_limit_mb
 from arco.core.errors import Unavailable
 from arco.core.java import quieten_gateway
 
@@ -36,6 +38,7 @@ _OWN = {
     "spark.log.level": "ERROR",
     "spark.python.daemon.module": "arco.compactor.spark.daemon",
     "spark.python.worker.reuse": "true",
+    "spark.scheduler.mode": "FAIR",  # a large job of one domain leaves room for the others
     "spark.shuffle.compress": "false",  # blobs are compressed already
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
@@ -69,6 +72,8 @@ def open_session(
     if master.startswith(("local", "spark://")):
         # The workers need the libraries that this process has; elsewhere only the cluster knows.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local") and remote is None:
+        os.environ.setdefault(WORKER_MEMORY, str(default_limit_mb(_cores(master))))
     quieten_gateway()
     try:
         if remote:
@@ -100,6 +105,14 @@ def _place(master: str, heap: str) -> dict[str, str]:
     if master.startswith("local"):
         conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
     return conf
+
+
+def _cores(master: str) -> int:
+    """How many tasks run at once on this machine."""
+    found = _LOCAL_CORES.fullmatch(master)
+    if found is None:
+        return 1
+    return len(os.sched_getaffinity(0)) if found[1] == "*" else int(found[1])
 
 
 def _with_tries(master: str) -> str:

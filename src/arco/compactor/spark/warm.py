@@ -4,7 +4,7 @@ The first real job would wait for it otherwise: for imports, for the first use o
 the JVM to compile the plan.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -28,8 +28,10 @@ from arco.ledger.segment import Segment
 class Warm(NumberedTask):
     """Reads the examples of all events, as if they had been sent."""
 
-    async def work(self, _number: int, /) -> list[Parcel]:
-        return [parcel for domain in DOMAINS for parcel in _parcels(domain)]
+    async def work(self, _number: int, /) -> AsyncIterator[Parcel]:
+        for domain in DOMAINS:
+            for parcel in _parcels(domain):
+                yield parcel
 
 
 @dataclass(frozen=True)

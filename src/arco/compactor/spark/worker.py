@@ -7,49 +7,52 @@ arrive in one piece. Any other error is raised, and Spark tries the task again.
 
 import gc
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from arco.compactor.job import FoldJob, MergeJob
+from arco.catalog.manifest import Counts
+from arco.compactor.job import EngineCrashed, FoldJob, MergeJob
 from arco.compactor.merge_part import merge_part
-from arco.compactor.segment_reader import SegmentReader
+from arco.compactor.segment_reader import RawSegment, SegmentReader
+from arco.compactor.spark.memory import limit_memory
 from arco.compactor.spark.parcel import Kind, Large, Parcel, failed, from_batches, to_batches, told
 from arco.compactor.spark.store_spec import StoreSpec
-from arco.compactor.work import finish, gather, gather_from
+from arco.compactor.work import ShardFiles, add, gather, gather_from
 from arco.core import json
 from arco.core.errors import ArcoError
 from arco.core.runtime import system_runtime
-from arco.core.tasks import run
+from arco.core.tasks import iterate
+from arco.events.row_count import count_segment
 from arco.storage.store import Store
 
 Batches = Iterable[pa.RecordBatch]
-T = TypeVar("T")
 
 
 class NumberedTask(ABC):
     """A task of the first stage, which reads no parcels but its own number."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        limit_memory()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with _undisturbed():
-                    answers = _done(self._answers(number))
-                yield from to_batches(answers)
+                    yield from to_batches(iterate(self._answers(number)))
 
-    async def _answers(self, number: int) -> list[Parcel]:
+    async def _answers(self, number: int) -> AsyncIterator[Parcel]:
         try:
-            return await self.work(number)
+            async for parcel in self.work(number):
+                yield parcel
         except ArcoError as problem:
-            return [failed(problem)]
+            yield failed(problem)
+        except MemoryError:
+            yield failed(EngineCrashed("out of memory"))
 
     @abstractmethod
-    async def work(self, number: int, /) -> list[Parcel]:
+    def work(self, number: int, /) -> AsyncIterator[Parcel]:
         """Do the work of task `number`."""
 
 
@@ -60,19 +63,40 @@ class FoldSmall(NumberedTask):
     spec: StoreSpec
     job: FoldJob
     most_bytes: int
+    most_rows: int
+    job_rows: int  # what one job should become at most, if it can be divided
 
-    async def work(self, _number: int, /) -> list[Parcel]:
+    async def work(self, _number: int, /) -> AsyncIterator[Parcel]:
         store = open_once(self.spec)
         reader = SegmentReader(store, self.job.domain, self.job.segments)
         first = await reader.chunk(self.most_bytes)
-        if reader.expected_bytes > self.most_bytes:
-            return [told(Kind.LARGE, Large(reader.expected_bytes))]
-        gathered = await gather_from(reader, store, self.job, 1, first)
-        blobs: dict[str, list[bytes]] = defaultdict(list)
-        for blob in gathered.blobs:
-            blobs[blob.table].append(blob.data)
-        files = [await finish(store, self.job, table, 0, data) for table, data in blobs.items()]
-        return [told(Kind.COUNTS, gathered.counts), *(told(Kind.FILE, file) for file in files)]
+        large = self._measure(reader, first)
+        if large.expected_bytes > self.most_bytes or large.expected_rows > self.most_rows:
+            yield told(Kind.LARGE, large)
+            return
+        files, counts = ShardFiles(store, self.job), Counts()
+        async for gathered in gather_from(reader, store, self.job, 1, first):
+            counts = add(counts, gathered.counts)
+            for blob in gathered.blobs:
+                if file := await files.add(blob.table, blob.shard, blob.data):
+                    yield told(Kind.FILE, file)
+        async for file in files.finish():
+            yield told(Kind.FILE, file)
+        yield told(Kind.COUNTS, counts)
+
+    def _measure(self, reader: SegmentReader, first: list[RawSegment]) -> Large:
+        """How large the whole job is, judged by its first segments."""
+        rows = [count_segment(each.decode()).rows for each in first]
+        expected_rows = sum(rows) * len(self.job.segments) // max(1, len(rows))
+        fitting, left = 0, self.job_rows
+        for count in rows:
+            left -= count
+            if left < 0:
+                break
+            fitting += 1
+        else:
+            fitting = self.job_rows * len(rows) // max(1, sum(rows))
+        return Large(reader.expected_bytes, expected_rows, max(1, fitting))
 
 
 @dataclass(frozen=True)
@@ -84,11 +108,12 @@ class Gather(NumberedTask):
     tasks: int
     shards: int
 
-    async def work(self, number: int, /) -> list[Parcel]:
+    async def work(self, number: int, /) -> AsyncIterator[Parcel]:
         mine = self.job.segments[number :: self.tasks]
-        gathered = await gather(open_once(self.spec), self.job, mine, self.shards)
-        parcels = (Parcel(blob.shard, Kind.BLOB, blob.table, blob.data) for blob in gathered.blobs)
-        return [told(Kind.COUNTS, gathered.counts), *parcels]
+        async for gathered in gather(open_once(self.spec), self.job, mine, self.shards):
+            yield told(Kind.COUNTS, gathered.counts)
+            for blob in gathered.blobs:
+                yield Parcel(blob.shard, Kind.BLOB, blob.table, blob.data)
 
 
 @dataclass(frozen=True)
@@ -99,22 +124,23 @@ class Finish:
     job: FoldJob  # without its segments
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        blobs: dict[tuple[str, int], list[bytes]] = defaultdict(list)
-        for parcel in from_batches(batches):
-            if parcel.kind == Kind.BLOB:
-                blobs[parcel.table, parcel.shard].append(parcel.data)
-            else:
-                yield from to_batches([parcel])
-        for table, shard in sorted(blobs):
-            yield from to_batches([_done(self._file(table, shard, blobs.pop((table, shard))))])
+        limit_memory()
+        yield from to_batches(iterate(self._answers(from_batches(batches))))
 
-    async def _file(self, table: str, shard: int, blobs: list[bytes]) -> Parcel:
+    async def _answers(self, parcels: Iterator[Parcel]) -> AsyncIterator[Parcel]:
+        files = ShardFiles(open_once(self.spec), self.job)
         try:
-            return told(
-                Kind.FILE, await finish(open_once(self.spec), self.job, table, shard, blobs)
-            )
+            for parcel in parcels:
+                if parcel.kind != Kind.BLOB:
+                    yield parcel
+                elif file := await files.add(parcel.table, parcel.shard, parcel.data):
+                    yield told(Kind.FILE, file)
+            async for file in files.finish():
+                yield told(Kind.FILE, file)
         except ArcoError as problem:
-            return failed(problem)
+            yield failed(problem)
+        except MemoryError:
+            yield failed(EngineCrashed("out of memory"))
 
 
 @dataclass(frozen=True)
@@ -124,10 +150,12 @@ class MergeParts(NumberedTask):
     spec: StoreSpec
     job: MergeJob
 
-    async def work(self, number: int, /) -> list[Parcel]:
+    async def work(self, number: int, /) -> AsyncIterator[Parcel]:
         part = self.job.parts[number]
         files, forgotten = await merge_part(open_once(self.spec), self.job, part)
-        return [told(Kind.FORGOTTEN, forgotten), *(told(Kind.FILE, file) for file in files)]
+        yield told(Kind.FORGOTTEN, forgotten)
+        for file in files:
+            yield told(Kind.FILE, file)
 
 
 @contextmanager
@@ -141,21 +169,6 @@ def _undisturbed() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _done(work: Coroutine[Any, Any, T]) -> T:
-    """What `work` comes to, on a loop of its own.
-
-    A loop that ends has Python spell out the result of its main task, for an error message that nobody
-    sees; megabytes of it take longer than the work itself. So that result is nothing.
-    """
-    results: list[T] = []
-
-    async def keep() -> None:
-        results.append(await work)
-
-    run(keep())
-    return results[0]
 
 
 def open_once(spec: StoreSpec) -> Store:

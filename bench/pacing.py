@@ -1,0 +1,214 @@
+"""A light load beside Spark: what it costs in requests to the store and in processor time, and how soon
+events are seen.
+
+6 events, 1.2 DDL statements and 0.3 Iceberg commits come a second, one request each. The store is an S3
+server that counts the requests of all processes: API, compactor and Spark's workers. `python -m bench pacing`
+prints the requests by kind of object too, on stderr.
+"""
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from arco.core.runtime import Runtime
+from bench.event_load import execution_started
+from bench.figure import Figure, percentile
+from bench.load import Connection, request
+from bench.process import arco_up
+from bench.rest import Catalog, new_table
+from tests.faults.running import running_server
+
+_SECONDS = float(os.environ.get("PACING_SECONDS", "60"))
+_WARM_S = 10.0
+_START_S = 180.0  # the first event starts Spark
+_EVENTS_EVERY_S = 1 / 6
+_DDL_EVERY_S = 1 / 1.2
+_COMMIT_EVERY_S = 1 / 0.3
+
+_LOOK_EVERY_S = 0.5
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class _Load:
+    """What was sent, and when each event could be seen."""
+
+    port: int
+    catalog: Catalog
+    ended: threading.Event = field(default_factory=threading.Event)
+    pending: dict[str, float] = field(default_factory=dict)
+    seen_s: list[float] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def send(self, connection: Connection, method: str, path: str, body: object) -> bytes:
+        connection.send(request(method, path, {}, json.dumps(body).encode()))
+        status, _, answer = connection.answer()
+        if status >= 300:
+            self.problems.append(f"{method} {path}: {status} {answer[:200].decode()}")
+        return answer
+
+    def every(self, seconds: float, work: Callable[[Connection, int], None]) -> threading.Thread:
+        """Do `work` so often until the end, on a connection of its own."""
+
+        def keep_on() -> None:
+            connection, began, count = Connection(self.port), time.perf_counter(), 0
+            while not self.ended.wait(max(0.0, began + count * seconds - time.perf_counter())):
+                work(connection, count)
+                count += 1
+
+        return threading.Thread(target=keep_on)
+
+    def prepare(self) -> None:
+        """Make what the load needs."""
+        self.catalog.make_namespace("bench")
+        self.catalog.make_table("bench", "committed")
+
+    def start(self) -> list[threading.Thread]:
+        """Begin to send, beside the caller."""
+        threads = [
+            self.every(_EVENTS_EVERY_S, self.event),
+            self.every(_DDL_EVERY_S, self.ddl),
+            self.every(_COMMIT_EVERY_S, self.commit),
+            self.every(_LOOK_EVERY_S, self.look),
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def event(self, connection: Connection, count: int) -> None:
+        name = f"run-{count}"
+        self.pending[name] = time.perf_counter()
+        self.send(connection, "POST", "/api/v1/events", [execution_started(name, count)])
+
+    def ddl(self, connection: Connection, count: int) -> None:
+        self.send(connection, "POST", self.catalog.tables("bench"), new_table(f"t{count}"))
+
+    def commit(self, connection: Connection, count: int) -> None:
+        change = {"action": "set-properties", "updates": {"count": str(count)}}
+        body = {"requirements": [], "updates": [change]}
+        self.send(connection, "POST", f"{self.catalog.tables('bench')}/committed", body)
+
+    def look(self, connection: Connection, _count: int) -> None:
+        """Look which events compaction has published."""
+        if not self.pending:
+            return
+        names = ", ".join(f"'{name}'" for name in list(self.pending))
+        sql = f"SELECT execution_id FROM system.executions WHERE execution_id IN ({names})"
+        answer = self.send(connection, "POST", "/api/v1/query", {"sql": sql})
+        now = time.perf_counter()
+        for [name] in json.loads(answer)["rows"]:
+            self.seen_s.append(now - self.pending.pop(name))
+
+
+async def run(runtime: Runtime) -> list[Figure]:
+    """Measure on a store of its own."""
+    return await runtime.tasks.in_thread(_measure)
+
+
+def _measure() -> list[Figure]:
+    with running_server() as store, _credentials():
+        url = f"s3://arco/pacing?endpoint={store.s3_endpoint}"
+        with arco_up(url, "--log-level", "warning", spark=True) as server:
+            load = _Load(server.port, Catalog(server, "/iceberg"))
+            load.prepare()
+            _until_compacted(load)
+            threads = load.start()
+            time.sleep(_WARM_S)
+            before, cpu_s, began = store.names(), _spark_cpu_s(server.pid), time.perf_counter()
+            load.seen_s.clear()
+            time.sleep(_SECONDS)
+            seconds = time.perf_counter() - began
+            names = Counter(store.names()) - Counter(before)
+            cores = (_spark_cpu_s(server.pid) - cpu_s) / seconds
+            load.ended.set()
+            for thread in threads:
+                thread.join()
+    if load.problems:
+        raise AssertionError(load.problems[:3])
+    _print_names(names, seconds)
+    a_second, p95 = names.total() / seconds, percentile(load.seen_s, 0.95)
+    return [
+        Figure(
+            "6 events, 1.2 DDL, 0.3 commits a second: requests to the store a second",
+            f"{a_second:.1f}",
+            promised="15",
+            met=a_second <= 15,
+        ),
+        Figure("  cores for compaction", f"{cores:.2f}", promised="0.15", met=cores <= 0.15),
+        Figure("  seen by SQL after, p95 s", f"{p95:.2f}", promised="6 s", met=p95 <= 6),
+    ]
+
+
+def _until_compacted(load: _Load) -> None:
+    """Send one event, and wait until Spark has started and published it."""
+    connection, until = Connection(load.port), time.perf_counter() + _START_S
+    load.event(connection, -1)
+    while load.pending:
+        load.look(connection, 0)
+        if time.perf_counter() > until:
+            raise AssertionError(f"no event was compacted in {_START_S} s: {load.problems}")
+        time.sleep(0.5)
+
+
+@contextmanager
+def _credentials() -> Iterator[None]:
+    """What the server of the benchmark takes for a key; restored afterwards."""
+    own = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_REGION": "none"}
+    before = {name: os.environ.get(name) for name in own}
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _spark_cpu_s(server: int) -> float:
+    """The processor time of the child that compacts, of its JVM and of Spark's workers."""
+    stats = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        stats[int(path.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
+    below = {server}
+    while grown := {pid for pid, (parent, _) in stats.items() if parent in below} - below:
+        below |= grown
+    children = [pid for pid in below - {server} if _is_compaction(pid, server, stats)]
+    return sum(stats[pid][1] for pid in children) / _TICKS
+
+
+def _is_compaction(pid: int, server: int, stats: dict[int, tuple[int, int]]) -> bool:
+    """Whether a process is the child that compacts, or below it."""
+    while pid in stats and pid != server:
+        try:
+            if b"tier2-worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return True
+        except OSError:
+            return False
+        pid = stats[pid][0]
+    return False
+
+
+def _print_names(names: Counter[tuple[str, str]], seconds: float) -> None:
+    """Which objects the requests were about."""
+    kinds: Counter[str] = Counter()
+    for (verb, name), count in names.items():
+        below = re.sub(r"^.*?workspace=[^/]*/", "", name)
+        kind = re.sub(r"[0-9A-Za-z_-]*\d[0-9A-Za-z_.-]*", "*", below)
+        kinds[f"{verb} {kind}"] += count
+    for kind, count in kinds.most_common(40):
+        print(f"{count / seconds:8.2f}/s  {kind}", file=sys.stderr)
