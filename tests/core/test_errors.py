@@ -22,6 +22,7 @@ CODES = {
     "NotFound": "not_found",
     "PreconditionFailed": "precondition_failed",
     "StoreFull": "store_full",
+    "StoreReadOnly": "store_read_only",
     "TakenOver": "taken_over",
     "Unauthenticated": "unauthenticated",
     "Unavailable": "unavailable",

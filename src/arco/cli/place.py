@@ -130,19 +130,35 @@ class Place:
             root = f"{address.scheme}://{address.place}/{address.prefix}"
         return root + self.scope().prefix
 
-    def signing_key(self, rng: "Rng") -> bytes:
-        """The key of this installation, made on first use where it lies on the local disk."""
+    def signing_key(self, rng: "Rng", *, make_named: bool = False) -> bytes:
+        """The key of this installation, made on first use where it lies in the store's own directory.
+
+        A file that is named and missing is most often a wrong path or a mount that failed, and a new key
+        would refuse every token there is: it is made only on `make_named`.
+        """
         from arco.storage.signing import installation_key
 
         named = os.environ.get(KEY_FILE)
         if named:
+            if not make_named and not Path(named).exists():
+                raise _missing_key(named)
             return installation_key(Path(named), rng)
         address = self.address()
         if address.scheme != "file":
             raise Invalid(
-                f"set {KEY_FILE} to a file with the installation's key; it is made if missing"
+                f"set {KEY_FILE} to a file with the installation's key: this store has no place for it"
             )
         return installation_key(Path(address.place) / ".arco" / "key", rng)
+
+
+def _missing_key(path: str) -> NotFound:
+    missing = NotFound(f"{KEY_FILE} names {path!r}, and there is no such file")
+    quoted = shlex.quote(path)
+    missing.add_note(
+        "Check the path; for a new installation make one with "
+        f"`(umask 077; openssl rand -out {quoted} 32)`, or start `arco up` once, which makes it."
+    )
+    return missing
 
 
 def _holds_a_store(root: Path) -> bool:

@@ -95,8 +95,9 @@ def make_services(
     metrics: "Metrics",
     iceberg: "Iceberg | None" = None,
     compaction: "Compaction | None" = None,
+    makes_key: bool = False,
 ) -> "Services":
-    """All that the API is made of."""
+    """All that the API is made of; `makes_key` for a signing key that is named and missing."""
     from arco.api.compaction import ELSEWHERE
     from arco.api.services import LOOPBACK as LOOPBACK_HOSTS
     from arco.api.services import OTHER_DOMAINS, Services
@@ -112,7 +113,7 @@ def make_services(
     return Services(
         runtime=runtime,
         scope=place.scope(),
-        identity=_identity(place, auth, runtime),
+        identity=_identity(place, auth, runtime, makes_key=makes_key),
         reader=workspace.reader,
         committer=workspace.committer,
         idempotency=workspace.idempotency,
@@ -156,10 +157,13 @@ async def serve(
     await server.serve(announce)
 
 
-def _identity(place: Place, auth: Auth, runtime: "Runtime") -> "Identity":
+def _identity(
+    place: Place, auth: Auth, runtime: "Runtime", *, makes_key: bool
+) -> "Identity":
     from arco.access.identity import BearerIdentity, NoIdentity
     from arco.access.token import LocalTokens
 
     if auth is Auth.NONE:
         return NoIdentity(place.scope())
-    return BearerIdentity(LocalTokens(place.signing_key(runtime.rng), runtime), place.scope())
+    key = place.signing_key(runtime.rng, make_named=makes_key)
+    return BearerIdentity(LocalTokens(key, runtime), place.scope())

@@ -130,6 +130,7 @@ async def open_whole(
         metrics=metrics,
         iceberg=iceberg,
         compaction=compaction,
+        makes_key=True,
     )
     flow = open_flow(
         place,
