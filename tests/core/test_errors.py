@@ -64,6 +64,7 @@ def test_hardly_an_error_is_a_kind_of_another() -> None:
             "NotEmpty",
             "PreconditionFailed",
             "StoreFull",
+            "StoreReadOnly",
             "TakenOver",
             "Unauthenticated",
         ),

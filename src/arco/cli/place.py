@@ -13,6 +13,9 @@ from arco.core.errors import Invalid, NotFound
 from arco.core.scope import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arco.api.health_monitor import DiskSpace
     from arco.core.rng import Rng
     from arco.core.runtime import Runtime
     from arco.storage.address import Address
@@ -129,6 +132,20 @@ class Place:
         else:
             root = f"{address.scheme}://{address.place}/{address.prefix}"
         return root + self.scope().prefix
+
+    def disk(self) -> "Callable[[], DiskSpace] | None":
+        """What measures the disk of a local store; None for any other."""
+        from arco.api.health_monitor import DiskSpace
+
+        address = self.address()
+        if address.scheme != "file":
+            return None
+
+        def measure() -> DiskSpace:
+            found = os.statvfs(address.place)
+            return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
+
+        return measure
 
     def signing_key(self, rng: "Rng", *, make_named: bool = False) -> bytes:
         """The key of this installation, made on first use where it lies in the store's own directory.

@@ -158,4 +158,5 @@ async def open_whole(
             runs.collect,
         ),
     )
+    metrics.health.watch_care(janitor)
     return Whole(replace(services, flow=flow.desk), workspace, iceberg, flow, compactor, janitor)
