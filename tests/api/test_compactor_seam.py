@@ -73,6 +73,7 @@ def compactor_at(make: Callable[[Store], CompactorPort], root: Path) -> Iterator
             identity=ServiceToken(SECRET, scope),
             compactor=compactor,
             look=look,
+            store=store,
             log=make_log(lines, runtime.clock),
         )
         with listening(make_internal_app(services), loop, services.log) as url:

@@ -1,14 +1,14 @@
 """The report on health, and the lag of each domain."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from arco.api.compaction import State
+from arco.api.compaction import CompactionFailure, State
 from arco.api.limits import Limits
 from arco.storage.backend import Backend
 from tests.api.compacting import compact
@@ -23,6 +23,7 @@ class Hand:
 
     state: State = "waiting"
     reason: str | None = None
+    failures: dict[str, CompactionFailure] = field(default_factory=dict)
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def test_asking_for_health_again_and_again_costs_the_store_nothing(
         before = asked(http)
         for _ in range(20):
             assert http.get("/health").status_code == 200
-        assert asked(http) < before + 5  # 20 looks would be 60 and more
+        assert asked(http) < before + 25  # one look is up to 20 requests, 20 looks hundreds
 
 
 def test_a_server_that_does_not_compact_says_that_another_does(http: httpx2.Client) -> None:

@@ -1,5 +1,6 @@
 """Bombs and limits (figure 28): everything is refused with a 4xx or a 503, and the process lives."""
 
+import contextlib
 import gzip
 import json
 import socket
@@ -203,6 +204,51 @@ def test_too_many_connections_are_503_and_those_there_are_go_on(small: Served) -
             line.close()
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"",
+        b"GET /health/live HTTP/1.1\r\nHost: localh",
+        b"POST /api/v1/catalogs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+        b"Content-Type: application/json\r\n\r\n{",
+    ],
+)
+def test_half_sent_requests_of_one_address_leave_room_for_others(
+    tmp_path: Path, start: bytes
+) -> None:
+    limits = Limits(connections=16)
+    with served(tmp_path / "store", Options(limits=limits)) as api:
+        lines = [_connect(api) for _ in range(24)]  # more than there is room for
+        try:
+            for line in lines:
+                with contextlib.suppress(ConnectionError):
+                    line.sendall(start)
+            with _connect(api, source="127.0.0.2") as other:
+                other.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert other.recv(4096).startswith(b"HTTP/1.1 200")
+            time.sleep(0.6)
+            held = [line for line in lines if not _has_ended(line)]
+            assert len(held) == limits.connections // 4
+        finally:
+            for line in lines:
+                line.close()
+
+
+def test_whole_requests_of_one_address_may_take_all_connections(tmp_path: Path) -> None:
+    with served(tmp_path / "store", Options(limits=Limits(connections=16))) as api:
+        lines = [_connect(api) for _ in range(16)]
+        try:
+            for _ in range(2):
+                for line in lines:
+                    line.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                for line in lines:
+                    assert line.recv(4096).startswith(b"HTTP/1.1 200")
+                time.sleep(0.6)  # idle connections are not half-sent requests
+        finally:
+            for line in lines:
+                line.close()
+
+
 @pytest.fixture
 def slowed(tmp_path: Path) -> Iterator[tuple[Served, Slow]]:
     stores: list[Slow] = []
@@ -264,9 +310,22 @@ def test_a_change_that_takes_too_long_is_504_and_is_not_broken_off(
     pytest.fail("the change was broken off")
 
 
-def _connect(api: Served) -> socket.socket:
+def _connect(api: Served, source: str = "127.0.0.1") -> socket.socket:
     url = httpx2.URL(api.url)
-    return socket.create_connection((url.host, url.port or 80), timeout=10)
+    place = (url.host, url.port or 80)
+    return socket.create_connection(place, timeout=10, source_address=(source, 0))
+
+
+def _has_ended(line: socket.socket) -> bool:
+    """Whether the server has refused or closed a connection."""
+    line.setblocking(False)
+    try:
+        line.recv(4096)
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+    return True
 
 
 def _all(line: socket.socket) -> bytes:

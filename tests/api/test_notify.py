@@ -52,6 +52,7 @@ def hearing(root: Path) -> Iterator[Hearing]:
             identity=ServiceToken(SECRET, scope),
             compactor=Compactor(store),
             look=look,
+            store=store,
             log=make_log(io.BytesIO(), runtime.clock),
             ring=lambda domain, stream: heard.news.append((domain, stream)),
         )

@@ -23,6 +23,7 @@ STATUSES = {
     "Unavailable": 503,
     "InProgress": 503,
     "StoreFull": 507,
+    "StoreReadOnly": 507,
     "Unknown": 504,
     "Corrupt": 500,
     "Unsupported": 501,

@@ -10,11 +10,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from arco.api.admin import AdminApp
+from arco.api.app import make_app
 from arco.api.log import make_log
 from arco.api.server import HttpServer
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
-from tests.api.running import Served
+from tests.api.running import Served, listening, looped
 
 PROGRAM = """
 import sys
@@ -73,3 +75,35 @@ async def test_a_port_that_is_taken_is_an_error_that_says_so(
 
 async def _never(scope: object, receive: object, send: object) -> None:
     raise AssertionError
+
+
+async def test_the_admin_port_serves_probes_and_nothing_else(
+    api: Served, runtime: Runtime, tmp_path: Path
+) -> None:
+    app = make_app(api.services)
+    with looped() as loop, (tmp_path / "log").open("wb") as stream:
+        log = make_log(stream, runtime.clock)
+        with (
+            listening(AdminApp(app), loop, log) as url,
+            httpx2.Client(base_url=url, trust_env=False) as http,
+        ):
+            for path in ("/health/live", "/health", "/health/ready", "/metrics"):
+                assert http.get(path).status_code == 200
+            other = http.get("/api/v1/catalogs")
+            assert (other.status_code, other.json()["code"]) == (404, "no_such_route")
+
+
+def test_connections_stay_within_the_files_that_a_process_may_open() -> None:
+    program = """
+import resource
+from arco.api.limits import Limits
+from arco.api.server import within_open_files
+for soft, hard in ((256, 4_096), (256, 1_500), (256, 600)):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    print(within_open_files(Limits(connections=1_024)).connections,
+          resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.splitlines() == ["1024 2048", "476 1500", "16 600"]

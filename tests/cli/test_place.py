@@ -75,3 +75,30 @@ def test_what_is_there_is_verified(root: Path, tmp_path: Path) -> None:
 
 def verified(directory: Path) -> Run:
     return arco("verify", "--root", directory)
+
+
+@pytest.mark.parametrize(
+    "command", [("token", "mint", "user:ana"), ("api", "--auth", "local", "--port", "0")]
+)
+def test_a_signing_key_that_is_named_and_missing_is_refused_and_not_made(
+    command: tuple[str, ...], root: Path, tmp_path: Path
+) -> None:
+    key = tmp_path / "keys" / "typo"
+    run = arco(
+        *command,
+        "--root",
+        root,
+        ARCO_SIGNING_KEY_FILE=str(key),
+        ARCO_SERVICE_TOKEN="a secret of the two",
+    )
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert is_one_sentence(run.stderr), run.stderr
+    assert f"ARCO_SIGNING_KEY_FILE names '{key}', and there is no such file" in run.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arco_up_makes_the_signing_key_that_is_named(tmp_path: Path) -> None:
+    key = tmp_path / "keys" / "new"
+    with serving(tmp_path / "store", "--auth", "local", ARCO_SIGNING_KEY_FILE=str(key)):
+        assert key.stat().st_mode & 0o777 == 0o600

@@ -19,6 +19,7 @@ from arco.core.errors import (
     Invalid,
     NotFound,
     StoreFull,
+    StoreReadOnly,
     Unavailable,
     Unknown,
 )
@@ -83,7 +84,12 @@ async def test_the_stores_own_directory_is_never_listed(backend: LocalBackend, r
 
 @pytest.mark.parametrize(
     ("number", "for_a_store"),
-    [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EIO, Unknown)],
+    [
+        (errno.ENOSPC, StoreFull),
+        (errno.EDQUOT, StoreFull),
+        (errno.EROFS, StoreReadOnly),
+        (errno.EIO, Unknown),
+    ],
 )
 async def test_a_failing_disk_is_unavailable_and_for_a_store_unknown_and_a_full_one_says_so(
     backend: LocalBackend,

@@ -6,10 +6,12 @@ from arco.api.desk import Desk
 from arco.api.dispatcher import Dispatcher, Door
 from arco.api.edge import Edge
 from arco.api.health import HealthChecks
+from arco.api.health_monitor import HealthMonitor, HealthSources
 from arco.api.iceberg.config import ROOT
 from arco.api.iceberg.desk import IcebergDesk
 from arco.api.iceberg.problem import ICEBERG_VOICE
 from arco.api.iceberg.routes import iceberg_routes
+from arco.api.lag import Lags
 from arco.api.openapi import openapi
 from arco.api.pages import Pages
 from arco.api.reads import Reads
@@ -68,9 +70,16 @@ def make_routes(services: Services, reads: Reads) -> tuple[AnyRoute, ...]:
             raise Unavailable("nothing was published here yet: is the compactor there?")
         return number
 
-    health = HealthChecks(
-        look, services.runtime.tasks, services.metrics, ready_ms=services.limits.ready_ms
+    sources = HealthSources(
+        runtime=services.runtime,
+        lags=Lags(services.runtime, services.domains),
+        store=services.reader.store,
+        compaction=services.compaction,
+        ready_ms=services.limits.ready_ms,
+        compactor=services.compactor_health,
+        disk=services.disk,
     )
+    health = HealthChecks(look, services.metrics, HealthMonitor(sources))
     pages = Pages()
     routes = native_routes(Desk(services, reads), health, pages)
     pages.set_document(json.encode(openapi(routes)))

@@ -2,7 +2,8 @@
 
 The parser below it keeps a header of any length, and nothing closes a connection that sends a byte now and
 then. Here a request has a time and a size within which its headers must be complete, the number of
-connections is bounded, and a caller that does not read its answer is let go.
+connections is bounded, and a caller that does not read its answer is let go. One address may hold a quarter
+of the connections with requests that are not whole.
 """
 
 import http
@@ -12,9 +13,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from arco.api.cork import Corked
 from arco.api.exchange import ARRIVED
+from arco.api.half_sent import HalfSentRequests
 from arco.api.limits import Limits
 from arco.api.problem import CONTENT_TYPE, Refusal, encode_problem, problem_of
 from arco.core.clock import SystemClock
+
+# So long a connection may be one too many of its address: of many that come at once, all have sent their
+# requests by then, unless they have none to send.
+_CROWDING_S = 0.25
 
 _CLOCK = SystemClock()  # what comes from outside comes in the machine's own time
 
@@ -27,7 +33,9 @@ class BoundedConnection(HttpToolsProtocol):
     """A connection within limits."""
 
     limits = Limits()
+    half_sent = HalfSentRequests(limits.connections)
 
+    _crowding_timer: _Timer | None = None
     _timer: _Timer | None = None
     _in_headers = True
     _header_bytes = 0
@@ -36,16 +44,44 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         super().connection_made(transport)
         self.transport = Corked(transport, self.loop)  # type: ignore[assignment]
-        if len(self.connections) > self.limits.connections:
-            self._refuse(
-                Refusal(503, "too_busy", "too many connections", headers={"Retry-After": "1"})
-            )
+        is_full = len(self.connections) > self.limits.connections
+        if is_full and not self.half_sent.make_room(self.address):
+            self._refuse(_too_busy("too many connections"))
         else:
             self._arm()
+            self._begin_half_sent()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._end_half_sent()
         super().connection_lost(exc)
+
+    @property
+    def address(self) -> str:
+        """Where the connection comes from."""
+        return "" if self.client is None else self.client[0]
+
+    def end_half_sent(self) -> None:
+        """Refuse a request that is not whole, so that others find room."""
+        if not self.transport.is_closing():
+            self._refuse(_too_busy("too many unfinished requests from this address"))
+            self.connections.discard(self)  # or it would still count until the loop comes round
+
+    def _begin_half_sent(self) -> None:
+        self.half_sent.add(self)
+        if self._crowding_timer is None and self.half_sent.is_crowding(self.address):
+            self._crowding_timer = self.loop.call_later(_CROWDING_S, self._end_if_crowding)
+
+    def _end_half_sent(self) -> None:
+        self.half_sent.remove(self)
+        if self._crowding_timer is not None:
+            self._crowding_timer.cancel()
+            self._crowding_timer = None
+
+    def _end_if_crowding(self) -> None:
+        self._crowding_timer = None
+        if self.half_sent.is_crowding(self.address):
+            self.end_half_sent()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -64,6 +100,8 @@ class BoundedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_headers, self._header_bytes = True, 0
+        if not self.transport.is_closing():
+            self._begin_half_sent()
 
     def on_headers_complete(self) -> None:
         self.scope[ARRIVED] = _CLOCK.elapsed_ms()  # type: ignore[literal-required]
@@ -80,6 +118,7 @@ class BoundedConnection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._end_half_sent()
         if not self.transport.is_closing():
             super().on_message_complete()
 
@@ -116,6 +155,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _refuse(self, refusal: Refusal) -> None:
         """Answer without the application, and hang up."""
+        self._end_half_sent()
         cycle = getattr(self, "cycle", None)
         if cycle is not None and not cycle.response_complete:
             self.transport.abort()  # another answer is under way, and this one would end up in it
@@ -131,6 +171,10 @@ class BoundedConnection(HttpToolsProtocol):
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
         self.transport.close()
+
+
+def _too_busy(detail: str) -> Refusal:
+    return Refusal(503, "too_busy", detail, headers={"Retry-After": "1"})
 
 
 def _too_large(limits: Limits) -> Refusal:

@@ -21,7 +21,7 @@ from arco.core.runtime import Runtime
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # They must answer in a crowd.
-_PROBES = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
+PROBES = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 _LOGGED_PATH = 256
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOKED_AT = frozenset({b"x-request-id", b"traceparent", b"host", b"origin", b"sec-fetch-site"})
@@ -99,7 +99,7 @@ class Edge:
     def _refusal(self, scope: Scope, told: dict[bytes, bytes]) -> Refusal | None:
         """Why the request goes no further, if it does not."""
         limits = self._limits
-        if self._in_flight.count > limits.in_flight and scope["path"] not in _PROBES:
+        if self._in_flight.count > limits.in_flight and scope["path"] not in PROBES:
             return Refusal(
                 503,
                 "too_busy",

@@ -1,24 +1,43 @@
 """The report on health: for people and dashboards, where the probes only say yes or no.
 
-Everybody may ask, so asking often costs the store nothing: what was found is good for a few seconds.
+It is `degraded` as soon as there is a reason, and each reason says what to do.
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
-from arco.api.compaction import State
-from arco.api.lag import DomainLag, Lags
+from arco.api.compaction import Compaction, RemoteCompaction, RemoteReason, State
+from arco.api.health_monitor import DiskSpace, HealthMonitor, Observation
+from arco.api.lag import DomainLag, age_ms
 from arco.api.query_params import Query
 from arco.api.route import Call, Reply
-from arco.api.services import Services
 from arco.api.wire import Document
 from arco.core import json
-from arco.core.errors import ArcoError
-from arco.core.tasks import Event
+from arco.core.clock import Clock
+from arco.core.errors import ArcoError, Denied, StoreFull, StoreReadOnly
 
-_GOOD_FOR_MS = 5_000
-_NOBODY = frozenset({"off", "restarting"})
+LATE_MS = 30_000
+LATE_WHILE_STARTING_MS = 90_000
+
+# A disk with less room than this is about to be full, unless it is a small one.
+_LITTLE_ROOM_BYTES = 64 * 1024 * 1024
+_LITTLE_ROOM_SHARE = 0.05
+
+_READ_THE_LOG = (
+    "Look for `compaction` in the log of the process that compacts; if it has written nothing since, "
+    "end that process and start it again"
+)
+
+
+class HealthReason(Document, frozen=True, kw_only=True):
+    """Why a process is degraded: `code` for programs, `message` for people, with what to do."""
+
+    code: str
+    message: str
+    domain: str | UnsetType = UNSET
 
 
 class CompactionHealth(Document, frozen=True, kw_only=True):
@@ -29,63 +48,157 @@ class CompactionHealth(Document, frozen=True, kw_only=True):
 
 
 class HealthReport(Document, frozen=True, kw_only=True):
-    """How this server is. Degraded: events wait and nobody compacts them, or the store does not answer.
+    """How this process is: degraded, if there are reasons for it.
 
     `domains` has the lag of each domain of events, or null if it could not be found out.
     """
 
     status: Literal["ok", "degraded"]
+    reasons: tuple[HealthReason, ...]
     compaction: CompactionHealth
     domains: tuple[DomainLag, ...] | None
 
 
 class HealthReports:
-    """Tells how the server is."""
+    """Reports how the process is."""
 
-    def __init__(self, services: Services, lags: Lags) -> None:
-        self._services = services
-        self._lags = lags
-        self._found: tuple[DomainLag, ...] | None = None
-        self._found_ms: float | None = None
-        self._looking: Event | None = None
+    def __init__(self, monitor: HealthMonitor) -> None:
+        self._monitor = monitor
 
     async def report(self, _call: Call[Query, None]) -> Reply:
-        """How this server is: what compacts events, and how far behind that is."""
-        domains, compaction = await self._domains(), self._services.compaction
-        waits = domains is None or any(each.lag_ms for each in domains)
+        """How this server is: what compacts events, how far behind that is, and what is wrong."""
+        observation = await self._monitor.observe()
+        sources = self._monitor.sources
+        compaction, clock = sources.compaction, sources.runtime.clock
+        reasons = reasons_of(observation, compaction, clock)
         report = HealthReport(
-            status="degraded" if waits and self._is_stuck(domains) else "ok",
+            status="degraded" if reasons else "ok",
+            reasons=reasons,
             compaction=CompactionHealth(
                 state=compaction.state,
                 reason=UNSET if compaction.reason is None else compaction.reason,
             ),
-            domains=domains,
+            domains=observation.domains,
         )
         return Reply(200, json.encode(report))
 
-    def _is_stuck(self, domains: tuple[DomainLag, ...] | None) -> bool:
-        return domains is None or self._services.compaction.state in _NOBODY
 
-    async def _domains(self) -> tuple[DomainLag, ...] | None:
-        """The lags, found out by one of those who ask at the same time."""
-        while self._looking is not None:
-            await self._looking.wait()
-        clock = self._services.runtime.clock
-        if self._found_ms is None or clock.elapsed_ms() - self._found_ms > _GOOD_FOR_MS:
-            self._looking = self._services.runtime.tasks.event()
-            try:
-                self._found = await self._look()
-                self._found_ms = clock.elapsed_ms()
-            finally:
-                self._looking.set()
-                self._looking = None
-        return self._found
+def reasons_of(
+    observation: Observation, compaction: Compaction, clock: Clock
+) -> tuple[HealthReason, ...]:
+    """All that is wrong, the store first: most else follows from it."""
+    remote = observation.compactor
+    reasons = [*_of_store(observation), *_of_compactor(remote)]
+    lags = [_now(each, clock) for each in observation.domains or ()]
+    reasons += _of_compaction(lags, compaction)
+    reasons += [
+        _late(each, compaction) for each in lags if each.lag_ms > _limit_ms(compaction, remote)
+    ]
+    # The compactor knows better what holds a domain up, and sees what only its own process can see.
+    reasons += [] if remote is None else [_passed_on(each) for each in remote.reasons]
+    return tuple({each.domain or each.code: each for each in reasons}.values())
 
-    async def _look(self) -> tuple[DomainLag, ...] | None:
-        services = self._services
-        try:
-            return await services.runtime.tasks.deadline(
-                services.limits.ready_ms, self._lags.look()
+
+def _now(lag: DomainLag, clock: Clock) -> DomainLag:
+    """A lag that was looked up a moment ago, as old as it is now."""
+    oldest = lag.oldest_received_at
+    return lag if oldest is UNSET else msgspec.structs.replace(lag, lag_ms=age_ms(oldest, clock))
+
+
+def _of_store(observation: Observation) -> Iterator[HealthReason]:
+    """Why the store, or the disk that it is on, cannot be relied on."""
+    disk = observation.disk
+    if observation.domains is None:
+        yield HealthReason(
+            code="store_unreachable",
+            message="The store does not answer, or holds what cannot be read. Check that it can be "
+            "reached, and look for `failed` in the log.",
+        )
+    unwritable = refusal_of(observation)
+    if unwritable is not None:
+        yield unwritable
+    elif disk is not None and _is_nearly_full(disk):
+        yield HealthReason(
+            code="disk_nearly_full",
+            message=f"The disk of the store has {disk.free_bytes:,} bytes left. Make room there, or let "
+            "`arco gc` delete what is too old; when it is full, nothing more is taken.",
+        )
+
+
+def refusal_of(observation: Observation) -> HealthReason | None:
+    """Why the store takes no writes at all; None if it takes them."""
+    refusal = observation.refusal
+    if refusal is None:
+        return None
+    code = refusal.code if isinstance(refusal, StoreFull) else "store_refuses_writes"
+    return HealthReason(code=code, message=_refusal_message(refusal))
+
+
+def _refusal_message(refusal: ArcoError) -> str:
+    """What it means that nothing can be written, and what to do."""
+    match refusal:
+        case StoreReadOnly():
+            return "The disk of the store is read-only: nothing is taken. Mount it writable."
+        case StoreFull():
+            return "The disk of the store is full: nothing is taken. Make room there."
+        case Denied():
+            return (
+                "The store does not allow this process to write. Check its identity; `arco iam render` "
+                "prints the policies."
             )
-        except (ArcoError, TimeoutError):
-            return None
+        case _:
+            return "The store answers no write. Check that it can be reached, and its own health."
+
+
+def _is_nearly_full(disk: DiskSpace) -> bool:
+    return disk.free_bytes < min(_LITTLE_ROOM_BYTES, disk.total_bytes * _LITTLE_ROOM_SHARE)
+
+
+def _of_compactor(compactor: RemoteCompaction | None) -> Iterator[HealthReason]:
+    if compactor is not None and not compactor.is_reachable:
+        yield HealthReason(
+            code="compactor_unreachable",
+            message="The compactor does not answer: reads go on, changes of the catalog are 503, and "
+            "events wait. Start it again, or check the address in --compactor.",
+        )
+
+
+def _of_compaction(lags: list[DomainLag], compaction: Compaction) -> Iterator[HealthReason]:
+    """That events wait and no process compacts them; one that is started again may yet do so."""
+    if not any(each.lag_ms for each in lags):
+        return
+    if compaction.state == "off":
+        yield HealthReason(
+            code="compaction_off",
+            message=f"Events wait, and nothing compacts them: {compaction.reason or 'it is switched off'}. "
+            "Start Arco with Spark, or run `arco compactor --once`.",
+        )
+    if compaction.state == "restarting":
+        yield HealthReason(
+            code="compaction_restarting",
+            message="Events wait, and Spark has ended or does not start; it is tried again. Look for "
+            "`Spark failed` in the log.",
+        )
+
+
+def _limit_ms(compaction: Compaction, remote: RemoteCompaction | None) -> int:
+    """How long events may wait."""
+    state = compaction.state if remote is None else remote.state
+    return LATE_WHILE_STARTING_MS if state == "starting" else LATE_MS
+
+
+def _late(lag: DomainLag, compaction: Compaction) -> HealthReason:
+    """That events of a domain have waited for too long; if that is known, what holds them up."""
+    waited = f"Events of {lag.domain} have waited for {lag.lag_ms // 1000} s to be compacted"
+    failure = compaction.failures.get(lag.domain)
+    if failure is None:
+        message = f"{waited}. {_READ_THE_LOG}."
+        return HealthReason(code="events_waiting", message=message, domain=lag.domain)
+    told = f"{failure.error}: {failure.detail}" if failure.detail else failure.error
+    message = f"{waited}: compaction of {lag.domain} fails with {told}. {_READ_THE_LOG}."
+    return HealthReason(code="domain_stuck", message=message, domain=lag.domain)
+
+
+def _passed_on(reason: RemoteReason) -> HealthReason:
+    domain = UNSET if reason.domain is None else reason.domain
+    return HealthReason(code=reason.code, message=reason.message, domain=domain)

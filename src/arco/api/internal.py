@@ -13,9 +13,12 @@ from starlette.types import ASGIApp
 
 from arco.access.identity import Identity
 from arco.access.operation import Operation
+from arco.api.compaction import ELSEWHERE, Compaction
 from arco.api.dispatcher import Dispatcher, Door
 from arco.api.edge import Edge
 from arco.api.health import HealthChecks
+from arco.api.health_monitor import DiskSpace, HealthMonitor, HealthSources
+from arco.api.lag import Lags
 from arco.api.limits import Limits
 from arco.api.log import Log
 from arco.api.metrics import Metrics
@@ -25,6 +28,7 @@ from arco.api.router import Router
 from arco.api.routes import health_routes
 from arco.api.tracing import Tracing
 from arco.catalog.port import Committed, CompactorPort, SyncCompact
+from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.ids import parse_ulid
@@ -32,6 +36,7 @@ from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.fold.tier1 import DOMAIN
 from arco.fold.tier2 import TIER2
+from arco.storage.store import Store
 
 SYNC_COMPACT = "/internal/sync-compact"
 MARK_ORPHANS = "/internal/mark-orphans"
@@ -69,7 +74,8 @@ def _deaf(domain: str, stream: str) -> None:
 class InternalServices:
     """The parts of one compactor process.
 
-    `look` gives the number of what is published. `ring` hears of a domain and a stream with news.
+    `look` gives the number of what is published. `ring` hears of a domain and a stream with news. Health
+    is about `store`, the `disk` that it is on if that is a local one, and `compaction`.
     """
 
     runtime: Runtime
@@ -77,7 +83,10 @@ class InternalServices:
     identity: Identity
     compactor: CompactorPort
     look: Callable[[], Awaitable[int]]
+    store: Store
     log: Log
+    compaction: Compaction = ELSEWHERE
+    disk: Callable[[], DiskSpace] | None = None
     ring: Callable[[str, str], None] = _deaf
     metrics: Metrics = field(default_factory=Metrics)
     tracing: Tracing = field(default_factory=Tracing)
@@ -122,9 +131,16 @@ def make_internal_app(services: InternalServices) -> ASGIApp:
         log=services.log,
         is_internal=True,
     )
-    health = HealthChecks(
-        services.look, services.runtime.tasks, services.metrics, ready_ms=services.limits.ready_ms
+    store = services.store
+    sources = HealthSources(
+        runtime=services.runtime,
+        lags=Lags(services.runtime, {name: SnapshotReader(store, name) for name in TIER2}),
+        store=store,
+        compaction=services.compaction,
+        ready_ms=services.limits.ready_ms,
+        disk=services.disk,
     )
+    health = HealthChecks(services.look, services.metrics, HealthMonitor(sources))
     routes = (*internal_routes(Internal(services.compactor, services.ring)), *health_routes(health))
     return Edge(
         Dispatcher(Router(routes), door).handle,

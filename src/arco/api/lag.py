@@ -7,26 +7,30 @@ from msgspec import UNSET, UnsetType
 
 from arco.api.query_params import Query
 from arco.api.route import Call, Reply
-from arco.api.services import Services
 from arco.api.wire import Document
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
-from arco.core.clock import utc
-from arco.ledger.lag import Waiting, waiting_above
+from arco.core.clock import Clock, utc
+from arco.core.ids import ulid_ms
+from arco.core.runtime import Runtime
+from arco.ledger.lag import waiting_above
 from arco.ledger.watermark import Watermark
 
 
 class DomainLag(Document, frozen=True, kw_only=True):
     """One domain. `lag_ms` is the age of its oldest event that is in no manifest; 0 if all of them are.
 
-    `manifest` is the number that was published last, -1 before the first.
+    `manifest` is the number that was published last, -1 before the first, and `published_at` its time.
+    `waiting_events` is an estimate: the first segment of each stream is counted.
     """
 
     domain: str
     manifest: int
     lag_ms: int
     waiting_segments: int
+    waiting_events: int = 0
     oldest_received_at: datetime | UnsetType = UNSET
+    published_at: datetime | UnsetType = UNSET
 
 
 class Lag(Document, frozen=True, kw_only=True):
@@ -38,9 +42,9 @@ class Lag(Document, frozen=True, kw_only=True):
 class Lags:
     """Looks how far behind the domains are."""
 
-    def __init__(self, services: Services) -> None:
-        self._runtime = services.runtime
-        self._domains: Mapping[str, SnapshotReader] = services.domains
+    def __init__(self, runtime: Runtime, domains: Mapping[str, SnapshotReader]) -> None:
+        self._runtime = runtime
+        self._domains = domains
 
     async def get(self, _call: Call[Query, None]) -> Reply:
         """How long the oldest event of each domain has waited to become visible."""
@@ -56,15 +60,19 @@ class Lags:
         snapshot = await reader.head()
         published = snapshot.manifest
         mark = Watermark() if published is None else published.watermark
-        return self._lag(domain, snapshot.number, await waiting_above(reader.store, domain, mark))
-
-    def _lag(self, domain: str, number: int, waiting: Waiting) -> DomainLag:
-        now, oldest = utc(self._runtime.clock.now_ms()), waiting.oldest_received
-        lag_ms = 0 if oldest is None else max(1, round((now - oldest).total_seconds() * 1000))
+        waiting = await waiting_above(reader.store, domain, mark)
+        oldest = waiting.oldest_received
         return DomainLag(
             domain=domain,
-            manifest=number,
-            lag_ms=lag_ms,
+            manifest=snapshot.number,
+            lag_ms=0 if oldest is None else age_ms(oldest, self._runtime.clock),
             waiting_segments=waiting.segments,
+            waiting_events=waiting.events,
             oldest_received_at=UNSET if oldest is None else oldest,
+            published_at=UNSET if published is None else utc(ulid_ms(published.commit_ulid)),
         )
+
+
+def age_ms(moment: datetime, clock: Clock) -> int:
+    """How long ago something happened, at least 1."""
+    return max(1, round((utc(clock.now_ms()) - moment).total_seconds() * 1000))

@@ -28,6 +28,7 @@ from arco.core.errors import (
     NotFound,
     PreconditionFailed,
     StoreFull,
+    StoreReadOnly,
     Unauthenticated,
     Unavailable,
     Unknown,
@@ -135,6 +136,13 @@ KINDS = (
         "It is being done",
         "Retry with the same key after the time in Retry-After.",
         "another attempt of this request is under way, and may be carried out",
+    ),
+    Kind(
+        StoreReadOnly,
+        507,
+        "The store is read-only",
+        "Mount the disk of the store writable, then retry.",
+        "the disk of the store is read-only; nothing was changed",
     ),
     Kind(
         StoreFull,

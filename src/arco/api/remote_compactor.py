@@ -10,6 +10,7 @@ from typing import TypeVar
 import httpx2
 import msgspec
 
+from arco.api.compaction import RemoteCompaction, RemoteReason, State
 from arco.api.internal import MARK_ORPHANS, MERGE, NOTIFY, SYNC_COMPACT, News, OrphanMark
 from arco.api.problem import CONTENT_TYPE
 from arco.api.tracing import outgoing
@@ -29,8 +30,11 @@ from arco.fold.tier1 import DOMAIN
 
 T = TypeVar("T")
 
+HEALTH = "/health"
+
 _CONNECT_S = 2.0
 _IDLE_S = 5.0
+_HEALTH_S = 1.5
 _ANSWER_S = 20.0  # below what an API gives a request, so that it can still tell its caller
 
 # Refusals after which it is sure that nothing was published, and that the caller can act on.
@@ -56,6 +60,17 @@ class _Told(msgspec.Struct):
     detail: str = ""
 
 
+class _Compaction(msgspec.Struct):
+    state: State
+
+
+class _Report(msgspec.Struct):
+    """What a compactor says of its health, as far as it matters here."""
+
+    compaction: _Compaction
+    reasons: tuple[RemoteReason, ...] = ()
+
+
 class RemoteCompactor:
     """A `CompactorPort` over HTTP."""
 
@@ -68,6 +83,10 @@ class RemoteCompactor:
         answer_s: float = _ANSWER_S,
         connections: int = 8,
     ) -> None:
+        # A line of its own: behind the calls of a busy compactor, a healthy one would seem silent.
+        self._probe = httpx2.AsyncClient(
+            base_url=url, timeout=_HEALTH_S, follow_redirects=False, trust_env=False
+        )
         self._client = httpx2.AsyncClient(
             base_url=url,
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
@@ -95,9 +114,24 @@ class RemoteCompactor:
         """Tell it that a stream has something new; it would find out by itself, but later."""
         await self._answer(NOTIFY, News(domain, stream))
 
+    async def health(self) -> RemoteCompaction:
+        """How it says that it is; one that is too old to say is at least there."""
+        try:
+            answer = await self._probe.get(HEALTH)
+        except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL):
+            raise Unavailable("the compactor does not answer") from None
+        if answer.status_code >= 500:
+            raise Unavailable(f"the compactor answers with status {answer.status_code}")
+        try:
+            report = json.decode(answer.content, _Report)
+        except Invalid:
+            return RemoteCompaction()
+        return RemoteCompaction(report.compaction.state, report.reasons)
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+        await self._probe.aclose()
 
     async def _post(self, path: str, body: object, kind: type[T]) -> T:
         answer = await self._answer(path, body)

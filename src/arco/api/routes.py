@@ -13,7 +13,7 @@ from arco.api.desk import API, Desk
 from arco.api.events import Events, events_route
 from arco.api.flow.routes import flow_routes
 from arco.api.health import HealthChecks
-from arco.api.health_report import HealthReport, HealthReports
+from arco.api.health_report import HealthReport
 from arco.api.lag import Lag, Lags
 from arco.api.lineage import Lineages, lineage_route
 from arco.api.objects import Objects
@@ -34,7 +34,6 @@ from arco.api.query_params import (
 )
 from arco.api.route import Answered, AnyRoute, Route, Sent, sent
 from arco.api.schemas import Schemas
-from arco.api.services import Services
 from arco.api.tables import Tables
 from arco.api.verbs import changed, dropped, got, made, public, says
 from arco.api.views import Views
@@ -107,7 +106,7 @@ def native_routes(desk: Desk, health: HealthChecks, pages: Pages) -> tuple[AnyRo
         *operations_routes(desk.services),
         *flow_routes(desk.services),
         lineage_route(Lineages(desk.services)),
-        *_lag(Lags(desk.services), desk.services),
+        _lag(Lags(desk.services.runtime, desk.services.domains)),
         quarantine_route(Quarantine(desk.services)),
         *health_routes(health),
         *_pages(pages),
@@ -311,28 +310,23 @@ def _query(on: Queries) -> AnyRoute:
     )
 
 
-def _lag(on: Lags, services: Services) -> tuple[AnyRoute, ...]:
-    reports = HealthReports(services, on)
-    return (
-        Route(
-            "GET",
-            f"{API}/lag",
-            Operation.GET_LAG,
-            says(on.get),
-            on.get,
-            Query,
-            (Answered(200, "The lag.", Lag),),
-            tagged=False,
-        ),
-        public(
-            "/health", Operation.HEALTH, reports.report, Answered(200, "The report.", HealthReport)
-        ),
+def _lag(on: Lags) -> AnyRoute:
+    return Route(
+        "GET",
+        f"{API}/lag",
+        Operation.GET_LAG,
+        says(on.get),
+        on.get,
+        Query,
+        (Answered(200, "The lag.", Lag),),
+        tagged=False,
     )
 
 
 def health_routes(on: HealthChecks) -> tuple[AnyRoute, ...]:
     """What every process of ours answers to whoever runs it."""
     return (
+        public("/health", Operation.HEALTH, on.report, Answered(200, "The report.", HealthReport)),
         public("/health/live", Operation.HEALTH, on.live, Answered(200, "It lives.", Health)),
         public("/health/ready", Operation.HEALTH, on.ready, Answered(200, "Ready.", Health)),
         public(

@@ -2,15 +2,18 @@
 
 import contextlib
 import logging
+import resource
 import signal
 import socket
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from arco.api.connection import BoundedConnection
+from arco.api.half_sent import HalfSentRequests
 from arco.api.limits import Limits
 from arco.api.log import ForeignLines, Log
 from arco.api.stopping import Stopping
@@ -19,6 +22,8 @@ from arco.core.errors import Unavailable
 App = ASGIApp  # for rooms that hand one on and know no web framework
 
 _BACKLOG = 1_024
+_OTHER_FILES = 1_024  # besides connections: directories of the store, pipes, the admin port's own
+_FEWEST_CONNECTIONS = 16
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -35,15 +40,18 @@ class HttpServer:
         limits: Limits | None = None,
         stopping: Stopping | None = None,
         signals: bool = True,
+        flag: str = "--port",
     ) -> None:
-        limits = limits or Limits()
+        limits = within_open_files(limits or Limits())
         self._host = host
         self._port = port
+        self._flag = flag
+        self._opened: socket.socket | None = None
         self._log = log
         self._server = _Server(
             uvicorn.Config(
                 app,
-                http=type("Connection", (BoundedConnection,), {"limits": limits}),
+                http=_connection_class(limits),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -64,17 +72,21 @@ class HttpServer:
         Returns when everything in flight was answered, or the time for it is over. Whoever called cleans
         up then.
         """
-        opened = self._open()
+        opened = self._opened or self._open()
         self._server.listening = lambda: listening(opened.getsockname()[1])
-        foreign = logging.getLogger("uvicorn")
-        handler = ForeignLines(self._log)
-        foreign.addHandler(handler)
-        foreign.propagate, foreign.level = False, logging.WARNING
         try:
-            await self._server.serve(sockets=[opened])
+            with _foreign_lines(self._log):
+                await self._server.serve(sockets=[opened])
         finally:
-            foreign.removeHandler(handler)
             opened.close()
+
+    def bind(self) -> None:
+        """Take the port before serving, or `Unavailable` if it cannot be had."""
+        self._opened = self._open()
+
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._server.server_state.connections)
 
     def stop(self) -> None:
         """Take no more requests, and let `serve` return once those in flight are answered."""
@@ -91,9 +103,46 @@ class HttpServer:
             opened.close()
             raise Unavailable(
                 f"port {self._port} of {self._host} cannot be had: {problem.strerror}; "
-                "choose another with --port"
+                f"choose another with {self._flag}"
             ) from problem
         return opened
+
+
+def within_open_files(limits: Limits) -> Limits:
+    """The limits with as many connections as this process may have files open, after asking for more.
+
+    A server that has no descriptor left accepts nothing on any port, also on that for probes.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        most = max(_FEWEST_CONNECTIONS, soft - _OTHER_FILES)
+        return replace(limits, connections=min(limits.connections, most))
+    return limits
+
+
+@contextlib.contextmanager
+def _foreign_lines(log: Log) -> Generator[None, None, None]:
+    """A block in which the lines of uvicorn go to our log, once for all servers of the process."""
+    foreign = logging.getLogger("uvicorn")
+    if any(isinstance(each, ForeignLines) for each in foreign.handlers):
+        yield
+        return
+    handler = ForeignLines(log)
+    foreign.addHandler(handler)
+    foreign.propagate, foreign.level = False, logging.WARNING
+    try:
+        yield
+    finally:
+        foreign.removeHandler(handler)
+
+
+def _connection_class(limits: Limits) -> type[BoundedConnection]:
+    """The connections of one server, which share its limits and know each other."""
+    half_sent = HalfSentRequests(limits.connections)
+    return type("Connection", (BoundedConnection,), {"limits": limits, "half_sent": half_sent})
 
 
 class _Server(uvicorn.Server):

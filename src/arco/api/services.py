@@ -1,12 +1,13 @@
 """What the API is made of: `cli` fills it in, and nothing here makes a part for itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from arco.access.identity import Identity
 from arco.api.compaction import ELSEWHERE, Compaction
 from arco.api.flow.desk import FlowDesk
+from arco.api.health_monitor import CompactorHealth, DiskSpace
 from arco.api.limits import Limits
 from arco.api.log import Log
 from arco.api.metrics import Metrics
@@ -44,7 +45,8 @@ class Services:
     `domains` are the readers of `OTHER_DOMAINS`, by name. `hosts` are the names by which the server may be
     called, `LOOPBACK` where no identity is asked for; None for any. `location_root` stands before the
     location of a managed table, which is stored relative to its workspace. Without `iceberg` that protocol
-    is not served, and without `flow` no runs. `compaction` tells how whoever compacts events is.
+    is not served, and without `flow` no runs. `compaction` tells how whoever compacts events is;
+    `compactor_health` asks a compactor in another process. `disk` measures the disk of a local store.
     `key_life_ms` is how long `idempotency` keeps a key; clients are told.
     """
 
@@ -67,5 +69,7 @@ class Services:
     iceberg: Iceberg | None = None
     flow: FlowDesk | None = None
     compaction: Compaction = ELSEWHERE
+    compactor_health: CompactorHealth | None = None
+    disk: Callable[[], DiskSpace] | None = None
     key_life_ms: int = DEFAULT_LIFE_MS
     stopping: Stopping = field(default_factory=Stopping)

@@ -136,6 +136,7 @@ async def _serve(
         log=log,
         metrics=metrics,
         iceberg=iceberg,
+        compactor_health=compactor,
     )
     flow: Flow | None = None
     if not no_runs:
@@ -157,7 +158,16 @@ async def _serve(
 
     try:
         async with reconciling(iceberg, runtime.tasks), keeping_the_book(flow, services):
-            await serve(make_app(services), listening, log, ready, services.stopping)
+            await serve(
+                make_app(services),
+                listening,
+                log,
+                ready,
+                runtime=runtime,
+                metrics=metrics,
+                admin=listening.admin(),
+                stopping=services.stopping,
+            )
     finally:
         beginning.cancel()
         await services.engine.close()

@@ -9,7 +9,7 @@ from arco.cli.locations import AllowedLocations
 from arco.cli.pacing import CompactEvery
 from arco.cli.place import Place
 from arco.cli.retention import Retention, RunRetention, pause_ms
-from arco.cli.serve import Auth, Listening, LogLevel
+from arco.cli.serve import AdminPort, Auth, Listening, LogLevel
 from arco.cli.settings import Flag
 from arco.cli.spark import Spark
 
@@ -37,6 +37,8 @@ def compactor(
     domain: Annotated[str | None, Parameter(metavar="NAME")] = None,
     collect_every: Annotated[float, Parameter(metavar="HOURS")] = 0,
     log_level: LogLevel = LogLevel.INFO,
+    admin_port: AdminPort = None,
+    admin_host: str = "127.0.0.1",
 ) -> None:
     """Run the compactor of one workspace. The service token comes from ARCO_SERVICE_TOKEN.
 
@@ -74,13 +76,18 @@ def compactor(
         janitor besides its own.
     log_level
         Which log lines to write to stderr.
+    admin_port
+        A second port for health and metrics alone; 0 for any that is free. By default there is none.
+    admin_host
+        The address that the admin port listens on.
     """
     from arco.cli.serve import check_listening
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
 
     place, spark, keep = place or Place(), spark or Spark(), keep or Keep()
-    listening, retention = Listening(host, port, Auth.LOCAL, log_level), retention or Retention()
+    listening = Listening(host, port, Auth.LOCAL, log_level, admin_port, admin_host)
+    retention = retention or Retention()
     retention.span()  # refused before anything is opened
     runs = runs or RunRetention()
     runs.ms()
@@ -137,7 +144,7 @@ async def _serve(
     from arco.cli.serve import log_to_stderr, serve, watched_backend
     from arco.cli.tables import collect_runs, parquet_janitor, table_janitor
     from arco.cli.tier2.keeper import Care
-    from arco.cli.tier2.keeping import keeping, make_keeper, ringing
+    from arco.cli.tier2.keeping import compaction, keeping, make_keeper, ringing
     from arco.cli.trouble import patience, table_teller, teller
     from arco.compactor.compactor import Compactor
     from arco.compactor.janitor import Janitor
@@ -173,6 +180,8 @@ async def _serve(
                     partial(collect_runs, own, retention_ms=runs.ms()),
                 ),
             )
+    if janitor is not None:
+        metrics.health.watch_care(janitor)
     keeper = make_keeper(
         place,
         spark,
@@ -195,13 +204,24 @@ async def _serve(
         identity=identity,
         compactor=worker,
         look=look,
+        store=store,
         log=log,
+        compaction=compaction(keeper, place, spark),
+        disk=place.disk(),
         ring=ringing(keeper),
         metrics=metrics,
     )
     try:
         async with cleaning(janitor, runtime.tasks), keeping(keeper):
-            await serve(make_internal_app(services), listening, log, _ready(place))
+            await serve(
+                make_internal_app(services),
+                listening,
+                log,
+                _ready(place),
+                runtime=runtime,
+                metrics=metrics,
+                admin=None if listening.admin_port is None else listening.admin(),
+            )
     finally:
         await worker.close()
 

@@ -14,6 +14,7 @@ from arco.core.errors import (
     Invalid,
     NotFound,
     StoreFull,
+    StoreReadOnly,
     Unavailable,
     Unknown,
 )
@@ -27,6 +28,7 @@ _NEXT_STEPS: Mapping[type[ArcoError], str] = {
     Denied: "Check which identity is in use and what it may do; `arco iam render` prints the policies.",
     Fenced: "Another process has taken over; start again.",
     NotFound: "Check the name.",
+    StoreReadOnly: "Mount it writable, or name another place with --root, then try again.",
     StoreFull: "Make room there, then try again: what was made stays.",
     Unavailable: "Check the address, the network and the credentials, then try again.",
     Unknown: "It may have happened: look before you try again.",

@@ -13,6 +13,9 @@ from arco.core.errors import Invalid, NotFound
 from arco.core.scope import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arco.api.health_monitor import DiskSpace
     from arco.core.rng import Rng
     from arco.core.runtime import Runtime
     from arco.storage.address import Address
@@ -130,19 +133,49 @@ class Place:
             root = f"{address.scheme}://{address.place}/{address.prefix}"
         return root + self.scope().prefix
 
-    def signing_key(self, rng: "Rng") -> bytes:
-        """The key of this installation, made on first use where it lies on the local disk."""
+    def disk(self) -> "Callable[[], DiskSpace] | None":
+        """What measures the disk of a local store; None for any other."""
+        from arco.api.health_monitor import DiskSpace
+
+        address = self.address()
+        if address.scheme != "file":
+            return None
+
+        def measure() -> DiskSpace:
+            found = os.statvfs(address.place)
+            return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
+
+        return measure
+
+    def signing_key(self, rng: "Rng", *, make_named: bool = False) -> bytes:
+        """The key of this installation, made on first use where it lies in the store's own directory.
+
+        A file that is named and missing is most often a wrong path or a mount that failed, and a new key
+        would refuse every token there is: it is made only on `make_named`.
+        """
         from arco.storage.signing import installation_key
 
         named = os.environ.get(KEY_FILE)
         if named:
+            if not make_named and not Path(named).exists():
+                raise _missing_key(named)
             return installation_key(Path(named), rng)
         address = self.address()
         if address.scheme != "file":
             raise Invalid(
-                f"set {KEY_FILE} to a file with the installation's key; it is made if missing"
+                f"set {KEY_FILE} to a file with the installation's key: this store has no place for it"
             )
         return installation_key(Path(address.place) / ".arco" / "key", rng)
+
+
+def _missing_key(path: str) -> NotFound:
+    missing = NotFound(f"{KEY_FILE} names {path!r}, and there is no such file")
+    quoted = shlex.quote(path)
+    missing.add_note(
+        "Check the path; for a new installation make one with "
+        f"`(umask 077; openssl rand -out {quoted} 32)`, or start `arco up` once, which makes it."
+    )
+    return missing
 
 
 def _holds_a_store(root: Path) -> bool:

@@ -14,6 +14,7 @@ from arco.core.errors import (
     Invalid,
     NotEmpty,
     StoreFull,
+    StoreReadOnly,
     Unauthenticated,
     Unavailable,
     Unknown,
@@ -37,6 +38,7 @@ _STEPS: Mapping[type[ArcoError], str] = {
     ),
     Denied: "Ask for access, or use another token.",
     Corrupt: "Run `arco verify` on the store; it names what is wrong.",
+    StoreReadOnly: "Mount the disk of that Arco's store writable, then try again.",
     StoreFull: "Make room where the store of that Arco lies, then try again.",
     Unavailable: "Try again in a moment.",
 }

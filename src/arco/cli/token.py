@@ -14,8 +14,8 @@ Examples:
   export ARCO_TOKEN=$(arco token mint user:ana --days 30)
   arco token mint client:loader --group data-eng --json
 
-The key is {root}/.arco/key, or the file that ARCO_SIGNING_KEY_FILE names. It is made
-on first use; whoever can read it can be anybody."""
+The key is {root}/.arco/key, which is made on first use, or the file that
+ARCO_SIGNING_KEY_FILE names, which must be there. Whoever can read it can be anybody."""
 
 app = App(name="token", help="Tokens for callers of the API.", help_epilogue=_EXAMPLES)
 

@@ -150,4 +150,13 @@ async def _serve(
         await tell_of_runs(services.intake, whole.workspace.reader)
     async with whole.living(), keeping(keeper):
         ready = first_steps(place, listening, sample=sample)
-        await serve(make_app(services), listening, log, ready, services.stopping)
+        await serve(
+            make_app(services),
+            listening,
+            log,
+            ready,
+            runtime=runtime,
+            metrics=metrics,
+            admin=listening.admin(),
+            stopping=services.stopping,
+        )

@@ -130,6 +130,7 @@ async def open_whole(
         metrics=metrics,
         iceberg=iceberg,
         compaction=compaction,
+        makes_key=True,
     )
     flow = open_flow(
         place,
@@ -157,4 +158,5 @@ async def open_whole(
             runs.collect,
         ),
     )
+    metrics.health.watch_care(janitor)
     return Whole(replace(services, flow=flow.desk), workspace, iceberg, flow, compactor, janitor)

@@ -49,6 +49,8 @@ class Janitor:
         self.runs = 0
         self.last: dict[str, Collection] = {}  # by domain
         self.inspected: dict[str, Inspection] = {}
+        self.collected_ms: dict[str, int] = {}  # when each domain was last done, since 1970
+        self.inspected_ms: dict[str, int] = {}
         self.problem: Exception | None = None
 
     async def run(self) -> None:
@@ -72,9 +74,11 @@ class Janitor:
         self.last[domain] = await collect_garbage(
             self._store, self._compactor, domain=domain, retention_ms=self._retention_ms
         )
+        self.collected_ms[domain] = self._store.runtime.clock.now_ms()
 
     async def _inspect(self, domain: str) -> None:
         inspection = self.inspected[domain] = await inspect(self._store, domain)
+        self.inspected_ms[domain] = self._store.runtime.clock.now_ms()
         if self._found is not None:
             self._found(inspection)
 

@@ -17,6 +17,7 @@
      |   `- Unauthenticated  nobody knows who is asking: prove it first
      |- Unavailable     nothing happened, or nothing was found out: retry later
      |   |- StoreFull   the store takes no more: nothing happened, make room first
+     |   |   `- StoreReadOnly  the store's disk is read-only: nothing happened, make it writable first
      |   `- InProgress  another attempt of the same request is under way: retry with the same key
      |- Unsupported     the environment lacks a capability: refused at start
      `- Corrupt         stored bytes contradict each other: stop and call for help
@@ -131,6 +132,12 @@ class StoreFull(Unavailable):
     """No space is left in the store: nothing was written, and nothing will be before there is room."""
 
     code = "store_full"
+
+
+class StoreReadOnly(StoreFull):
+    """The store's disk is read-only: as on a full one, nothing is written until somebody acts."""
+
+    code = "store_read_only"
 
 
 class InProgress(Unavailable):

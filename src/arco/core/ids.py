@@ -63,5 +63,10 @@ def parse_ulid(text: str) -> Ulid:
     raise Invalid(f"not a ULID in canonical form, which is {canonical}: {text[:40]!r}")
 
 
+def ulid_ms(ulid: str) -> int:
+    """When a ULID was minted, in milliseconds since 1970, by the clock of whoever minted it."""
+    return ULID.from_str(ulid).milliseconds
+
+
 def _moment(runtime: Runtime) -> int:
     return max(0, runtime.clock.now_ms()) & ((1 << _MS_BITS) - 1)

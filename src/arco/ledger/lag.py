@@ -20,10 +20,22 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Waiting:
-    """What is in the ledger above a watermark."""
+    """What is in the ledger above a watermark.
+
+    `events` is an estimate: the first segment of each stream is counted, the others are taken for alike.
+    """
 
     segments: int = 0
+    events: int = 0
     oldest_received: datetime | None = None
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was found in one segment."""
+
+    events: int
+    oldest_received: datetime | None
 
 
 class _Received(msgspec.Struct):
@@ -40,16 +52,18 @@ async def waiting_above(store: Store, domain: str, watermark: Watermark) -> Wait
     first: dict[str, SegmentPlace] = {}
     for place in places:
         first.setdefault(place.stream, place)
-    heads, found = list(first.values()), list[datetime | None]()
+    heads, found = list(first.values()), list[_Read]()
     for start in range(0, len(heads), _AT_ONCE):
         some = heads[start : start + _AT_ONCE]
-        found += await store.runtime.tasks.gather(*(_oldest(store, domain, each) for each in some))
-    moments = [moment for moment in found if moment is not None]
-    return Waiting(len(places), min(moments, default=None))
+        found += await store.runtime.tasks.gather(*(_read(store, domain, each) for each in some))
+    moments = [each.oldest_received for each in found if each.oldest_received is not None]
+    counted = sum(each.events for each in found)
+    events = round(counted / len(found) * len(places)) if found else 0
+    return Waiting(len(places), events, min(moments, default=None))
 
 
-async def _oldest(store: Store, domain: str, place: SegmentPlace) -> datetime | None:
-    """When the first event of a segment was received; the lines are nearly in that order."""
+async def _read(store: Store, domain: str, place: SegmentPlace) -> _Read:
+    """How many events a segment has, and when the first of them was received."""
     segment = await find_segment(store, domain, place.stream, place.seq)
     if segment is None:
         raise Conflict(f"segment {place.seq} of {place.stream} was collected meanwhile")
@@ -59,4 +73,4 @@ async def _oldest(store: Store, domain: str, place: SegmentPlace) -> datetime | 
             moments.append(_read_received(line).received_at)
         except Invalid:
             continue  # it will be quarantined, and nobody waits for it
-    return min(moments, default=None)
+    return _Read(segment.events, min(moments, default=None))

@@ -21,6 +21,7 @@ from arco.core.errors import (
     Invalid,
     NotFound,
     StoreFull,
+    StoreReadOnly,
     Unavailable,
 )
 from arco.core.runtime import Runtime
@@ -41,6 +42,7 @@ from arco.storage.shared_tree import SharedTree
 from arco.storage.signing import UrlSigner
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)  # how a system says that nothing more fits
+READ_ONLY = "the disk of the store is read-only"
 
 _READ_IN_PLACE_BYTES = 256 * 1024
 # Without O_NONBLOCK, a pipe that somebody planted would hold up whoever reads it.
@@ -304,7 +306,9 @@ def _all_below(directory: str, after: bytes) -> bool:
 
 
 def _refuse_full(problem: OSError) -> None:
-    """Raise `StoreFull` if that is why something was not written."""
+    """Raise `StoreFull` or `StoreReadOnly` if that is why something was not written."""
+    if problem.errno == errno.EROFS:
+        raise StoreReadOnly(READ_ONLY) from problem
     if problem.errno in FULL_DISK:
         raise StoreFull(
             f"the disk of the store is full: {os.strerror(problem.errno).lower()}"

@@ -34,6 +34,7 @@ TOLD = {
     "Unavailable": (503, "SlowDownException"),
     "InProgress": (503, "SlowDownException"),
     "StoreFull": (507, "InsufficientStorageException"),
+    "StoreReadOnly": (507, "InsufficientStorageException"),
     "Unknown": (500, "CommitStateUnknownException"),
     "Corrupt": INTERNAL,
     "Unsupported": INTERNAL,

@@ -28,6 +28,7 @@ from arco.core.errors import (
     NotEmpty,
     NotFound,
     StoreFull,
+    StoreReadOnly,
     Unauthenticated,
     Unavailable,
     Unknown,
@@ -77,6 +78,12 @@ KINDS = (
         "another attempt of this request is under way; retry with the same key",
     ),
     # No 503: engines would take it for a moment's trouble, and ask again and again.
+    Kind(
+        StoreReadOnly,
+        507,
+        "InsufficientStorageException",
+        "the disk of the store is read-only; nothing was changed",
+    ),
     Kind(
         StoreFull,
         507,

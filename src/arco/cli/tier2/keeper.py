@@ -8,9 +8,9 @@ none, the keeper looks every so often whether others have written to the ledger.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from arco.api.compaction import State
+from arco.api.compaction import CompactionFailure, State
 from arco.cli.tier2.process import Child
-from arco.cli.tier2.wire import Failed, Ring, Said
+from arco.cli.tier2.wire import Cycled, Failed, Ring, Said
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 
@@ -83,6 +83,8 @@ class Keeper:
         self.deaths = 0  # in a row, without anything done between them
         self.is_up = False  # Spark runs
         self.problem: Failed | None = None  # the last, until something has gone well after it
+        # Of domains that have published nothing since.
+        self.failures: dict[str, CompactionFailure] = {}
 
     @property
     def has_child(self) -> bool:
@@ -164,8 +166,12 @@ class Keeper:
     def _take(self, said: Said) -> None:
         if isinstance(said, Failed):
             self.problem = said
+            for domain in said.domains:
+                self.failures[domain] = CompactionFailure(said.error, said.detail)
         else:
             self.problem, self.deaths, self.is_up = None, 0, True
+        if isinstance(said, Cycled):
+            self.failures.pop(said.cycle.domain, None)
         self._heard(said)
 
     async def _pass_on(self, life: _Life) -> None:

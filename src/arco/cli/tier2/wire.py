@@ -28,11 +28,15 @@ class Cycled(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Something has failed: what, the type of the error, and its words as far as a log may hold them."""
+    """Something has failed: what, the type of the error, and its words as far as a log may hold them.
+
+    `domains` are those whose last cycle failed.
+    """
 
     what: str
     error: str
     detail: str = ""
+    domains: tuple[str, ...] = ()
 
 
 Said = Ready | Cycled | Failed

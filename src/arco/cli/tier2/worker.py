@@ -143,9 +143,14 @@ class _Worker:
         from arco.cli.tier2.wire import Failed
         from arco.cli.trouble import about
 
-        self._say(Failed(what, **about(problem)))
+        self._say(Failed(what, **about(problem), domains=self._failing()))
         if self._opened is not None and self._opened.engine.is_lost:
             self._end(1)  # what is left of Spark is of no use
+
+    def _failing(self) -> tuple[str, ...]:
+        """The domains whose last cycle has failed."""
+        domains = {} if self._opened is None else self._opened.tier2.domains
+        return tuple(name for name, each in domains.items() if each.cycles.failures)
 
     def _say(self, said: "Said") -> None:
         from arco.cli.tier2.wire import encode
