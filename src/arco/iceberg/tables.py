@@ -18,6 +18,7 @@ from arco.iceberg.desk import Caller, Desk, missing_file
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine.metadata import encode_metadata
 from arco.iceberg.engine.new_table import new_table
+from arco.iceberg.engine.properties import NEW_TABLE
 from arco.iceberg.engine.requirement import is_create
 from arco.iceberg.engine.update import apply_updates
 from arco.iceberg.keyed import Told, run
@@ -158,7 +159,9 @@ def staged_birth(desk: Desk, name: Name, request: CommitTableRequest, caller: Ca
     check_name(name.name, "table")
     given = next((u for u in request.updates if u.get("action") == "assign-uuid"), {}).get("uuid")
     wanted = None if given is None else _uuid(str(given))
-    updates: list[dict[str, Json]] = list(request.updates)
+    # As if by one request: what the client sets or removes comes later, and so wins.
+    defaults: dict[str, Json] = {"action": "set-properties", "updates": {**NEW_TABLE}}
+    updates: list[dict[str, Json]] = [defaults, *request.updates]
 
     also: frozenset[str] = frozenset() if wanted is None else frozenset({wanted})
 
