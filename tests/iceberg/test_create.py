@@ -30,7 +30,6 @@ from tests.iceberg.workshop import (
     with_table,
 )
 
-
 CODEC = "write.parquet.compression-codec"
 
 

@@ -32,8 +32,8 @@ def table_teller(
 ) -> Callable[[str, Exception], None]:
     """Reports tables for which background work has failed: each time a count, and in the log once.
 
-    Such work, say a collection, comes back every few hours and finds the same: a line for each table and kind of error is
-    enough to find it by.
+    Such work, say a collection, comes back every few hours and finds the same: a line for each table and
+    kind of error is enough to find it by.
     """
     told: set[tuple[str, str]] = set()
 

@@ -29,6 +29,7 @@ from arco.iceberg.recent import Recent
 from arco.iceberg.refusal import Refused, no_such_namespace
 from arco.iceberg.register import RegisterWork
 from arco.iceberg.rename import RenameWork
+from arco.iceberg.table_paths import check_strays
 from arco.iceberg.wire import (
     CommitTableRequest,
     CreateTableRequest,
@@ -176,6 +177,7 @@ def staged_birth(desk: Desk, name: Name, request: CommitTableRequest, caller: Ca
         desk.locations.check_updates(wished, None, is_create=True, table_id=table_id, also=also)
         metadata = apply_updates(None, wished, now_ms=now_ms, previous_location=None)
         check_new(desk, metadata, table_id, also)
+        check_strays(desk.locations, metadata)
         return Newborn(metadata, also=also)
 
     make = remembered(build)
