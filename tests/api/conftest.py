@@ -44,6 +44,6 @@ def table(http: httpx2.Client, schema: str) -> str:
         {"name": "id", "data_type": "BIGINT", "nullable": False},
         {"name": "email", "data_type": "string", "pii_type": "email"},
     ]
-    body = {"name": "orders", "format": "DELTA", "columns": columns}
+    body = {"name": "orders", "format": "PARQUET", "columns": columns}
     assert http.post(f"{schema}/tables", json=body).status_code == 201
     return f"{schema}/tables/orders"

@@ -130,7 +130,7 @@ def _prepare(url: str) -> dict[str, str]:
         http.post("/catalogs", json={"name": "fuzz"})
         http.post("/catalogs/fuzz/schemas", json={"name": "raw"})
         columns = [{"name": "id", "data_type": "bigint"}, {"name": "b", "data_type": "string"}]
-        body = {"name": "orders", "format": "DELTA", "columns": columns}
+        body = {"name": "orders", "format": "PARQUET", "columns": columns}
         http.post("/catalogs/fuzz/schemas/raw/tables", json=body)
         made = http.get("/catalogs/fuzz/schemas/raw/tables/orders").json()
     return {**KNOWN, "id": made["id"]}

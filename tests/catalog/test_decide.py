@@ -21,7 +21,7 @@ from arco.catalog.ddl import (
     UpdateTable,
 )
 from arco.catalog.decision import DEFAULT_RETENTION, Rules, version_of
-from arco.catalog.model import SchemaRow, TableType
+from arco.catalog.model import SchemaRow, TableFormat, TableType
 from arco.catalog.name import MOST_LEVELS
 from arco.core.errors import (
     AlreadyExists,
@@ -209,6 +209,15 @@ async def test_a_managed_table_gets_a_place_of_its_own_that_is_never_used_again(
     assert second.table_id != first.table_id
     assert second.location != first.location
     await workshop.close()
+
+
+async def test_a_delta_table_is_registered_and_never_managed() -> None:
+    workshop = await started(open_workshop())
+    request = msgspec.structs.replace(new_table("d"), format=TableFormat.DELTA)
+    assert "location" in await refuses(workshop, request, Invalid)
+    there = msgspec.structs.replace(request, location="s3://lake/d")
+    row = as_table(await workshop.do(there))
+    assert (row.format, row.table_type) == (TableFormat.DELTA, TableType.EXTERNAL)
 
 
 async def test_an_external_table_says_where_it_is() -> None:

@@ -8,12 +8,14 @@ from typing import Any
 from arco.api.log import make_log
 from arco.api.metrics import Metrics
 from arco.cli.inspecting import findings_of, reporter
+from arco.cli.reconciler_report import ReconcilerReport
 from arco.cli.trouble import patience, table_teller, teller
 from arco.compactor.inspection import Inspection, Trouble, TroubleKind
 from arco.compactor.sweep import Pile
 from arco.core.errors import Corrupt, Unavailable
 from arco.core.runtime import Runtime
 from tests.clocks import HandClock, hand_runtime
+from tests.iceberg.workshop import with_table
 
 
 def lines(stream: io.BytesIO) -> list[dict[str, Any]]:
@@ -116,3 +118,36 @@ def test_an_inspection_that_finds_nothing_logs_nothing(runtime: Runtime) -> None
     reporter(make_log(stream, runtime.clock), metrics)(Inspection(domain="search", head=-1))
     assert lines(stream) == []
     assert b'arco_inspection_troubles{domain="search"} 0.0' in metrics.render()
+
+
+async def test_rounds_of_the_reconciler_are_counted_and_a_failed_one_is_logged() -> None:
+    shop, [table_id] = await with_table("t")
+    await shop.a.settle()
+    api, stream, metrics = shop.api(), io.BytesIO(), Metrics()
+    clock, reconciler = shop.inner.runtime.clock, api.iceberg.reconciler
+    reconciler.observe(ReconcilerReport(make_log(stream, clock), metrics, clock))
+    trouble = Unavailable("no answer came")
+
+    api.line.fail("get", "iceberg_doubts/", trouble)
+    await reconciler.try_round()
+    api.line.mend()
+    api.line.fail("get", f"iceberg_pointers/{table_id}", trouble)
+    await reconciler.try_round()
+    api.line.mend()
+    await reconciler.try_round()
+
+    said = [(line["event"], line.get("table")) for line in lines(stream)]
+    assert said == [
+        ("reconciliation failed", None),
+        ("reconciliation of a table failed", table_id),
+    ]
+    rendered = metrics.render().decode().splitlines()
+    for figure in (
+        'rounds_total{kind="full",outcome="failed"} 1.0',
+        'rounds_total{kind="full",outcome="ok"} 1.0',
+        'rounds_total{kind="short",outcome="ok"} 1.0',
+        "tables_total 2.0",
+        "table_failures_total 1.0",
+    ):
+        assert f"arco_reconciler_{figure}" in rendered
+    assert 'arco_background_failures_total{what="reconciliation"} 1.0' in rendered

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from arco.core.errors import Invalid, Unavailable, Unknown
@@ -22,11 +23,14 @@ from tests.iceberg.workshop import (
     making,
     marking,
     marks_of,
+    on,
     open_workshop,
     pointer_key,
     refusal,
     with_table,
 )
+
+CODEC = "write.parquet.compression-codec"
 
 
 async def _stage(api: Api, name: str) -> dict[str, Json]:
@@ -208,6 +212,31 @@ async def test_a_staging_that_failed_once_can_be_ended_under_another_name() -> N
     assert found.metadata["table-uuid"] == uuid
     await shop.b.mark("v", "x")
     assert marks_of(await shop.api().load("v")) == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        (None, "zstd"),
+        ({"action": "set-properties", "updates": {CODEC: "lz4"}}, "lz4"),
+        ({"action": "remove-properties", "removals": [CODEC]}, None),
+    ],
+)
+@pytest.mark.parametrize("in_transaction", [False, True])
+async def test_a_create_commit_sets_the_default_properties(
+    update: dict[str, Json] | None, expected: str | None, *, in_transaction: bool
+) -> None:
+    shop = await begun()
+    made = making("t")
+    request = msgspec.structs.replace(
+        made, updates=(*made.updates, *(() if update is None else (update,)))
+    )
+    if in_transaction:
+        await shop.a.transact(on("t", *request.updates, require=request.requirements))
+    else:
+        await shop.a.commit("t", *request.updates, require=request.requirements)
+    properties = (await shop.b.load("t")).metadata.get("properties", {})
+    assert properties == ({} if expected is None else {CODEC: expected})
 
 
 async def test_a_create_commit_may_require_nothing_else() -> None:

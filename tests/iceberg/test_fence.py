@@ -252,9 +252,10 @@ def _made_with(attempt: Attempt) -> CommitTableRequest:
     """The commit that makes the table `new` with data of an attempt."""
     staged = making("new")
     summary = {"operation": "append", ATTEMPT_PROPERTY: json.encode(attempt).decode()}
-    more = {"manifest-list": f"{ELSEWHERE}snap.avro", "summary": summary}
+    place = update("set-location", location=f"{ELSEWHERE}new")
+    more = {"manifest-list": f"{ELSEWHERE}new/metadata/snap.avro", "summary": summary}
     first = update("add-snapshot", snapshot=snapshot(9, **more))
-    return on("new", *staged.updates, first, point(9), require=staged.requirements)
+    return on("new", *staged.updates, place, first, point(9), require=staged.requirements)
 
 
 async def test_a_transaction_of_one_table_is_a_commit_and_is_checked_like_one() -> None:

@@ -32,6 +32,7 @@ from tests.iceberg.workshop import (
     id_of,
     making,
     refusal,
+    set_unreserved,
     with_table,
 )
 from tests.storage.interposed import Interposed
@@ -102,10 +103,10 @@ async def test_a_log_that_names_the_file_of_another_table_has_it_removed_never()
 
 
 async def test_tables_that_share_a_folder_for_their_metadata_lose_nothing() -> None:
-    shop = await begun()
-    shared = {METADATA_PATH: f"{ELSEWHERE}shared"}
+    """They can only be older than the reservation of paths."""
+    shop, _ = await with_table("t", "u")
     for name in ("t", "u"):
-        await shop.a.create(name, properties=shared)
+        await set_unreserved(shop, name, {METADATA_PATH: f"{ELSEWHERE}shared"})
     for name in ("t", "t", "u", "t"):
         await shop.a.mark(name, name + "x")
         await shop.a.mark(name, name + "y")
@@ -115,6 +116,14 @@ async def test_tables_that_share_a_folder_for_their_metadata_lose_nothing() -> N
     assert await _outside(shop) == before
     fresh = shop.api()
     assert {(await fresh.load(name)).location for name in ("t", "u")}
+
+
+async def test_a_path_that_is_older_than_reservations_is_reserved_by_the_next_commit() -> None:
+    shop, _ = await with_table("t", "u")
+    await set_unreserved(shop, "t", {METADATA_PATH: f"{ELSEWHERE}old"})
+    await shop.b.mark("t", "x")
+    no = await refusal(shop.a.create("v", location=f"{ELSEWHERE}old"))
+    assert no.status == 409
 
 
 async def test_what_a_table_itself_has_left_in_a_shared_folder_goes() -> None:

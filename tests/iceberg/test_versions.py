@@ -88,7 +88,8 @@ async def _commit(
 
 async def _with_table(partition_spec: dict[str, Json] | None) -> tuple[Workshop, str]:
     shop = await begun()
-    return shop, id_of(await shop.a.create("t", partition_spec=partition_spec))
+    made = await shop.a.create("t", partition_spec=partition_spec, location=ELSEWHERE)
+    return shop, id_of(made)
 
 
 async def test_a_table_that_holds_nothing_has_no_version() -> None:

@@ -11,6 +11,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
+import msgspec
+
 from arco.catalog.commit import Committer
 from arco.catalog.decision import Rules
 from arco.catalog.lease import Lease
@@ -406,6 +408,21 @@ def marks_of(loaded: Loaded) -> set[str]:
     properties = loaded.metadata["properties"]
     assert isinstance(properties, dict)
     return {key for key, value in properties.items() if value == "made"}
+
+
+async def set_unreserved(shop: Workshop, name: str, properties: dict[str, str]) -> None:
+    """Give a table properties as a version of Arco did that reserved no paths."""
+    api = shop.api()
+    loaded = await api.load(name)
+    table_id = id_of(loaded)
+    metadata = {**loaded.metadata, "properties": properties}
+    location = f"{loaded.metadata['location']}/metadata/00001-old.metadata.json"
+    await api.desk.files.create(location, json.encode(metadata))
+    chain = api.desk.pointers.chain(table_id)
+    head = await chain.head()
+    assert head.entry is not None
+    pointer = msgspec.structs.replace(pointer_of(head.entry), metadata_location=location)
+    await chain.append(head, pointer)
 
 
 def marking(*marks: str) -> dict[str, Json]:

@@ -7,6 +7,7 @@ from arco.api.care_metrics import CareMetrics
 from arco.api.compaction_metrics import CompactionMetrics
 from arco.api.flow_metrics import FlowMetrics
 from arco.api.health_metrics import HealthMetrics
+from arco.api.reconciler_metrics import ReconcilerMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -80,6 +81,7 @@ class Metrics:
         self.care = CareMetrics(self.registry)
         self.flow = FlowMetrics(self.registry)
         self.health = HealthMetrics(self.registry)
+        self.reconciler = ReconcilerMetrics(self.registry)
         # Labels are looked up under a lock and by text; each pair is looked up once.
         self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._asked: dict[tuple[str, str], tuple[Counter, Histogram]] = {}

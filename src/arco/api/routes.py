@@ -166,7 +166,7 @@ def _tables(on: Tables) -> tuple[AnyRoute, ...]:
             Operation.CREATE_TABLE,
             on.create,
             sent(
-                NewTable, {"name": "orders", "format": "DELTA", "columns": _COLUMNS, **_DESCRIBED}
+                NewTable, {"name": "orders", "format": "PARQUET", "columns": _COLUMNS, **_DESCRIBED}
             ),
             TableThing,
             problems=(404, 409),

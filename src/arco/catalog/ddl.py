@@ -201,7 +201,8 @@ class AttachedColumn(
 class AttachTable(Description, frozen=True, kw_only=True):
     """Give a name to a table or view whose state another chain already holds (P31).
 
-    `location` is the managed place of the table's id, or absolute. `born` is the number in that chain
+    `location` is the managed place of the table's id, or absolute; `paths` are other places where it keeps
+    files, all absolute, and no other table may have one of them. `born` is the number in that chain
     which made the table, `projected` the one that its columns were read at.
     """
 
@@ -211,6 +212,7 @@ class AttachTable(Description, frozen=True, kw_only=True):
     kind: ObjectKind = ObjectKind.TABLE
     format: TableFormat = TableFormat.ICEBERG
     location: str
+    paths: tuple[str, ...] = ()
     table_uuid: str | None = None
     columns: tuple[AttachedColumn, ...] = ()
     born: int
@@ -251,7 +253,10 @@ class MoveTable(Request, frozen=True, kw_only=True):
 
 
 class ReservePlace(Request, frozen=True, kw_only=True):
-    """Keep a place free for a table that is about to move there; it keeps its old one, too."""
+    """Keep a place free for a table that is about to move there or to write there.
+
+    It keeps the places that it has, too.
+    """
 
     table_id: str
     location: str

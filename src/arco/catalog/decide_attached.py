@@ -49,7 +49,7 @@ from arco.catalog.model import (
     uuid_name,
 )
 from arco.catalog.name import check_name
-from arco.catalog.place import refuse_taken_since, take_place
+from arco.catalog.place import refuse_taken_since, take_place, take_places
 from arco.catalog.place_name import check_attached, is_id, is_managed
 from arco.catalog.view import View
 from arco.core.errors import AlreadyExists, Conflict, Invalid, NotFound
@@ -84,8 +84,9 @@ async def attach_table(view: Lookup, request: AttachTable, context: Context) -> 
     }
     row = msgspec.convert(values | description(request, context) | life(context), TableRow)
     alias = await _take_uuid(view, row)
-    place = await take_place(view, row, context)
-    rows: tuple[AnyRow, ...] = (place_of(row), *columns, version, *alias, *place)
+    paths = [check_attached(path, context.rules.own_roots) for path in request.paths]
+    places = await take_places(view, row, paths, context)
+    rows: tuple[AnyRow, ...] = (place_of(row), *columns, version, *alias, *places)
     return await table_decision(view, f"create_{row.kind.lower()}", row, columns, *rows)
 
 

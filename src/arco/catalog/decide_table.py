@@ -18,10 +18,10 @@ from arco.catalog.decision import (
 )
 from arco.catalog.location import check_location, managed_location
 from arco.catalog.lookup import Lookup
-from arco.catalog.model import AnyRow, ColumnRow, TableRow, TableType
+from arco.catalog.model import AnyRow, ColumnRow, TableFormat, TableRow, TableType
 from arco.catalog.name import check_name, print_dotted
 from arco.catalog.place import leave_place, take_place
-from arco.core.errors import AlreadyExists
+from arco.core.errors import AlreadyExists, Invalid
 
 
 async def create_table(view: Lookup, request: CreateTable, context: Context) -> Decision:
@@ -31,6 +31,11 @@ async def create_table(view: Lookup, request: CreateTable, context: Context) -> 
     schema = (await view.schema(request.schema)).row
     columns, version = first_columns(context.new_id, request.columns, context)
     external = request.location is not None
+    if request.format is TableFormat.DELTA and not external:
+        raise Invalid(
+            "Arco cannot write the log of a managed Delta table yet: pass the location of a Delta table "
+            "to register it, or create the table with format ICEBERG"
+        )
     values = {
         "table_id": context.new_id,
         "catalog_id": schema.catalog_id,

@@ -2,8 +2,11 @@
 
 `places` tells where tables lie, or have lain before they moved; one at the place that follows from its own
 id has no row, since nobody else can lie there but a table that was made elsewhere. A dropped table holds no
-place. One in a dropped schema does: it comes back with the schema, and nobody asks then what is free.
+place. One in a dropped schema does: it comes back with the schema, and nobody asks then what is free. A
+table has a row for its location, and one for each other path that it may write to.
 """
+
+from collections.abc import Sequence
 
 import msgspec
 
@@ -30,6 +33,18 @@ async def take_place(view: Lookup, row: TableRow, context: Context) -> tuple[Pla
         return (touched(known.row, context, dropped_at=None),)
     values = {"location": place, "table_id": row.table_id, "format": row.format}
     return (msgspec.convert(values | life(context), PlaceRow),)
+
+
+async def take_places(
+    view: Lookup, row: TableRow, paths: Sequence[str], context: Context
+) -> tuple[PlaceRow, ...]:
+    """The same for a table that keeps files at other paths, too; each place is recorded once."""
+    taken: dict[str, PlaceRow] = {}
+    for location in (row.location, *paths):
+        there = msgspec.structs.replace(row, location=location)
+        for place in await take_place(view, there, context):
+            taken.setdefault(place.location, place)
+    return tuple(taken.values())
 
 
 async def refuse_taken_since(view: Lookup, row: TableRow) -> None:
@@ -61,6 +76,6 @@ async def _refuse_taken(view: Lookup, row: TableRow, place: str) -> None:
 
 
 def _taken() -> Conflict:
-    refusal = Conflict("another table lies at this location, in it or around it")
+    refusal = Conflict("another table lies at this location or path, in it or around it")
     refusal.add_note("Choose another location, or drop that table first.")
     return refusal

@@ -157,7 +157,7 @@ async def _serve(
         return _READY.format(url=url, store=place.describe(), compactor=compactor_url)
 
     try:
-        async with reconciling(iceberg, runtime.tasks), keeping_the_book(flow, services):
+        async with reconciling(iceberg, services), keeping_the_book(flow, services):
             await serve(
                 make_app(services),
                 listening,

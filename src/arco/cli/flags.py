@@ -129,7 +129,10 @@ class TableFormat(StrEnum):
     JSON = "json"
 
 
-Format = Annotated[TableFormat, Parameter(name="--format", help="How its data lie in files.")]
+Format = Annotated[
+    TableFormat,
+    Parameter(name="--format", help="How its data lie in files; delta only with --location."),
+]
 
 
 @Parameter(name="*")

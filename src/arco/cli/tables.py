@@ -17,7 +17,7 @@ from arco.storage.store import Store
 
 if TYPE_CHECKING:
     from arco.api.metrics import Metrics
-    from arco.core.tasks import Tasks
+    from arco.api.services import Services
     from arco.flow.publish.collection import ParquetJanitor
     from arco.flow.run.collection import RunCollection
     from arco.iceberg.collection import TableJanitor
@@ -105,9 +105,13 @@ async def collect_runs(
 
 
 @asynccontextmanager
-async def reconciling(iceberg: Iceberg, tasks: "Tasks") -> AsyncIterator[None]:
+async def reconciling(iceberg: Iceberg, services: "Services") -> AsyncIterator[None]:
     """A block beside which whatever was left half done is finished."""
-    running = tasks.spawn(iceberg.reconciler.run())
+    from arco.cli.reconciler_report import ReconcilerReport
+
+    report = ReconcilerReport(services.log, services.metrics, services.runtime.clock)
+    iceberg.reconciler.observe(report)
+    running = services.runtime.tasks.spawn(iceberg.reconciler.run())
     try:
         yield
     finally:

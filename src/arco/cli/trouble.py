@@ -27,20 +27,22 @@ def teller(log: Log, metrics: Metrics) -> Tell:
     return tell
 
 
-def table_teller(log: Log, metrics: Metrics) -> Callable[[str, Exception], None]:
-    """Tells of tables whose garbage could not be collected: each time a count, and in the log once.
+def table_teller(
+    log: Log, metrics: Metrics, *, what: str = _OF_A_TABLE
+) -> Callable[[str, Exception], None]:
+    """Reports tables for which background work has failed: each time a count, and in the log once.
 
-    A collection comes back every few hours and finds the same: a line for each table and kind of error is
-    enough to find it by.
+    Such work, say a collection, comes back every few hours and finds the same: a line for each table and
+    kind of error is enough to find it by.
     """
     told: set[tuple[str, str]] = set()
 
     def tell(table: str, problem: Exception) -> None:
-        metrics.background_failed(_OF_A_TABLE)
+        metrics.background_failed(what)
         kind = (table, type(problem).__name__)
         if kind not in told:
             told.add(kind)
-            log_failure(log, _OF_A_TABLE, problem, table=table)
+            log_failure(log, what, problem, table=table)
 
     return tell
 

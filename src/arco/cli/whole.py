@@ -86,7 +86,7 @@ class Whole:
         try:
             async with (
                 cleaning(self.janitor, tasks),
-                reconciling(self.iceberg, tasks),
+                reconciling(self.iceberg, self.services),
                 keeping_the_book(self.flow, self.services) as tried,
             ):
                 yield tried

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from arco.catalog.change import change
-from arco.catalog.ddl import ReservePlace
 from arco.catalog.publication import Publication
 from arco.core.clock import utc
-from arco.core.errors import Conflict, Denied, NotFound, Unavailable, Unknown
+from arco.core.errors import Denied, Unavailable, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
 from arco.iceberg.aftermath import Shape
@@ -24,8 +22,17 @@ from arco.iceberg.engine.metadata import Metadata, encode_metadata
 from arco.iceberg.loaded import Loaded
 from arco.iceberg.pointer import Pointer, SnapshotFacts
 from arco.iceberg.receipt import write_pending
-from arco.iceberg.refusal import commit_failed
+from arco.iceberg.table_paths import (
+    NO_PATHS,
+    PathChanges,
+    path_changes,
+    paths_beside,
+    reserve_paths,
+    reserve_place,
+)
 from arco.ledger.idempotency import Hold
+
+REGISTER = "register"
 
 _LEVEL = 1
 _DELETE = "write.metadata.delete-after-commit.enabled"
@@ -43,6 +50,7 @@ class Attempt:
     at: datetime
     is_stored: bool = False  # the file is there already, and is only pointed at
     shape: Shape | None = None  # what the catalog should show, if it is not what the base shows
+    paths: PathChanges = NO_PATHS  # to be reserved before the pointer is made
 
     def spent(self, base: Metadata) -> Sequence[str]:
         """Older metadata files that the table asks to have removed, as far as they lie in its place.
@@ -94,8 +102,21 @@ def attempt(
     now = utc(desk.runtime.clock.now_ms())
     raw = b"" if stored else encode_metadata(metadata)
     shape = None if base is None else _changed_shape(desk, metadata, base)
+    paths = NO_PATHS
+    if base is not None and operation == REGISTER:
+        paths = PathChanges(added=paths_beside(desk.locations, metadata))
+    elif base is not None:
+        paths = path_changes(desk.locations, metadata, base, updates)
     return Attempt(
-        number, location, metadata, raw, pointer, now, is_stored=stored is not None, shape=shape
+        number,
+        location,
+        metadata,
+        raw,
+        pointer,
+        now,
+        is_stored=stored is not None,
+        shape=shape,
+        paths=paths,
     )
 
 
@@ -108,18 +129,11 @@ def _changed_shape(desk: Desk, metadata: Metadata, base: Metadata) -> Shape | No
 
 
 async def reserve(desk: Desk, table_id: str, made: Attempt, base: Loaded) -> None:
-    """Before a table moves, the catalog keeps its new place free for it.
-
-    This rests on the catalog and not on the table's chain, so a refusal is raised and never kept (P12).
-    """
-    place = str(made.metadata["location"])
-    if place == base.metadata["location"]:
-        return
-    request = ReservePlace(table_id=table_id, location=desk.locations.stored(place))
-    try:
-        await change(desk.committer, request, made.pointer.actor)
-    except (Conflict, NotFound) as taken:
-        raise commit_failed(str(taken)) from taken
+    """Before a table moves or writes elsewhere, the catalog keeps the new places free for it."""
+    place, actor = str(made.metadata["location"]), made.pointer.actor
+    if place != base.metadata["location"]:
+        await reserve_place(desk, table_id, desk.locations.stored(place), actor)
+    await reserve_paths(desk, table_id, made.paths, actor)
 
 
 async def write_attempt(desk: Desk, table_id: str, made: Attempt, hold: Hold) -> Loaded:

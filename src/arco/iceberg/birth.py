@@ -14,6 +14,7 @@ from arco.iceberg.keyed import in_own_words
 from arco.iceberg.names import Name
 from arco.iceberg.pointer import Pointer
 from arco.iceberg.refusal import Refused, commit_failed, dotted, exists, no_such_namespace
+from arco.iceberg.table_paths import paths_beside
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Birth:
             name=self.name.name,
             kind=self.kind,
             location=placed.stored,
+            paths=paths_beside(desk.locations, metadata),
             table_uuid=None if uuid == table_id else uuid,
             comment=properties_of(metadata).get("comment"),
             columns=columns_of(current_schema(metadata)),
@@ -67,6 +69,7 @@ def check_new(
     desk.locations.placed(location, table_id=table_id, also=also)
     desk.locations.check_properties(properties_of(metadata))
     desk.locations.check_metadata(metadata, location)
+    paths_beside(desk.locations, metadata)
     # What the catalog could not show is refused before it is there.
     columns_of(current_schema(metadata))
 
@@ -96,7 +99,7 @@ def birth_refusal(birth: Birth, problem: ArcoError, taken: TableRow | None) -> R
 
 def place_taken() -> Refused:
     """Another table lies where this one is to be."""
-    return exists("another table lies at this location, in it or around it")
+    return exists("another table lies at this location or path, in it or around it")
 
 
 def name_taken(birth: Birth, by: ObjectKind) -> Refused:

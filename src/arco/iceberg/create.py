@@ -22,11 +22,12 @@ from arco.iceberg.engine.repetition import ADD, was_applied
 from arco.iceberg.keyed import Told, refused, succeeded
 from arco.iceberg.names import occupant, release
 from arco.iceberg.naming import Verdict, base_number, name_under, named_under
-from arco.iceberg.neighbours import is_taken
+from arco.iceberg.neighbours import is_place_taken
 from arco.iceberg.pointer import Pointer, pointer_of
 from arco.iceberg.publishing import published_attempt
 from arco.iceberg.refusal import no_such_namespace
 from arco.iceberg.standing import Standing
+from arco.iceberg.table_paths import paths_beside
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 from arco.storage.chain import Head
@@ -112,15 +113,18 @@ async def birth_terms(desk: Desk, wanted_id: str | None = None) -> Terms:
 
 
 async def is_crowded(desk: Desk, birth: Birth, ids: Collection[str] = ()) -> bool:
-    """Whether another table lies where this one is to be; one of `ids` is its own.
+    """Whether another table lies where this one is to be or to write; one of `ids` is its own.
 
     A namespace that is not there is refused first.
     """
     table_id = next(iter(ids), None) or birth.wanted_id or str(new_object_id(desk.runtime))
-    location = str(birth.make(table_id).metadata["location"])
-    if desk.locations.owner(location) in {table_id, *ids}:
-        return False  # its folder in our warehouse was made for it
-    if not await is_taken(desk, location, {table_id, *ids}):
+    metadata, own_ids = birth.make(table_id).metadata, {table_id, *ids}
+    location = str(metadata["location"])
+    places = [*paths_beside(desk.locations, metadata)]
+    if desk.locations.owner(location) not in own_ids:  # else the folder was made for it
+        places.append(desk.locations.stored(location))
+    taken = [await is_place_taken(desk, each, own_ids) for each in places]
+    if not any(taken):
         return False
     try:
         await (await desk.reader.head()).schema(birth.name.schema)

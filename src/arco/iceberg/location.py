@@ -67,6 +67,22 @@ class Locations:
         spot = self._territory.find(location)
         return spot.spelled if spot.declared is not None else f"{spot.key}/"
 
+    def is_declared(self, location: str) -> bool:
+        """Whether a location is in a declared place, and so not in our warehouse."""
+        try:
+            return self._territory.find(location).declared is not None
+        except Invalid:
+            return False
+
+    def is_within(self, location: str, folder: str) -> bool:
+        """Whether a location is a folder or lies below it; one that may not be used is nowhere."""
+        try:
+            return self._territory.find(location).spelled.startswith(
+                self._territory.find(folder).spelled
+            )
+        except Invalid:
+            return False
+
     def owner(self, location: str) -> str | None:
         """The id whose folder in our warehouse `location` is in; None outside of it."""
         spot = self._territory.find(location)

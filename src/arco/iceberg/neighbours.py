@@ -12,7 +12,12 @@ from arco.iceberg.desk import Desk
 
 async def is_taken(desk: Desk, location: str, own_ids: Collection[str]) -> bool:
     """Whether a table with none of these ids lies at `location`, in it or around it."""
-    place, snapshot = place_name(desk.locations.stored(location)), await desk.reader.head()
+    return await is_place_taken(desk, desk.locations.stored(location), own_ids)
+
+
+async def is_place_taken(desk: Desk, stored: str, own_ids: Collection[str]) -> bool:
+    """The same for a location as the catalog keeps it."""
+    place, snapshot = place_name(stored), await desk.reader.head()
     others = [found.row.table_id for found in await snapshot.places_around(place)]
     others += [maker for maker in [managed_by(place)] if maker is not None]
     for other in others:

@@ -1,7 +1,7 @@
 """Registering over a table that is there: its chain goes on with the metadata that are named (P30)."""
 
 from arco.core.errors import Invalid
-from arco.iceberg.attempt import Attempt, attempt
+from arco.iceberg.attempt import REGISTER, Attempt, attempt
 from arco.iceberg.commit import CommitWork
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.kinds import TABLES
@@ -31,7 +31,7 @@ class OverwriteWork(CommitWork):
             number=standing.number + 1,
             caller=self._caller,
             request_id=claim.request_id,
-            operation="register",
+            operation=REGISTER,
             previous=standing.location,
             stored=self._stored.location,
             base=base.metadata,

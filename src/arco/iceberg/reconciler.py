@@ -10,6 +10,7 @@ one request while there are none. At its start, and once a day, it looks at ever
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from arco.catalog.model import TableFormat
 from arco.catalog.walk import every_table
@@ -49,6 +50,19 @@ class Reconciled:
     problems: int = 0
 
 
+class ReconcilerObserver(Protocol):
+    """Learns what rounds have done, for metrics and the log."""
+
+    def reconciled(self, done: Reconciled, *, full: bool) -> None:
+        """A round has ended."""
+
+    def round_failed(self, problem: Exception, *, full: bool) -> None:
+        """A round was given up; the next one begins as usual."""
+
+    def table_failed(self, table_id: str, problem: Exception) -> None:
+        """One table was left to the next round."""
+
+
 class Reconciler:
     """Runs rounds for as long as the service runs."""
 
@@ -59,20 +73,36 @@ class Reconciler:
         self._ended = desk.runtime.tasks.event()
         self._told_up_to: dict[str, int] = {}
         self._full_ms = float("-inf")
+        self._observer: ReconcilerObserver | None = None
         self.last: Reconciled | None = None
+
+    def observe(self, observer: ReconcilerObserver) -> None:
+        """Report rounds to this observer from now on."""
+        self._observer = observer
 
     async def run(self) -> None:
         """Reconcile until it is closed; nothing that goes wrong ends it."""
         await self._rest(_FIRST_MS)
         while not self._ended.is_set():
-            is_full = self._clock.elapsed_ms() - self._full_ms >= _FULL_EVERY_MS
-            try:
-                self.last = await self.round(full=is_full)
-                if is_full:
-                    self._full_ms = self._clock.elapsed_ms()
-            except (ArcoError, Refused):
-                pass  # the store is in trouble, and whoever asks for something is told
+            await self.try_round()
             await self._rest(EVERY_MS)
+
+    async def try_round(self) -> None:
+        """A round, over all tables if one is due; a failure is reported to the observer."""
+        is_full = self._clock.elapsed_ms() - self._full_ms >= _FULL_EVERY_MS
+        observer = self._observer
+        try:
+            self.last = await self.round(full=is_full)
+        except Exception as problem:  # the store may be in order again by the next round
+            if observer is not None:
+                observer.round_failed(problem, full=is_full)
+            elif not isinstance(problem, (ArcoError, Refused)):
+                raise
+            return
+        if is_full:
+            self._full_ms = self._clock.elapsed_ms()
+        if observer is not None:
+            observer.reconciled(self.last, full=is_full)
 
     def close(self) -> None:
         """Begin no other round."""
@@ -104,8 +134,8 @@ class Reconciler:
         for table_id in sorted(await self._desk.doubts.open()):
             try:
                 await self._release_if_dead(table_id, done)
-            except ArcoError:
-                done.problems += 1
+            except ArcoError as problem:
+                self._count(done, table_id, problem)
 
     async def _release_if_dead(self, table_id: str, done: Reconciled) -> None:
         desk = self._desk
@@ -127,9 +157,14 @@ class Reconciler:
             standing = await self._desk.standings.of(table_id)
             await self._tell(table_id, standing, done)
             await self._project(table_id, standing, done)
-        except (ArcoError, Refused):
-            done.problems += 1
+        except (ArcoError, Refused) as problem:
+            self._count(done, table_id, problem)
             self._desk.aftermath.unfinished[table_id] = None
+
+    def _count(self, done: Reconciled, table_id: str, problem: Exception) -> None:
+        done.problems += 1
+        if self._observer is not None:
+            self._observer.table_failed(table_id, problem)
 
     async def _tell(self, table_id: str, standing: Standing, done: Reconciled) -> None:
         """Tell of every number that has no receipt, down to those that were surely told of."""

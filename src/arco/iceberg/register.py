@@ -8,6 +8,7 @@ has landed is a success, whatever became of the file since.
 from arco.catalog.model import ObjectKind
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
+from arco.iceberg.attempt import REGISTER
 from arco.iceberg.birth import Birth, Newborn, check_new
 from arco.iceberg.commit import landed_on
 from arco.iceberg.create import CreateWork, birth_terms, born_under
@@ -96,7 +97,7 @@ def _birth(desk: Desk, name: Name, kind: ObjectKind, caller: Caller, stored: Loa
     also = frozenset() if owner is None else frozenset({owner})
     newborn = Newborn(stored.metadata, stored.location, also)
     check_new(desk, stored.metadata, str(new_object_id(desk.runtime)), also)
-    return Birth(name, kind, caller, "register", lambda _: newborn)
+    return Birth(name, kind, caller, REGISTER, lambda _: newborn)
 
 
 async def _is_purged(desk: Desk, table_id: str) -> bool:

@@ -18,6 +18,7 @@ from arco.iceberg.desk import Caller, Desk, missing_file
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine.metadata import encode_metadata
 from arco.iceberg.engine.new_table import new_table
+from arco.iceberg.engine.properties import NEW_TABLE
 from arco.iceberg.engine.requirement import is_create
 from arco.iceberg.engine.update import apply_updates
 from arco.iceberg.keyed import Told, run
@@ -28,6 +29,7 @@ from arco.iceberg.recent import Recent
 from arco.iceberg.refusal import Refused, no_such_namespace
 from arco.iceberg.register import RegisterWork
 from arco.iceberg.rename import RenameWork
+from arco.iceberg.table_paths import check_strays
 from arco.iceberg.wire import (
     CommitTableRequest,
     CreateTableRequest,
@@ -158,7 +160,9 @@ def staged_birth(desk: Desk, name: Name, request: CommitTableRequest, caller: Ca
     check_name(name.name, "table")
     given = next((u for u in request.updates if u.get("action") == "assign-uuid"), {}).get("uuid")
     wanted = None if given is None else _uuid(str(given))
-    updates: list[dict[str, Json]] = list(request.updates)
+    # As if by one request: what the client sets or removes comes later, and so wins.
+    defaults: dict[str, Json] = {"action": "set-properties", "updates": {**NEW_TABLE}}
+    updates: list[dict[str, Json]] = [defaults, *request.updates]
 
     also: frozenset[str] = frozenset() if wanted is None else frozenset({wanted})
 
@@ -173,6 +177,7 @@ def staged_birth(desk: Desk, name: Name, request: CommitTableRequest, caller: Ca
         desk.locations.check_updates(wished, None, is_create=True, table_id=table_id, also=also)
         metadata = apply_updates(None, wished, now_ms=now_ms, previous_location=None)
         check_new(desk, metadata, table_id, also)
+        check_strays(desk.locations, metadata)
         return Newborn(metadata, also=also)
 
     make = remembered(build)

@@ -156,7 +156,7 @@ class TransactWork:
         except Verdict as verdict:
             await self._abort(transaction)
             return await self._name_refusal(verdict.problem, number)
-        except TakenOver:
+        except (TakenOver, Refused):
             await self._abort(transaction)
             raise
         except ArcoError as problem:

@@ -70,6 +70,11 @@ def test_every_endpoint_that_is_told_of_is_served(warehouse: Warehouse) -> None:
             assert answer.json()["error"]["message"] != "there is no such route", endpoint
 
 
+def test_credentials_are_not_advertised_while_none_are_vended(warehouse: Warehouse) -> None:
+    endpoints = warehouse.http.get("/iceberg/v1/config").json()["endpoints"]
+    assert [each for each in endpoints if each.endswith("/credentials")] == []
+
+
 def test_every_route_that_is_served_is_told_of(api: Served) -> None:
     """All that could be asked for, by each method, is refused unless it is in the list."""
     with api.client() as http:

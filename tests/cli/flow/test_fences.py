@@ -21,7 +21,9 @@ def _fences(shop: Workshop) -> tuple[TableFences, TableVersions]:
 
 
 async def _make(shop: Workshop, name: str, format_: TableFormat) -> str:
-    done = await shop.inner.do(CreateTable(schema=S, name=name, format=format_))
+    location = f"s3://elsewhere/{name}" if format_ is TableFormat.DELTA else None
+    request = CreateTable(schema=S, name=name, format=format_, location=location)
+    done = await shop.inner.do(request)
     return as_table(done).table_id
 
 

@@ -300,7 +300,7 @@ async def test_what_an_attempt_does_not_hold_it_does_not_publish() -> None:
 
 
 async def test_only_managed_parquet_tables_that_are_there_have_versions() -> None:
-    bench = await with_table(TableFormat.DELTA)
+    bench = await with_table(TableFormat.CSV)
     with pytest.raises(Invalid):
         await bench.publish(bench.attempt("one"))
     request = CreateTable(

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from arco.access.operation import Operation
 from arco.api.iceberg.desk import IcebergDesk, answer
 from arco.api.iceberg.queries import ConfigQuery
 from arco.api.route import AnyRoute, Call, Reply
@@ -12,6 +13,11 @@ from arco.core import json
 
 ROOT = "/iceberg"
 SEPARATOR = "%1F"  # between the levels of a namespace, escaped as the specification wants it
+
+
+# Served for clients that ask all the same. One that reads it in the list would expect credentials, and
+# Arco vends none.
+_NOT_LISTED = frozenset({Operation.ICEBERG_LOAD_CREDENTIALS})
 
 
 class CatalogConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -33,7 +39,8 @@ class Config:
 
     def set_routes(self, routes: Iterable[AnyRoute]) -> None:
         """Tell what is served; it is known only once all routes are made, this one included."""
-        self._endpoints = tuple(endpoint(route) for route in routes)
+        listed = (route for route in routes if route.operation not in _NOT_LISTED)
+        self._endpoints = tuple(endpoint(route) for route in listed)
 
     async def get(self, call: Call[ConfigQuery, None]) -> Reply:
         """How to speak to a catalog."""

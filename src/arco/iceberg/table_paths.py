@@ -1,0 +1,196 @@
+"""Paths at which a table keeps files beside its location, and their reservation in the catalog.
+
+Properties send data and metadata elsewhere, and statistics may lie anywhere, as long as that is in a
+declared place. The catalog reserves such paths as it reserves locations, so that no two tables share a
+folder. What engines write for a commit, above all manifest lists, must lie in places of its own table.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from arco.catalog.change import change
+from arco.catalog.ddl import ReservePlace
+from arco.catalog.place_name import place_name
+from arco.catalog.snapshot import Snapshot
+from arco.core.errors import Conflict, Invalid, NotFound
+from arco.core.json import Json
+from arco.iceberg.desk import Desk
+from arco.iceberg.engine.metadata import Metadata, objects_of
+from arco.iceberg.location import PATHS, Locations
+from arco.iceberg.neighbours import is_place_taken
+from arco.iceberg.refusal import Refused, commit_failed
+
+_MOST = 1_000  # paths of one table
+_STATISTICS = ("statistics", "partition-statistics")
+
+Update = Mapping[str, Json]
+
+
+@dataclass(frozen=True)
+class PathChanges:
+    """What a commit needs of the catalog; all locations are spelled as the catalog keeps them."""
+
+    added: tuple[str, ...] = ()  # to be reserved; if another table has one, the commit is refused
+    kept: tuple[
+        str, ...
+    ] = ()  # of the base, and so reserved, unless they are older than reservations
+    strays: tuple[str, ...] = ()  # manifest lists in none of the places that the metadata name
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.added or self.kept or self.strays)
+
+
+NO_PATHS = PathChanges()
+
+
+def paths_beside(locations: Locations, metadata: Metadata) -> tuple[str, ...]:
+    """Every path beside its location that new metadata name, as the catalog keeps it.
+
+    Files that earlier snapshots have left elsewhere count by their folders.
+    """
+    home, properties = str(metadata["location"]), _property_paths(metadata)
+    folders = {each.rpartition("/")[0] for each in _manifest_lists(metadata)}
+    found = _beside(locations, [*properties, *_statistics(metadata), *folders], home)
+    if len(found) > _MOST:
+        raise Invalid(
+            f"the table has files in {len(found)} places beside its location, and {_MOST} are allowed: "
+            "rewrite its metadata with a location that holds them"
+        )
+    return found
+
+
+def check_strays(locations: Locations, metadata: Metadata) -> None:
+    """`Invalid` if a new table has manifest lists in none of the places that it names."""
+    home, properties = str(metadata["location"]), _property_paths(metadata)
+    for each in _outside(locations, _manifest_lists(metadata), [home, *properties]):
+        raise Invalid(_stray(each))
+
+
+def path_changes(
+    locations: Locations, metadata: Metadata, base: Metadata, updates: Sequence[Update]
+) -> PathChanges:
+    """The paths that a commit adds to those of its base, and those that both have."""
+    home, homes = str(metadata["location"]), {str(each["location"]) for each in (metadata, base)}
+    before, after = _property_paths(base), _property_paths(metadata)
+    added, written = after - before, list[str]()
+    for update in updates:
+        action = update.get("action")
+        if action in ("set-statistics", "set-partition-statistics"):
+            statistics = update.get(str(action).removeprefix("set-"))
+            added |= set(_texts([_field(statistics, "statistics-path")])) - before
+        elif action == "add-snapshot":
+            written += _listed_by(update.get("snapshot"))
+    if not (added or after or written):
+        return NO_PATHS
+    kept = set(_declared_beside(locations, before & after, home))
+    return PathChanges(
+        added=tuple(each for each in _beside(locations, added, home) if each not in kept),
+        kept=tuple(sorted(kept)),
+        strays=_outside(locations, written, [*homes, *before, *after]),
+    )
+
+
+async def reserve_paths(desk: Desk, table_id: str, changes: PathChanges, actor: str) -> None:
+    """Have the catalog keep what a commit adds free for its table, or refuse the commit.
+
+    This rests on the catalog and not on the table's chain, so a refusal is raised and never kept (P12).
+    """
+    if changes.is_empty:
+        return
+    snapshot = desk.reader.remembered() or await desk.reader.head()
+    missing = [
+        path
+        for path in (*changes.kept, *changes.strays)
+        if not await _is_reserved(snapshot, path, table_id)
+    ]
+    if missing:
+        snapshot = await desk.reader.head()
+    for path in changes.strays:
+        if path in missing and not await _is_reserved(snapshot, path, table_id):
+            raise Refused(400, "BadRequestException", _stray(path))
+    for path in changes.added:
+        if not await _is_reserved(snapshot, path, table_id):
+            await reserve_place(desk, table_id, path, actor)
+    for path in changes.kept:
+        if path not in missing or await is_place_taken(desk, path, [table_id]):
+            continue
+        with suppress(Refused):  # two tables have shared it since before paths were reserved
+            await reserve_place(desk, table_id, path, actor)
+
+
+async def reserve_place(desk: Desk, table_id: str, location: str, actor: str) -> None:
+    """Have the catalog keep a place free for a table, or refuse the commit that needs it."""
+    try:
+        await change(desk.committer, ReservePlace(table_id=table_id, location=location), actor)
+    except (Conflict, NotFound) as taken:
+        raise commit_failed(str(taken)) from taken
+
+
+async def _is_reserved(snapshot: Snapshot, path: str, table_id: str) -> bool:
+    """Whether a table has a place at this path or around it. It loses none before it is dropped."""
+    wanted = place_name(path)
+    return any(
+        found.row.table_id == table_id and wanted.startswith(found.row.location)
+        for found in await snapshot.places_around(wanted)
+    )
+
+
+def _beside(locations: Locations, paths: Iterable[str], home: str) -> tuple[str, ...]:
+    """Those paths that do not lie below `home`, as the catalog keeps them; `Invalid` for odd ones."""
+    found = {locations.stored(path) for path in paths if not locations.is_within(path, home)}
+    return tuple(sorted(found))
+
+
+def _declared_beside(locations: Locations, paths: Iterable[str], home: str) -> tuple[str, ...]:
+    """The same of paths that were checked long ago: some may not be declared any more."""
+    return _beside(locations, [path for path in paths if locations.is_declared(path)], home)
+
+
+def _outside(locations: Locations, files: Iterable[str], places: Iterable[str]) -> tuple[str, ...]:
+    """Those files that lie below none of the places, as the catalog keeps them."""
+    homes = list(places)
+    return tuple(
+        locations.stored(file)
+        for file in files
+        if not any(locations.is_within(file, home) for home in homes)
+    )
+
+
+def _stray(path: str) -> str:
+    return (
+        f"the manifest list {path.rstrip('/')} is in no place of this table: write it below the table's "
+        "location, or below the folder that write.metadata.path names"
+    )
+
+
+def _property_paths(metadata: Metadata) -> set[str]:
+    properties = metadata.get("properties")
+    held = properties if isinstance(properties, dict) else {}
+    return set(_texts(held.get(key) for key in PATHS))
+
+
+def _statistics(metadata: Metadata) -> list[str]:
+    found = [each for kind in _STATISTICS for each in objects_of(metadata, kind)]
+    return _texts(each.get("statistics-path") for each in found)
+
+
+def _manifest_lists(metadata: Metadata) -> list[str]:
+    return [path for each in objects_of(metadata, "snapshots") for path in _listed_by(each)]
+
+
+def _listed_by(snapshot: Json) -> list[str]:
+    """The manifest list of a snapshot, or its manifests where the first version of the format has them."""
+    inline = _field(snapshot, "manifests")
+    return _texts(
+        [_field(snapshot, "manifest-list"), *(inline if isinstance(inline, list) else [])]
+    )
+
+
+def _field(value: Json, name: str) -> Json:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _texts(values: Iterable[Json]) -> list[str]:
+    return [each for each in values if isinstance(each, str)]

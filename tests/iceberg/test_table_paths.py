@@ -1,0 +1,264 @@
+"""Paths beside its location that a table names: no two tables share one, however they get it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from arco.core import json
+from arco.core.json import Json
+from arco.iceberg.engine.new_table import new_table
+from arco.iceberg.location import METADATA_PATH
+from arco.iceberg.refusal import Refused
+from tests.iceberg.engine.sample_metadata import ORDERS, OTHER_UUID, snapshot, update
+from tests.iceberg.engine.sample_metadata import request as create_request
+from tests.iceberg.workshop import (
+    ELSEWHERE,
+    Api,
+    Workshop,
+    begun,
+    id_of,
+    making,
+    marks_of,
+    on,
+    refusal,
+    with_table,
+)
+
+DATA_PATH = "write.data.path"
+VICTIM = f"{ELSEWHERE}victim"
+
+Deed = Callable[[Api, str], Awaitable[object]]
+
+
+def _properties(path: str, key: str = DATA_PATH) -> dict[str, Json]:
+    return update("set-properties", updates={key: path})
+
+
+def _statistics(path: str) -> dict[str, Json]:
+    held = {
+        "snapshot-id": 1,
+        "statistics-path": path,
+        "file-size-in-bytes": 1,
+        "file-footer-size-in-bytes": 1,
+        "blob-metadata": [],
+    }
+    return update("set-statistics", statistics=held)
+
+
+def _partition_statistics(path: str) -> dict[str, Json]:
+    held = {"snapshot-id": 1, "statistics-path": path, "file-size-in-bytes": 1}
+    return update("set-partition-statistics", partition_statistics=held)
+
+
+def _adding(number: int, manifest_list: str) -> dict[str, Json]:
+    return update("add-snapshot", snapshot=snapshot(number, **{"manifest-list": manifest_list}))
+
+
+async def _create(api: Api, path: str) -> object:
+    return await api.create("u", properties={DATA_PATH: path})
+
+
+async def _stage(api: Api, path: str) -> object:
+    return await api.create("u", properties={METADATA_PATH: path}, stage_create=True)
+
+
+async def _create_commit(api: Api, path: str) -> object:
+    made = making("u")
+    return await api.commit("u", *made.updates, _properties(path), require=made.requirements)
+
+
+async def _create_in_transaction(api: Api, path: str) -> object:
+    made = making("u")
+    request = on("u", *made.updates, _properties(path), require=made.requirements)
+    await api.transact(request, on("t", update("set-properties", updates={"x": "1"})))
+    return None
+
+
+async def _transaction(api: Api, path: str) -> object:
+    await api.transact(
+        on("t", _properties(path)), on("w", update("set-properties", updates={"x": "1"}))
+    )
+    return None
+
+
+def _commits(change: Callable[[str], dict[str, Json]]) -> Deed:
+    async def deed(api: Api, path: str) -> object:
+        return await api.commit("t", change(path))
+
+    return deed
+
+
+DEEDS: dict[str, Deed] = {
+    "create": _create,
+    "stage": _stage,
+    "create with a key": lambda api, path: api.create("u", properties={DATA_PATH: path}, key="k"),
+    "commit that creates": _create_commit,
+    "transaction that creates": _create_in_transaction,
+    "data path": _commits(_properties),
+    "metadata path": _commits(lambda path: _properties(path, METADATA_PATH)),
+    "statistics": _commits(lambda path: _statistics(f"{path}/x.puffin")),
+    "partition statistics": _commits(lambda path: _partition_statistics(f"{path}/x.parquet")),
+    "transaction": _transaction,
+}
+
+
+async def _with_neighbour() -> Workshop:
+    """Tables t and w in the warehouse with a snapshot each, and another in a declared place."""
+    shop, _ = await with_table("t", "w")
+    await shop.a.create("victim", location=VICTIM)
+    home = (await shop.a.load("t")).metadata["location"]
+    await shop.a.commit("t", _adding(1, f"{home}/metadata/snap-1.avro"))
+    return shop
+
+
+@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+@pytest.mark.parametrize("path", [VICTIM, f"{VICTIM}/data/x"])
+async def test_no_path_leads_into_the_place_of_another_table(deed: Deed, path: str) -> None:
+    shop = await _with_neighbour()
+    before = (await shop.a.load("t")).location
+    no = await refusal(deed(shop.b, path))
+    assert no.status == 409
+    assert "victim" not in no.message
+    assert id_of(await shop.a.load("victim")) not in no.message
+    assert await shop.a.names() == ["t", "victim", "w"]
+    assert (await shop.api().load("t")).location == before
+
+
+@pytest.mark.parametrize("deed", [DEEDS[name] for name in DEEDS if name != "stage"])
+async def test_a_path_that_was_named_is_taken_by_no_other_table(deed: Deed) -> None:
+    shop = await _with_neighbour()
+    path = f"{ELSEWHERE}mine"
+    await deed(shop.b, path)
+    for place in (path, ELSEWHERE):
+        assert (await refusal(shop.a.create("v", location=place))).status == 409
+    no = await refusal(shop.a.commit("victim", _properties(path)))
+    assert (no.status, no.kind) == (409, "CommitFailedException")
+
+
+async def test_staging_reserves_nothing() -> None:
+    shop = await _with_neighbour()
+    await _stage(shop.b, f"{ELSEWHERE}mine")
+    await shop.a.create("v", location=f"{ELSEWHERE}mine")
+
+
+async def test_of_two_commits_at_once_that_name_a_path_one_gets_it() -> None:
+    shop, _ = await with_table("t", "u")
+    path = f"{ELSEWHERE}both"
+    done = await asyncio.gather(
+        shop.a.commit("t", _properties(path)),
+        shop.b.commit("u", _properties(path)),
+        return_exceptions=True,
+    )
+    refused = [each for each in done if isinstance(each, Refused)]
+    assert [each.status for each in refused] == [409]
+    holders = [
+        name
+        for name in ("t", "u")
+        if DATA_PATH in dict((await shop.api().load(name)).metadata["properties"])  # type: ignore[arg-type]
+    ]
+    assert len(holders) == 1
+
+
+async def test_a_dropped_table_gives_its_paths_up_and_gets_them_back_if_they_are_free() -> None:
+    shop, [t] = await with_table("t")
+    path = f"{ELSEWHERE}mine"
+    await shop.a.commit("t", _properties(path))
+    await shop.a.drop("t")
+    await shop.a.undrop(t)
+    assert (await refusal(shop.b.create("u", location=path))).status == 409
+    await shop.a.drop("t")
+    await shop.b.create("u", location=path)
+    assert (await refusal(shop.a.undrop(t))).status == 409
+    await shop.b.drop("u")
+    await shop.a.undrop(t)
+    assert (await refusal(shop.b.create("v", location=path))).status == 409
+
+
+async def test_a_path_stays_reserved_when_its_property_or_the_name_changes() -> None:
+    shop, _ = await with_table("t")
+    path = f"{ELSEWHERE}mine"
+    await shop.a.commit("t", _properties(path))
+    await shop.a.commit("t", update("remove-properties", removals=[DATA_PATH]))
+    await shop.a.rename("t", "u")
+    assert (await refusal(shop.b.create("v", location=path))).status == 409
+    await shop.b.commit("u", _properties(path))
+
+
+async def test_a_path_below_the_location_needs_no_reservation() -> None:
+    shop = await begun()
+    made = await shop.a.create("t", location=f"{ELSEWHERE}t")
+    commits = await shop.inner.manifests()
+    await shop.a.commit("t", _properties(f"{ELSEWHERE}t/files"))
+    assert len(await shop.inner.manifests()) == len(commits)
+    assert id_of(made)
+
+
+async def test_a_manifest_list_lies_in_a_place_of_its_table() -> None:
+    shop = await _with_neighbour()
+    for stray in (f"{ELSEWHERE}free/snap.avro", f"{VICTIM}/metadata/snap.avro"):
+        no = await refusal(shop.a.commit("t", _adding(2, stray)))
+        assert (no.status, no.kind) == (400, "BadRequestException")
+    made = making("u")
+    stray_update = _adding(2, f"{ELSEWHERE}free/snap.avro")
+    with pytest.raises(Exception, match="manifest list"):
+        await shop.a.commit("u", *made.updates, stray_update, require=made.requirements)
+
+
+async def test_a_manifest_list_may_lie_in_a_path_that_the_table_has_or_had() -> None:
+    shop = await _with_neighbour()
+    path = f"{ELSEWHERE}mine"
+    named = _properties(path, METADATA_PATH)
+    done = await shop.a.commit("t", named, _adding(2, f"{path}/snap-2.avro"))
+    assert str(done.location).startswith(f"{path}/")
+    # An engine that has read the table before the property was removed still writes there.
+    await shop.b.commit("t", update("remove-properties", removals=[METADATA_PATH]))
+    await shop.a.commit("t", _adding(3, f"{path}/snap-3.avro"))
+
+
+async def test_a_table_that_has_moved_may_still_get_files_at_its_old_place() -> None:
+    shop = await begun()
+    await shop.a.create("t", location=f"{ELSEWHERE}old")
+    await shop.a.commit("t", update("set-location", location=f"{ELSEWHERE}new"))
+    await shop.b.commit("t", _adding(1, f"{ELSEWHERE}old/metadata/snap-1.avro"))
+    assert (await refusal(shop.a.create("u", location=f"{ELSEWHERE}old"))).status == 409
+
+
+async def _put(shop: Workshop, **more: Any) -> str:
+    home = f"{ELSEWHERE}theirs"
+    made = new_table(create_request(ORDERS), table_uuid=OTHER_UUID, location=home, now_ms=1)
+    key = f"theirs/metadata/{len(more)}.metadata.json"
+    await shop.outside.create(key, json.encode({**made, **more}))
+    return ELSEWHERE + key
+
+
+@pytest.mark.parametrize("kind", ["properties", "statistics", "manifest list"])
+@pytest.mark.parametrize("path", [VICTIM, f"{ELSEWHERE}mine"])
+async def test_what_is_registered_has_its_paths_for_itself(kind: str, path: str) -> None:
+    shop = await _with_neighbour()
+    listed = snapshot(1, **{"manifest-list": f"{path}/snap.avro"})
+    more: dict[str, Any] = {
+        "properties": {"properties": {DATA_PATH: path}},
+        "statistics": {"statistics": [_statistics(f"{path}/x.puffin")["statistics"]]},
+        "manifest list": {"snapshots": [listed], "last-sequence-number": 1},
+    }
+    theirs = await _put(shop, **more[kind])
+    if path == VICTIM:
+        no = await refusal(shop.a.register("u", theirs))
+        assert no.status == 409
+        assert "victim" not in no.message
+        return
+    await shop.a.register("u", theirs)
+    place = path if kind != "statistics" else f"{path}/x.puffin"
+    assert (await refusal(shop.b.create("v", location=place))).status == 409
+
+
+async def test_metadata_that_replace_those_of_a_table_bring_their_paths() -> None:
+    shop = await _with_neighbour()
+    await shop.a.register("u", await _put(shop))
+    bad = await _put(shop, properties={DATA_PATH: VICTIM})
+    assert (await refusal(shop.a.register("u", bad, overwrite=True))).status == 409
+    good = await _put(shop, properties={DATA_PATH: f"{ELSEWHERE}mine", "a": "made"}, x=1)
+    assert "a" in marks_of(await shop.a.register("u", good, overwrite=True))
+    assert (await refusal(shop.b.create("v", location=f"{ELSEWHERE}mine"))).status == 409
