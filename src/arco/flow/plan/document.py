@@ -53,5 +53,7 @@ def told_time(ms: int) -> str:
 
 
 def _reads(each: Reads) -> Json:
-    partitions: list[Json] = [*runs(each.partitions)]
-    return {"table": short_name(each.table), "partitions": partitions}
+    skipped = set(each.skipped)
+    read = [key for key in each.partitions if key not in skipped] if skipped else each.partitions
+    found: dict[str, Json] = {"table": short_name(each.table), "partitions": [*runs(read)]}
+    return found | ({"skipped": [*runs(each.skipped)]} if skipped else {})
