@@ -11,7 +11,14 @@ from typing import TypeVar
 from arco.flow.define.check import CheckDef, checks_of
 from arco.flow.define.collect import complain, current, here
 from arco.flow.define.decorated import check_plain, without_call
-from arco.flow.define.mode import Format, Mode, format_of, mode_of
+from arco.flow.define.mode import (
+    Format,
+    Mode,
+    OnMissingColumn,
+    format_of,
+    mode_of,
+    on_missing_column_of,
+)
 from arco.flow.define.name import full_name
 from arco.flow.define.option import Cut, description_of, partitions_of, running_of, settings
 from arco.flow.define.retry import Retry
@@ -51,6 +58,7 @@ class AssetDef:
     description: str
     where: SourceLine
     strict: bool
+    on_missing_column: OnMissingColumn = "fail"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +77,7 @@ class AssetOptions:
     owner: str | None = None
     description: str | None = None
     strict: bool = False
+    on_missing_column: str | None = None
 
     def define(
         self,
@@ -102,6 +111,7 @@ class AssetOptions:
             description=self._description(function),
             where=where,
             strict=self.strict,
+            on_missing_column=on_missing_column_of(self.on_missing_column),
         )
 
     def _checks(self, outputs: tuple[OutputDef, ...]) -> tuple[CheckDef, ...]:
@@ -132,6 +142,7 @@ def asset(
     owner: str | None = None,
     description: str | None = None,
     strict: bool = False,
+    on_missing_column: str | None = None,
 ) -> Callable[[F], F]:
     """Declare that a function computes a table, or several: `outputs={"a": "gold.a", "b": "gold.b"}`."""
     if callable(name):
@@ -149,6 +160,7 @@ def asset(
         owner=owner,
         description=description,
         strict=strict,
+        on_missing_column=on_missing_column,
     )
 
     def declare(function: F) -> F:
