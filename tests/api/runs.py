@@ -24,7 +24,7 @@ class NothingTold:
     async def run(self, run_id: str) -> StoredRun | None:
         return None
 
-    async def state(self, tables: Sequence[str]) -> State:
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
         return State(number=-1, tables={name: TableState() for name in tables})
 
 

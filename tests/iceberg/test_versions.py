@@ -7,10 +7,12 @@ from typing import Any
 import fastavro
 import pytest
 
+from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
+from arco.core import json
 from arco.core.errors import NotFound, Unavailable
 from arco.core.json import Json
 from arco.iceberg.partition_text import written_as
-from arco.iceberg.versions import IcebergVersions
+from arco.iceberg.versions import AddedFile, IcebergVersions
 from tests.iceberg.engine.sample_metadata import partition, point, snapshot, spec, update
 from tests.iceberg.publishing import attempt_at
 from tests.iceberg.workshop import ELSEWHERE, Workshop, begun, id_of
@@ -52,22 +54,34 @@ async def _manifest(shop: Workshop, name: str, *entries: Entry) -> str:
     return await _write(shop, name, fields, records)
 
 
-async def _commit(shop: Workshop, number: int, *manifests: str, files: int = 1) -> None:
-    """A snapshot of these manifests, on `main`."""
+async def _commit(
+    shop: Workshop, number: int, *manifests: str, files: int = 1, attempt: Attempt | None = None
+) -> None:
+    """A snapshot of these manifests, on `main`; the last of them is its own."""
     fields: list[Json] = [
         {"name": "manifest_path", "type": "string"},
         {"name": "partition_spec_id", "type": "int"},
         {"name": "added_files_count", "type": "int"},
+        {"name": "existing_files_count", "type": "int"},
+        {"name": "added_snapshot_id", "type": "long"},
     ]
     records = [
-        {"manifest_path": each, "partition_spec_id": 0, "added_files_count": files}
-        for each in manifests
+        {
+            "manifest_path": each,
+            "partition_spec_id": 0,
+            "added_files_count": files,
+            "existing_files_count": 0,
+            "added_snapshot_id": number + 1 - len(manifests) + place,
+        }
+        for place, each in enumerate(manifests)
     ]
     listed = await _write(shop, f"snap-{number}.avro", fields, records)
     metadata = (await shop.a.load("t")).metadata
     last = metadata["last-sequence-number"]
     assert isinstance(last, int)
-    more = {"manifest-list": listed, "sequence-number": last + 1}
+    more: dict[str, Any] = {"manifest-list": listed, "sequence-number": last + 1}
+    if attempt is not None:
+        more["summary"] = {ATTEMPT_PROPERTY: json.encode(attempt).decode()}
     added = update("add-snapshot", snapshot=snapshot(number, **more))
     await shop.a.commit("t", added, point(number))
 
@@ -101,6 +115,18 @@ async def test_a_partition_changes_with_its_own_files_and_no_other_does() -> Non
     three = await _manifest(shop, "m3", (LIVE, de, "c"), (LIVE, fr, "a"), (0, de, "b"))
     await _commit(shop, 3, three)
     assert (await shop.b.iceberg.versions.versions(table_id))[1] == second
+
+
+async def test_files_that_no_attempt_has_published_are_known_by_their_snapshots() -> None:
+    shop, table_id = await _with_table(BY_COUNTRY)
+    fr, de = {"country": "FR"}, {"country": "DE"}
+    ours = await _manifest(shop, "m1", (LIVE, fr, "a"), (LIVE, de, "b"))
+    theirs = await _manifest(shop, "m2", (LIVE, de, "c"), (DELETED, fr, "gone"))
+    await _commit(shop, 1, ours, attempt=attempt_at(shop, "x", 0, partitions=()))
+    assert await shop.a.iceberg.versions.files_without_attempt(table_id) == []
+    await _commit(shop, 2, ours, theirs)
+    found = await shop.a.iceberg.versions.files_without_attempt(table_id)
+    assert found == [AddedFile("country=DE", "c", 2)]
 
 
 async def test_a_fence_changes_no_version() -> None:

@@ -18,12 +18,21 @@ class LossyWay:
         self.url = url
         self.to_lose = 0
         self.meanwhile: Callable[[], None] | None = None  # done once, before a commit is answered
+        self.first: Callable[[], None] | None = (
+            None  # done once, before a commit reaches the server
+        )
         self.commits: list[int] = []  # the status of each commit that has reached the server
+
+    def comes(self, method: str, path: str) -> None:
+        """A request is about to reach the server."""
+        if _is_commit(method, path):
+            first, self.first = self.first, None
+            if first is not None:
+                first()
 
     def loses(self, method: str, path: str, status: int) -> bool:
         """Whether the answer to this request gets lost."""
-        is_commit = method == "POST" and ("/tables/" in path or path.endswith("/commit"))
-        if not is_commit or path.endswith("/metrics"):
+        if not _is_commit(method, path):
             return False
         self.commits.append(status)
         meanwhile, self.meanwhile = self.meanwhile, None
@@ -31,6 +40,11 @@ class LossyWay:
             meanwhile()
         self.to_lose -= 1
         return self.to_lose >= 0
+
+
+def _is_commit(method: str, path: str) -> bool:
+    is_commit = method == "POST" and ("/tables/" in path or path.endswith("/commit"))
+    return is_commit and not path.endswith("/metrics")
 
 
 @contextmanager
@@ -47,6 +61,7 @@ def lossy_way(uri: str) -> Iterator[LossyWay]:
             headers = {
                 name: value for name, value in self.headers.items() if name.lower() not in _NOT_OURS
             }
+            way.comes(self.command, self.path)
             server = HTTPConnection(upstream.hostname or "", upstream.port)
             server.request(self.command, self.path, body or None, headers)
             answer = server.getresponse()

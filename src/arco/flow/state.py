@@ -35,6 +35,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     code_fingerprints: tuple[str | None, ...] = ()
     made_at_ms: tuple[int | None, ...] = ()
     is_source: bool = False
+    # By partition, the files that no pipeline added; only of tables for which that was asked.
+    foreign_files: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,5 +50,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 class StateReader(Protocol):
     """Whoever can tell the state of tables."""
 
-    async def state(self, tables: Sequence[str]) -> State:
-        """What is known now of these tables, acknowledged facts included."""
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
+        """What is known now of these tables, acknowledged facts included.
+
+        Of the tables in `files_of` it also says which files no pipeline added.
+        """

@@ -30,6 +30,15 @@ def published_attempt(base: Metadata | None, made: Metadata) -> Attempt | None:
     return _read(told.pop())
 
 
+def attempt_snapshots(metadata: Metadata) -> set[int]:
+    """The ids of the snapshots that name an attempt."""
+    return {
+        int(str(each["snapshot-id"]))
+        for each in objects_of(metadata, "snapshots")
+        if _told(metadata, each) is not None
+    }
+
+
 def refuse_attempt(base: Metadata | None, made: Metadata) -> None:
     """`Invalid` if a change of several tables would publish an attempt.
 

@@ -8,7 +8,7 @@ or a table has too many files, the version of the whole has to do.
 
 import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -23,6 +23,7 @@ from arco.iceberg.desk import Desk
 from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, objects_of
 from arco.iceberg.errand import unreadable
 from arco.iceberg.partition_text import Written, written_as
+from arco.iceberg.publishing import attempt_snapshots
 from arco.iceberg.refusal import Unreadable
 
 MOST_FILES = 200_000
@@ -54,6 +55,15 @@ class _Live:
         return sum(len(each) for each in self.files.values())
 
 
+@dataclass(frozen=True)
+class AddedFile:
+    """A live file, and the snapshot that added it."""
+
+    partition: str
+    path: str
+    snapshot_id: int
+
+
 class IcebergVersions:
     """What Iceberg tables hold, by their ids."""
 
@@ -70,23 +80,49 @@ class IcebergVersions:
         In a warm process one round trip; for a table that has changed one more for its list of manifests,
         and one for every eight of them that are new.
         """
-        standing = await self._desk.standings.of(table_id)
-        if standing.location is None:
-            raise NotFound(f"there is no table {table_id}")
-        try:
-            metadata = (await self._desk.load(standing.location)).metadata
-        except Unreadable as problem:
-            raise unreadable(problem) from problem
+        location, metadata = await self._metadata(table_id)
         current = current_snapshot_id(metadata)
         if current is None:
             return None, {}
         known = self._told.get(table_id)
-        if known is None or known[0] != standing.location:
-            known = standing.location, await self._partitions(metadata, current)
+        if known is None or known[0] != location:
+            known = location, await self._partitions(metadata, current)
             self._told[table_id] = known
             if len(self._told) > _REMEMBERED_TABLES:
                 self._told.popitem(last=False)
         return str(current), dict(known[1])
+
+    async def files_without_attempt(self, table_id: str) -> list[AddedFile]:
+        """The live files, data and deletes alike, whose snapshot is not known to publish an attempt (P35).
+
+        A snapshot that was expired is not known any more. None are told of a table that has too many files,
+        or whose partitions are not told by values of columns.
+        """
+        _, metadata = await self._metadata(table_id)
+        current = current_snapshot_id(metadata)
+        manifests = None if current is None else await self._manifests(metadata, current)
+        attempts, specs = attempt_snapshots(metadata), _specs(metadata)
+        found: list[AddedFile] = []
+        for each in manifests or ():
+            spec = specs.get(_spec_id(each))
+            # Manifests are mostly of one snapshot, and mostly of an attempt.
+            if spec is None or (_adder(each) in attempts and not _existing(each)):
+                continue
+            records = await self._records(str(each["manifest_path"]))
+            found += (
+                f for f in _added(records, _adder(each), spec) if f.snapshot_id not in attempts
+            )
+        return found
+
+    async def _metadata(self, table_id: str) -> tuple[str, Metadata]:
+        """The metadata of a table, and where they lie."""
+        standing = await self._desk.standings.of(table_id)
+        if standing.location is None:
+            raise NotFound(f"there is no table {table_id}")
+        try:
+            return standing.location, (await self._desk.load(standing.location)).metadata
+        except Unreadable as problem:
+            raise unreadable(problem) from problem
 
     async def _partitions(self, metadata: Metadata, snapshot_id: int) -> dict[str, str]:
         """A digest for each partition; none where they cannot be told apart."""
@@ -149,14 +185,21 @@ def _avro(raw: bytes, location: str) -> list[Row]:
 
 def _live(entries: Iterable[Row], spec: Sequence[Field]) -> _Live:
     files: dict[str, list[str]] = defaultdict(list)
+    for each in _added(entries, 0, spec):
+        files[each.partition].append(each.path)
+    return _Live({key: tuple(paths) for key, paths in files.items()})
+
+
+def _added(entries: Iterable[Row], adder: int, spec: Sequence[Field]) -> Iterator[AddedFile]:
+    """The live files of a manifest; `adder` is the snapshot of those that name none."""
     for entry in entries:
         if entry.get("status") == _DELETED:
             continue
         file = entry["data_file"]
         values = list((file.get("partition") or {}).values())
         key = key_of({f.column: f.text(v) for f, v in zip(spec, values, strict=False)})
-        files[key].append(str(file["file_path"]))
-    return _Live({key: tuple(paths) for key, paths in files.items()})
+        added_by = entry.get("snapshot_id")
+        yield AddedFile(key, str(file["file_path"]), adder if added_by is None else int(added_by))
 
 
 def _digests(live: Iterable[_Live]) -> dict[str, str]:
@@ -191,6 +234,18 @@ def _field(field: dict[str, Json], names: dict[Json, str]) -> Field | None:
 def _fields(holder: dict[str, Json]) -> list[dict[str, Json]]:
     fields = holder.get("fields")
     return [e for e in fields if isinstance(e, dict)] if isinstance(fields, list) else []
+
+
+def _adder(manifest: Row) -> int:
+    """The snapshot that added a manifest."""
+    return int(manifest.get("added_snapshot_id") or 0)
+
+
+def _existing(manifest: Row) -> int:
+    """How many files of a manifest older snapshots have added, as far as it says so."""
+    older = manifest.get("existing_data_files_count")
+    count = manifest.get("existing_files_count", older)
+    return 1 if count is None else int(count)
 
 
 def _spec_id(manifest: Row) -> int:

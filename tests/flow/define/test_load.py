@@ -107,13 +107,15 @@ def test_settings_are_the_defaults_of_all_definitions(tmp_path: Path) -> None:
         pool = "spark"
         format = "iceberg"
         tags = ["shop"]
+        owner = "group:shop"
         retries = {times = 2, delay = "10s"}
     """
     head = "from arco.flow.define import asset\n"
     files = {
         "arco.toml": toml,
         "flows/a.py": head + "@asset('a.a')\ndef a(): return 1\n",
-        "more/one.py": head + "@asset('a.b', pool='small', tags=['x'])\ndef b(): return 1\n",
+        "more/one.py": head
+        + "@asset('a.b', pool='small', tags=['x'], owner='ana')\ndef b(): return 1\n",
         "more/other.py": "raise RuntimeError('not a definition')\n",
     }
     project = load(tmp_path, files)
@@ -123,6 +125,7 @@ def test_settings_are_the_defaults_of_all_definitions(tmp_path: Path) -> None:
     assert (a.pool, a.format, a.tags) == ("spark", "iceberg", ("shop",))
     assert a.retries == Retry(2, delay="10s")
     assert (b.pool, b.tags) == ("small", ("shop", "x"))
+    assert (a.owner, b.owner) == ("group:shop", "ana")
 
 
 def test_a_folder_that_is_not_there_is_not_found(tmp_path: Path) -> None:

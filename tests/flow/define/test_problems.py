@@ -52,6 +52,35 @@ def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
     ]
 
 
+def test_replacing_appended_rows_needs_partitions_and_mode_append(tmp_path: Path) -> None:
+    text = """
+    DAYS = Daily("ds", start="2026-01-01")
+
+    @asset("a.good", partitions=DAYS, mode="append", on_change="replace")
+    def good(): return 1
+
+    @asset("a.whole", mode="append", on_change="replace")
+    def whole(): return 1
+
+    @asset("a.other", partitions=DAYS, on_change="replace")
+    def other(): return 1
+
+    @asset("a.odd", partitions=DAYS, mode="append", on_change="double")
+    def odd(): return 1
+    """
+    assert told(tmp_path, {"pipelines/a.py": text}) == [
+        (
+            "pipelines/a.py:6: on_change='replace' needs partitions, as it replaces the rows of one: give"
+            " them, use mode='replace', or add the rows once more with `arco run --append-again`"
+        ),
+        (
+            "pipelines/a.py:9: on_change is for mode 'append', and this mode is 'replace_partition':"
+            " leave it out"
+        ),
+        "pipelines/a.py:12: on_change 'double' is none of block, replace",
+    ]
+
+
 def test_an_unknown_input_is_told_with_what_may_be_meant(tmp_path: Path) -> None:
     text = """
     source("raw.orders")
@@ -262,7 +291,7 @@ def test_settings_that_are_wrong_are_told(tmp_path: Path) -> None:
         "arco.toml:1: name is a text, not 3",
         "arco.toml:2: 'path' is not a setting: name, paths, [defaults], [pools]",
         "arco.toml:5: retries are a number or Retry(3, delay='30s'), not 'often'",
-        "arco.toml:6: 'retrys' is not a setting of [defaults]: retries, pool, format, tags",
+        "arco.toml:6: 'retrys' is not a setting of [defaults]: retries, pool, format, tags, owner",
     ]
     assert told(tmp_path, {"arco.toml": "name = 'a'\npaths = ['gone']\n"}) == [
         "arco.toml:2: there is no 'gone' in the project"

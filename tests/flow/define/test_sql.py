@@ -71,7 +71,7 @@ def test_a_query_may_be_declared_in_python_by_its_path_or_as_text(tmp_path: Path
     python = """
         source("raw.a")
         sql("gold.x", path="queries/x.sql", tags=["t"])
-        sql("gold.y", query="select * from gold.x", mode="append")
+        sql("gold.y", query="select * from gold.x", mode="append", on_change="block")
     """
     files = {"pipelines/a.py": python, "pipelines/queries/x.sql": "select * from raw.a"}
     assert told(tmp_path, files) == []
@@ -80,6 +80,9 @@ def test_a_query_may_be_declared_in_python_by_its_path_or_as_text(tmp_path: Path
     assert (x.sql, x.tags) == ("select * from raw.a", ("t",))
     assert [each.table for each in y.inputs] == ["default.gold.x"]
     assert y.mode == Mode("append")
+    header = "/*---\nname: gold.z\npartitions: {daily: ds, start: 2026-01-01}\nmode: append\n"
+    files = {"pipelines/z.sql": header + "on_change: replace\n---*/\nselect 1\n"}
+    assert asset_of(load(tmp_path / "z", files), "gold.z").mode == Mode("append", (), "replace")
     assert len(project.assets) == 2
 
 

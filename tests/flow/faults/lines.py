@@ -49,13 +49,17 @@ class Lines:
         text = f'from arco import Static, asset, table\nP = Static("p", {list(PARTS)!r})\n'
         (package / "lines.py").write_text(text + "".join(map(_text, self.lines.values())))
 
-    def behind(self, name: str) -> list[str]:
-        """An asset and all that stand behind it."""
-        found = {name}
+    def remade(self, name: str, *, append_again: bool) -> list[str]:
+        """The assets that are made again when one of them changes: it, and those behind what is made.
+
+        Rows are appended a second time only if that is asked for.
+        """
+        found: list[str] = []
         for line in self.lines.values():
-            if found & line.inputs.keys():
-                found.add(line.name)
-        return [each for each in self.lines if each in found]
+            is_stale = line.name == name or not line.inputs.keys().isdisjoint(found)
+            if is_stale and (append_again or line.mode != "append"):
+                found.append(line.name)
+        return found
 
     def make(self, tables: Tables, names: Iterable[str]) -> None:
         """Make all partitions of some assets, one after the other, and nothing goes wrong."""

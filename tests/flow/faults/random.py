@@ -104,19 +104,20 @@ class World:
     async def check(self) -> list[str]:
         """All that is wrong at the end; nothing, if all is well."""
         self.lines.make(self.expected, self.lines.lines)
-        wrong = await self._until_made()
+        wrong = await self._until_made(Choice())
         changed = self.lines.lines[self.random.choice(list(self.lines.lines))]
         changed.version += 1
-        self.lines.make(self.expected, self.lines.behind(changed.name))
-        wrong += await self._until_made()
+        again = self.random.random() < 0.5
+        self.lines.make(self.expected, self.lines.remade(changed.name, append_again=again))
+        wrong += await self._until_made(Choice(append_again=again))
         return wrong + await self._held()
 
-    async def _until_made(self) -> list[str]:
+    async def _until_made(self, choice: Choice) -> list[str]:
         self.lines.write(self.folder)
         loaded = load(str(self.folder))
         for _ in range(MOST_RUNS):
             now_ms = self.hut.runtime.clock.now_ms()
-            plan = await make_plan(self.hut.book, loaded, [], Choice(), now_ms)
+            plan = await make_plan(self.hut.book, loaded, [], choice, now_ms)
             self.plans.append(", ".join(f"{each.key}: {each.reason}" for each in plan.tasks))
             if not plan.tasks:
                 break

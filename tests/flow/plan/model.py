@@ -35,6 +35,7 @@ class Lake:
     changed_at_ms: dict[str, int] = field(default_factory=dict)
     others_at_ms: dict[str, int] = field(default_factory=dict)
     dynamic: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    foreign_files: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     clock_ms: int = 1_000
     ran: list[str] = field(default_factory=list)
 
@@ -64,6 +65,7 @@ class Lake:
             input_fingerprints=tuple(row.inputs for row in columns),
             code_fingerprints=tuple(row.code for row in columns),
             made_at_ms=tuple(row.made_at_ms for row in columns),
+            foreign_files=self.foreign_files.get(name, {}),
         )
 
     def run(self, project: Project, planned: Plan, failing: Collection[str] = ()) -> list[str]:
@@ -154,6 +156,7 @@ class Shop:
         *,
         only: frozenset[Reason] | None = None,
         force: bool = False,
+        append_again: bool = False,
     ) -> Plan:
         return plan(
             self.project,
@@ -163,6 +166,7 @@ class Shop:
             partitions=partitions,
             only=only,
             force=force,
+            append_again=append_again,
         )
 
     def run(self, selection: str = "", partitions: str | None = None) -> list[str]:

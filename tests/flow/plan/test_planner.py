@@ -405,20 +405,6 @@ def test_dynamic_values_are_partitions_and_stand_in_the_plan(tmp_path: Path) -> 
     assert planned.dynamic == {"customer": ("zoo", "acme")}
 
 
-def test_whoever_appends_is_warned_of_rows_that_come_once_more(tmp_path: Path) -> None:
-    code = """
-        @asset("gold.log", partitions=Daily("day", start="2026-01-10"), mode="append")
-        def log(spark): return spark.range({rows})
-        """
-    shop = Shop(tmp_path, {"pipelines/p.py": code.format(rows=1)})
-    assert shop.plan().warnings == ()
-    shop.run()
-    shop.write({"pipelines/p.py": code.format(rows=2)})
-    [warned] = shop.plan().warnings
-    assert warned.startswith("gold.log appends: 5 partitions that have rows")
-    assert "`arco table drop gold.log`" in warned
-
-
 def test_a_task_that_failed_before_there_was_its_table_has_failed(tmp_path: Path) -> None:
     code = "@task(writes=['ops.board'])\ndef board(): return 1\n"
     shop = Shop(tmp_path, {"pipelines/p.py": code})

@@ -9,6 +9,7 @@ from arco.catalog.reader import SnapshotReader
 from arco.flow.plan.key import task_key
 from arco.flow.read import asking, partitions
 from arco.flow.read.state_reader import SqlStateReader
+from arco.flow.run.ports import UnprovenFile
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
 from arco.query.limits import Limits
@@ -25,11 +26,15 @@ class Formats:
     def __init__(self) -> None:
         self.told: dict[str, tuple[str | None, dict[str, str]]] = {}
         self.asked: list[str] = []
+        self.files: tuple[UnprovenFile, ...] = ()
 
     async def versions(self, table_id: str, format: str) -> tuple[str | None, dict[str, str]]:  # noqa: A002
         assert format == "PARQUET"
         self.asked.append(table_id)
         return self.told.get(table_id, (None, {}))
+
+    async def unproven_files(self, table_id: str, format: str) -> tuple[UnprovenFile, ...]:  # noqa: A002
+        return self.files
 
 
 class Here:
@@ -125,21 +130,46 @@ async def test_of_a_table_that_no_pipeline_makes_its_format_tells() -> None:
     assert (table.version, table.keys, table.changed_at_ms) == ("7", (), NOON_MS)
 
 
-async def test_who_wrote_to_a_table_beside_its_pipeline_is_known() -> None:
-    def commit(here: Here, table_id: str, number: int, source: str, changed: list[str]) -> bytes:
-        return here.line(
-            "iceberg_committed",
-            table_id=table_id,
-            pointer_number=number,
-            operation="commit",
-            actor="user:ann",
-            engine=f"engine {number}",
-            update_source=source,
-            metadata_location=f"m{number}",
-            changed=changed,
-            committed_at=NOON + timedelta(seconds=number),
-        )
+def commit(here: Here, table_id: str, number: int, source: str, changed: list[str]) -> bytes:
+    return here.line(
+        "iceberg_committed",
+        table_id=table_id,
+        pointer_number=number,
+        operation="commit",
+        actor="user:ann",
+        engine=f"engine {number}",
+        update_source=source,
+        metadata_location=f"m{number}",
+        snapshot_id=str(number),
+        changed=changed,
+        committed_at=NOON + timedelta(seconds=number),
+    )
 
+
+async def test_files_that_no_pipeline_added_are_named_where_they_are_asked_for() -> None:
+    async with workspace() as space:
+        here = Here(space)
+        await space.schema("silver")
+        table_id = await here.table("silver", "orders")
+        name, moved = "default.silver.orders", ["add-snapshot", "set-snapshot-ref"]
+        here.formats.files = tuple(
+            UnprovenFile(f"ds={day}", f"file-{day}-{snapshot}", snapshot)
+            for day, snapshot in ((1, "1"), (1, "2"), (2, "2"), (2, "9"))
+        )
+        await here.tell(
+            here.published(table_id, "ds=1", "a"), commit(here, table_id, 2, "flow", moved)
+        )
+        alone = await here.reader.state([name], [name])
+        await here.tell(commit(here, table_id, 1, "iceberg_rest", moved))
+        unasked = await here.reader.state([name])
+        asked = await here.reader.state([name], [name])
+        await here.engine.close()
+    assert alone.tables[name].foreign_files == {}  # nobody else has ever written to it
+    assert unasked.tables[name].foreign_files == {}
+    assert asked.tables[name].foreign_files == {"ds=1": ("file-1-1",), "ds=2": ("file-2-9",)}
+
+
+async def test_who_wrote_to_a_table_beside_its_pipeline_is_known() -> None:
     async with workspace() as space:
         here = Here(space)
         await space.schema("silver")

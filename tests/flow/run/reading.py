@@ -34,7 +34,7 @@ class LedgerReader:
         )
         return rows
 
-    async def state(self, tables: Sequence[str]) -> State:
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
         rows = await self.rows("partitions")
         return State(number=0, tables={name: self._table(name, rows) for name in tables})
 

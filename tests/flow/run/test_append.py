@@ -73,13 +73,70 @@ def test_a_run_that_begins_once_the_dead_one_is_over_does_not_append_it_either()
     story(tell)
 
 
-@pytest.mark.parametrize(
+_ANEW = pytest.mark.parametrize(
     "anew", [_appending(code="other"), _appending(reason=Reason.FORCED)], ids=["code", "forced"]
 )
-def test_other_code_and_whoever_insists_append_again(anew: Plan) -> None:
+
+
+@_ANEW
+def test_rows_that_were_appended_since_the_plan_was_made_are_not_appended_again(anew: Plan) -> None:
     async def tell(rig: Rig) -> None:
         await _published_and_died(rig)
         alive = await rig.book.submit(wish(anew, "alive", worker="w"))
+        assert await _task_or_end(rig, alive.run_id) is None
+        view = await rig.over(alive.run_id)
+        assert view.status is RunStatus.FAILED
+        assert "its rows would be added a second time" in (view.changed[0].error or "")
+        assert len(rig.chains.published("t")) == 1
+
+    story(tell)
+
+
+def test_the_retry_of_a_run_does_not_append_what_another_run_has_appended_since() -> None:
+    async def tell(rig: Rig) -> None:
+        rig.chains.make("t")
+        first = await rig.book.submit(wish(_appending(), "first"))
+        [failing] = await rig.lease()
+        await rig.complete(failing, FAILED)
+        assert (await rig.over(first.run_id)).status is RunStatus.FAILED
+        second = await rig.book.submit(wish(_appending(code="other"), "second"))
+        [other] = await rig.lease()
+        await rig.complete(other, rig.publish(other, "other"))
+        assert (await rig.over(second.run_id)).status is RunStatus.SUCCESS
+        again = await rig.book.retry(first.run_id)
+        assert await _task_or_end(rig, again.run_id) is None
+        assert (await rig.over(again.run_id)).status is RunStatus.FAILED
+        assert len(rig.chains.published("t")) == 1
+
+    story(tell)
+
+
+def test_rows_that_are_replaced_on_change_are_replaced_by_the_run() -> None:
+    async def tell(rig: Rig) -> None:
+        rig.chains.make("t")
+        for number, replaces in enumerate((False, True)):
+            anew = _appending(code=f"code {number}")
+            [made] = anew.makers
+            [target] = made.targets
+            target = msgspec.structs.replace(target, on_change="replace")
+            made = msgspec.structs.replace(made, targets=(target,))
+            run = await rig.book.submit(
+                wish(msgspec.structs.replace(anew, makers=(made,)), f"{number}")
+            )
+            [leased] = await rig.lease()
+            assert [each.replaces for each in leased.outputs] == [replaces]
+            await rig.complete(leased, rig.publish(leased))
+            assert (await rig.over(run.run_id)).status is RunStatus.SUCCESS
+
+    story(tell)
+
+
+@_ANEW
+def test_rows_are_appended_again_for_whoever_asks_for_it(anew: Plan) -> None:
+    async def tell(rig: Rig) -> None:
+        await _published_and_died(rig)
+        consented = msgspec.structs.replace(anew, append_again=("t@1",))
+        alive = await rig.book.submit(wish(consented, "alive", worker="w"))
         again = await _task_or_end(rig, alive.run_id)
         assert again is not None
         await rig.complete(again, rig.publish(again))
@@ -336,10 +393,11 @@ def test_rows_of_an_attempt_whose_word_was_late_are_not_appended_again() -> None
     story(tell, _RAW)
 
 
-async def _died_between(rig: Rig, *, says: bool = False) -> str:
+async def _died_between(rig: Rig, *, says: bool = False, append_again: tuple[str, ...] = ()) -> str:
     """A run over two tables whose worker publishes the first, and no more."""
     _ground(rig, "u")
-    dead = await rig.book.submit(wish(_from_raw("code", "u"), "dead", worker="dead"))
+    made = msgspec.structs.replace(_from_raw("code", "u"), append_again=append_again)
+    dead = await rig.book.submit(wish(made, "dead", worker="dead"))
     [lost] = await rig.lease("dead")
     rig.chains.publish(stamped(lost, "code").outputs[0])
     if says:
@@ -403,13 +461,12 @@ def test_a_retry_knows_its_rows_though_a_forced_run_has_appended_since(
     retries: int, restarts: bool
 ) -> None:
     async def tell(rig: Rig) -> None:
-        dead = await _died_between(rig)
+        dead = await _died_between(rig, append_again=("t@1",))
         made = _from_raw("code", "u")
         [only] = made.tasks
         again = msgspec.structs.replace(only, reason=Reason.FORCED)
-        forced = await rig.book.submit(
-            wish(msgspec.structs.replace(made, tasks=(again,)), "forced")
-        )
+        made = msgspec.structs.replace(made, tasks=(again,), append_again=("t@1",))
+        forced = await rig.book.submit(wish(made, "forced"))
         more = await _task_or_end(rig, forced.run_id)
         assert more is not None
         await rig.complete(more, rig.publish(more))
@@ -496,7 +553,8 @@ def test_rows_that_are_there_are_not_appended_again_because_a_forced_run_failed(
         [first] = await rig.lease()
         await rig.complete(first, rig.publish(first))
         await rig.over(made.run_id)
-        forced = await rig.book.submit(wish(_appending(reason=Reason.FORCED), "forced"))
+        anew = msgspec.structs.replace(_appending(reason=Reason.FORCED), append_again=("t@1",))
+        forced = await rig.book.submit(wish(anew, "forced"))
         [second] = await rig.lease()
         await rig.complete(second, FAILED)
         await rig.over(forced.run_id)

@@ -1,8 +1,9 @@
 """How rows enter their table, in both formats, and again."""
 
+import msgspec
 import pytest
 
-from arco.flow.run.wire import TaskStatus
+from arco.flow.run.wire import LeasedTask, TaskStatus
 from tests.flow.spark.house import DAY, House
 
 FORMATS = pytest.mark.parametrize("kind", ["iceberg", "parquet"])
@@ -86,6 +87,49 @@ def test_rows_are_appended_by_each_run_and_once_by_all_attempts_of_it(
     assert house.carry_out(task).status is TaskStatus.SUCCESS
     assert house.carry_out(task).status is TaskStatus.SUCCESS  # its answer was lost, say
     assert [row[0] for row in house.rows("$.items")] == [0, 1, 2, 3]
+
+
+def replacing(task: LeasedTask) -> LeasedTask:
+    """The same task as the book of runs leases it where rows were appended before."""
+    outputs = tuple(msgspec.structs.replace(each, replaces=True) for each in task.outputs)
+    return msgspec.structs.replace(task, outputs=outputs)
+
+
+@FORMATS
+def test_rows_that_were_appended_are_replaced_and_the_other_partitions_stay(
+    house: House, kind: str
+) -> None:
+    project(house, SALES, kind, "append")
+    house.made("$.sales", DAY)
+    house.made("$.sales", "ds=2026-01-06", params={"rows": "1"})
+    task = replacing(house.lease("$.sales", DAY, params={"rows": "2"}))
+    for _ in range(2):  # its answer was lost, say
+        outcome = house.carry_out(task)
+        assert outcome.status is TaskStatus.SUCCESS, outcome.error
+    assert [(row[0], row[2]) for row in house.rows("$.sales")] == [
+        (0, "2026-01-05"),
+        (0, "2026-01-06"),
+        (1, "2026-01-05"),
+    ]
+
+
+def test_rows_of_others_are_not_replaced_with_those_that_were_appended(house: House) -> None:
+    project(house, SALES, "iceberg", "append")
+    house.made("$.sales", DAY, params={"rows": "1"})
+    house.made("$.sales", "ds=2026-01-06", params={"rows": "1"})
+    house.spark.sql(f"INSERT INTO {house.schema}.sales VALUES (77, 7, '2026-01-05')")
+    outcome = house.carry_out(replacing(house.lease("$.sales", DAY, params={"rows": "2"})))
+    assert outcome.status is TaskStatus.FAILED
+    assert "holds files that no run of this pipeline added: " in (outcome.error or "")
+    [path] = house.spark.sql(
+        f"SELECT file_path FROM {house.schema}.sales.files "
+        "WHERE readable_metrics.id.lower_bound = 77"
+    ).first()
+    assert path in (outcome.error or "")
+    assert len(house.rows("$.sales")) == 3
+    other = house.lease("$.sales", "ds=2026-01-06", params={"rows": "2"})
+    assert house.carry_out(replacing(other)).status is TaskStatus.SUCCESS
+    assert sorted(row[0] for row in house.rows("$.sales")) == [0, 0, 1, 77]
 
 
 @PARQUET

@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from arco.catalog.publication import Attempt
+from arco.core.errors import Conflict
+from arco.events.partition_name import key_of
 from arco.flow.define.mode import Mode
 from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.engine import activate
 from arco.flow.spark.iceberg_table import IcebergCatalogs
+from arco.flow.spark.shape import with_partition
 from arco.flow.spark.stage_iceberg import IcebergTables
 from arco.flow.spark.target import Published, Room, Target
 from tests.flow.spark.house import House
@@ -22,33 +26,46 @@ def sales(spark, ctx):
 """
 
 
-def target(house: House, mode: Mode, number: int, at: int) -> Target:
+def target(
+    house: House,
+    mode: Mode,
+    number: int,
+    at: int,
+    *,
+    values: dict[str, str] | None = None,
+    replaces: bool = False,
+) -> Target:
+    partition = key_of(values or {})
     attempt = Attempt(
         attempt_id=f"{number:032x}",
         task=f"RUN{house.schema}/{number}",
         dispatched_at_number=at,
         dispatched_at_ms=house.shared.runtime.clock.now_ms(),
+        partitions=(partition,) if partition else (),
     )
     return Target(
         table=house.name("$.t"),
         format="iceberg",
-        partition="",
-        values={},
+        partition=partition,
+        values=values or {},
         mode=mode,
         attempt=attempt,
+        replaces=replaces,
     )
 
 
-def stage(house: House, way: LossyWay, mode: Mode, number: int, at: int) -> Callable[[], Published]:
+def stage(
+    house: House, way: LossyWay, mode: Mode, number: int, at: int, **options: Any
+) -> Callable[[], Published]:
     """Stage one row; how it is published."""
     session = house.shared.open().newSession()
     session.conf.set("spark.sql.catalog.default.uri", way.url)
     activate(session)
     tables, wanted = (
         IcebergTables(Room(session, house.shared.lake)),
-        target(house, mode, number, at),
+        target(house, mode, number, at, **options),
     )
-    frame = session.range(number, number + 1)
+    frame = with_partition(session.range(number, number + 1), wanted.values)
     tables.open(wanted, frame.schema)
     staged = tables.stage(wanted, frame)
     return lambda: tables.publish(wanted, staged)
@@ -94,6 +111,20 @@ def test_a_publication_names_its_own_version_though_the_table_changes_before_the
         way.meanwhile = change
         assert publishing().number == before + 1
         assert number() == before + 2
+
+
+def test_rows_of_others_that_come_while_appended_rows_are_replaced_stay(house: House) -> None:
+    with lossy_way(f"{house.shared.url}/iceberg") as way:
+        days = {"ds": "2026-01-01"}
+        publishing = stage(house, way, Mode("append"), 1, -1, values=days)
+        head = publishing().number
+        publishing = stage(house, way, Mode("append"), 2, head, values=days, replaces=True)
+        session = house.shared.open().newSession()
+        others = f"INSERT INTO {house.name('$.t')} VALUES (77, '2026-01-01')"
+        way.first = lambda: session.sql(others) and None
+        with pytest.raises(Conflict, match="changed by somebody else"):
+            publishing()
+    assert [row[0] for row in house.rows("$.t")] == [1, 77]
 
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=pytest.mark.interop)])

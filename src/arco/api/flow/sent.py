@@ -16,10 +16,14 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What is sent."""
 
 
-class TablesAsked(Sent, frozen=True, kw_only=True):
-    """Tables by their full names, whose state is asked for."""
+class TablesAsked(Sent, frozen=True, kw_only=True, omit_defaults=True):
+    """Tables by their full names, whose state is asked for.
+
+    Of those in `files_of` the answer also names the files that no pipeline added.
+    """
 
     tables: Annotated[tuple[Name, ...], Meta(max_length=10_000)]
+    files_of: Annotated[tuple[Name, ...], Meta(max_length=10_000)] = ()
 
 
 class CancelWish(Sent, frozen=True, kw_only=True):

@@ -22,7 +22,8 @@ class States:
 
     async def state(self, call: Call[Query, TablesAsked]) -> Reply:
         """What is known of the partitions of some tables, acknowledged facts included."""
-        return Reply(200, json.encode(await self._book.state(call.body.tables)))
+        asked = call.body
+        return Reply(200, json.encode(await self._book.state(asked.tables, asked.files_of)))
 
     async def change_values(self, call: Call[Query, ValuesChange]) -> Reply:
         """Add values to a dynamic dimension, or remove some; answered once that is durable."""

@@ -59,7 +59,7 @@ def explain(
 
     async def work() -> Explanation:
         async with reached(Reach(server, place), runtime, needs_book=False) as arco:
-            state = await arco.coordinator.state(loaded.tables)
+            state = await arco.coordinator.state(loaded.tables, loaded.replaced)
             now = utc(runtime.clock.now_ms())
             found = why(loaded.project, table, partition, state, now)
             asked = replace(server, url=arco.url)

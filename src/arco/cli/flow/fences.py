@@ -9,7 +9,7 @@ from arco.catalog.publication import Attempt, Numbered
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Invalid, NotFound
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.run.ports import Place
+from arco.flow.run.ports import Place, UnprovenFile
 from arco.iceberg.service import DEFAULT_CATALOG, Iceberg
 
 NO_CHAIN = -1  # the number of a table of a format that has no chain of ours
@@ -64,6 +64,13 @@ class TableVersions:
         if format == TableFormat.PARQUET:
             return await self._parquet.versions(table_id)
         return None, {}
+
+    async def unproven_files(self, table_id: str, format: str) -> tuple[UnprovenFile, ...]:  # noqa: A002
+        """The files that others may have added; into a plain Parquet table only attempts bring any."""
+        if format == TableFormat.ICEBERG:
+            files = await self._iceberg.versions.files_without_attempt(table_id)
+            return tuple(UnprovenFile(f.partition, f.path, str(f.snapshot_id)) for f in files)
+        return ()
 
 
 def _format(row: object) -> TableFormat | None:

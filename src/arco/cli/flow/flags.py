@@ -70,6 +70,8 @@ class Choice:
         Only what has no data.
     force
         Everything that is meant, also what is up to date.
+    append_again
+        Also partitions of mode append whose rows are in the table: they are added a second time.
     """
 
     partitions: Annotated[str | None, Parameter(metavar="WHICH")] = None
@@ -77,6 +79,7 @@ class Choice:
     failed: Flag = False
     missing: Flag = False
     force: Flag = False
+    append_again: Flag = False
 
     def only(self) -> "frozenset[Reason] | None":
         """The reasons that count; None for all of them."""

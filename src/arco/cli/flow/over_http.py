@@ -57,8 +57,8 @@ class HttpCoordinator:
         """Close the connections."""
         await self._client.aclose()
 
-    async def state(self, tables: Sequence[str]) -> State:
-        asked = TablesAsked(tables=tuple(tables))
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
+        asked = TablesAsked(tables=tuple(tables), files_of=tuple(files_of))
         return json.decode(await self._again("POST", "/flow/state", asked), State)
 
     async def submit(self, wish: RunWish) -> RunView:

@@ -74,7 +74,7 @@ def partitions(
 
     async def work() -> "State":
         async with reached(Reach(server, place), runtime, needs_book=False) as arco:
-            return await arco.coordinator.state(loaded.tables)
+            return await arco.coordinator.state(loaded.tables, loaded.replaced)
 
     found = _Found.of(loaded, name, run(work()), runtime.clock.now_ms())
     found.print_document() if json else found.print()
@@ -226,7 +226,8 @@ def _stale_and_current(
     if maker is None:
         return frozenset(), frozenset()
     planned = plan(loaded.project, short_name(maker.name), state, utc(now_ms))
-    kept_back = {read_key(each.key).partition for each in (*planned.waiting, *planned.blocked)}
-    unmade = kept_back.union(task.partition for task in planned.tasks)
-    stale = frozenset(task.partition for task in planned.tasks if task.reason in STALE)
-    return stale, frozenset(existing).difference(unmade)
+    blocked = {read_key(each.key).partition for each in planned.blocked}
+    unmade = blocked.union(task.partition for task in planned.tasks)
+    unmade.update(read_key(each.key).partition for each in planned.waiting)
+    stale = blocked.union(task.partition for task in planned.tasks if task.reason in STALE)
+    return frozenset(stale), frozenset(existing).difference(unmade)

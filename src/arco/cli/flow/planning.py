@@ -20,7 +20,7 @@ async def make_plan(
     from arco.flow.plan.planner import plan
 
     only = choice.only()
-    state = await coordinator.state(loaded.tables)
+    state = await coordinator.state(loaded.tables, loaded.replaced)
     return plan(
         loaded.project,
         " ".join(selection),
@@ -29,4 +29,5 @@ async def make_plan(
         partitions=choice.partitions,
         only=only,
         force=choice.force,
+        append_again=choice.append_again,
     )

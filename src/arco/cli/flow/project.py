@@ -26,6 +26,16 @@ class Loaded:
     tables: tuple[str, ...]
     flags: str = ""  # by which another command finds the same project and format
 
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """The tables whose appended rows are replaced on a change, unless others have added files."""
+        return tuple(
+            output.table
+            for each in self.project.assets
+            if each.mode.on_change == "replace"
+            for output in each.outputs
+        )
+
 
 def find_folder(given: str | None) -> Path:
     """The folder of the project: the one that is named, or the nearest one here or above."""

@@ -30,8 +30,8 @@ class RoomWatch:
         self._patience_ms = patience_ms
         self._full_since_ms: float | None = None
 
-    async def state(self, tables: Sequence[str]) -> State:
-        return await self._book.state(tables)
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
+        return await self._book.state(tables, files_of)
 
     async def submit(self, wish: RunWish) -> RunView:
         return await self._book.submit(wish)

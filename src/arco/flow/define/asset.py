@@ -18,6 +18,7 @@ from arco.flow.define.mode import (
     format_of,
     mode_of,
     on_missing_column_of,
+    with_on_change,
 )
 from arco.flow.define.name import full_name
 from arco.flow.define.option import Cut, description_of, partitions_of, running_of, settings
@@ -68,6 +69,7 @@ class AssetOptions:
     outputs: Mapping[str, str] | None = None
     partitions: Cut = None
     mode: str | Mode | None = None
+    on_change: str | None = None
     format: str | None = None
     checks: Sequence[CheckDef] = ()
     retries: int | Retry | None = None
@@ -92,6 +94,7 @@ class AssetOptions:
         outputs = _outputs(name, self.outputs)
         cut = partitions_of(self.partitions)
         mode = mode_of(self.mode, partitioned=bool(cut))
+        mode = with_on_change(mode, self.on_change, partitioned=bool(cut))
         running = running_of(self.retries, self.timeout, self.pool, self.tags, self.owner)
         return AssetDef(
             name=outputs[0].table,
@@ -133,6 +136,7 @@ def asset(
     outputs: Mapping[str, str] | None = None,
     partitions: Cut = None,
     mode: str | Mode | None = None,
+    on_change: str | None = None,
     format: str | None = None,  # noqa: A002 - the word that people look for
     checks: Sequence[CheckDef] = (),
     retries: int | Retry | None = None,
@@ -151,6 +155,7 @@ def asset(
         outputs=outputs,
         partitions=partitions,
         mode=mode,
+        on_change=on_change,
         format=format,
         checks=checks,
         retries=retries,

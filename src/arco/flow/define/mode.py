@@ -1,7 +1,7 @@
 """How the rows of a run enter their table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from arco.flow.define.collect import complain
@@ -9,14 +9,20 @@ from arco.flow.define.collect import complain
 ModeKind = Literal["replace_partition", "replace", "append", "merge"]
 Format = Literal["iceberg", "parquet"]
 OnMissingColumn = Literal["fail", "null", "drop"]
+OnChange = Literal["block", "replace"]
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A way to write; `on` are the columns that tell rows apart when merging."""
+    """A way to write; `on` are the columns that tell rows apart when merging.
+
+    `on_change` is about `append` alone: what happens to a partition that was appended once when its code or
+    its inputs change. "block" leaves its rows alone, "replace" removes them and adds the new ones.
+    """
 
     kind: ModeKind
     on: tuple[str, ...] = ()
+    on_change: OnChange = "block"
 
 
 def merge(on: Sequence[str]) -> Mode:
@@ -59,6 +65,24 @@ def on_missing_column_of(asked: str | None) -> OnMissingColumn:
             return asked
     complain(f"on_missing_column {asked!r} is none of {', '.join(get_args(OnMissingColumn))}")
     return "fail"
+
+
+def with_on_change(mode: Mode, asked: str | None, *, partitioned: bool) -> Mode:
+    """The mode with what was asked for under `on_change`, where that can work."""
+    if asked is None:
+        return mode
+    if asked not in get_args(OnChange):
+        complain(f"on_change {asked!r} is none of {', '.join(get_args(OnChange))}")
+    elif mode.kind != "append":
+        complain(f"on_change is for mode 'append', and this mode is {mode.kind!r}: leave it out")
+    elif asked == "replace" and not partitioned:
+        complain(
+            "on_change='replace' needs partitions, as it replaces the rows of one: give them, use "
+            "mode='replace', or add the rows once more with `arco run --append-again`"
+        )
+    else:
+        return replace(mode, on_change="replace" if asked == "replace" else "block")
+    return mode
 
 
 def format_of(asked: str, mode: Mode) -> Format:

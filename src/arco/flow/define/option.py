@@ -40,7 +40,7 @@ def running_of(
         timeout_ms=duration_ms(timeout, "timeout"),
         pool=defaults.pool if pool is None else _pool(pool, defaults),
         tags=_tags((*defaults.tags, *((tags,) if isinstance(tags, str) else tags))),
-        owner=owner,
+        owner=defaults.owner if owner is None else owner,
     )
 
 

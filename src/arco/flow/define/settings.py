@@ -26,6 +26,7 @@ class Settings:
     pool: str = "default"
     format: str = "iceberg"
     tags: tuple[str, ...] = ()
+    owner: str | None = None
     pools: dict[str, int] = field(default_factory=dict)  # how many tasks of each run at once
 
     def unknown_pool(self, name: str) -> str | None:
@@ -76,6 +77,7 @@ class _Reading:
             pool=self._text(defaults, "pool", plain.pool),
             format=self._text(defaults, "format", plain.format),
             tags=self._texts(defaults, "tags", plain.tags),
+            owner=(self._text(defaults, "owner", "") or None) if "owner" in defaults else None,
             pools={name: self._slots(pools, name) for name in pools},
         )
         if (wrong := settings.unknown_pool(settings.pool)) is not None:
@@ -86,7 +88,7 @@ class _Reading:
         for key in said:
             self._wrong(key, f"{key!r} is not a setting: name, paths, [defaults], [pools]")
         for key in defaults:
-            message = f"{key!r} is not a setting of [defaults]: retries, pool, format, tags"
+            message = f"{key!r} is not a setting of [defaults]: retries, pool, format, tags, owner"
             self._wrong(key, message)
         return settings, self._notes.problems
 

@@ -26,6 +26,7 @@ def sql(
     query: str | None = None,
     partitions: Cut = None,
     mode: str | Mode | None = None,
+    on_change: str | None = None,
     format: str | None = None,  # noqa: A002 - the word that people look for
     checks: Sequence[CheckDef] = (),
     retries: int | Retry | None = None,
@@ -41,6 +42,7 @@ def sql(
     options = AssetOptions(
         partitions=partitions,
         mode=mode,
+        on_change=on_change,
         format=format,
         checks=checks,
         retries=retries,

@@ -49,7 +49,7 @@ _CHECKS: dict[str, Callable[..., CheckDef]] = {
     "references": c.references,
 }
 _KEYS = {"checks", "description", "format", "inputs", "mode", "name", "owner", "partitions", "pool"}
-_KEYS |= {"on_missing_column", "retries", "strict", "tags", "timeout"}
+_KEYS |= {"on_change", "on_missing_column", "retries", "strict", "tags", "timeout"}
 
 
 class HeaderError(Invalid):
@@ -105,6 +105,7 @@ def read_header(said: dict[str, object]) -> Header:
     options = AssetOptions(
         partitions=_partitions(said.get("partitions")),
         mode=_mode(said.get("mode")),
+        on_change=_text(said, "on_change"),
         checks=[made for each in _several(said.get("checks")) if (made := _check(each))],
         retries=_retries(said.get("retries")),
         tags=[str(each) for each in _several(said.get("tags"))],

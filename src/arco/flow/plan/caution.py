@@ -26,21 +26,6 @@ def late_sources(scene: Scene, read: set[str]) -> Iterator[str]:
             )
 
 
-def rows_again(scene: Scene, maker: MakerDef, keys: Iterable[str]) -> Iterator[str]:
-    """That partitions which have rows get them once more: a change of code cannot take rows back."""
-    if not isinstance(maker, AssetDef) or maker.mode.kind != "append":
-        return
-    tables = scene.outputs(maker)
-    again = sum(any(table.by_key.get(key) is not None for table in tables) for key in keys)
-    if again:
-        name = short_name(maker.name)
-        many = "a partition that has" if again == 1 else f"{again} partitions that have"
-        yield (
-            f"{name} appends: {many} rows will get them once more, beside the old ones; to begin anew, "
-            f"drop it first: `arco table drop {name}`"
-        )
-
-
 def newer_rows_lost(scene: Scene, maker: MakerDef, keys: Collection[str]) -> Iterator[str]:
     """That older rows replace those of later partitions, as the keys of a merge do not know the time."""
     if not isinstance(maker, AssetDef) or maker.mode.kind != "merge" or not keys:
@@ -82,10 +67,11 @@ def written_by_others(scene: Scene, maker: MakerDef) -> Iterator[str]:
         if made is None or state.others_at_ms is None or state.others_at_ms <= made:
             continue
         name, ago = short_name(table.name), rough_duration(scene.now_ms - state.others_at_ms)
+        anew = f"; `arco run {short_name(maker.name)} --force` makes it anew"
         yield (
             f"{name} was written to by {state.others or 'somebody else'} {ago} ago, after its pipeline had "
-            f"made it: what others change makes nothing stale; `arco run {short_name(maker.name)} --force` "
-            "makes it anew"
+            "made it: what others change makes nothing stale"
+            + ("" if maker.mode.kind == "append" else anew)
         )
 
 

@@ -54,8 +54,8 @@ class Failure:
 class Explanation:
     """Why a partition is, or is not, to be made.
 
-    `status` is UP_TO_DATE, SOURCE, WAITING for data that nobody makes, BLOCKED by a failure above or because a
-    plan does not make it, or a reason.
+    `status` is UP_TO_DATE, SOURCE, WAITING for data that nobody makes, BLOCKED by a failure above or
+    because a plan does not make it, or a reason.
     `partition` is None where the table as a whole was asked about: `groups` then tells how its
     partitions stand. Recorded is what the worker that made the data told; the other is what would be
     recorded if they were made now. `failed` are the tasks whose failure is the reason, `failures` what is

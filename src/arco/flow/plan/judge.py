@@ -51,6 +51,15 @@ class Judge:
             return (self._verdict(number, key) for number, key in enumerate(self.keys))
         return self._simple_verdicts()
 
+    def is_current(self, table: KnownTable, number: int, key: str) -> bool:
+        """Whether an output holds what would be made now, by the same code from the same data."""
+        row, state = table.rows[key], table.state
+        return (
+            state.code_fingerprints[row] == self.code
+            and self._above_in_plan(number) is None
+            and state.input_fingerprints[row] == self.fingerprints[number]
+        )
+
     def _simple_verdicts(self) -> Iterator[Verdict | None]:
         """The same where nearly all is up to date and one look at a row tells it."""
         table, code = self.outputs[0], self.code

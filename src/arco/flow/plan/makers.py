@@ -36,6 +36,7 @@ def targets_of(declared: MakerDef) -> tuple[Target, ...]:
             format=declared.format,
             mode=mode,
             alone=mode in ("merge", "replace"),
+            on_change=declared.mode.on_change,
         )
         for each in declared.outputs
     )

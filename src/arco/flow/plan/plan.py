@@ -24,12 +24,16 @@ class Reason(StrEnum):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that a maker writes, by its full name; `alone`: no two tasks may write it at once."""
+    """A table that a maker writes, by its full name; `alone`: no two tasks may write it at once.
+
+    `on_change` is of mode append: whether rows that were appended before are replaced.
+    """
 
     table: str
     format: str
     mode: str
     alone: bool = False
+    on_change: str = "block"
 
 
 class Again(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +108,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     tasks: tuple[PlannedTask, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     blocked: tuple[Blocked, ...] = ()
+    append_again: tuple[str, ...] = ()  # keys of tasks that may add rows which were appended before
     up_to_date: int = 0  # how many partitions were asked for and need nothing
     pools: dict[str, int] = msgspec.field(default_factory=dict)
     dynamic: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)

@@ -12,7 +12,8 @@ from arco.core.errors import Invalid
 from arco.flow.define.project import Project
 from arco.flow.partition import Dynamic, PartitionSet
 from arco.flow.plan.above import Above, Before, above, before, lacking
-from arco.flow.plan.caution import late_sources, newer_rows_lost, rows_again, written_by_others
+from arco.flow.plan.blocks import block_of_append
+from arco.flow.plan.caution import late_sources, newer_rows_lost, written_by_others
 from arco.flow.plan.choice import choose_partitions
 from arco.flow.plan.graph import MakerDef
 from arco.flow.plan.inputs import Input
@@ -39,15 +40,17 @@ def plan(
     partitions: str | None = None,
     only: frozenset[Reason] | None = None,
     force: bool = False,
+    append_again: bool = False,
     pools: Mapping[str, int] | None = None,
 ) -> Plan:
     """What has to be made of what was selected, in the order in which it can be.
 
     `partitions` chooses among those that exist; `only` keeps what has one of these reasons; `force` makes
-    everything anew. `pools` are slots that stand before those of the project.
+    everything anew; `append_again` adds the rows of partitions that were appended before. `pools` are
+    slots that stand before those of the project.
     """
     scene = Scene(project, state, now)
-    planning = Planning(scene, only, force)
+    planning = Planning(scene, only, force, append_again)
     planning.add_all(selected(scene.graph, selection), partitions)
     return planning.plan(" ".join(terms(selection)), {**project.pools, **(pools or {})})
 
@@ -81,10 +84,12 @@ class Planning:
     scene: Scene
     only: frozenset[Reason] | None = None
     force: bool = False
+    append_again: bool = False
     plans: Plans = field(default_factory=Plans)
     entries: list[_Entry] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     blocked: list[Blocked] = field(default_factory=list)
+    appended_again: list[str] = field(default_factory=list)  # keys of tasks
     works: list[_Work] = field(default_factory=list)
     left_out: dict[str, list[str]] = field(default_factory=dict)  # keys that are too long, by maker
     up_to_date: int = 0
@@ -104,22 +109,36 @@ class Planning:
         first = before(self.scene.compared_with(maker), self.plans)
         work = _Work(maker, list(chosen), inputs, above(inputs, self.plans), first, placed)
         self.works.append(work)
-        lacks = lacking(inputs, first, self.plans)
-        for number, verdict in enumerate(self._verdicts(work)):
+        lacks, judge = lacking(inputs, first, self.plans), self._judge(work)
+        verdicts = [_FORCED] * len(work.keys) if self.force else judge.verdicts()
+        for number, verdict in enumerate(verdicts):
             if verdict is None:
                 self.up_to_date += 1
             elif self.only is None or verdict.reason in self.only:
-                lacked, key = lacks(number), placed.key(work.keys[number])
+                key = placed.key(work.keys[number])
                 if len(key) > LONGEST_KEY:
                     self.left_out.setdefault(maker.name, []).append(key)
-                elif lacked:
+                elif self._is_blocked(work, judge, number, verdict):
+                    continue
+                elif lacked := lacks(number):
                     self.waiting.append(Waiting(key=key, lacks=tuple(dict.fromkeys(lacked))))
                 else:
                     self._enter(work, number, verdict)
 
-    def _verdicts(self, work: _Work) -> Iterator[Verdict | None]:
-        if self.force:
-            return iter([_FORCED] * len(work.keys))
+    def _is_blocked(self, work: _Work, judge: Judge, number: int, verdict: Verdict) -> bool:
+        """Whether a partition must not be made; noted with the cause."""
+        partition = work.keys[number]
+        block = block_of_append(work.maker, judge, number, partition, verdict)
+        if block is None:
+            return False
+        key = work.placed.key(partition)
+        if self.append_again:
+            self.appended_again.append(key)
+            return False
+        self.blocked.append(Blocked(key=key, reason=block.reason, cause=block.cause, fix=block.fix))
+        return True
+
+    def _judge(self, work: _Work) -> Judge:
         scene, maker = self.scene, work.maker
         return Judge(
             maker=maker,
@@ -130,7 +149,7 @@ class Planning:
             inputs=work.inputs,
             above=work.above,
             now_ms=scene.now_ms,
-        ).verdicts()
+        )
 
     def _enter(self, work: _Work, number: int, verdict: Verdict) -> None:
         level = 1 + max((each.level(number) for each in work.above), default=NOWHERE)
@@ -158,6 +177,7 @@ class Planning:
             tasks=tasks,
             waiting=tuple(self.waiting),
             blocked=tuple(self.blocked),
+            append_again=tuple(self.appended_again),
             up_to_date=self.up_to_date,
             pools=dict(sorted(pools.items())),
             dynamic={
@@ -177,14 +197,6 @@ class Planning:
                 f"{keys[0][:_SHOWN_CHARS]}... is left out{more}: the key of a task has at most "
                 f"{LONGEST_KEY} characters, and this {len(keys[0])}"
             )
-        again: dict[str, tuple[MakerDef, list[str]]] = {}
-        for each in self.entries:
-            if each.verdict.reason in STALE or self.force:
-                maker = each.work.maker
-                keys = again.setdefault(maker.name, (maker, []))[1]
-                keys.append(each.work.keys[each.number])
-        for maker, keys in again.values():
-            yield from rows_again(self.scene, maker, keys)
         for work in self.works:
             yield from written_by_others(self.scene, work.maker)
             yield from newer_rows_lost(self.scene, work.maker, work.placed.levels.keys())

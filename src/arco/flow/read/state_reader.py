@@ -20,7 +20,7 @@ from arco.flow.plan.key import read_key, task_key
 from arco.flow.read.asking import FRESH, Engine, all_rows, among, literal, milliseconds
 from arco.flow.read.partitions import MOST_TABLES, Recorded, recorded
 from arco.flow.read.tasks import is_task, known_tasks
-from arco.flow.run.ports import Versions
+from arco.flow.run.ports import Contents
 from arco.flow.state import State, TableState
 
 _VERSIONS_AT_ONCE = 8
@@ -37,7 +37,7 @@ class SqlStateReader:
     """Tells the state of tables by fresh SQL; `events` is the reader of what events have told."""
 
     def __init__(
-        self, engine: Engine, catalog: SnapshotReader, events: SnapshotReader, versions: Versions
+        self, engine: Engine, catalog: SnapshotReader, events: SnapshotReader, versions: Contents
     ) -> None:
         self._engine = engine
         self._catalog = catalog
@@ -45,7 +45,7 @@ class SqlStateReader:
         self._versions = versions
         self._tasks = catalog.store.runtime.tasks
 
-    async def state(self, tables: Sequence[str]) -> State:
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
         """What is known now of these tables, by their full names; shorter names are those of tasks."""
         number = (await self._events.head()).number
         tasks = [name for name in tables if is_task(name)]
@@ -68,6 +68,8 @@ class SqlStateReader:
             known.update(zip(names, told, strict=True))
         for name, failed in facts.failed.items():
             known[name] = _with_failures(known[name], failed)
+        for name in known.keys() & set(files_of):
+            known[name] = await self._with_foreign_files(known[name])
         return State(number=number, tables=known, dynamic=facts.dynamic)
 
     async def _places(self, tables: Sequence[str]) -> dict[str, TableState]:
@@ -132,6 +134,31 @@ class SqlStateReader:
         async for row in all_rows(self._engine, select, where, "dimension", "value"):
             values.setdefault(row["dimension"], []).append(row["value"])
         facts.dynamic = {name: tuple(each) for name, each in values.items()}
+
+    async def _with_foreign_files(self, table: TableState) -> TableState:
+        """A table of a pipeline with the files that others have added to its partitions.
+
+        A file is the pipeline's if the table has the snapshot that added it and that names an attempt, or
+        if the commit of that snapshot was recorded as the pipeline's: snapshots are expired, records stay.
+        """
+        if table.table_id is None or table.format is None or table.others_at_ms is None:
+            return table
+        files = await self._versions.unproven_files(table.table_id, table.format)
+        snapshots = sorted({each.snapshot_id for each in files})
+        ours: set[str] = set()
+        for start in range(0, len(snapshots), MOST_TABLES):
+            sql = (
+                "SELECT DISTINCT snapshot_id FROM system.table_commits "  # noqa: S608
+                f"WHERE table_id = {literal(table.table_id)} AND update_source = {literal(FLOW)} "
+                f"AND {among('snapshot_id', snapshots[start : start + MOST_TABLES])}"
+            )
+            rows = (await self._engine.query(sql, freshness=FRESH)).to_pylist()
+            ours |= {row["snapshot_id"] for row in rows}
+        foreign: dict[str, tuple[str, ...]] = {}
+        for each in sorted(files, key=lambda file: (file.partition, file.path)):
+            if each.snapshot_id not in ours:
+                foreign[each.partition] = (*foreign.get(each.partition, ()), each.path)
+        return msgspec.structs.replace(table, foreign_files=foreign)
 
     async def _versioned(self, table: TableState) -> TableState:
         """A table that no pipeline has told of: what its format says about its data."""

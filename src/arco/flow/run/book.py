@@ -195,8 +195,8 @@ class RunBook:
         """A worker lives in this very process: who opens the book after it need not wait for its leases."""
         self._inside.add(worker)
 
-    async def state(self, tables: Sequence[str]) -> State:
-        return await self._states.state(tables)
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
+        return await self._states.state(tables, files_of)
 
     async def submit(self, wish: RunWish) -> RunView:
         self._check_open()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from arco.core.errors import ArcoError, Invalid
 from arco.core.tasks import Event
@@ -40,6 +41,11 @@ class LiveRun:
     @property
     def plan(self) -> Plan:
         return self.stored.wish.plan
+
+    @cached_property
+    def append_again(self) -> frozenset[str]:
+        """The tasks that may add rows which were appended before."""
+        return frozenset(self.plan.append_again)
 
     @property
     def worker(self) -> str:

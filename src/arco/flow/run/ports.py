@@ -42,6 +42,25 @@ class Versions(Protocol):
 
 
 @dataclass(frozen=True)
+class UnprovenFile:
+    """A file of a table that the table itself does not show to be of a pipeline.
+
+    `snapshot_id` names the snapshot that added it.
+    """
+
+    partition: str
+    path: str
+    snapshot_id: str
+
+
+class Contents(Versions, Protocol):
+    """What tables hold, those of pipelines too."""
+
+    async def unproven_files(self, table_id: str, table_format: str) -> tuple[UnprovenFile, ...]:
+        """The files that others may have added, of tables whose partitions are told apart by columns."""
+
+
+@dataclass(frozen=True)
 class Fact:
     """An event that is to be told; `key` makes it the same however often it is."""
 

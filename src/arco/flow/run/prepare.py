@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from arco.catalog.publication import WHOLE_TABLE, Attempt, Numbered
-from arco.core.errors import ArcoError, Conflict, Unavailable, Unknown
+from arco.core.errors import ArcoError, Conflict, Invalid, Unavailable, Unknown
 from arco.flow.plan.plan import Maker, Reason, Target
 from arco.flow.run.desk import Desk
 from arco.flow.run.ending import Written, fingerprint_of
@@ -176,8 +176,10 @@ class Preparation:
                 is_made, head = True, head.number - 1
             elif place is not None and not is_made:
                 is_made, head = await self._before(chosen, target, place, head)
+            replaces = not is_made and self._replaces(chosen, target)
             now_ms = self._desk.clock.now_ms()
-            outputs.append(_output(chosen, target, place, head, now_ms, is_made=is_made))
+            output = _output(chosen, target, place, head, now_ms, is_made=is_made)
+            outputs.append(msgspec.structs.replace(output, replaces=replaces))
         prepared = Prepared(chosen, inputs, tuple(outputs), tuple(found))
         if not outputs or len(prepared.stands) < len(outputs):
             return prepared
@@ -221,6 +223,28 @@ class Preparation:
             for table, each in last.items()
             if each.made_of == wanted and _suffices(each, task.reason, maker)
         }
+
+    def _replaces(self, chosen: Chosen, target: Target) -> bool:
+        """Whether rows that were appended before have to go; `Invalid` if they would be doubled.
+
+        The plan has refused what was appended when it was made. What other runs have appended since, before
+        this task or the retry of its run came to its turn, is known here.
+        """
+        run, known = chosen.run, chosen.run.known
+        if known is None or run.maker(chosen.key).kind != ASSET or target.mode != _APPEND:
+            return False
+        is_appended = (
+            self._materials.last(known, target.table, chosen.partition).material is not None
+        )
+        if not is_appended or chosen.key in run.append_again:
+            return False
+        if target.on_change != "replace":
+            raise Invalid(
+                f"another run has appended {chosen.key} to {target.table} since this run was planned, from "
+                "other code or data, and its rows would be added a second time: plan again with `arco run`,"
+                " and pass --append-again if that is what you want"
+            )
+        return True
 
     async def _made(self, chosen: Chosen, place: int, at: Place | None, head: Numbered) -> Made:
         """An output that was published; the version tells what it is made of, or else plan and hint."""

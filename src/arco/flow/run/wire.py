@@ -103,13 +103,15 @@ class InputGiven(msgspec.Struct, frozen=True, array_like=True):
 class OutputPlace(_Said, frozen=True, kw_only=True):
     """A table that a task writes, and the attempt that its publication must name.
 
-    `is_made`: it was published before, so it must not be published again with the others.
+    `is_made`: it was published before, so it must not be published again with the others. `replaces`: of
+    mode append, the rows that were appended before are removed in the publishing commit.
     """
 
     table: str
     table_id: str | None  # None: there is no such table yet
     attempt: Attempt
     is_made: bool = False
+    replaces: bool = False
 
 
 class LeasedTask(_Said, frozen=True, kw_only=True):

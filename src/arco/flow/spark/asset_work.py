@@ -169,6 +169,7 @@ def targets_of(asset: AssetDef, task: LeasedTask) -> dict[str, Target]:
             mode=asset.mode,
             attempt=place.attempt,
             on_missing_column=asset.on_missing_column,
+            replaces=place.replaces,
             comment=asset.description or None,
             owner=asset.owner,
             tags=asset.tags,

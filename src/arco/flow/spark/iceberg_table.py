@@ -121,11 +121,41 @@ class IcebergTable:
             return None
         return snapshot
 
+    def foreign_files(self, row_filter: Any) -> list[str]:
+        """The files that may hold such rows now and that no attempt has added.
+
+        A file belongs to the snapshot with its sequence number. Files of snapshots that are expired count
+        as those of attempts: the plan has looked at them before, and knows more.
+        """
+        foreign = {
+            int(each.sequenceNumber())
+            for each in self.snapshots()
+            if _attempt_id(each.summary().get(ATTEMPT_PROPERTY)) is None
+        }
+        if not foreign or self.current is None:
+            return []
+        found: list[str] = []
+        tasks = self.java.newScan().filter(row_filter).planFiles().iterator()
+        try:
+            while tasks.hasNext():
+                task = tasks.next()
+                files = [task.file(), *task.deletes()]
+                found += [str(each.location()) for each in files if _added_in(each) in foreign]
+        finally:
+            tasks.close()
+        return sorted(set(found))
+
     def ensure_staging(self) -> None:
         """Without this property a staged write would be seen at once."""
         if self.java.properties().get(WAP_ENABLED) != "true":
             self.java.updateProperties().set(WAP_ENABLED, "true").commit()
             self.refresh()
+
+
+def _added_in(file: Any) -> int:
+    """The sequence number of the snapshot that added a file; 0 in tables of format version 1."""
+    number = file.fileSequenceNumber()
+    return 0 if number is None else int(number)
 
 
 def _attempt_id(attempt: str | None) -> str | None:

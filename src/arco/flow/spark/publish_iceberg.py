@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from arco.catalog.publication import ATTEMPT_PROPERTY
 from arco.core.errors import AttemptFenced, Conflict, Invalid, Unknown
+from arco.flow.plan.blocks import files_shown
 from arco.flow.spark.attempt_ids import attempts_before
 from arco.flow.spark.iceberg_table import IcebergTable
 from arco.flow.spark.jvm import is_raised_by, java_message, jvm_of
@@ -134,7 +135,7 @@ class _Publishing:
     def _bring_in(self) -> None:
         """Append or overwrite with the staged files, and drop the snapshot that they were staged in."""
         transaction = self._table.java.newTransaction()
-        append = self._target.mode.kind == "append"
+        append = self._target.mode.kind == "append" and not self._target.replaces
         change = transaction.newAppend() if append else self._overwrite(transaction)
         for file in self._staged.addedDataFiles(self._table.java.io()):
             change = change.appendFile(file) if append else change.addFile(file)
@@ -158,12 +159,29 @@ class _Publishing:
 
     def _overwrite(self, transaction: Any) -> Any:
         expressions = self._jvm.org.apache.iceberg.expressions.Expressions
-        gone = expressions.alwaysTrue()
-        if self._target.mode.kind == "replace_partition":
+        gone, replaces = expressions.alwaysTrue(), self._target.replaces
+        if replaces or self._target.mode.kind == "replace_partition":
             for name, value in self._target.values.items():
                 same = expressions.equal(name, self._literal(name, value))
                 gone = getattr(expressions, "and")(gone, same)
-        return transaction.newOverwrite().overwriteByRowFilter(gone)
+        change = transaction.newOverwrite().overwriteByRowFilter(gone)
+        return self._keeping_foreign_files(change, gone) if replaces else change
+
+    def _keeping_foreign_files(self, change: Any, gone: Any) -> Any:
+        """An overwrite that fails if the partition holds rows that no attempt has appended.
+
+        What is there now is looked at here, what comes before the commit lands is found by Iceberg.
+        """
+        if foreign := self._table.foreign_files(gone):
+            raise Invalid(
+                f"{self._target.table}: the rows of {self._target.partition} should be replaced, but the "
+                f"partition also holds files that no run of this pipeline added: {files_shown(foreign)}. "
+                "Remove the rows of these files, or pass --append-again to add the new rows as well"
+            )
+        if (current := self._table.current) is not None:
+            change = change.validateFromSnapshot(current.snapshotId())
+        change = change.conflictDetectionFilter(gone)
+        return change.validateNoConflictingData().validateNoConflictingDeletes()
 
     def _literal(self, name: str, value: str) -> bool | int | str:
         """A value as Iceberg compares it with a column: of texts it makes dates, and no numbers."""

@@ -125,7 +125,8 @@ class ParquetTables:
         said = FilesStaged(
             table_id=staged.table.table_id,
             attempt=target.attempt,
-            mode=target.mode.kind,
+            # All files that a version names are of attempts, so there is nothing else to be kept.
+            mode="replace_partition" if target.replaces else target.mode.kind,
             files={target.partition: staged.listed},
         )
         done = self._send(target, said)

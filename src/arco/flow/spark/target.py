@@ -15,7 +15,10 @@ from arco.flow.work.port import Lake, LakeColumn, LakeTable, NewLakeTable
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One partition of one table, as an attempt is going to write it."""
+    """One partition of one table, as an attempt is going to write it.
+
+    `replaces`: of mode append, the rows that were appended before are removed in the publishing commit.
+    """
 
     table: str
     format: str
@@ -24,6 +27,7 @@ class Target:
     mode: Mode
     attempt: Attempt
     on_missing_column: OnMissingColumn = "fail"
+    replaces: bool = False
     comment: str | None = None
     owner: str | None = None
     tags: tuple[str, ...] = ()
