@@ -10,8 +10,9 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from arco.flow.define.context import Context
-from arco.flow.run.wire import ColumnChange, LeasedTask, Progress
+from arco.flow.run.wire import LeasedTask, Progress
 from arco.flow.spark.thread_jobs import ThreadJobs
+from arco.flow.state import ColumnChange
 from arco.flow.work.plain import plain_metric, plain_number, plain_text
 from arco.flow.work.port import Watch
 

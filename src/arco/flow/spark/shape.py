@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
 
 from arco.core.errors import Invalid
-from arco.flow.run.wire import ColumnChange
+from arco.flow.state import ColumnChange
 from arco.flow.spark.choice import quoted
 from arco.flow.spark.target import Target
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from arco.catalog.publication import Attempt
 from arco.flow.define.mode import Mode, OnMissingColumn
 from arco.flow.partition import PartitionSet
-from arco.flow.run.wire import ColumnChange
+from arco.flow.state import ColumnChange
 from arco.flow.work.port import Lake, LakeColumn, LakeTable, NewLakeTable
 
 
