@@ -12,6 +12,29 @@ from typing import Protocol
 import msgspec
 
 
+class ColumnChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A column in which the result of an attempt differs from the table; types as Spark writes them.
+
+    Without `before` the table lacks it, without `after` the result does.
+    """
+
+    table: str
+    column: str
+    before: str | None = None
+    after: str | None = None
+
+
+class LastAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """The last attempt that was made for a table, if its columns were others than those of the table."""
+
+    task: str
+    run_id: str
+    status: str
+    ended_at_ms: int
+    code_fingerprint: str
+    changes: tuple[ColumnChange, ...] = ()
+
+
 class TableState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What is known of one table. The columns are of the same length; `keys` names the partitions.
 
@@ -35,6 +58,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     code_fingerprints: tuple[str | None, ...] = ()
     made_at_ms: tuple[int | None, ...] = ()
     is_source: bool = False
+    last_attempt: LastAttempt | None = None
     # By partition, the files that no pipeline added; only of tables for which that was asked.
     foreign_files: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 

@@ -110,6 +110,9 @@ class DoomedLake:
     def widen(self, table: LakeTable, columns: tuple[LakeColumn, ...]) -> LakeTable:
         return self.lake.widen(table, columns)
 
+    def narrow(self, table: LakeTable, columns: tuple[str, ...]) -> LakeTable:
+        return self.lake.narrow(table, columns)
+
     def describe(self, table: LakeTable, wanted: NewLakeTable) -> None:
         self.doom.stay(Moment.AFTER_PUBLISH, table.name)
         self.lake.describe(table, wanted)

@@ -9,7 +9,7 @@ from arco.flow.define import Project, load_project, problems
 from arco.flow.plan.fingerprints import input_fingerprint, material_digest
 from arco.flow.plan.plan import Plan, PlannedTask, Reason
 from arco.flow.plan.planner import plan
-from arco.flow.state import State, TableState
+from arco.flow.state import LastAttempt, State, TableState
 from tests.flow.define.writing import write
 
 NOW = datetime(2026, 1, 15, 6, tzinfo=UTC)
@@ -36,6 +36,8 @@ class Lake:
     others_at_ms: dict[str, int] = field(default_factory=dict)
     dynamic: dict[str, tuple[str, ...]] = field(default_factory=dict)
     foreign_files: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    formats: dict[str, str] = field(default_factory=dict)
+    last_attempts: dict[str, LastAttempt] = field(default_factory=dict)
     clock_ms: int = 1_000
     ran: list[str] = field(default_factory=list)
 
@@ -55,6 +57,8 @@ class Lake:
         exists = name in self.versions or any(row.material for row in columns)
         return TableState(
             table_id=f"id-{name}" if exists else None,
+            format=self.formats.get(name),
+            last_attempt=self.last_attempts.get(name),
             version=self.versions.get(name),
             changed_at_ms=self.changed_at_ms.get(name),
             others_at_ms=self.others_at_ms.get(name),

@@ -161,4 +161,7 @@ class House:
     def columns(self, table: str) -> dict[str, str]:
         found = self.shared.lake.find(self.name(table))
         assert found is not None
+        if found.format == "iceberg":  # whose columns the catalog learns a moment after a commit
+            frame = self.shared.open().newSession().table(self._named(table))
+            return {each.name: each.dataType.simpleString() for each in frame.schema.fields}
         return {each.name: each.data_type for each in found.columns}

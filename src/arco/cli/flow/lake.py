@@ -113,6 +113,18 @@ class HttpLake:
                     raise  # nobody was faster: it is refused for what it is
         raise Unavailable(f"the columns of {table.name} change all the time: try again")
 
+    def narrow(self, table: LakeTable, columns: tuple[str, ...]) -> LakeTable:
+        target = read_table(table.name, None)
+        for name in columns:
+            try:
+                self._remote.change("DELETE", path(*target.url, "columns", name))
+            except NotFound:
+                continue  # another task of the same asset has dropped it
+        now = self.find(table.name)
+        if now is None:
+            raise NotFound(f"there is no table {table.name}: it was dropped meanwhile")
+        return now
+
     def describe(self, table: LakeTable, wanted: NewLakeTable) -> None:
         said = msgspec.structs.replace(wanted, columns=())
         with self._lock:

@@ -227,7 +227,7 @@ def _stale_and_current(
         return frozenset(), frozenset()
     planned = plan(loaded.project, short_name(maker.name), state, utc(now_ms))
     blocked = {read_key(each.key).partition for each in planned.blocked}
-    waiting = {read_key(each.key).partition for each in planned.waiting}
-    unmade = blocked.union(waiting, (task.partition for task in planned.tasks))
+    unmade = blocked.union(task.partition for task in planned.tasks)
+    unmade.update(read_key(each.key).partition for each in planned.waiting)
     stale = blocked.union(task.partition for task in planned.tasks if task.reason in STALE)
     return frozenset(stale), frozenset(existing).difference(unmade)

@@ -11,7 +11,15 @@ from typing import TypeVar
 from arco.flow.define.check import CheckDef, checks_of
 from arco.flow.define.collect import complain, current, here
 from arco.flow.define.decorated import check_plain, without_call
-from arco.flow.define.mode import Format, Mode, format_of, mode_of, with_on_change
+from arco.flow.define.mode import (
+    Format,
+    Mode,
+    OnMissingColumn,
+    format_of,
+    mode_of,
+    on_missing_column_of,
+    with_on_change,
+)
 from arco.flow.define.name import full_name
 from arco.flow.define.option import Cut, description_of, partitions_of, running_of, settings
 from arco.flow.define.retry import Retry
@@ -51,6 +59,7 @@ class AssetDef:
     description: str
     where: SourceLine
     strict: bool
+    on_missing_column: OnMissingColumn = "fail"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +79,7 @@ class AssetOptions:
     owner: str | None = None
     description: str | None = None
     strict: bool = False
+    on_missing_column: str | None = None
 
     def define(
         self,
@@ -104,6 +114,7 @@ class AssetOptions:
             description=self._description(function),
             where=where,
             strict=self.strict,
+            on_missing_column=on_missing_column_of(self.on_missing_column),
         )
 
     def _checks(self, outputs: tuple[OutputDef, ...]) -> tuple[CheckDef, ...]:
@@ -135,6 +146,7 @@ def asset(
     owner: str | None = None,
     description: str | None = None,
     strict: bool = False,
+    on_missing_column: str | None = None,
 ) -> Callable[[F], F]:
     """Declare that a function computes a table, or several: `outputs={"a": "gold.a", "b": "gold.b"}`."""
     if callable(name):
@@ -153,6 +165,7 @@ def asset(
         owner=owner,
         description=description,
         strict=strict,
+        on_missing_column=on_missing_column,
     )
 
     def declare(function: F) -> F:

@@ -8,6 +8,7 @@ from arco.flow.define.collect import complain
 
 ModeKind = Literal["replace_partition", "replace", "append", "merge"]
 Format = Literal["iceberg", "parquet"]
+OnMissingColumn = Literal["fail", "null", "drop"]
 OnChange = Literal["block", "replace"]
 
 
@@ -53,6 +54,17 @@ def mode_of(asked: str | Mode | None, *, partitioned: bool) -> Mode:
             return Mode(asked)
     complain(f"mode {asked!r} is none of {', '.join(get_args(ModeKind))}")
     return Mode("replace")
+
+
+def on_missing_column_of(asked: str | None) -> OnMissingColumn:
+    """What becomes of a column of the table that the result lacks."""
+    match asked:
+        case None:
+            return "fail"
+        case "fail" | "null" | "drop":
+            return asked
+    complain(f"on_missing_column {asked!r} is none of {', '.join(get_args(OnMissingColumn))}")
+    return "fail"
 
 
 def with_on_change(mode: Mode, asked: str | None, *, partitioned: bool) -> Mode:

@@ -36,6 +36,7 @@ def sql(
     owner: str | None = None,
     description: str | None = None,
     strict: bool = False,
+    on_missing_column: str | None = None,
 ) -> None:
     """Declare that a query computes a table; `path` is relative to the file that says so."""
     options = AssetOptions(
@@ -51,6 +52,7 @@ def sql(
         owner=owner,
         description=description,
         strict=strict,
+        on_missing_column=on_missing_column,
     )
     if (path is None) == (query is None):
         complain("a query is given by its path or as text: give one of both")

@@ -49,7 +49,7 @@ _CHECKS: dict[str, Callable[..., CheckDef]] = {
     "references": c.references,
 }
 _KEYS = {"checks", "description", "format", "inputs", "mode", "name", "owner", "partitions", "pool"}
-_KEYS |= {"on_change", "retries", "strict", "tags", "timeout"}
+_KEYS |= {"on_change", "on_missing_column", "retries", "strict", "tags", "timeout"}
 
 
 class HeaderError(Invalid):
@@ -110,6 +110,7 @@ def read_header(said: dict[str, object]) -> Header:
         retries=_retries(said.get("retries")),
         tags=[str(each) for each in _several(said.get("tags"))],
         strict=said.get("strict") is True,
+        on_missing_column=_text(said, "on_missing_column"),
         format=_text(said, "format"),
         timeout=_text(said, "timeout"),
         pool=_text(said, "pool"),

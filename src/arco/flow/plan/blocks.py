@@ -23,6 +23,10 @@ class BlockReason(StrEnum):
     """Why a partition is blocked, in one word."""
 
     APPENDED = "APPENDED"  # its rows are in the table, and would come a second time
+    FORMAT = "FORMAT"  # the table is of another format
+    PARTITIONING = "PARTITIONING"  # the table has partitions of another shape
+    COLUMN_TYPE = "COLUMN_TYPE"  # the last attempt returned a column of another type
+    MISSING_COLUMN = "MISSING_COLUMN"  # the last attempt lacked a column of the table
 
 
 class Block(NamedTuple):

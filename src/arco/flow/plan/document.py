@@ -31,6 +31,7 @@ def plan_document(plan: Plan) -> dict[str, Json]:
         ],
         "waiting": [{"key": each.key, "lacks": list(each.lacks)} for each in plan.waiting],
         "blocked": blocked_document(plan),
+        "columns": columns_document(plan),
         "up_to_date": plan.up_to_date,
         "warnings": list(plan.warnings),
     }
@@ -42,6 +43,35 @@ def blocked_document(plan: Plan) -> list[Json]:
         {"key": each.key, "reason": each.reason, "cause": each.cause}
         | ({"fix": each.fix} if each.fix else {})
         for each in plan.blocked
+    ]
+
+
+def columns_document(plan: Plan) -> list[Json]:
+    """For each table the columns in which the result of its last attempt differed from it."""
+    return [
+        {
+            "table": short_name(last.changes[0].table),
+            "task": last.task,
+            "run_id": last.run_id,
+            "status": last.status,
+            "code_fingerprint": last.code_fingerprint,
+            "added": [
+                {"column": each.column, "type": each.after}
+                for each in last.changes
+                if each.before is None
+            ],
+            "changed": [
+                {"column": each.column, "table_type": each.before, "result_type": each.after}
+                for each in last.changes
+                if each.before is not None and each.after is not None
+            ],
+            "missing": [
+                {"column": each.column, "type": each.before}
+                for each in last.changes
+                if each.after is None
+            ],
+        }
+        for last in plan.columns
     ]
 
 

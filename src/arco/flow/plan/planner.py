@@ -7,12 +7,13 @@ partition is judged. Nothing here depends on the order of a set or a dict.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 
 from arco.core.errors import Invalid
 from arco.flow.define.project import Project
 from arco.flow.partition import Dynamic, PartitionSet
 from arco.flow.plan.above import Above, Before, above, before, lacking
-from arco.flow.plan.blocks import block_of_append
+from arco.flow.plan.blocks import Block, block_of_append
 from arco.flow.plan.caution import late_sources, newer_rows_lost, written_by_others
 from arco.flow.plan.choice import choose_partitions
 from arco.flow.plan.graph import MakerDef
@@ -24,6 +25,7 @@ from arco.flow.plan.placed import NOWHERE, Placed, Plans
 from arco.flow.plan.plan import Blocked, Plan, PlannedTask, Reads, Reason, Waiting
 from arco.flow.plan.scene import Scene
 from arco.flow.plan.selection import selected, terms
+from arco.flow.plan.table_blocks import block_of_table, column_warnings
 from arco.flow.state import State
 
 STALE = frozenset({Reason.CODE_CHANGED, Reason.UPSTREAM_CHANGED, Reason.FRESHNESS})
@@ -110,6 +112,7 @@ class Planning:
         work = _Work(maker, list(chosen), inputs, above(inputs, self.plans), first, placed)
         self.works.append(work)
         lacks, judge = lacking(inputs, first, self.plans), self._judge(work)
+        block = cache(lambda: block_of_table(self.scene, maker, self.plans, is_forced=self.force))
         verdicts = [_FORCED] * len(work.keys) if self.force else judge.verdicts()
         for number, verdict in enumerate(verdicts):
             if verdict is None:
@@ -118,6 +121,8 @@ class Planning:
                 key = placed.key(work.keys[number])
                 if len(key) > LONGEST_KEY:
                     self.left_out.setdefault(maker.name, []).append(key)
+                elif (table_block := block()) is not None:
+                    self._block(key, table_block)
                 elif self._is_blocked(work, judge, number, verdict):
                     continue
                 elif lacked := lacks(number):
@@ -135,8 +140,11 @@ class Planning:
         if self.append_again:
             self.appended_again.append(key)
             return False
-        self.blocked.append(Blocked(key=key, reason=block.reason, cause=block.cause, fix=block.fix))
+        self._block(key, block)
         return True
+
+    def _block(self, key: str, block: Block) -> None:
+        self.blocked.append(Blocked(key=key, reason=block.reason, cause=block.cause, fix=block.fix))
 
     def _judge(self, work: _Work) -> Judge:
         scene, maker = self.scene, work.maker
@@ -182,6 +190,12 @@ class Planning:
             waiting=tuple(self.waiting),
             blocked=tuple(self.blocked),
             append_again=tuple(self.appended_again),
+            columns=tuple(
+                last
+                for work in self.works
+                for table in self.scene.outputs(work.maker)
+                if (last := table.state.last_attempt) is not None
+            ),
             up_to_date=self.up_to_date,
             pools=dict(sorted(pools.items())),
             dynamic={
@@ -203,6 +217,7 @@ class Planning:
             )
         for work in self.works:
             yield from written_by_others(self.scene, work.maker)
+            yield from column_warnings(self.scene, work.maker)
             yield from newer_rows_lost(self.scene, work.maker, work.placed.levels.keys())
 
 

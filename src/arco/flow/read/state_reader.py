@@ -1,11 +1,12 @@
 """The state of tables for planning: the catalog, the partitions that were recorded, and what formats tell.
 
-Cost: one look at the catalog, up to six questions to the SQL engine side by side, and for each table that
+Cost: one look at the catalog, up to seven questions to the SQL engine side by side, and for each table that
 no pipeline makes one look at its present version.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from arco.catalog.name import parse_dotted
 from arco.catalog.publication import FLOW
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
+from arco.core import json
 from arco.core.errors import NotFound
 from arco.events.partition_value import PRESENT
 from arco.flow.plan.key import read_key, task_key
@@ -21,10 +23,12 @@ from arco.flow.read.asking import FRESH, Engine, all_rows, among, literal, milli
 from arco.flow.read.partitions import MOST_TABLES, Recorded, recorded
 from arco.flow.read.tasks import is_task, known_tasks
 from arco.flow.run.ports import Contents
-from arco.flow.state import State, TableState
+from arco.flow.run.ending import CODE, COLUMN_CHANGES
+from arco.flow.state import ColumnChange, LastAttempt, State, TableState
 
 _VERSIONS_AT_ONCE = 8
 _FAILED = ("FAILED", "BLOCKED")
+_ENDED = ("SUCCESS", *_FAILED)
 _NTH = (
     "row_number() OVER (PARTITION BY task_id "
     "ORDER BY coalesce(completed_at, started_at) DESC NULLS FIRST, execution_id DESC)"
@@ -56,10 +60,16 @@ class SqlStateReader:
             self._read_changes(facts, places),
             self._read_others(facts, places),
             self._read_failures(facts, places),
+            self._read_attempts(facts, places),
             self._read_values(facts),
             self._read_tasks(facts, tasks),
         )
-        known = {name: facts.add_to(place) for name, place in places.items()}
+        known = {
+            name: msgspec.structs.replace(
+                facts.add_to(place), last_attempt=facts.attempts.get(name)
+            )
+            for name, place in places.items()
+        }
         known |= facts.tasks
         strange = [name for name, table in known.items() if table.table_id and not table.keys]
         for start in range(0, len(strange), _VERSIONS_AT_ONCE):
@@ -123,6 +133,26 @@ class SqlStateReader:
             async for row in all_rows(self._engine, select, f"nth = 1 AND {failed}", "task_id"):
                 key = read_key(row["task_id"])
                 facts.failed.setdefault(key.maker, []).append(key.partition)
+
+    async def _read_attempts(self, facts: "_Facts", places: dict[str, TableState]) -> None:
+        """The last attempt for each table, if it met columns that differ; of tables that are still there."""
+        tables = [name for name, place in places.items() if place.table_id is not None]
+        for start in range(0, len(tables), MOST_TABLES):
+            names = [task_key(name, "") for name in tables[start : start + MOST_TABLES]]
+            select = (
+                "SELECT task_id, execution_id, table_id, status, at, code, changes FROM ("  # noqa: S608
+                f"SELECT *, {milliseconds('completed_at')} AS at, metrics['{CODE}'] AS code, "
+                f"metrics['{COLUMN_CHANGES}'] AS changes, row_number() OVER (PARTITION BY "
+                "split_part(task_id, chr(64), 1) ORDER BY completed_at DESC, execution_id DESC, task_id) "
+                f"AS nth FROM system.tasks WHERE {among('split_part(task_id, chr(64), 1)', names)} "
+                f"AND {among('status', _ENDED)} AND completed_at IS NOT NULL "
+                f"AND metrics['{CODE}'] IS NOT NULL)"
+            )
+            async for row in all_rows(
+                self._engine, select, "nth = 1 AND changes IS NOT NULL", "task_id", "execution_id"
+            ):
+                if row["table_id"] == places[read_key(row["task_id"]).maker].table_id:
+                    facts.attempted(row)
 
     async def _read_tasks(self, facts: "_Facts", names: Sequence[str]) -> None:
         facts.tasks = await known_tasks(self._engine, names)
@@ -190,6 +220,20 @@ class _Facts:
     failed: dict[str, list[str]] = field(default_factory=dict)  # keys, by the name of the table
     dynamic: dict[str, tuple[str, ...]] = field(default_factory=dict)
     tasks: dict[str, TableState] = field(default_factory=dict)
+    attempts: dict[str, LastAttempt] = field(default_factory=dict)  # by the name of the table
+
+    def attempted(self, row: dict[str, Any]) -> None:
+        """Take note of an attempt, for each of its tables whose columns it met otherwise."""
+        changes = json.decode(str(row["changes"]).encode(), list[ColumnChange])
+        for table in dict.fromkeys(each.table for each in changes):
+            self.attempts[table] = LastAttempt(
+                task=row["task_id"],
+                run_id=row["execution_id"],
+                status=row["status"],
+                ended_at_ms=row["at"],
+                code_fingerprint=row["code"],
+                changes=tuple(each for each in changes if each.table == table),
+            )
 
     def add_to(self, place: TableState) -> TableState:
         """A table with all that is known of it."""

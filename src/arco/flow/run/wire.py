@@ -11,6 +11,7 @@ from arco.events.lineage import LineageObserved
 from arco.events.quality import CheckType
 from arco.events.statistics import ColumnProfile
 from arco.flow.plan.plan import Plan
+from arco.flow.state import ColumnChange
 
 LEASE_MS = 15_000
 HEARTBEAT_MS = 5_000
@@ -215,18 +216,6 @@ class OutputDone(_Said, frozen=True, kw_only=True):
     table_rows: int | None = None  # of the whole table now
     table_bytes: int | None = None
     columns: tuple[ColumnProfile, ...] = ()
-
-
-class ColumnChange(_Said, frozen=True, kw_only=True):
-    """A column in which the result of an attempt differs from the table; types as Spark writes them.
-
-    Without `before` the table lacks it, without `after` the result does.
-    """
-
-    table: str
-    column: str
-    before: str | None = None
-    after: str | None = None
 
 
 class Outcome(_Said, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ class AssetWork:
     def run(self) -> Outcome:
         """Read, compute, stage, check and publish."""
         session = self.running.session(self.new_session())
-        room = Room(session, self.lake)
+        room = Room(session, self.lake, changes=self.running.column_changes)
         traced = Traced(session, room, self.running.task)
         try:
             return self._run(room, traced)
@@ -168,6 +168,7 @@ def targets_of(asset: AssetDef, task: LeasedTask) -> dict[str, Target]:
             values=values_of(task.partition) or {},
             mode=asset.mode,
             attempt=place.attempt,
+            on_missing_column=asset.on_missing_column,
             replaces=place.replaces,
             comment=asset.description or None,
             owner=asset.owner,

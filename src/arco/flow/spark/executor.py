@@ -86,7 +86,12 @@ class SparkExecutor:
         with self._known(running), prints_kept(running.log):
             outcome = self._outcome(running)
         parts = self._project.code_parts.get(task.maker, {})
-        return msgspec.structs.replace(outcome, code_fingerprint=code, code_parts=parts)
+        return msgspec.structs.replace(
+            outcome,
+            code_fingerprint=code,
+            code_parts=parts,
+            column_changes=tuple(running.column_changes),
+        )
 
     def interrupt(self, attempt_id: str) -> None:
         """Stop an attempt; what Spark does for it is gone at once."""

@@ -64,6 +64,31 @@ class IcebergTable:
             return ()
         return tuple(str(schema.findColumnName(each.sourceId())) for each in fields)
 
+    @property
+    def was_made(self) -> bool:
+        """Whether an attempt of a pipeline has published to it, as far as its snapshots tell."""
+        current = self.current
+        return current is not None and any(
+            each.summary().get(ATTEMPT_PROPERTY) is not None
+            and (each.summary().get(WAP_ID) is None or each.snapshotId() == current.snapshotId())
+            for each in self.snapshots()
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no rows."""
+        current = self.current
+        return current is None or current.summary().get("total-records") == "0"
+
+    def is_cut_otherwise(self, columns: tuple[str, ...]) -> bool:
+        """Whether it is cut by the values of other columns than these, or not by values at all."""
+        return {each.lower() for each in self.cut_by} != {each.lower() for each in columns}
+
+    def type_of(self, column: str) -> str | None:
+        """The type of a column as Iceberg writes it; None if there is no such column."""
+        field = self.java.schema().caseInsensitiveFindField(column)
+        return None if field is None else str(field.type())
+
     def refresh(self) -> None:
         """See it as it is now."""
         self.java.refresh()
@@ -175,6 +200,36 @@ class IcebergCatalogs:
             if not is_raised_by(problem, "AlreadyExistsException"):
                 raise
             return IcebergTable(catalog.loadTable(identifier))
+
+    def recut(self, table: IcebergTable, cut_by: tuple[str, ...]) -> None:
+        """Cut a table without rows by other columns, which it has."""
+        update = table.java.updateSpec()
+        for name in table.cut_by:
+            if name not in cut_by:
+                update = update.removeField(name)
+        for name in cut_by:
+            if name not in table.cut_by:
+                update = update.addField(name)
+        update.commit()
+        table.refresh()
+
+    def drop_empty_columns(self, table: IcebergTable, names: tuple[str, ...]) -> None:
+        """Drop columns of a table without rows, unless another task has given them another type meanwhile."""
+        types = {name: table.type_of(name) for name in names}
+        for left in range(_TRIES - 1, -1, -1):
+            same = [name for name in names if table.type_of(name) == types[name]]
+            update = table.java.updateSchema()
+            for name in same:
+                update = update.deleteColumn(name)
+            try:
+                update.commit()
+            except Exception as problem:
+                if not left or not is_raised_by(problem, "CommitFailedException"):
+                    raise
+                table.refresh()
+            else:
+                break
+        table.refresh()
 
     def widen(self, table: IcebergTable, fields: tuple[StructField, ...]) -> None:
         """Add columns; those that somebody else has added meanwhile are there already."""

@@ -34,13 +34,19 @@ _UNSURE = (
 )
 
 
-def publish(session: SparkSession, table: IcebergTable, target: Target, staged: Any) -> Published:
-    """Let everybody see what was staged.
+def publish(
+    session: SparkSession,
+    table: IcebergTable,
+    target: Target,
+    staged: Any,
+    dropped: tuple[str, ...] = (),
+) -> Published:
+    """Let everybody see what was staged; columns that are `dropped` go in the same commit.
 
     `AttemptFenced` if another attempt has the partition, `Conflict` if the table has changed in a way that
     cannot be put together with it, `Unknown` if it could not be found out whether it was published.
     """
-    publishing = _Publishing(session, table, target, staged)
+    publishing = _Publishing(session, table, target, staged, dropped)
     for _ in range(_TRIES):
         try:
             publishing.commit()
@@ -57,12 +63,18 @@ def publish(session: SparkSession, table: IcebergTable, target: Target, staged: 
 
 class _Publishing:
     def __init__(
-        self, session: SparkSession, table: IcebergTable, target: Target, staged: Any
+        self,
+        session: SparkSession,
+        table: IcebergTable,
+        target: Target,
+        staged: Any,
+        dropped: tuple[str, ...],
     ) -> None:
         self._jvm = jvm_of(session)
         self._table = table
         self._target = target
         self._staged = staged
+        self._dropped = dropped
         self.lost: Conflict | None = None  # why the last commit has certainly not landed
 
     def commit(self) -> None:
@@ -132,7 +144,18 @@ class _Publishing:
         expiry = transaction.expireSnapshots().expireOlderThan(0)
         expiry = expiry.expireSnapshotId(self._staged.snapshotId())
         expiry.cleanExpiredFiles(False).commit()
+        if gone := self._columns_to_drop():
+            self._without(gone, transaction.updateSchema()).commit()
         transaction.commitTransaction()
+
+    def _columns_to_drop(self) -> list[str]:
+        """Those of the dropped columns that no other task of the asset has dropped before."""
+        return [name for name in self._dropped if self._table.type_of(name) is not None]
+
+    def _without(self, columns: list[str], update: Any) -> Any:
+        for name in columns:
+            update = update.deleteColumn(name)
+        return update
 
     def _overwrite(self, transaction: Any) -> Any:
         expressions = self._jvm.org.apache.iceberg.expressions.Expressions
@@ -180,6 +203,9 @@ class _Publishing:
         base = operations.current()
         metadata = self._jvm.org.apache.iceberg.TableMetadata
         ahead = metadata.buildFrom(base).setBranchSnapshot(self._staged.snapshotId(), _MAIN)
+        if gone := self._columns_to_drop():
+            narrow = self._without(gone, self._table.java.updateSchema()).apply()
+            ahead = ahead.setCurrentSchema(narrow, base.lastColumnId())
         # Without a retry: what was merged is right for this base alone.
         operations.commit(base, ahead.build())
 

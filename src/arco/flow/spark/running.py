@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from arco.flow.define.context import Context
 from arco.flow.run.wire import LeasedTask, Progress
 from arco.flow.spark.thread_jobs import ThreadJobs
+from arco.flow.state import ColumnChange
 from arco.flow.work.plain import plain_metric, plain_number, plain_text
 from arco.flow.work.port import Watch
 
@@ -32,6 +33,7 @@ class Running:
         self.task = task
         self.slot = 0  # no other attempt under way has the same
         self.metrics: dict[str, float | str] = {}
+        self.column_changes: list[ColumnChange] = []
         self._watch = watch
         self._sessions: list[SparkSession] = []
         self._jobs: ThreadJobs | None = None

@@ -19,7 +19,7 @@ from arco.flow.spark.choice import chosen_rows, quoted, rows_of_values
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable, storable_schema
 from arco.flow.spark.jvm import sql_name
 from arco.flow.spark.publish_iceberg import publish, said_of
-from arco.flow.spark.shape import check_cut, columns_of_new_table, new_columns
+from arco.flow.spark.shape import TableNow, check_cut, columns_of_new_table, fit_columns
 from arco.flow.spark.stale import drop_stale
 from arco.flow.spark.target import Published, Room, Staged, Target
 from arco.flow.work.port import LakeTable
@@ -72,6 +72,8 @@ class IcebergTables:
         self._session = room.session
         self._catalogs = IcebergCatalogs(room.session)
         self._opened: dict[str, IcebergTable] = {}
+        self._room = room
+        self._dropped: dict[str, tuple[str, ...]] = {}
 
     def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:
         loaded = self._load(table.name)
@@ -90,15 +92,21 @@ class IcebergTables:
         if table is None:
             columns = columns_of_new_table(schema, target.table)
             table = self._catalogs.make(target.table, columns, tuple(target.values))
-        elif table.cut_by:
+        elif table.cut_by and not table.is_empty:
             check_cut(table.cut_by, target)
         table.ensure_staging()
         drop_stale(self._session, table, target)
         known = self._session.table(sql_name(target.table)).schema
-        if added := new_columns(schema, known, target.table):
+        now = TableNow(known, table.was_made, table.is_empty)
+        plan = fit_columns(schema, now, target, self._room.changes)
+        if plan.retyped:
+            self._catalogs.drop_empty_columns(table, tuple(each.name for each in plan.retyped))
+        if added := (*plan.added, *plan.retyped):
             self._catalogs.widen(table, added)
             known = self._session.table(sql_name(target.table)).schema
-        self._opened[target.table] = table
+        if now.was_made and now.is_empty and table.is_cut_otherwise(tuple(target.values)):
+            self._catalogs.recut(table, tuple(target.values))
+        self._opened[target.table], self._dropped[target.table] = table, plan.dropped
         return known
 
     def stage(self, target: Target, frame: DataFrame) -> StagedSnapshot:
@@ -128,7 +136,8 @@ class IcebergTables:
     def publish(self, target: Target, staged: Staged) -> Published:
         if not isinstance(staged, StagedSnapshot):
             raise Invalid(f"{target.table}: only a snapshot of Iceberg can be published here")
-        return publish(self._session, self._opened[target.table], target, staged.java)
+        table, dropped = self._opened[target.table], self._dropped.get(target.table, ())
+        return publish(self._session, table, target, staged.java, dropped)
 
     def _merge(self, target: Target, frame: DataFrame) -> None:
         frame.createOrReplaceTempView(_SOURCE)

@@ -18,7 +18,7 @@ from arco.flow.spark.attempt_ids import attempts_before
 from arco.flow.spark.choice import quoted
 from arco.flow.spark.jvm import java_of, jvm_of
 from arco.flow.spark.s3_folder import forget_folder
-from arco.flow.spark.shape import check_cut, columns_of_new_table, new_columns
+from arco.flow.spark.shape import TableNow, check_cut, columns_of_new_table, fit_columns
 from arco.flow.spark.target import Published, Room, Staged, Target
 from arco.flow.work.port import LakeColumn, LakeTable
 
@@ -65,6 +65,7 @@ class ParquetTables:
         self._lake = room.lake
         self._room = room
         self._opened: dict[str, LakeTable] = {}
+        self._dropped: dict[str, tuple[str, ...]] = {}
 
     def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:
         now, schema = self._lake.files(table.table_id), _schema(table)
@@ -85,13 +86,23 @@ class ParquetTables:
             columns = columns_of_new_table(schema, target.table)
             table = self._lake.make(target.wanted(tuple(map(_lake_column, columns.fields))))
         else:
-            for key, files in self._lake.files(table.table_id).files.items():
-                if files:
-                    check_cut(values_of(key) or {}, target)
-        if added := new_columns(schema, _schema(table), target.table):
-            table = self._lake.widen(table, tuple(map(_lake_column, added)))
+            table = self._fitted(table, target, schema)
         self._opened[target.table] = self._room.found[target.table] = table
         return _schema(table)
+
+    def _fitted(self, table: LakeTable, target: Target, schema: StructType) -> LakeTable:
+        """A table that is there, with columns for a result."""
+        now = self._lake.files(table.table_id)
+        for key, files in now.files.items():
+            if files:
+                check_cut(values_of(key) or {}, target)
+        before = TableNow(_schema(table), bool(now.materials), not any(now.files.values()))
+        plan = fit_columns(schema, before, target, self._room.changes)
+        self._dropped[target.table] = plan.dropped
+        if plan.retyped:
+            table = self._lake.narrow(table, tuple(each.name for each in plan.retyped))
+        added = (*plan.added, *plan.retyped)
+        return self._lake.widen(table, tuple(map(_lake_column, added))) if added else table
 
     def stage(self, target: Target, frame: DataFrame) -> StagedFiles:
         table = self._opened[target.table]
@@ -119,6 +130,9 @@ class ParquetTables:
             files={target.partition: staged.listed},
         )
         done = self._send(target, said)
+        if dropped := self._dropped.get(target.table):
+            # The catalog keeps columns apart from files: nothing is dropped before the rows are seen.
+            self._room.found[target.table] = self._lake.narrow(staged.table, dropped)
         return Published(number=done.number, table_rows=done.rows, table_bytes=done.bytes)
 
     def _send(self, target: Target, said: FilesStaged) -> FilesPublished:

@@ -7,8 +7,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from arco.catalog.publication import Attempt
-from arco.flow.define.mode import Mode
+from arco.flow.define.mode import Mode, OnMissingColumn
 from arco.flow.partition import PartitionSet
+from arco.flow.state import ColumnChange
 from arco.flow.work.port import Lake, LakeColumn, LakeTable, NewLakeTable
 
 
@@ -25,6 +26,7 @@ class Target:
     values: dict[str, str]  # of the columns that the table is cut by
     mode: Mode
     attempt: Attempt
+    on_missing_column: OnMissingColumn = "fail"
     replaces: bool = False
     comment: str | None = None
     owner: str | None = None
@@ -103,7 +105,8 @@ class Room:
     """What a format may use: the session of the task, and the catalog.
 
     `opened` are the partitions of tables whose files were given to Spark one by one, so that Spark itself
-    does not know them; `chosen` are those that inputs were cut down to.
+    does not know them; `chosen` are those that inputs were cut down to. `changes` are the columns in which
+    results differ from their tables, as far as these were looked at.
     """
 
     session: SparkSession
@@ -111,6 +114,7 @@ class Room:
     found: dict[str, LakeTable | None] = field(default_factory=dict)
     opened: dict[str, set[str]] = field(default_factory=dict)
     chosen: dict[str, list[PartitionSet]] = field(default_factory=dict)
+    changes: list[ColumnChange] = field(default_factory=list)
 
     def find(self, table: str) -> LakeTable | None:
         """A table of the catalog, asked once for each task."""

@@ -63,6 +63,9 @@ class Lake(Protocol):
     def widen(self, table: LakeTable, columns: tuple[LakeColumn, ...]) -> LakeTable:
         """The table with columns that it lacked."""
 
+    def narrow(self, table: LakeTable, columns: tuple[str, ...]) -> LakeTable:
+        """The table without columns that it had."""
+
     def describe(self, table: LakeTable, wanted: NewLakeTable) -> None:
         """Bring comment, owner and tags to what the definition says."""
 
