@@ -29,6 +29,7 @@ Examples:
 
 _SERVER, _PLACE = Server(), Own()
 _MOST_WARNINGS = 10
+_MOST_CODE_WAITS = 5
 _STATUSES = ("PENDING", "RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 
 app = command("runs", "List runs, or show one of them.", _EXAMPLES)
@@ -144,12 +145,40 @@ def print_run(view: "RunView", flags: str) -> None:
         print()
         rows = [_task(each) for each in sorted(view.changed, key=_when)]
         print_rows(("TASK", "STATUS", "ATTEMPT", "ROWS", "CHECKS", "TIME", "ERROR"), [rows])
-    for line in _warned(view.changed):
+    for line in (*code_lines(view), *_warned(view.changed)):
         print(one_line(line))
     bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
     if bad is not None:
         logs = f"arco logs {view.run_id} {quote(bad)}{f' {flags}' if flags else ''}"
         print(f"\n`{one_line(logs)}` tells more.")
+
+
+def code_lines(view: "RunView") -> "Iterator[str]":
+    """Why ready tasks do not begin: which code they were planned with, and which the workers have."""
+    from arco.cli.flow.screen.words import counted
+    from arco.flow.plan.key import short_name
+
+    for wait in view.waits_for_code[:_MOST_CODE_WAITS]:
+        name, planned = short_name(wait.maker), wait.planned
+        tasks = f"{counted(wait.tasks, 'ready task')} of {name}"
+        if not wait.workers:
+            yield f"waiting  {tasks}: no worker is connected that takes them: `arco worker` starts one"
+        for each in wait.workers:
+            if each.code is None:
+                has = f"has no code of {name}, or is of an older version of Arco"
+            elif each.code.code != planned.code:
+                has = f"has the code {each.code.code[:12]}"
+            else:
+                has = "has the same code and other checks"
+            yield f"waiting  {tasks}, planned with the code {planned.code[:12]}: worker {each.worker} {has}"
+    if any(wait.workers for wait in view.waits_for_code):
+        yield (
+            "Update the project where the worker runs: it reloads by itself. Or plan what is left with the "
+            f"present code: `arco cancel {view.run_id}`, then `arco retry {view.run_id}`."
+        )
+    more = len(view.waits_for_code) - _MOST_CODE_WAITS
+    if more > 0:
+        yield f"and {counted(more, 'asset')} more, which --json shows"
 
 
 def _when(view: "TaskView") -> tuple[float, str]:
