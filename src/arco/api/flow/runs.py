@@ -1,6 +1,7 @@
 """Handlers of runs: to begin them, to look at them, to stop them, and to read what they have logged."""
 
 from collections import Counter
+from typing import Any
 
 import msgspec
 
@@ -11,6 +12,7 @@ from arco.api.flow.waiting import Waiting
 from arco.api.flow.wire import LogQuery, LookQuery, RunListQuery, TaskListQuery, TaskLog
 from arco.api.operations.runs import Runs
 from arco.api.operations.selection import equal
+from arco.api.operations.wire import FlowRun, FlowRunPage, FlowTask, FlowTaskPage, Run, TaskRun
 from arco.api.query_params import Query
 from arco.api.route import Call, Reply
 from arco.api.services import Services
@@ -45,7 +47,9 @@ class FlowRuns:
         status = call.query.status
         where = [] if status is None else [equal("status", status.value)]
         _, found = await self._told.page(call.query, where)
-        return Reply(200, json.encode(found))
+        items = tuple(FlowRun(**_by_run_id(each)) for each in found.items)
+        page = FlowRunPage(items=items, next_page_token=found.next_page_token)
+        return Reply(200, json.encode(page))
 
     async def look(self, call: Call[LookQuery, None]) -> Reply:
         """How a run stands, waiting for a change of it if asked to."""
@@ -64,7 +68,10 @@ class FlowRuns:
 
     async def tasks(self, call: Call[TaskListQuery, None]) -> Reply:
         """The tasks of a run."""
-        return Reply(200, json.encode(await self._told.task_page(call.query, call.names["run_id"])))
+        found = await self._told.task_page(call.query, call.names["run_id"])
+        items = tuple(FlowTask(**_by_run_id(each)) for each in found.items)
+        page = FlowTaskPage(items=items, next_page_token=found.next_page_token)
+        return Reply(200, json.encode(page))
 
     async def cancel(self, call: Call[Query, CancelWish]) -> Reply:
         """Stop a run for good; what is published stays published."""
@@ -146,3 +153,9 @@ def _view(run: StoredRun) -> RunView:
         completed_at_ms=run.completed_at_ms,
         error=run.error,
     )
+
+
+def _by_run_id(told: Run | TaskRun) -> dict[str, Any]:
+    """The fields of a document, with the run under the name that `/runs` has for it."""
+    fields = msgspec.structs.asdict(told)
+    return {"run_id": fields.pop("execution_id"), **fields}

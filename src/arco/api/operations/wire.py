@@ -12,10 +12,21 @@ PartitionStatus = Literal["PENDING", "RUNNING", "COMPLETE", "FAILED"]
 Counts = dict[str, int]
 
 
-class Run(Document, frozen=True, kw_only=True):
-    """A run of a pipeline. What nobody has told yet is null."""
+class OfExecution(Document, frozen=True, kw_only=True):
+    """What is told of a run by the name that events and `system` have for it."""
 
     execution_id: str
+
+
+class OfRun(Document, frozen=True, kw_only=True):
+    """What is told of a run where pipelines are run."""
+
+    run_id: str
+
+
+class RunFields(Document, frozen=True, kw_only=True):
+    """What is known of a run."""
+
     pipeline_id: str | None
     pipeline_name: str | None
     status: str | None
@@ -27,6 +38,21 @@ class Run(Document, frozen=True, kw_only=True):
     completed_at: datetime | None
     duration_ms: int | None
     error_message: str | None
+
+
+class Run(RunFields, OfExecution, frozen=True, kw_only=True):
+    """A run of a pipeline. What nobody has told yet is null."""
+
+
+class FlowRun(RunFields, OfRun, frozen=True, kw_only=True):
+    """A run of a pipeline, as `/runs` lists it. What nobody has told yet is null."""
+
+
+class FlowRunPage(Document, frozen=True, kw_only=True):
+    """Runs, those that have not begun first, then the latest to begin."""
+
+    items: tuple[FlowRun, ...]
+    next_page_token: str | None
 
 
 class RunPage(Document, frozen=True, kw_only=True):
@@ -42,10 +68,9 @@ class Execution(Run, frozen=True, kw_only=True):
     task_counts: Counts
 
 
-class TaskRun(Document, frozen=True, kw_only=True):
-    """A task of a run, at its newest attempt."""
+class TaskFields(Document, frozen=True, kw_only=True):
+    """What is known of a task of a run."""
 
-    execution_id: str
     task_id: str
     task_name: str | None
     table_id: str | None
@@ -67,6 +92,21 @@ class TaskRun(Document, frozen=True, kw_only=True):
     bytes_read: int | None
     bytes_written: int | None
     metrics: dict[str, str] | None
+
+
+class TaskRun(TaskFields, OfExecution, frozen=True, kw_only=True):
+    """A task of a run, at its newest attempt."""
+
+
+class FlowTask(TaskFields, OfRun, frozen=True, kw_only=True):
+    """A task of a run, at its newest attempt, as `/runs` lists it."""
+
+
+class FlowTaskPage(Document, frozen=True, kw_only=True):
+    """Tasks of a run by their ids."""
+
+    items: tuple[FlowTask, ...]
+    next_page_token: str | None
 
 
 class TaskRunPage(Document, frozen=True, kw_only=True):

@@ -37,16 +37,21 @@ class Report:
         for line in (*waiting_lines(plan), headline(plan)):
             print(one_line(line))
 
-    def handed_over(self, begun: RunView) -> None:
-        """The run is left to workers."""
+    def handed_over(self, begun: RunView) -> int:
+        """The run is left to workers; the exit code says whether all that was asked for is in it."""
+        cannot = len(self.board.plan.waiting)
+        code = 1 if cannot else 0
         if self._as_json:
             self.board.take(begun)
             print_document(run_document(self.board))
-            return
+            return code
         flags = f" {self._reach}" if self._reach else ""
         own = f" {self._project}{flags}" if self._project else flags
         print(f"Run {begun.run_id} waits for workers. `arco worker{own}` starts one,", end=" ")
         print(f"`arco runs {begun.run_id}{flags}` shows how it stands.")
+        if cannot:
+            print(f"{cannot:,} of what was asked for cannot be made, and is not part of this run.")
+        return code
 
     def ended(self) -> int:
         """The exit code, once all was said."""

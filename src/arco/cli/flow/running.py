@@ -3,7 +3,7 @@
 import getpass
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +14,7 @@ from arco.cli.flow.planning import make_plan, plan_again
 from arco.cli.flow.project import Loaded
 from arco.cli.flow.reach import Reach, Reached, reached
 from arco.cli.flow.report import Report
+from arco.cli.flow.run_ids import find_run
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.spark_flags import OnSpark
 from arco.cli.flow.tidying import Tidying
@@ -89,6 +90,7 @@ class Running:
         """A new run of what an older one has not done, planned with the present code."""
         async with reached(self._asked.reach, self._runtime) as arco:
             arco.host(self._name)
+            run_id = await self._find_run(arco, run_id)
             left = await self._left_of(arco, run_id)
             plan = await self._planned_again(arco, left)
             report = self._report(plan)
@@ -97,6 +99,16 @@ class Running:
                 new = await arco.coordinator.retry(run_id, self._name, plan)
                 begun = await arco.coordinator.look(new.run_id)  # with all of its tasks
                 return await self._finish(arco, begun, report, crew)
+
+    async def _find_run(self, arco: Reached, given: str) -> str:
+        server = replace(self._asked.reach.server, url=arco.url)
+
+        def find() -> str:
+            with server.open() as remote:
+                return find_run(remote, given)
+
+        # An Arco of our own answers on this very loop, so nobody may hold it up.
+        return await self._runtime.tasks.in_thread(find)
 
     async def _planned_again(self, arco: Reached, left: RunView) -> Plan:
         """A plan of the tasks that are left of a run, by the project and the tables as they are now."""
@@ -130,8 +142,7 @@ class Running:
         self, arco: Reached, begun: RunView, report: Report, spark: "SparkCrew | None"
     ) -> int:
         if spark is None:
-            report.handed_over(begun)
-            return 0
+            return report.handed_over(begun)
         carrying = Carrying(arco.coordinator, self._runtime, report.board, report.say)
         project = self._asked.loaded.project
         fixed = FixedCode(project.name, code_of(project))
