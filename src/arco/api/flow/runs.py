@@ -1,9 +1,8 @@
 """Handlers of runs: to begin them, to look at them, to stop them, and to read what they have logged."""
 
 from collections import Counter
-from typing import Any
 
-import msgspec
+from msgspec import structs
 
 from arco.access.principal import LOCAL, Principal
 from arco.api.flow.desk import FlowDesk
@@ -12,7 +11,7 @@ from arco.api.flow.waiting import Waiting
 from arco.api.flow.wire import LogQuery, LookQuery, RunListQuery, TaskListQuery, TaskLog
 from arco.api.operations.runs import Runs
 from arco.api.operations.selection import equal
-from arco.api.operations.wire import FlowRun, FlowRunPage, FlowTask, FlowTaskPage, Run, TaskRun
+from arco.api.operations.wire import FlowRun, FlowRunPage, FlowTask, FlowTaskPage
 from arco.api.query_params import Query
 from arco.api.route import Call, Reply
 from arco.api.services import Services
@@ -39,7 +38,7 @@ class FlowRuns:
     async def submit(self, call: Call[Query, RunWish]) -> Reply:
         """Carry out a plan; answered once it is durable. The same run key again is the same run."""
         by = _by(call.principal, call.body.triggered_by)
-        wish = msgspec.structs.replace(call.body, triggered_by=by)
+        wish = structs.replace(call.body, triggered_by=by)
         return Reply(200, json.encode(await self._book.submit(wish)))
 
     async def page(self, call: Call[RunListQuery, None]) -> Reply:
@@ -47,7 +46,7 @@ class FlowRuns:
         status = call.query.status
         where = [] if status is None else [equal("status", status.value)]
         _, found = await self._told.page(call.query, where)
-        items = tuple(FlowRun(**_by_run_id(each)) for each in found.items)
+        items = tuple(FlowRun(**structs.asdict(each)) for each in found.items)
         page = FlowRunPage(items=items, next_page_token=found.next_page_token)
         return Reply(200, json.encode(page))
 
@@ -69,7 +68,7 @@ class FlowRuns:
     async def tasks(self, call: Call[TaskListQuery, None]) -> Reply:
         """The tasks of a run."""
         found = await self._told.task_page(call.query, call.names["run_id"])
-        items = tuple(FlowTask(**_by_run_id(each)) for each in found.items)
+        items = tuple(FlowTask(**structs.asdict(each)) for each in found.items)
         page = FlowTaskPage(items=items, next_page_token=found.next_page_token)
         return Reply(200, json.encode(page))
 
@@ -153,9 +152,3 @@ def _view(run: StoredRun) -> RunView:
         completed_at_ms=run.completed_at_ms,
         error=run.error,
     )
-
-
-def _by_run_id(told: Run | TaskRun) -> dict[str, Any]:
-    """The fields of a document, with the run under the name that `/runs` has for it."""
-    fields = msgspec.structs.asdict(told)
-    return {"run_id": fields.pop("execution_id"), **fields}

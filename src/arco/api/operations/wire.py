@@ -12,21 +12,10 @@ PartitionStatus = Literal["PENDING", "RUNNING", "COMPLETE", "FAILED"]
 Counts = dict[str, int]
 
 
-class OfExecution(Document, frozen=True, kw_only=True):
-    """What is told of a run by the name that events and `system` have for it."""
+class Run(Document, frozen=True, kw_only=True):
+    """A run of a pipeline. What nobody has told yet is null."""
 
     execution_id: str
-
-
-class OfRun(Document, frozen=True, kw_only=True):
-    """What is told of a run where pipelines are run."""
-
-    run_id: str
-
-
-class RunFields(Document, frozen=True, kw_only=True):
-    """What is known of a run."""
-
     pipeline_id: str | None
     pipeline_name: str | None
     status: str | None
@@ -40,12 +29,10 @@ class RunFields(Document, frozen=True, kw_only=True):
     error_message: str | None
 
 
-class Run(RunFields, OfExecution, frozen=True, kw_only=True):
-    """A run of a pipeline. What nobody has told yet is null."""
-
-
-class FlowRun(RunFields, OfRun, frozen=True, kw_only=True):
+class FlowRun(Run, frozen=True, kw_only=True):
     """A run of a pipeline, as `/runs` lists it. What nobody has told yet is null."""
+
+    execution_id: str = msgspec.field(name="run_id")
 
 
 class FlowRunPage(Document, frozen=True, kw_only=True):
@@ -68,9 +55,10 @@ class Execution(Run, frozen=True, kw_only=True):
     task_counts: Counts
 
 
-class TaskFields(Document, frozen=True, kw_only=True):
-    """What is known of a task of a run."""
+class TaskRun(Document, frozen=True, kw_only=True):
+    """A task of a run, at its newest attempt."""
 
+    execution_id: str
     task_id: str
     task_name: str | None
     table_id: str | None
@@ -94,12 +82,10 @@ class TaskFields(Document, frozen=True, kw_only=True):
     metrics: dict[str, str] | None
 
 
-class TaskRun(TaskFields, OfExecution, frozen=True, kw_only=True):
-    """A task of a run, at its newest attempt."""
-
-
-class FlowTask(TaskFields, OfRun, frozen=True, kw_only=True):
+class FlowTask(TaskRun, frozen=True, kw_only=True):
     """A task of a run, at its newest attempt, as `/runs` lists it."""
+
+    execution_id: str = msgspec.field(name="run_id")
 
 
 class FlowTaskPage(Document, frozen=True, kw_only=True):
