@@ -51,6 +51,7 @@ class AssetDef:
     description: str
     where: SourceLine
     strict: bool
+    sql_file: str | None = None  # that the query stands in, if it has one of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +77,7 @@ class AssetOptions:
         *,
         function: Callable[..., object] | None = None,
         sql: str | None = None,
+        sql_file: str | None = None,
         inputs: tuple[InputDef, ...],
         where: SourceLine,
     ) -> AssetDef:
@@ -91,6 +93,7 @@ class AssetOptions:
             partitions=cut,
             function=function,
             sql=sql,
+            sql_file=sql_file,
             mode=mode,
             format=format_of(self.format or settings().format, mode),
             checks=self._checks(outputs),
