@@ -159,8 +159,8 @@ app.command(
 app.command("arco.cli.token:app", name="token", help="Tokens for callers of the API.")
 app.command("arco.cli.flow.init:app", name="init", help="Make a small project that runs.")
 app.command(
-    "arco.cli.flow.check:app",
-    name="check",
+    "arco.cli.flow.validate:app",
+    name=("validate", "check"),
     help="Load a project and say all that is wrong with it.",
 )
 app.command("arco.cli.flow.plan:app", name="plan", help="Say what would be made, and why.")

@@ -167,9 +167,9 @@ async def test_runs_and_tasks_are_listed_as_soon_as_they_are_acknowledged() -> N
         failed = (await http.get("/runs", params={"status": "FAILED"})).json()
         tasks = (await http.get(f"/runs/{second.run_id}/tasks")).json()
         nobody = await http.get("/runs/nobody/tasks")
-    found = [each["execution_id"] for each in page["items"] + rest["items"]]
+    found = [each["run_id"] for each in page["items"] + rest["items"]]
     assert found == [second.run_id, first.run_id]
-    assert [each["execution_id"] for each in failed["items"]] == [second.run_id]
+    assert [each["run_id"] for each in failed["items"]] == [second.run_id]
     told = {each["task_id"]: (each["status"], each["error_message"]) for each in tasks["items"]}
     assert told == {"b": ("FAILED", "no luck"), "c": ("SUCCESS", None)}
     assert nobody.status_code == 404

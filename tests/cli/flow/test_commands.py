@@ -167,7 +167,7 @@ def test_a_program_gets_one_document_and_nothing_else(arco: Served) -> None:
     assert (task["key"], task["reason"]) == ("greet@ds=2026-01-03", "FORCED")
     assert task["duration_ms"] >= 0
     listed = arco.items("runs", "--limit", "1")
-    assert [each["execution_id"] for each in listed] == [told["run_id"]]
+    assert [each["run_id"] for each in listed] == [told["run_id"]]
     assert told["run_id"] in arco.done("runs", "--status", "success")
 
 

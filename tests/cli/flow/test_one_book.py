@@ -86,7 +86,7 @@ def test_who_only_looks_is_answered_beside_a_run_in_the_same_place(tmp_path: Pat
 
     with stuck(tmp_path) as running:
         [listed] = looked("runs")["items"]
-        run_id = listed["execution_id"]
+        run_id = listed["run_id"]
         shown = looked("runs", run_id)
         assert (listed["status"], shown["status"]) == ("RUNNING", "RUNNING")
         assert [(each["key"], each["status"]) for each in shown["changed"]] == [("slow", "RUNNING")]
@@ -134,12 +134,12 @@ async def test_who_looks_is_told_of_the_end_of_a_run_that_was_killed_before_or_m
             [listed] = json.loads(arco("runs", "--root", str(tmp_path / "place"), "--json").stdout)[
                 "items"
             ]
-            state = _state(looking, listed["execution_id"])
+            state = _state(looking, listed["run_id"])
             assert await state() == ("RUNNING", None)
             running.kill()
             running.wait()
         async with arco_here(place, runtime, needs_book=False) as after:
-            assert await _state(after, listed["execution_id"])() == gone
+            assert await _state(after, listed["run_id"])() == gone
         ends_ms = runtime.clock.elapsed_ms() + 20_000
         while await state() != gone:
             assert runtime.clock.elapsed_ms() < ends_ms

@@ -1,4 +1,4 @@
-"""`arco init` and `arco check`, and how a project is found; none of it needs an Arco or Spark."""
+"""`arco init` and `arco validate`, and how a project is found; none of it needs an Arco or Spark."""
 
 import json
 import subprocess
@@ -40,14 +40,14 @@ def project(folder: Path, text: str) -> Path:
 
 
 def test_a_new_project_is_sound(made: Path) -> None:
-    run = arco("check", cwd=made)
+    run = arco("validate", cwd=made)
 
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith("The project my-shop is sound: 3 assets, ")
 
 
 def test_a_new_project_declares_assets_and_checks(made: Path) -> None:
-    told = json.loads(arco("check", "--json", "--project", made).stdout)
+    told = json.loads(arco("validate", "--json", "--project", made).stdout)
 
     assert told["ok"] is True
     assert told["assets"] == [
@@ -98,7 +98,7 @@ def test_a_folder_with_pipelines_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_all_problems_are_told_at_once_with_file_and_line(tmp_path: Path) -> None:
-    run = arco("check", cwd=project(tmp_path, BROKEN))
+    run = arco("validate", cwd=project(tmp_path, BROKEN))
 
     assert run.returncode == 1
     assert "pipelines/shop.py:6: default.raw.orderz is neither an asset nor a source" in run.stdout
@@ -109,7 +109,7 @@ def test_all_problems_are_told_at_once_with_file_and_line(tmp_path: Path) -> Non
 
 
 def test_a_program_gets_the_problems_as_a_list(tmp_path: Path) -> None:
-    run = arco("check", "--json", cwd=project(tmp_path, BROKEN))
+    run = arco("validate", "--json", cwd=project(tmp_path, BROKEN))
 
     told = json.loads(run.stdout)
     assert run.returncode == 1
@@ -122,19 +122,19 @@ def test_a_program_gets_the_problems_as_a_list(tmp_path: Path) -> None:
 
 def test_what_a_file_that_cannot_be_loaded_may_hide_is_said(tmp_path: Path) -> None:
     hidden = project(tmp_path, "import nowhere\n" + BROKEN)
-    assert arco("check", cwd=hidden).stdout.endswith(
+    assert arco("validate", cwd=hidden).stdout.endswith(
         f"\n1 problem in the project {tmp_path.name}. There may be more once all files can be loaded.\n"
     )
-    assert json.loads(arco("check", "--json", cwd=hidden).stdout)["may_be_more"] is True
+    assert json.loads(arco("validate", "--json", cwd=hidden).stdout)["may_be_more"] is True
 
 
 def test_a_query_that_declares_nothing_is_warned_of_and_no_problem(tmp_path: Path) -> None:
     project(tmp_path, "")
     (tmp_path / "pipelines" / "x.sql").write_text("select 1\n")
-    run = arco("check", cwd=tmp_path)
+    run = arco("validate", cwd=tmp_path)
     assert run.returncode == 0
     assert run.stdout.startswith("pipelines/x.sql:1: warning: declares nothing: it has no header")
-    told = json.loads(arco("check", "--json", cwd=tmp_path).stdout)
+    told = json.loads(arco("validate", "--json", cwd=tmp_path).stdout)
     assert (told["problems"], told["may_be_more"]) == ([], False)
     assert [(each["file"], each["line"]) for each in told["warnings"]] == [("pipelines/x.sql", 1)]
 
@@ -143,11 +143,11 @@ def test_a_project_is_found_from_a_folder_within_it(tmp_path: Path) -> None:
     below = project(tmp_path, "x = 1\n") / "pipelines" / "deep"
     below.mkdir()
 
-    assert arco("check", cwd=below).returncode == 0
+    assert arco("validate", cwd=below).returncode == 0
 
 
 def test_no_project_is_said_with_what_to_do(tmp_path: Path) -> None:
-    run = arco("check", cwd=tmp_path)
+    run = arco("validate", cwd=tmp_path)
 
     assert run.returncode == 1
     assert is_one_sentence(run.stderr)
@@ -160,7 +160,7 @@ def test_a_project_with_problems_is_not_planned(tmp_path: Path) -> None:
     assert run.returncode == 2
     assert is_one_sentence(run.stderr)
     assert "has a problem and 1 more: pipelines/shop.py:6" in run.stderr
-    assert run.stderr.endswith("`arco check` tells all of them.\n")
+    assert run.stderr.endswith("`arco validate` tells all of them.\n")
 
 
 @pytest.mark.parametrize(
@@ -246,6 +246,6 @@ def test_functions_for_spark_may_be_declared_where_there_is_none(tmp_path: Path)
         "longer = F.udf(lambda n: n + 1, 'bigint')\n"
         "twice = F.pandas_udf(lambda n: n * 2, 'long')\n"
     )
-    run = arco("check", "--project", tmp_path)
+    run = arco("validate", "--project", tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
     assert "nothing is declared yet" in run.stdout

@@ -102,8 +102,22 @@ def test_many_failures_are_counted() -> None:
     assert [line for line in told if not line.startswith(" ")] == [
         "silver.orders@ds=2026-02-01 failed, attempt 2",
         "silver.orders@ds=2026-02-02 failed, attempt 2",
-        "silver.orders ds=2026-02-03..2026-02-11 (9): failed as well",
+        "silver.orders ds=2026-02-03..2026-02-11 (9): failed as well: x",
     ]
+
+
+def test_each_failure_names_the_line_of_the_users_code() -> None:
+    keys = [f"silver.orders@ds=2026-02-{day:02}" for day in range(1, 29)]
+    keys += [f"silver.orders@ds=2026-03-{day:02}" for day in range(1, 32)]
+    frame = (
+        "in your code, the innermost line last:\n  pipelines/a.py:3 in top\n  lib/b.py:{} in deep"
+    )
+    tasks = [failed(key, f"ValueError: {n}\n{frame.format(n)}") for n, key in enumerate(keys)]
+
+    told = list(ended(*tasks, plan=planned(*keys)).failures())
+    assert ("silver.orders ds=2026-02-03: failed as well: ValueError: 2 (lib/b.py:2)") in told
+    assert sum("failed as well" in line for line in told) == 30
+    assert told[-1] == f"and 27 tasks more: `arco runs {RUN} --status failed,blocked`"
 
 
 def test_failures_stand_before_what_checks_have_stopped_and_none_is_hidden() -> None:
@@ -119,8 +133,8 @@ def test_failures_stand_before_what_checks_have_stopped_and_none_is_hidden() -> 
     assert [line for line in ending.failures() if not line.startswith(" ")] == [
         f"{SPEND[0]} failed, attempt 2",
         *(f"{key} failed, attempt 2" for key in others[:4]),
-        "gold.t4: failed as well",
-        "silver.orders ds=2026-01-01..2026-01-03 (3): blocked as well",
+        "gold.t4: failed as well: x",
+        "silver.orders ds=2026-01-01..2026-01-03 (3): blocked as well: has_key: expected 0, found 7",
     ]
 
 

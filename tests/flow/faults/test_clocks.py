@@ -62,11 +62,10 @@ async def _begin(hut: Hut, clock: JumpingClock) -> tuple[str, Slow, list[asyncio
     view = await hut.book.submit(wish(made))
     slow = Slow(hut, asyncio.get_running_loop())
     runtime = replace(hut.runtime, clock=clock)
+    code = FixedCode(PROJECT)
     crew = [
         asyncio.create_task(
-            Worker(_Book(hut), slow, runtime, name=name, slots=2, code=FixedCode(PROJECT)).run(
-                view.run_id
-            )  # type: ignore[arg-type]
+            Worker(_Book(hut), slow, runtime, name=name, slots=2, code=code).run(view.run_id)  # type: ignore[arg-type]
         )
         for name in ("one", "two")
     ]

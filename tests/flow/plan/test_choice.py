@@ -137,3 +137,19 @@ def test_an_asset_that_begins_later_takes_its_part() -> None:
 def test_what_chooses_nothing_says_what_would(text: str, cuts: list[Partitions], why: str) -> None:
     with pytest.raises(Invalid, match=why):
         chosen(text, *cuts)
+
+
+@pytest.mark.parametrize("text", ["2026-02-30", "2026-13-01", "2026-01-01..2026-02-30"])
+def test_a_day_that_is_none_is_told_of_the_dimension_of_time(text: str) -> None:
+    for cuts in ([BY_REGION], [DAYS, REGIONS]):
+        with pytest.raises(Invalid, match="ds"):
+            chosen(text, *cuts)
+    with pytest.raises(Invalid, match="region"):
+        chosen(text, REGIONS)
+
+
+def test_a_value_of_a_list_may_look_like_a_day() -> None:
+    odd = Partitions([Daily("ds", "2026-02-09"), Static("batch", ["2026-02-30"])])
+    assert chosen("2026-02-30", odd) == [
+        ["ds=2026-02-09/batch=2026-02-30", "ds=2026-02-10/batch=2026-02-30"]
+    ]

@@ -58,3 +58,15 @@ def test_the_same_modules_make_the_same_file(house: House, tmp_path: Path) -> No
     once = house.spark.sparkContext.listFiles
     send_modules(house.spark, modules_of(folder))
     assert house.spark.sparkContext.listFiles == once
+
+
+def test_modules_that_have_changed_are_imported_again(house: House, tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    shout = load_project(folder).modules.load("pipelines.lent").shout
+    words = house.spark.createDataFrame([("a",)], ["word"])
+    send_modules(house.spark, modules_of(folder))
+    assert [row[0] for row in words.select(shout(col("word"))).collect()] == ["A"]
+    (folder / "lent_words/loud.py").write_text("def loud(text):\n    return text + '!'\n")
+    again = load_project(folder).modules.load("pipelines.lent").shout
+    send_modules(house.spark, modules_of(folder))
+    assert [row[0] for row in words.select(again(col("word"))).collect()] == ["a!"]

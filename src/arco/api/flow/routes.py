@@ -20,7 +20,7 @@ from arco.api.flow.wire import (
     ValuesChanged,
 )
 from arco.api.flow.work import Work
-from arco.api.operations.wire import RunPage, TaskRunPage
+from arco.api.operations.wire import FlowRunPage, FlowTaskPage
 from arco.api.query_params import Query
 from arco.api.route import Answered, AnyRoute, Route, Sent, sent
 from arco.api.services import Services
@@ -100,9 +100,9 @@ def _runs(on: FlowRuns) -> tuple[AnyRoute, ...]:
 
 def _reads_of_runs(on: FlowRuns) -> tuple[AnyRoute, ...]:
     return (
-        _read(_RUNS, Operation.LIST_ALL_RUNS, on.page, RunListQuery, RunPage),
+        _read(_RUNS, Operation.LIST_ALL_RUNS, on.page, RunListQuery, FlowRunPage),
         _read(_RUN, Operation.GET_RUN, on.look, LookQuery, RunView, waits=True),
-        _read(f"{_RUN}/tasks", Operation.LIST_RUN_TASKS, on.tasks, TaskListQuery, TaskRunPage),
+        _read(f"{_RUN}/tasks", Operation.LIST_RUN_TASKS, on.tasks, TaskListQuery, FlowTaskPage),
         _read(f"{_RUN}/tasks/{{task}}/logs", Operation.GET_TASK_LOG, on.log, LogQuery, TaskLog),
     )
 

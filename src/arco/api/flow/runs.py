@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-import msgspec
+from msgspec import structs
 
 from arco.access.principal import LOCAL, Principal
 from arco.api.flow.desk import FlowDesk
@@ -11,6 +11,7 @@ from arco.api.flow.waiting import Waiting
 from arco.api.flow.wire import LogQuery, LookQuery, RunListQuery, TaskListQuery, TaskLog
 from arco.api.operations.runs import Runs
 from arco.api.operations.selection import equal
+from arco.api.operations.wire import FlowRun, FlowRunPage, FlowTask, FlowTaskPage
 from arco.api.query_params import Query
 from arco.api.route import Call, Reply
 from arco.api.services import Services
@@ -37,7 +38,7 @@ class FlowRuns:
     async def submit(self, call: Call[Query, RunWish]) -> Reply:
         """Carry out a plan; answered once it is durable. The same run key again is the same run."""
         by = _by(call.principal, call.body.triggered_by)
-        wish = msgspec.structs.replace(call.body, triggered_by=by)
+        wish = structs.replace(call.body, triggered_by=by)
         return Reply(200, json.encode(await self._book.submit(wish)))
 
     async def page(self, call: Call[RunListQuery, None]) -> Reply:
@@ -45,7 +46,9 @@ class FlowRuns:
         status = call.query.status
         where = [] if status is None else [equal("status", status.value)]
         _, found = await self._told.page(call.query, where)
-        return Reply(200, json.encode(found))
+        items = tuple(FlowRun(**structs.asdict(each)) for each in found.items)
+        page = FlowRunPage(items=items, next_page_token=found.next_page_token)
+        return Reply(200, json.encode(page))
 
     async def look(self, call: Call[LookQuery, None]) -> Reply:
         """How a run stands, waiting for a change of it if asked to."""
@@ -64,7 +67,10 @@ class FlowRuns:
 
     async def tasks(self, call: Call[TaskListQuery, None]) -> Reply:
         """The tasks of a run."""
-        return Reply(200, json.encode(await self._told.task_page(call.query, call.names["run_id"])))
+        found = await self._told.task_page(call.query, call.names["run_id"])
+        items = tuple(FlowTask(**structs.asdict(each)) for each in found.items)
+        page = FlowTaskPage(items=items, next_page_token=found.next_page_token)
+        return Reply(200, json.encode(page))
 
     async def cancel(self, call: Call[Query, CancelWish]) -> Reply:
         """Stop a run for good; what is published stays published."""

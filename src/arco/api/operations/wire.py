@@ -29,6 +29,19 @@ class Run(Document, frozen=True, kw_only=True):
     error_message: str | None
 
 
+class FlowRun(Run, frozen=True, kw_only=True):
+    """A run of a pipeline, as `/runs` lists it. What nobody has told yet is null."""
+
+    execution_id: str = msgspec.field(name="run_id")
+
+
+class FlowRunPage(Document, frozen=True, kw_only=True):
+    """Runs, those that have not begun first, then the latest to begin."""
+
+    items: tuple[FlowRun, ...]
+    next_page_token: str | None
+
+
 class RunPage(Document, frozen=True, kw_only=True):
     """Runs, those that have not begun first, then the latest to begin."""
 
@@ -67,6 +80,19 @@ class TaskRun(Document, frozen=True, kw_only=True):
     bytes_read: int | None
     bytes_written: int | None
     metrics: dict[str, str] | None
+
+
+class FlowTask(TaskRun, frozen=True, kw_only=True):
+    """A task of a run, at its newest attempt, as `/runs` lists it."""
+
+    execution_id: str = msgspec.field(name="run_id")
+
+
+class FlowTaskPage(Document, frozen=True, kw_only=True):
+    """Tasks of a run by their ids."""
+
+    items: tuple[FlowTask, ...]
+    next_page_token: str | None
 
 
 class TaskRunPage(Document, frozen=True, kw_only=True):

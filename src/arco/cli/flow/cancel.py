@@ -42,9 +42,11 @@ def cancel(
         An Arco for the life of this command.
     """
     from arco.cli.flow.reach import Reach, ask
+    from arco.cli.flow.run_ids import find_run
     from arco.cli.output import print_document
 
-    view = ask(Reach(server, place), lambda remote: _cancel(remote, run), needs_book=True)
+    reach = Reach(server, place)
+    view = ask(reach, lambda remote: _cancel(remote, find_run(remote, run)), needs_book=True)
     if json:
         print_document(view)
         return

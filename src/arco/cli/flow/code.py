@@ -4,13 +4,14 @@ What is loaded is what counts: fingerprints are of the code as it was loaded, an
 they were at that moment, whatever the files hold since.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from arco.cli.flow.crew import SparkCrew
 from arco.cli.flow.project import Loaded
 from arco.core.errors import ArcoError, Unavailable
+from arco.flow.define import Project
 from arco.flow.define.files import Stamps, modules_of, stamps_of
 from arco.flow.run.wire import LeasedTask, MakerCode
 from arco.flow.work.code import code_of
@@ -42,6 +43,13 @@ def load_files(folder: Path, load: Callable[[], Loaded]) -> LoadedFiles:
     )
 
 
+class Switched(Protocol):
+    """What carries tasks out, and can be given a project that was loaded again."""
+
+    def switch(self, project: Project, modules: Mapping[str, bytes]) -> None:
+        """Use it from now on; no task runs."""
+
+
 class WatchedCode:
     """A project that is loaded again when its files change; fills `arco.flow.work.port.ProjectCode`."""
 
@@ -49,7 +57,7 @@ class WatchedCode:
         self,
         now: LoadedFiles,
         load: Callable[[], Loaded],
-        crew: SparkCrew,
+        crew: Switched,
         say: Callable[[str], None],
     ) -> None:
         self._now = now

@@ -35,7 +35,8 @@ ProjectDir = Annotated[
         "or pipelines/.",
     ),
 ]
-RunId = Annotated[str, Parameter(metavar="RUN", show_env_var=False, help="The run, by its id.")]
+RUN_ID_HELP = "The run: its id, the beginning or end of it if that is unique, or `last`."
+RunId = Annotated[str, Parameter(metavar="RUN", show_env_var=False, help=RUN_ID_HELP)]
 
 
 class DataFormat(StrEnum):

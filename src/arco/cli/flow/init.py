@@ -87,7 +87,7 @@ def _refuse_what_is_there(target: Path, files: dict[Path, str]) -> None:
 def _tell(folder: str, files: dict[Path, str]) -> None:
     go = "" if folder == "." else f"cd {shlex.quote(folder)}\n  "
     print(f"Made a project in {folder}: {', '.join(str(path) for path in files)}.\n")
-    print(f"Next:\n  {go}arco check                    what is declared, and whether it is sound")
+    print(f"Next:\n  {go}arco validate                 what is declared, and whether it is sound")
     print("  arco run --root .arco         make it; with an Arco that runs here, leave out --root")
     print("  pytest                        the functions by themselves, without Arco")
     print("\nWithout the jar of Iceberg: arco run --root .arco --format parquet")

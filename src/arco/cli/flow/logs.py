@@ -90,12 +90,14 @@ class _Asked:
 
     def pieces(self, remote: "Remote") -> "Iterator[dict[str, object]]":
         """The log, a piece at a time; to its end if it is followed."""
+        from arco.cli.flow.run_ids import find_run
         from arco.cli.remote import path
         from arco.core import json
         from arco.core.clock import SystemClock
         from arco.core.tasks import run
 
-        where, since = path("runs", self._run, "tasks", self._task, "logs"), 0
+        run_id = find_run(remote, self._run)
+        where, since = path("runs", run_id, "tasks", self._task, "logs"), 0
         attempt = None if self._attempt is None else str(self._attempt)
         while True:
             answer = remote.get(where, {"attempt": attempt, "since": str(since)})

@@ -38,9 +38,10 @@ class Report:
             print(one_line(line))
 
     def handed_over(self, begun: RunView) -> int:
-        """The run is left to workers; the exit code says whether it has all that was asked for."""
+        """The run is left to workers; the exit code says whether all that was asked for is in it."""
         plan = self.board.plan
-        code = 1 if plan.waiting or plan.blocked else 0
+        left_out = len(plan.waiting) + len(plan.blocked)
+        code = 1 if left_out else 0
         if self._as_json:
             self.board.take(begun)
             print_document(run_document(self.board))
@@ -49,6 +50,8 @@ class Report:
         own = f" {self._project}{flags}" if self._project else flags
         print(f"Run {begun.run_id} waits for workers. `arco worker{own}` starts one,", end=" ")
         print(f"`arco runs {begun.run_id}{flags}` shows how it stands.")
+        if left_out:
+            print(f"{left_out:,} of what was asked for cannot be made, and is not part of this run.")
         return code
 
     def ended(self) -> int:

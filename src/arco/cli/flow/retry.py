@@ -8,8 +8,9 @@ Examples:
   arco retry 01M7GVFS186HGNANJXDTGV0000
   arco retry 01M7GVFS186HGNANJXDTGV0000 --detach     by `arco worker` processes
 
-A new run is made of all that failed, was skipped, blocked or cancelled. It has
-the same plan, so nothing is planned anew: `arco run` does that."""
+A new run is made of all that failed, was skipped, blocked or cancelled. It is
+planned with the project as it is now, so a repaired asset is made by its new
+code."""
 
 _HOW = How()
 

@@ -3,24 +3,26 @@
 import getpass
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from arco.cli.flow.carrying import Carrying, Crew, Shown, is_watched, worker_name
 from arco.cli.flow.flags import Choice, pairs
-from arco.cli.flow.planning import make_plan
+from arco.cli.flow.planning import make_plan, plan_again
 from arco.cli.flow.project import Loaded
 from arco.cli.flow.reach import Reach, Reached, reached
 from arco.cli.flow.report import Report
+from arco.cli.flow.run_ids import find_run
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.spark_flags import OnSpark
 from arco.cli.flow.tidying import Tidying
+from arco.core.clock import utc
 from arco.core.errors import Invalid
 from arco.core.ids import new_ulid
 from arco.core.runtime import system_runtime
-from arco.flow.plan.plan import Plan, PlannedTask, Reason
+from arco.flow.plan.plan import Plan
 from arco.flow.run.refused import all_made, not_over
 from arco.flow.run.wire import ANYBODY, ENDING_MS, RunView, RunWish, TaskStatus
 from arco.flow.work.code import FixedCode, code_of
@@ -85,14 +87,34 @@ class Running:
                 return await self._finish(arco, begun, report, crew)
 
     async def again(self, run_id: str) -> int:
-        """A new run of what an older one has not done."""
+        """A new run of what an older one has not done, planned with the present code."""
         async with reached(self._asked.reach, self._runtime) as arco:
             arco.host(self._name)
-            plan = self._plan_of(await self._left_of(arco, run_id))
-            async with self._executor(arco, plan, self._report(plan)) as crew:
-                new = await arco.coordinator.retry(run_id, self._name)
+            run_id = await self._find_run(arco, run_id)
+            left = await self._left_of(arco, run_id)
+            plan = await self._planned_again(arco, left)
+            report = self._report(plan)
+            report.planned()
+            async with self._executor(arco, plan, report) as crew:
+                new = await arco.coordinator.retry(run_id, self._name, plan)
                 begun = await arco.coordinator.look(new.run_id)  # with all of its tasks
-                return await self._finish(arco, begun, self._report(self._plan_of(begun)), crew)
+                return await self._finish(arco, begun, report, crew)
+
+    async def _find_run(self, arco: Reached, given: str) -> str:
+        server = replace(self._asked.reach.server, url=arco.url)
+
+        def find() -> str:
+            with server.open() as remote:
+                return find_run(remote, given)
+
+        # An Arco of our own answers on this very loop, so nobody may hold it up.
+        return await self._runtime.tasks.in_thread(find)
+
+    async def _planned_again(self, arco: Reached, left: RunView) -> Plan:
+        """A plan of the tasks that are left of a run, by the project and the tables as they are now."""
+        loaded, now_ms = self._asked.loaded, self._runtime.clock.now_ms()
+        state = await arco.coordinator.state(loaded.tables)
+        return plan_again(loaded.project, left, state, utc(now_ms))
 
     async def _left_of(self, arco: Reached, run_id: str) -> RunView:
         """What is left to do of a run that is over; of any other it is told before Spark is started."""
@@ -123,8 +145,8 @@ class Running:
             return report.handed_over(begun)
         carrying = Carrying(arco.coordinator, self._runtime, report.board, report.say)
         project = self._asked.loaded.project
-        code = FixedCode(project.name, code_of(project))
-        crew = Crew(spark, self._name, self._asked.parallel, code)
+        fixed = FixedCode(project.name, code_of(project))
+        crew = Crew(spark, self._name, self._asked.parallel, fixed)
         interrupted = await carrying.carry_out(begun, crew, self._shown(report))
         code = report.ended()
         if interrupted is not None:
@@ -169,31 +191,6 @@ class Running:
                 yield crew
         finally:
             await in_thread(crew.close)
-
-    def _plan_of(self, view: RunView) -> Plan:
-        """What is to be seen of a plan that is stored elsewhere: its tasks, by their keys."""
-        from arco.flow.plan.key import read_key
-        from arco.flow.plan.makers import maker_of
-
-        known = {each.name: maker_of(each) for each in self._asked.loaded.project.makers()}
-        tasks = []
-        for each in view.changed:
-            named = read_key(each.key)
-            reason = Reason(each.reason) if each.reason in set(Reason) else Reason.FORCED
-            tasks.append(
-                PlannedTask(
-                    key=each.key, maker=named.maker, partition=named.partition, reason=reason
-                )
-            )
-        makers = dict.fromkeys(task.maker for task in tasks if task.maker in known)
-        return Plan(
-            project=self._asked.loaded.project.name,
-            selection="",
-            now_ms=self._runtime.clock.now_ms(),
-            state_number=0,
-            makers=tuple(known[name] for name in makers),
-            tasks=tuple(tasks),
-        )
 
 
 def _whoever() -> str | None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server
-from arco.cli.flow.flags import Own, command
+from arco.cli.flow.flags import RUN_ID_HELP, Own, command
+from arco.cli.flow.spark_flags import Repeated
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
@@ -25,10 +26,12 @@ Examples:
   arco runs                                    the latest 20
   arco runs --limit 200 --status failed
   arco runs 01M7GVFS186HGNANJXDTGV0000         one of them, task by task
+  arco runs last --status failed,blocked       some tasks of the newest
   arco runs 01M7GVFS186HGNANJXDTGV0000 --json  for a program"""
 
 _SERVER, _PLACE = Server(), Own()
 _MOST_WARNINGS = 10
+_MOST_CODE_WAITS = 5
 _STATUSES = ("PENDING", "RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 
 app = command("runs", "List runs, or show one of them.", _EXAMPLES)
@@ -36,11 +39,15 @@ app = command("runs", "List runs, or show one of them.", _EXAMPLES)
 
 @app.default
 def runs(
-    run: Annotated[str | None, Parameter(metavar="RUN", show_env_var=False)] = None,
+    run: Annotated[
+        str | None, Parameter(metavar="RUN", show_env_var=False, help=RUN_ID_HELP)
+    ] = None,
     /,
     *,
     limit: Annotated[int, Parameter(metavar="N")] = 20,
-    status: Annotated[str | None, Parameter(metavar="STATUS")] = None,
+    status: Annotated[
+        tuple[str, ...], Parameter.combine(Repeated, Parameter(metavar="STATUS"))
+    ] = (),
     server: Server = _SERVER,
     place: Own = _PLACE,
     json: AsJson = False,
@@ -49,12 +56,10 @@ def runs(
 
     Parameters
     ----------
-    run
-        A run, by its id; without one all are listed.
     limit
         How many to list.
     status
-        Only those that are pending, running, success, failed or cancelled.
+        Only runs in this status or, of one run, tasks in it; may be repeated, or name several with commas.
     server
         The Arco to ask.
     place
@@ -64,22 +69,38 @@ def runs(
 
     reach = Reach(server, place)
     if run is not None:
-        _show(reach, run, as_json=json)
+        _show(reach, run, _statuses(status, _task_statuses()), as_json=json)
         return
     if not 1 <= limit <= 100_000:
         raise Invalid(f"--limit takes 1 to 100,000 runs, not {limit}")
-    if status is not None and status.upper() not in _STATUSES:
-        raise Invalid(f"--status takes one of {', '.join(_STATUSES).lower()}, not {status[:80]!r}")
-    _list(reach, limit, None if status is None else status.upper(), as_json=json)
+    _list(reach, limit, _statuses(status, _STATUSES), as_json=json)
 
 
-def _list(reach: "Reach", limit: int, status: str | None, *, as_json: bool) -> None:
+def _statuses(given: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
+    """The statuses that are named, each once."""
+    named = dict.fromkeys(each.strip().upper() for text in given for each in text.split(","))
+    for each in named:
+        if each not in known:
+            raise Invalid(f"--status takes {', '.join(known).lower()}, not {each[:80].lower()!r}")
+    return list(named)
+
+
+def _task_statuses() -> tuple[str, ...]:
+    from arco.flow.run.wire import TaskStatus
+
+    return tuple(each.value for each in TaskStatus)
+
+
+def _list(reach: "Reach", limit: int, statuses: list[str], *, as_json: bool) -> None:
     from arco.cli.flow.reach import ask
     from arco.cli.listing import print_items, print_rows
 
     def read(remote: "Remote") -> "list[msgspec.Raw]":
-        pages = remote.pages("/runs", {"status": status})
-        return list(islice(chain.from_iterable(pages), limit))
+        if len(statuses) <= 1:
+            pages = remote.pages("/runs", {"status": statuses[0] if statuses else None})
+            return list(islice(chain.from_iterable(pages), limit))
+        runs = chain.from_iterable(remote.pages("/runs", {}))
+        return list(islice((each for each in runs if _status_of(each) in statuses), limit))
 
     found = ask(reach, read)
     if as_json:
@@ -90,6 +111,12 @@ def _list(reach: "Reach", limit: int, status: str | None, *, as_json: bool) -> N
         print("No runs yet: `arco run` starts one.")
 
 
+def _status_of(raw: "msgspec.Raw") -> str:
+    from arco.core import json
+
+    return str(json.decode(bytes(raw), dict).get("status") or "")
+
+
 def _row(raw: "msgspec.Raw") -> tuple[str, ...]:
     from arco.cli.flow.screen.words import cut, duration, first_line
     from arco.core import json
@@ -97,7 +124,7 @@ def _row(raw: "msgspec.Raw") -> tuple[str, ...]:
     item = json.decode(bytes(raw), dict)
     started = str(item.get("started_at") or "")
     return (
-        str(item["execution_id"]),
+        str(item["run_id"]),
         str(item.get("status") or "").lower(),
         f"{started[:19]}Z" if started else "",
         duration(item.get("duration_ms")),
@@ -106,14 +133,23 @@ def _row(raw: "msgspec.Raw") -> tuple[str, ...]:
     )
 
 
-def _show(reach: "Reach", run_id: str, *, as_json: bool) -> None:
+def _show(reach: "Reach", run_id: str, statuses: list[str], *, as_json: bool) -> None:
+    import msgspec
+
     from arco.cli.flow.reach import ask
+    from arco.cli.flow.run_ids import find_run
     from arco.cli.output import print_document
     from arco.cli.remote import path
     from arco.core import json
     from arco.flow.run.wire import RunView
 
-    view = json.decode(ask(reach, lambda remote: remote.get(path("runs", run_id))), RunView)
+    def read(remote: "Remote") -> bytes:
+        return remote.get(path("runs", find_run(remote, run_id)))
+
+    view = json.decode(ask(reach, read), RunView)
+    if statuses:
+        chosen = tuple(each for each in view.changed if each.status in statuses)
+        view = msgspec.structs.replace(view, changed=chosen)
     if as_json:
         print_document(view)
     else:
@@ -144,12 +180,40 @@ def print_run(view: "RunView", flags: str) -> None:
         print()
         rows = [_task(each) for each in sorted(view.changed, key=_when)]
         print_rows(("TASK", "STATUS", "ATTEMPT", "ROWS", "CHECKS", "TIME", "ERROR"), [rows])
-    for line in _warned(view.changed):
+    for line in (*code_lines(view), *_warned(view.changed)):
         print(one_line(line))
     bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
     if bad is not None:
         logs = f"arco logs {view.run_id} {quote(bad)}{f' {flags}' if flags else ''}"
         print(f"\n`{one_line(logs)}` tells more.")
+
+
+def code_lines(view: "RunView") -> "Iterator[str]":
+    """Why ready tasks do not begin: which code they were planned with, and which the workers have."""
+    from arco.cli.flow.screen.words import counted
+    from arco.flow.plan.key import short_name
+
+    for wait in view.waits_for_code[:_MOST_CODE_WAITS]:
+        name, planned = short_name(wait.maker), wait.planned
+        tasks = f"{counted(wait.tasks, 'ready task')} of {name}"
+        if not wait.workers:
+            yield f"waiting  {tasks}: no worker is connected that takes them: `arco worker` starts one"
+        for each in wait.workers:
+            if each.code is None:
+                has = f"has no code of {name}, or is of an older version of Arco"
+            elif each.code.code != planned.code:
+                has = f"has the code {each.code.code[:12]}"
+            else:
+                has = "has the same code and other checks"
+            yield f"waiting  {tasks}, planned with the code {planned.code[:12]}: worker {each.worker} {has}"
+    if any(wait.workers for wait in view.waits_for_code):
+        yield (
+            "Update the project where the worker runs: it reloads by itself. Or plan what is left with the "
+            f"present code: `arco cancel {view.run_id}`, then `arco retry {view.run_id}`."
+        )
+    more = len(view.waits_for_code) - _MOST_CODE_WAITS
+    if more > 0:
+        yield f"and {counted(more, 'asset')} more, which --json shows"
 
 
 def _when(view: "TaskView") -> tuple[float, str]:

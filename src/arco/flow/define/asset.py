@@ -60,6 +60,7 @@ class AssetDef:
     where: SourceLine
     strict: bool
     on_missing_column: OnMissingColumn = "fail"
+    sql_file: str | None = None  # that the query stands in, if it has one of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +88,7 @@ class AssetOptions:
         *,
         function: Callable[..., object] | None = None,
         sql: str | None = None,
+        sql_file: str | None = None,
         inputs: tuple[InputDef, ...],
         where: SourceLine,
     ) -> AssetDef:
@@ -103,6 +105,7 @@ class AssetOptions:
             partitions=cut,
             function=function,
             sql=sql,
+            sql_file=sql_file,
             mode=mode,
             format=format_of(self.format or settings().format, mode),
             checks=self._checks(outputs),

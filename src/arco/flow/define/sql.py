@@ -130,7 +130,9 @@ class _Query:
         if not self.text.strip():
             complain("the query is empty")
         inputs = (*self.inputs, *self._others())
-        return options.define(name, sql=self._kept(), inputs=inputs, where=self.where)
+        return options.define(
+            name, sql=self._kept(), sql_file=self.file, inputs=inputs, where=self.where
+        )
 
     def _kept(self) -> str:
         """The query; out of a file with its lines where they are there, for the errors of Spark."""

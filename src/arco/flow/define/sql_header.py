@@ -28,7 +28,7 @@ from arco.flow.define.settings import retries_said
 from arco.flow.define.table import InputDef, asked_mapping, asked_missing
 from arco.flow.partition import Daily, Dimension, Dynamic, Hourly, Monthly, Static, Weekly
 
-_HEADER = re.compile(r"\A\s*/\*---[ \t]*\n(?P<yaml>.*?)^[ \t]*---\*/", re.DOTALL | re.MULTILINE)
+_HEADER = re.compile(r"\A\s*/\*---[ \t]*\n?(?P<yaml>.*?)[ \t]*---\*/", re.DOTALL)
 _DIMENSIONS: dict[str, Callable[..., Dimension]] = {
     "hourly": Hourly,
     "daily": Daily,

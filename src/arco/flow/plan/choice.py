@@ -6,6 +6,7 @@ least one of the assets exactly; for the others it is cut to what they have. A k
 chooses it, also if it has commas.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,6 +20,7 @@ from arco.flow.partition.link import NONE, clipped
 from arco.flow.partition.timed import Timed
 
 _GRAINS: tuple[type[Timed], ...] = (Hourly, Daily, Weekly, Monthly)
+_LIKE_TIME = re.compile(r"\d{4}-(\d\d?|W\d\d?)(-\d\d?)?([T-]\d\d?)?")
 _EXAMPLE = "write '2026-01-01..2026-01-31', 'ds=2026-01-15/region=eu', 'all' or 'latest'"
 
 
@@ -120,9 +122,20 @@ class _Part:
         """The dimensions that a text without a name may be about; what is cut by no time stays whole."""
         if self.text == "all":
             return []
-        if self.text == "latest" or self._reads_as_time() or not any(self._listed()):
+        if self.text == "latest" or self._reads_as_time() or self._is_meant_as_time():
             return cut.timed
-        return cut.listed
+        return cut.listed if any(self._listed()) else cut.timed
+
+    def _is_meant_as_time(self) -> bool:
+        """Whether a text is written like a day, though there is none such: 2026-02-30.
+
+        Where no dimension is of time, or one that is not has this value, it means what it says.
+        """
+        ends = [end for end in self.text.split("..") if end]
+        if not ends or not all(_LIKE_TIME.fullmatch(end) for end in ends):
+            return False
+        timed = any(cut.timed for cut in self.cuts)
+        return timed and not any(_has(side, end) for side in self._listed() for end in ends)
 
     def _reads_as_time(self) -> bool:
         probe = Daily("probe", "2000-01-01")
@@ -154,6 +167,10 @@ class _Part:
         if not found:
             raise side.missing(dimension, _range(side, dimension, value).start, value)
         return found
+
+
+def _has(side: Side, value: str) -> bool:
+    return position_in(side.dimension.axis(side.dynamic), value) is not None
 
 
 def _cut_to(side: Side, value: str) -> range:

@@ -81,7 +81,7 @@ class Graph:
         if len(found) < len(wanted):
             stuck = sorted(wanted - {node.name for node in found})
             raise Invalid(
-                f"these wait for each other: {', '.join(stuck)}; `arco check` tells the whole ring"
+                f"these wait for each other: {', '.join(stuck)}; `arco validate` tells the whole ring"
             )
         return found
 

@@ -83,7 +83,7 @@ class Scene:
             if declared.mapping is None:
                 raise Invalid(
                     f"{maker.name} cannot read {declared.table} as it is declared: "
-                    "`arco check` tells why"
+                    "`arco validate` tells why"
                 )
             reads = self.project.tables.get(declared.table, UNPARTITIONED)
             reading = Reading(maker.partitions, reads, self.now, self.dynamic)

@@ -183,6 +183,7 @@ class RunState:
         """There will be another attempt, not yet."""
         task = self.tasks[key]
         task.failures += failed
+        task.previous_error = error
         task.ending = replace(task.ending, error=error)
         self._becomes(task, TaskStatus.RETRY_WAIT)
 

@@ -83,6 +83,7 @@ class TaskState:
     number: int = 1  # of the run's last change that concerns it
     worker: str | None = None
     progress: Progress | None = None
+    previous_error: str | None = None  # of the attempt before the one that is made again
     ending: Ending = field(default=Ending(TaskStatus.PENDING))
     # Attempts whose end was told by their workers, and how many outputs they had published by then.
     closed: dict[int, int] = field(default_factory=dict)
@@ -112,4 +113,5 @@ class TaskState:
             checks=end.checks,
             warnings=end.warnings,
             note=end.note,
+            previous_error=self.previous_error,
         )

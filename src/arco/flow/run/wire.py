@@ -276,6 +276,7 @@ class TaskView(_Said, frozen=True, kw_only=True):
     checks: tuple[CheckOutcome, ...] = ()
     warnings: tuple[str, ...] = ()
     note: str | None = None  # how it came to its end, where nothing is wrong with that
+    previous_error: str | None = None  # why the attempt before this one failed
 
 
 class WorkerCode(_Said, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from arco.flow.spark.asset_work import AssetWork
 from arco.flow.spark.away import away
 from arco.flow.spark.call import wants_spark
 from arco.flow.spark.engine import SparkEngine, answers
-from arco.flow.spark.hint import hint
+from arco.flow.spark.hint import MEMORY_OF_LOST, hint, memory_hint
 from arco.flow.spark.outcome import cancelled, failed, given_back
 from arco.flow.spark.progress import Poller
 from arco.flow.spark.running import Running, Stopped
@@ -125,8 +125,8 @@ class SparkExecutor:
                 return given_back(gone, _published(work))
             where = None if maker is None else maker.where
             text = describe(problem, self._project.folder, where)
-            if (more := hint(problem, self._lake.find)) is not None:
-                text = f"{text}\n{more}"
+            for more in (hint(problem, self._lake.find), memory_hint(problem)):
+                text = text if more is None else f"{text}\n{more}"
             return failed(text, problem, _published(work))
 
     def _work(self, maker: AssetDef | TaskDef | None, running: Running) -> AssetWork | TaskWork:
@@ -186,7 +186,9 @@ def _lost(running: Running) -> Unavailable | None:
     sessions = running.sessions
     if not sessions or answers(sessions[0]):
         return None
-    return Unavailable("Spark was lost while it worked on this: its process has ended")
+    return Unavailable(
+        f"Spark was lost while it worked on this: its process has ended. {MEMORY_OF_LOST}"
+    )
 
 
 def _published(work: AssetWork | TaskWork | None) -> list[OutputDone]:

@@ -9,6 +9,28 @@ from arco.flow.define.name import last_part, three_levels
 from arco.flow.work.port import LakeTable
 
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+_OUT_OF_MEMORY = (
+    "OutOfMemoryError",  # of the JVM, and Spark's own
+    "UNABLE_TO_ACQUIRE_MEMORY",
+    "GC overhead limit exceeded",
+    "Python worker exited unexpectedly",  # as the system kills it
+    "exceeding memory limits",  # of a container
+    "OOMKilled",
+    "exit code 137",
+    "exit status: 137",
+)
+_MORE_MEMORY = "--memory 4g (Spark has 2g by default), or work on fewer tasks at once"
+MEMORY_OF_LOST = f"If it was killed for want of memory, give it more: {_MORE_MEMORY}."
+
+
+def memory_hint(problem: BaseException) -> str | None:
+    """What to do about an error that comes from too little memory; None of any other."""
+    cause: BaseException | None = problem
+    while cause is not None:
+        if isinstance(cause, MemoryError) or any(each in str(cause) for each in _OUT_OF_MEMORY):
+            return f"This looks like too little memory: give Spark more with {_MORE_MEMORY}."
+        cause = cause.__cause__
+    return None
 
 
 def hint(problem: BaseException, find: Callable[[str], LakeTable | None]) -> str | None:

@@ -100,8 +100,10 @@ def _achieved(view: TaskView) -> list[str]:
 
 
 def _why_started(step: Step) -> str:
-    if step.now.attempt > 1:
-        return f"attempt {step.now.attempt}"
+    attempt = step.now.attempt
+    if attempt > 1:
+        why = one_line(first_line(step.now.previous_error))
+        return f"attempt {attempt}" + (f"; attempt {attempt - 1} failed: {why}" if why else "")
     return step.task.reason.lower()
 
 

@@ -1,5 +1,6 @@
 """The end of a run: what was written, what was not and why, and where to look next."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from shlex import quote
 
 from arco.cli.flow.screen.board import Board, failed_checks, is_own_block, took_ms
 from arco.cli.flow.screen.lines import check_line
-from arco.cli.flow.screen.words import counted, duration, first_line, number, some
+from arco.cli.flow.screen.words import counted, cut, duration, first_line, number, some
 from arco.cli.listing import one_line
 from arco.flow.plan.key import short_name
 from arco.flow.plan.plan import Maker, PlannedTask
@@ -19,6 +20,10 @@ HEADINGS = ("WRITTEN", "PARTITIONS", "ROWS", "CHECKS", "TIME")
 _MOST_FAILURES = 5  # that are told with their errors
 _MOST_OF_ONE = 2  # asset, so that it hides no other
 _MOST_LINES = 14  # of one error
+_MOST_OTHERS = 30
+_WHY_CHARS = 160
+_FRAME = re.compile(r"^ *(\S+\.(?:py|sql):\d+) in ", re.MULTILINE)
+_TRACED = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
 
 Found = Sequence[tuple[PlannedTask, TaskView]]
 
@@ -76,16 +81,24 @@ class Ending:
         return one_line(f"Run {run.run_id}: {run.status.lower()}{took}, {counts}{tail}")
 
     def failures(self) -> Iterator[str]:
-        """What went wrong: a few with the user's own lines, the others in one line an asset."""
+        """What went wrong: a few with all of the user's own lines, the others with the innermost.
+
+        Those of an asset that failed alike share a line.
+        """
         bad, told, of_one = self._bad(), list[TaskView](), Counter[str]()
         for task, view in bad:
             if len(told) < _MOST_FAILURES and of_one[task.maker] < _MOST_OF_ONE:
                 told.append(view)
                 of_one[task.maker] += 1
                 yield from _failure(view)
-        others = [(task, view) for task, view in bad if view not in told]
-        yield from _grouped(others, TaskStatus.FAILED, "failed as well")
-        yield from _grouped(others, TaskStatus.BLOCKED, "blocked as well")
+        others = _alike([(task, view) for task, view in bad if view not in told])
+        for same in others[:_MOST_OTHERS]:
+            task, view = same[0]
+            name = f"{short_name(task.maker)} {_partitions(same)}".rstrip()
+            yield f"{name}: {view.status.lower()} as well: {_why(view)}"
+        if hidden := sum(len(same) for same in others[_MOST_OTHERS:]):
+            run_id = "RUN" if self.board.run is None else self.board.run.run_id
+            yield f"and {counted(hidden, 'task')} more: `arco runs {run_id} --status failed,blocked`"
         yield from self._held_back()
         yield from self._warned()
 
@@ -162,6 +175,32 @@ def _grouped(found: Found, status: TaskStatus, why: str) -> Iterator[str]:
             by_maker.setdefault(task.maker, []).append((task, view))
     for maker, same in by_maker.items():
         yield f"{short_name(maker)} {_partitions(same)}".rstrip() + f": {why}"
+
+
+def _alike(found: Found) -> list[list[tuple[PlannedTask, TaskView]]]:
+    """Tasks of the same asset that ended alike and for the same reason, together."""
+    groups: dict[tuple[str, str, str], list[tuple[PlannedTask, TaskView]]] = {}
+    for task, view in found:
+        groups.setdefault((task.maker, view.status, _why(view)), []).append((task, view))
+    return list(groups.values())
+
+
+def _why(view: TaskView) -> str:
+    """Why a task ended badly, in a line: what was raised, and the innermost line of the user's code."""
+    if view.status is not TaskStatus.FAILED:
+        return "; ".join(check_line(each) for each in failed_checks(view)[:1])
+    frame = user_frame(view.error)
+    said = cut(one_line(first_line(view.error)), _WHY_CHARS) or "no reason was told"
+    return said if frame is None or frame in said else f"{said} ({frame})"
+
+
+def user_frame(error: str | None) -> str | None:
+    """The innermost line of the user's code that an error names, as file:line."""
+    found = _FRAME.findall(error or "")
+    if found:
+        return str(found[-1])
+    traced = _TRACED.findall(error or "")
+    return f"{traced[-1][0]}:{traced[-1][1]}" if traced else None
 
 
 def _partitions(found: Found) -> str:

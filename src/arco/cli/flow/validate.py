@@ -1,4 +1,4 @@
-"""`arco check`: all that is wrong with a project, at once."""
+"""`arco validate`: all that is wrong with a project, at once."""
 
 from typing import TYPE_CHECKING
 
@@ -10,16 +10,19 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco check                                   the project of this folder
-  arco check --project examples/shop --json    another one, for a program
+  arco validate                                   the project of this folder
+  arco validate --project examples/shop --json    another one, for a program
 
-It needs no running Arco and no Spark, and exits with 1 if anything is wrong."""
+Queries of assets are parsed as Spark SQL. It needs no running Arco and no
+Spark, and exits with 1 if anything is wrong. `arco check` is the same."""
 
-app = command("check", "Load a project and say all that is wrong with it.", _EXAMPLES)
+app = command("validate", "Load a project and say all that is wrong with it.", _EXAMPLES)
 
 
 @app.default
-def check(*, project: ProjectDir = None, format_: FormatFlag = None, json: AsJson = False) -> int:
+def validate(
+    *, project: ProjectDir = None, format_: FormatFlag = None, json: AsJson = False
+) -> int:
     """Load a project and say all that is wrong with it, with file and line.
 
     Parameters
@@ -30,9 +33,11 @@ def check(*, project: ProjectDir = None, format_: FormatFlag = None, json: AsJso
     from arco.cli.flow.project import find_folder, load_folder
     from arco.cli.output import print_document
     from arco.flow.define import problems
+    from arco.flow.define.sql_syntax import sql_problems
 
     loaded = load_folder(find_folder(project), format=None if format_ is None else format_.value)
-    found, warned = problems(loaded), sorted(loaded.warnings)
+    found = sorted({*problems(loaded), *sql_problems(loaded)})
+    warned = sorted(loaded.warnings)
     if json:
         print_document(
             {
