@@ -2,8 +2,8 @@
 events are seen.
 
 6 events, 1.2 DDL statements and 0.3 Iceberg commits come a second, one request each. The store is an S3
-server that counts the requests of all processes: API, compactor and Spark's workers. `python -m bench pacing`
-prints the requests by kind of object too, on stderr.
+server that counts the requests of all processes: API, compactor and Spark workers. The requests by kind
+of object are printed on stderr.
 """
 
 import json
@@ -62,8 +62,8 @@ class _Load:
         def keep_on() -> None:
             connection, began, count = Connection(self.port), time.perf_counter(), 0
             while not self.ended.wait(max(0.0, began + count * seconds - time.perf_counter())):
-                work(connection, count)
                 count += 1
+                work(connection, count)
 
         return threading.Thread(target=keep_on)
 
@@ -151,10 +151,10 @@ def _measure() -> list[Figure]:
 def _until_compacted(load: _Load) -> None:
     """Send one event, and wait until Spark has started and published it."""
     connection, until = Connection(load.port), time.perf_counter() + _START_S
-    load.event(connection, -1)
+    load.event(connection, 0)
     while load.pending:
         load.look(connection, 0)
-        if time.perf_counter() > until:
+        if load.problems or time.perf_counter() > until:
             raise AssertionError(f"no event was compacted in {_START_S} s: {load.problems}")
         time.sleep(0.5)
 

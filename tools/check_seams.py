@@ -79,6 +79,11 @@ class Permit:
 PERMITS = (
     Permit("client/buffer.py", "threading", "a caller waits for room, the sender for events"),
     Permit("client/sender.py", "threading", "the thread that sends beside the caller's own"),
+    Permit(
+        "compactor/spark/memory.py",
+        "threading",
+        "it watches the memory of a worker beside its tasks",
+    ),
     Permit("core/clock.py", "asyncio", "the system clock sleeps on the running loop"),
     Permit("core/clock.py", "time", "the system clock is read here and nowhere else"),
     Permit("core/rng.py", "random", "the system's randomness enters here and nowhere else"),

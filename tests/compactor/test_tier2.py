@@ -11,6 +11,7 @@ from arco.catalog.manifest import CommitKind, read_commit, read_manifest
 from arco.compactor.cycle import Cycle
 from arco.compactor.in_process import InProcess
 from arco.compactor.job import Engine, Folded, FoldJob, Merged, MergeJob
+from arco.compactor.pace import MANY_EVENTS, Pace
 from arco.compactor.publish import Publisher
 from arco.compactor.tier2 import Tier2
 from arco.core.clock import utc
@@ -46,29 +47,22 @@ def started(runtime: Runtime, name: str) -> Envelope:
 
 
 class Choosy:
-    """An engine that refuses domains for a while, and knows whether it is asked for two things at once."""
+    """An engine that refuses domains for a while."""
 
     def __init__(self, engine: Engine, **refused: int) -> None:
         self._engine = engine
         self._refused = refused
-        self._busy = False
         self.asked: list[tuple[str, float]] = []
         self.now: Callable[[], float] = lambda: 0
 
     async def fold(self, job: FoldJob) -> Folded:
-        assert not self._busy
-        self._busy = True
-        try:
-            self.asked.append((job.domain, self.now()))
-            if self._refused.get(job.domain, 0) > 0:
-                self._refused[job.domain] -= 1
-                raise Unavailable("not now")
-            return await self._engine.fold(job)
-        finally:
-            self._busy = False
+        self.asked.append((job.domain, self.now()))
+        if self._refused.get(job.domain, 0) > 0:
+            self._refused[job.domain] -= 1
+            raise Unavailable("not now")
+        return await self._engine.fold(job)
 
     async def merge(self, job: MergeJob) -> Merged:
-        assert not self._busy
         return await self._engine.merge(job)
 
 
@@ -187,31 +181,78 @@ async def test_a_ring_brings_an_event_of_any_domain_at_once_until_it_is_closed(
     assert await events_of(store, EXECUTIONS) == 3
 
 
-def test_of_domains_with_news_the_one_whose_turn_is_longest_ago_comes_first() -> None:
+class Stuck:
+    """An engine that never ends a fold of one domain."""
+
+    def __init__(self, engine: Engine, domain: str, runtime: Runtime) -> None:
+        self._engine = engine
+        self._domain = domain
+        self._never = runtime.tasks.event()
+
+    async def fold(self, job: FoldJob) -> Folded:
+        if job.domain == self._domain:
+            await self._never.wait()
+        return await self._engine.fold(job)
+
+    async def merge(self, job: MergeJob) -> Merged:
+        return await self._engine.merge(job)
+
+
+def test_a_domain_that_is_stuck_holds_up_no_other() -> None:
     async def story(calm: Calm) -> None:
         writers = {domain: Writer(calm.store(), domain) for domain in TIER2}
         store = calm.store(Role.COMPACTOR)
         told: list[str] = []
-        tier2 = Tier2(store, InProcess(store), report=lambda cycle: told.append(cycle.domain))
+        engine = Stuck(InProcess(store), LINEAGE, calm.runtime)
+        tier2 = Tier2(store, engine, report=lambda cycle: told.append(cycle.domain))
         running = calm.runtime.tasks.spawn(tier2.run())
-
-        async def tell(*domains: str) -> list[str]:
-            """The order in which these are folded, if they all have something new."""
+        for _ in range(3):
             told.clear()
-            receipts = [await writers[each].append([note(calm.runtime)]) for each in domains]
-            for domain, receipt in zip(domains, receipts, strict=True):
+            for domain in (LINEAGE, EXECUTIONS, SEARCH):
+                receipt = await writers[domain].append([note(calm.runtime)])
                 tier2.ring(domain, receipt.stream)
-            await calm.clock.sleep(30 * MINUTE_MS)  # and nobody probes often any more
-            return list(told)
+            await calm.clock.sleep(SECOND_MS)
+            assert sorted(told) == [EXECUTIONS, SEARCH]
+        running.cancel()
 
-        assert await tell(EXECUTIONS) == [EXECUTIONS]
-        assert await tell(*TIER2) == [LINEAGE, SEARCH, EXECUTIONS]
-        assert await tell(LINEAGE) == [LINEAGE]
-        assert await tell(*TIER2) == [SEARCH, EXECUTIONS, LINEAGE]
+    simulate(story)
+
+
+def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> None:
+    async def story(calm: Calm) -> None:
+        writer = Writer(calm.store(), EXECUTIONS)
+        store = calm.store(Role.COMPACTOR)
+        told: list[tuple[int, float]] = []
+
+        def report(cycle: Cycle) -> None:
+            told.append((cycle.counts.events, calm.clock.elapsed_ms()))
+
+        tier2 = Tier2(store, InProcess(store), report=report, pace=Pace(5 * SECOND_MS))
+        running = calm.runtime.tasks.spawn(tier2.run())
+        await calm.clock.sleep(HOUR_MS)
+        for _ in range(60):
+            receipt = await writer.append([note(calm.runtime)])
+            tier2.ring(EXECUTIONS, receipt.stream)
+            await calm.clock.sleep(SECOND_MS / 6)
+        await calm.clock.sleep(5 * SECOND_MS)
+        assert sum(events for events, _ in told) == 60
+        assert told[0][0] == 1, "the first one waits for nobody"
+        assert len(told) <= 4
+        pauses = [later - at for (_, at), (_, later) in pairwise(told)]
+        assert all(4.5 * SECOND_MS < pause < 5.5 * SECOND_MS for pause in pauses)
         await tier2.close()
         await running.wait()
 
     simulate(story)
+
+
+def test_many_events_are_compacted_every_second_and_a_backlog_without_a_pause() -> None:
+    pace = Pace(5_000)
+    assert pace.pause_ms(MANY_EVENTS - 1, behind=False) == 5_000
+    assert pace.pause_ms(MANY_EVENTS, behind=False) == 1_000
+    assert pace.pause_ms(1, behind=True) == 0
+    assert Pace(200).pause_ms(MANY_EVENTS, behind=False) == 200
+    assert Pace().pause_ms(0, behind=False) == 0
 
 
 def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_other() -> None:

@@ -295,12 +295,17 @@ def _pairs(said: LineageObserved) -> Iterable[_Pair]:
         # Rows and bytes of several partitions together cannot be told apart.
         several = len(source.partitions) > 1
         figures = (None, None) if several else (source.rows, source.bytes)
-        for written, read in product(target.partitions or ("",), source.partitions or ("",)):
-            sides = (target.table_id or "", canonical_key(written))
-            key = (*sides, source.table_id or "", canonical_key(read))
+        sides = product(_canonical_keys(target), _canonical_keys(source))
+        for written, read in sides:
+            key = (target.table_id or "", written, source.table_id or "", read)
             pair = _Pair(*key, source.version, *figures, said.execution_id, said.observed_at)
             found.setdefault(key, pair)
     return found.values()
+
+
+def _canonical_keys(dataset: _Dataset) -> list[str]:
+    """The partitions of one side; they are named in many pairs, and spelled once."""
+    return [canonical_key(each) for each in dataset.partitions or ("",)]
 
 
 def _key(names: Iterable[str | None]) -> list[str]:

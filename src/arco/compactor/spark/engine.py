@@ -19,6 +19,7 @@ from arco.catalog.manifest import Counts
 from arco.compactor.job import EngineCrashed, Folded, FoldJob, JobTooLarge, Merged, MergeJob
 from arco.compactor.spark.answers import Answers
 from arco.compactor.spark.ended import Ended, EndedTasks
+from arco.compactor.spark.memory import VARIABLE, limit_mb
 from arco.compactor.spark.parcel import SCHEMA, Kind, Large, Parcel
 from arco.compactor.spark.store_spec import StoreSpec
 from arco.compactor.spark.warm import Warm, WarmFinish
@@ -190,8 +191,8 @@ class SparkEngine:
                 ) from problem
             if _WORKER_DIED in str(problem):
                 raise EngineCrashed(
-                    "a Python worker of Spark was killed, probably because the machine ran out of "
-                    f"memory, while it {doing}"
+                    f"a Python worker of Spark was killed, probably out of memory{_allowance()}, while "
+                    f"it {doing}"
                 ) from problem
             raise Unavailable(f"Spark could not carry out a job: {_reason(problem)}") from problem
 
@@ -202,6 +203,12 @@ class SparkEngine:
         except Exception:
             return False
         return True
+
+
+def _allowance() -> str:
+    """How much a worker may use, if that is known."""
+    most_mb = limit_mb()
+    return f" (it may use {most_mb} MB: {VARIABLE})" if most_mb else ""
 
 
 def _described(job: FoldJob) -> str:

@@ -1,11 +1,14 @@
-"""The memory of Spark's Python workers: one that needs too much fails its own task, not the machine.
+"""The memory of Spark's Python workers: one that needs too much ends itself, and only its own task fails.
 
-A worker may allocate so much and no more. What goes beyond it is a MemoryError in the worker, which is an
-answer like any other; without a bound the kernel would kill some process of the machine, perhaps the JVM.
+Without a bound the kernel would kill some process of the machine, perhaps the JVM. What counts is the
+memory that is really used. A limit of the kernel's (RLIMIT_AS, RLIMIT_DATA) counts what is reserved, which
+for Arrow and threads is many times more; and a library whose allocations fail may hang.
 """
 
 import os
-import resource
+import signal
+import threading
+from functools import cache
 from pathlib import Path
 
 VARIABLE = "ARCO_SPARK_WORKER_MEMORY_MB"
@@ -15,6 +18,7 @@ _OTHERS_MB = 1_700  # the JVM with its heap of 1 GiB, and the processes of Arco
 _LEAST_MB = 768
 _MOST_MB = 4_096
 _CGROUPS = Path("/sys/fs/cgroup")
+_LOOK_S = 0.05
 
 
 def default_limit_mb(cores: int) -> int:
@@ -29,12 +33,34 @@ def machine_mb() -> int:
 
 
 def limit_memory() -> None:
-    """Bound what this process may allocate, if `VARIABLE` says so: called by tasks, in a worker."""
-    limit = int(os.environ.get(VARIABLE, "0")) * _MB
-    if limit > 0:
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        if hard == resource.RLIM_INFINITY or hard > limit:
-            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    """End this process once it uses more than `VARIABLE` says: called by tasks, in a worker."""
+    _watch(os.getpid(), limit_mb())
+
+
+def limit_mb() -> int:
+    """The limit that holds here; 0 for none."""
+    given = os.environ.get(VARIABLE, "")
+    return int(given) if given.isascii() and given.isdigit() else 0
+
+
+@cache
+def _watch(pid: int, most_mb: int) -> None:
+    """Watch this very process from a thread, once in its life."""
+    if most_mb > 0:
+        threading.Thread(target=_end_above, args=(pid, most_mb), daemon=True).start()
+
+
+def _end_above(pid: int, most_mb: int) -> None:
+    pause = threading.Event()  # is never set
+    while used_mb() <= most_mb:
+        pause.wait(_LOOK_S)
+    os.kill(pid, signal.SIGKILL)
+
+
+def used_mb() -> int:
+    """The memory that this process has in use and shares with no other."""
+    _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE") // _MB
 
 
 def _cgroup_limits() -> list[int]:
