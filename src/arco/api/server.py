@@ -21,7 +21,10 @@ from arco.core.errors import Unavailable
 
 App = ASGIApp  # for rooms that hand one on and know no web framework
 
-_BACKLOG = 1_024
+_BACKLOG = 1_024  # connections that the system holds until they are accepted
+_ACCEPTED_AT_ONCE = (
+    32  # in one step of the loop, so that a flood on one port leaves time for the other
+)
 _OTHER_FILES = 1_024  # besides connections: directories of the store, pipes, the admin port's own
 _FEWEST_CONNECTIONS = 16
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -60,7 +63,7 @@ class HttpServer:
                 server_header=False,
                 timeout_keep_alive=limits.keep_alive_s,
                 timeout_graceful_shutdown=limits.drain_s,
-                backlog=_BACKLOG,
+                backlog=_ACCEPTED_AT_ONCE,
             ),
             stopping or Stopping(),
             signals=signals,
@@ -73,7 +76,12 @@ class HttpServer:
         up then.
         """
         opened = self._opened or self._open()
-        self._server.listening = lambda: listening(opened.getsockname()[1])
+
+        def listens() -> None:
+            opened.listen(_BACKLOG)  # the loop has asked for as many as it accepts at once
+            listening(opened.getsockname()[1])
+
+        self._server.listening = listens
         try:
             with _foreign_lines(self._log):
                 await self._server.serve(sockets=[opened])

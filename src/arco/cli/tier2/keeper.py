@@ -5,7 +5,7 @@ a long silence. One that dies is replaced, later each time, until one has done s
 none, the keeper looks every so often whether others have written to the ledger.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from arco.api.compaction import CompactionFailure, State
@@ -104,6 +104,10 @@ class Keeper:
     def reason(self) -> str | None:
         """Why it is like that."""
         return _REASONS.get(self.state)
+
+    def memory(self) -> Mapping[str, int]:
+        """The memory of the child and of all below it, in bytes, by kind; nothing without one."""
+        return {} if self._life is None else self._life.child.memory()
 
     def open(self) -> None:
         """Begin to keep one, beside the caller."""

@@ -1,5 +1,6 @@
 """The keeper of a server, put together: which child it starts, and for how long."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,6 +16,7 @@ from arco.cli.tier2.process import Process, worker_command
 from arco.cli.tier2.reports import Reports
 from arco.cli.trouble import teller
 from arco.compactor.behind import is_behind
+from arco.core.environment import compaction_environment
 from arco.fold.tier2 import TIER2
 from arco.ledger.writers import Ring, nobody
 from arco.storage.store import Store
@@ -40,7 +42,8 @@ def make_keeper(
     arguments = [*flags, "--nice", str(nice)]
 
     def start() -> Process:
-        return Process(worker_command(arguments), loud=loud)
+        environment = compaction_environment(os.environ, place.address().scheme)
+        return Process(worker_command(arguments), environment=environment, loud=loud)
 
     async def anything() -> bool:
         return any([await is_behind(store, domain, keep.spans()) for domain in TIER2])
@@ -54,6 +57,7 @@ def make_keeper(
         tell=teller(log, metrics),
     )
     metrics.compaction.watch(lambda: keeper.is_up)
+    metrics.health.watch_spark(keeper.memory)
     return keeper
 
 

@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import BufferedReader, RawIOBase
 from typing import Protocol, cast
 
 from arco.cli.tier2.wire import Ring, Said, encode, read_said
 from arco.core.errors import Invalid
+from arco.core.processes import processes_of_session
 
 _PATIENCE_S = 5.0  # that a child has to stop Spark and to leave
 
@@ -25,6 +26,9 @@ class Child(Protocol):
     def listen(self) -> Said | None:
         """What it says next; None once it is gone."""
 
+    def memory(self) -> Mapping[str, int]:
+        """The memory of it and of all below it, in bytes, by kind: driver, jvm, python_workers."""
+
     def finish(self) -> None:
         """Ask it to end by itself, which closes what it says too."""
 
@@ -35,10 +39,17 @@ class Child(Protocol):
 class Process:
     """A `Child` that is one, with a JVM and Spark's workers below it.
 
-    `loud` lets it write to our stderr, where Spark tells at length what nobody but a developer wants.
+    It gets `environment`, or all of ours. `loud` lets it write to our stderr, where Spark tells at length
+    what nobody but a developer wants.
     """
 
-    def __init__(self, command: Sequence[str], *, loud: bool = False) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        loud: bool = False,
+    ) -> None:
         # In a session of its own an interrupt at the terminal is for us alone, and the child with all of
         # its own can be ended at once. When we die its stdin ends, and it with that.
         self._child = subprocess.Popen(  # noqa: S603 - our own command
@@ -46,6 +57,7 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if loud else subprocess.DEVNULL,
+            env=environment,
             bufsize=0,  # so that a child which hears nothing cannot keep us from closing its stdin
             start_new_session=True,
         )
@@ -68,6 +80,14 @@ class Process:
             return read_said(self._said)
         except (Invalid, OSError, ValueError):
             return None  # it has lost its mind, or is gone
+
+    def memory(self) -> Mapping[str, int]:
+        held = dict.fromkeys(("driver", "jvm", "python_workers"), 0)
+        for each in processes_of_session(self.pid):
+            is_driver = each.pid == self.pid
+            kind = "driver" if is_driver else "jvm" if each.name == "java" else "python_workers"
+            held[kind] += each.resident_bytes
+        return held
 
     def finish(self) -> None:
         with suppress(OSError, ValueError):

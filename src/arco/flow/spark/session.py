@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from arco.core.environment import pipeline_environment, started_with
 from arco.core.errors import Unavailable, Unsupported
 from arco.core.java import check_java, quieten_gateway
 from arco.flow.define.name import DEFAULT_CATALOG
@@ -111,7 +112,10 @@ def open_session(
     for name, value in conf.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        # What proves that a caller is Arco, or its user, is not for the code of pipelines: catalogs have
+        # their tokens in the settings.
+        with started_with(pipeline_environment(os.environ)):
+            return builder.getOrCreate()
     except Exception as problem:
         if jars is not None and jars.package is not None:
             raise Unsupported(
