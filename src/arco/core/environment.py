@@ -23,6 +23,7 @@ _NAMES = frozenset(
             "PATH",
         ),
         *("PWD", "SHELL", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
+        "ARCO_SPARK_WORKER_MEMORY_MB",
     )
 )
 _PREFIXES = (

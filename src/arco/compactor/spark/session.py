@@ -73,20 +73,25 @@ def open_session(
     conf = {**_SQL, **given} if remote else {**_SQL, **_OWN, **_place(master, heap), **given}
     for name, value in conf.items():
         builder = builder.config(name, value)
-    if master.startswith(("local", "spark://")):
-        # The workers need the libraries that this process has; elsewhere only the cluster knows.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if master.startswith("local") and remote is None:
-        os.environ.setdefault(WORKER_MEMORY, str(default_limit_mb(_cores(master))))
     quieten_gateway()
     try:
         if remote:
             return builder.remote(remote).getOrCreate()
         with nullcontext() if environment is None else started_with(environment):
+            _set_for_workers(master)
             return builder.master(_with_tries(master)).getOrCreate()
     except Exception as problem:
         where = remote or master
         raise Unavailable(f"Spark at {where} could not be reached or started") from problem
+
+
+def _set_for_workers(master: str) -> None:
+    """Variables that Spark's Python workers go by, unless somebody has set them."""
+    if master.startswith(("local", "spark://")):
+        # The workers need the libraries that this process has; elsewhere only the cluster knows.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
+        os.environ.setdefault(WORKER_MEMORY, str(default_limit_mb(_cores(master))))
 
 
 def beside(session: SparkSession) -> SparkSession:
