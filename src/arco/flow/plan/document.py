@@ -39,11 +39,11 @@ def plan_document(plan: Plan) -> dict[str, Json]:
 
 def blocked_document(plan: Plan) -> list[Json]:
     """What the plan does not make though it is out of date; `fix` only where there is one."""
-    return [
-        {"key": each.key, "reason": each.reason, "cause": each.cause}
-        | ({"fix": each.fix} if each.fix else {})
-        for each in plan.blocked
-    ]
+    found: list[Json] = []
+    for each in plan.blocked:
+        document: dict[str, Json] = {"key": each.key, "reason": each.reason, "cause": each.cause}
+        found.append(document | ({"fix": each.fix} if each.fix else {}))
+    return found
 
 
 def columns_document(plan: Plan) -> list[Json]:
