@@ -151,5 +151,5 @@ def test_a_day_that_is_none_is_told_of_the_dimension_of_time(text: str) -> None:
 def test_a_value_of_a_list_may_look_like_a_day() -> None:
     odd = Partitions([Daily("ds", "2026-02-09"), Static("batch", ["2026-02-30"])])
     assert chosen("2026-02-30", odd) == [
-        ["ds=2026-02-09/batch=2026-02-30", "ds=2026-02-10/batch=2026-02-30"]
+        ["batch=2026-02-30/ds=2026-02-09", "batch=2026-02-30/ds=2026-02-10"]
     ]

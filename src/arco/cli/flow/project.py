@@ -64,9 +64,8 @@ def load(given: str | None, format_: "DataFormat | None" = None) -> Loaded:
     if found:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         wrong = Invalid(f"the project {project.name} has a problem{more}: {found[0]}")
-        wrong.add_note(
-            f"`arco validate{'' if given is None else f' --project {shlex.quote(given)}'}` tells all of them."
-        )
+        flags = "" if given is None else f" --project {shlex.quote(given)}"
+        wrong.add_note(f"`arco validate{flags}` tells all of them.")
         raise wrong
     return Loaded(project, tables_of(project), _flags(given, format_))
 
