@@ -201,3 +201,34 @@ async def test_an_api_with_the_wrong_service_token_says_that_it_cannot_write_now
             for headers in ({}, {"Authorization": "Bearer another-secret"}):
                 answer = await direct.post("/internal/merge", json={}, headers=headers)
                 assert answer.status_code == 401
+
+
+async def test_health_says_that_the_compactor_does_not_answer_and_readers_go_on(
+    tmp_path: Path,
+) -> None:
+    async with pair(tmp_path) as at:
+
+        async def reasons() -> list[str]:
+            report = (await at.http.get("/health")).json()
+            assert report["status"] == ("degraded" if report["reasons"] else "ok")
+            return [each["code"] for each in report["reasons"]]
+
+        async def is_missed() -> bool:
+            return await reasons() == ["compactor_unreachable"]
+
+        async def is_back() -> bool:
+            return await reasons() == []
+
+        await eventually(is_back)
+        at.compactor.send(signal.SIGSTOP)
+        await eventually(is_missed)
+        assert (await at.http.get("/health/ready")).status_code == 200
+        gauges = (await at.http.get("/metrics")).text
+        assert "\narco_compactor_reachable 0.0\n" in gauges
+        assert '\narco_degraded{code="compactor_unreachable"} 1.0\n' in gauges
+        at.compactor.send(signal.SIGCONT)
+        await eventually(is_back)
+        async with client(at.compactor) as direct:
+            assert (await direct.get("/health")).json()["status"] == "ok"
+        at.compactor.kill()
+        await eventually(is_missed)

@@ -143,3 +143,34 @@ def _lives(pid: int) -> bool:
     except OSError:
         return False
     return "State:\tZ" not in status
+
+
+async def test_the_admin_port_answers_probes_and_only_a_named_one_has_to_be_free(
+    tmp_path: Path,
+) -> None:
+    admin = str(free_port())
+    first = up(tmp_path / "first", "--admin-port", admin)
+    async with running(first):
+        async with httpx2.AsyncClient(
+            base_url=f"http://127.0.0.1:{admin}", trust_env=False
+        ) as http:
+            for path in ("/health/live", "/health/ready", "/health", "/metrics"):
+                assert (await http.get(path)).status_code == 200
+            assert (await http.get(CATALOG)).status_code == 404
+        refused = arco("up", "--root", tmp_path / "second", "--port", "0", "--admin-port", admin)
+        assert refused.returncode == 1
+        assert is_one_sentence(refused.stderr), refused.stderr
+        assert f"port {admin} of 127.0.0.1" in refused.stderr
+        assert "--admin-port" in refused.stderr
+
+
+async def test_several_servers_on_one_machine_share_the_default_admin_port_without_trouble(
+    tmp_path: Path,
+) -> None:
+    servers = [up(tmp_path / name) for name in ("one", "two")]
+    async with running(*servers):
+        for server in servers:
+            async with httpx2.AsyncClient(base_url=server.url, trust_env=False) as http:
+                assert (await http.get("/health/ready")).status_code == 200
+    logs = [(tmp_path / f"{name}.log").read_text() for name in ("one", "two")]
+    assert any("the default admin port is taken" in each for each in logs)

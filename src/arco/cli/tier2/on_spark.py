@@ -10,7 +10,6 @@ from arco.cli.keep import Keep
 from arco.cli.place import Place
 from arco.cli.spark import Spark
 from arco.compactor.tier2 import Tier2
-from arco.core.environment import compaction_environment
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
 from arco.storage.open import open_store
@@ -64,11 +63,10 @@ async def on_spark(
     from arco.compactor.spark.store_spec import spec_of
 
     spec = spec_of(place.address(), place.scope(), fsync=not place.no_fsync)
-    environment = compaction_environment(os.environ, place.address().scheme)
     tasks = store.runtime.tasks
     with silent_jvm() if quiet else nullcontext():
         session = await tasks.in_thread(
-            lambda: open_session(spark.master, spark.remote, environment=environment)
+            lambda: open_session(spark.master, spark.remote, store_scheme=spec.scheme)
         )
     engine = SparkEngine(session, spec, store.runtime)
     try:

@@ -8,14 +8,13 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from arco.compactor.spark.memory import VARIABLE as WORKER_MEMORY
 from arco.compactor.spark.memory import default_limit_mb
-from arco.core.environment import started_with
+from arco.core.environment import compaction_environment, started_with
 from arco.core.errors import Unavailable
 from arco.core.java import quieten_gateway
 
@@ -61,12 +60,13 @@ def open_session(
     *,
     heap: str = HEAP,
     settings: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
+    store_scheme: str | None = None,
 ) -> SparkSession:
     """A session of a master (`local[*]`, `spark://`, `yarn`, `k8s://`) or of Spark Connect (`sc://`).
 
-    `settings` are Spark's own and win over ours. Its JVM, and the Python workers below that, get
-    `environment` of ours, or all of it. `Unavailable` if Spark does not start or is not there.
+    `settings` are Spark's own and win over ours. With a `store_scheme` the JVM, and the Python workers
+    below it, get no more of our environment than compaction on such a store needs. `Unavailable` if Spark
+    does not start or is not there.
     """
     builder = SparkSession.builder
     given = dict(settings or {})
@@ -77,8 +77,11 @@ def open_session(
     try:
         if remote:
             return builder.remote(remote).getOrCreate()
-        with nullcontext() if environment is None else started_with(environment):
-            _set_for_workers(master)
+        _set_for_workers(master)
+        environment = dict(os.environ)
+        if store_scheme is not None:
+            environment = compaction_environment(environment, store_scheme)
+        with started_with(environment):
             return builder.master(_with_tries(master)).getOrCreate()
     except Exception as problem:
         where = remote or master
