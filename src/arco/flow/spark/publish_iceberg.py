@@ -1,25 +1,35 @@
-"""Publishing in Iceberg: one commit that makes the files of a staged snapshot part of the table.
+"""Publishing in Iceberg: one commit that makes the staged files of an attempt part of its table.
 
 The catalog decides inside that commit whether the attempt still may (P35), so that asking again is safe: an
-attempt that has published already is told so. The staged snapshot goes in the same commit. A merge is
-published by pointing at its snapshot, which is right only as long as nobody has written since.
+attempt that has published already is told so. A commit that another process was faster than is made again
+on top of the new table, after a pause, until it is through; only a merge has to look at the rows again.
+
+Requests to the catalog, one after the other: the table as it is now, the commit. More only after a loss.
 """
 
+import random
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from time import monotonic, sleep
 from typing import Any
 
 import msgspec
 from pyspark.sql import SparkSession
 
-from arco.catalog.publication import ATTEMPT_PROPERTY
-from arco.core.errors import AttemptFenced, Conflict, Invalid, Unknown
-from arco.flow.spark.attempt_ids import attempts_before
-from arco.flow.spark.iceberg_table import IcebergTable
+from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
+from arco.core.errors import AttemptFenced, Conflict, Invalid, Unavailable, Unknown
+from arco.flow.spark.attempt_ids import attempts_before, earlier_attempts
+from arco.flow.spark.iceberg_table import WAP_ID, IcebergTable
 from arco.flow.spark.jvm import is_raised_by, java_message, jvm_of
+from arco.flow.spark.merge_iceberg import Merge, equal_to
+from arco.flow.spark.staging_table import StagingTable, delete_attempts
 from arco.flow.spark.target import Published, Target
 
-_TRIES = 3
 _MAIN = "main"
-_WHOLE_NUMBERS = ("INTEGER", "LONG")
+_UNSURE_TRIES = 3
+_LONGEST_S = 600.0  # of losing against others: then the attempt is made again
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 2.0
 # How Iceberg says that a file holds rows of the partition and others, so that it cannot be replaced.
 _FILES_OF_SEVERAL = "some, but not all, rows match filter"
 # After these a commit may have landed: no answer came, or one that does not say.
@@ -31,57 +41,171 @@ _UNSURE = (
     "ServiceUnavailableException",
     "UncheckedIOException",
 )
+_LOST = ("CommitFailedException", "ValidationException")
 
 
-def publish(session: SparkSession, table: IcebergTable, target: Target, staged: Any) -> Published:
+def publish(
+    session: SparkSession,
+    table: IcebergTable,
+    target: Target,
+    files: tuple[Any, ...],
+    *,
+    staging: StagingTable,
+    merge: Merge | None = None,
+    heed: Callable[[], None] = lambda: None,
+) -> Published:
     """Let everybody see what was staged.
 
-    `AttemptFenced` if another attempt has the partition, `Conflict` if the table has changed in a way that
-    cannot be put together with it, `Unknown` if it could not be found out whether it was published.
+    `AttemptFenced` if another attempt has the partition, `Unknown` if it could not be found out whether it
+    was published, `Unavailable` if others were faster for minutes on end. `heed` ends it between two tries
+    by raising what it likes.
     """
-    publishing = _Publishing(session, table, target, staged)
-    for _ in range(_TRIES):
-        try:
-            publishing.commit()
-        except Exception as problem:
-            if (done := publishing.look(problem)) is not None:
-                return done
+    publishing = _Publishing(session, table, target, files, merge)
+    try:
+        snapshot = publishing.run(heed)
+    finally:
+        staging.close()
+    with suppress(Exception):  # it is published, whatever is left to tidy up
+        if publishing.has_landed:
+            _tidy_earlier(table, target.attempt)
         else:
-            # The answer to the commit, and not what others may have made of the table since.
-            return publishing.done(table.current)
-    if publishing.lost is not None:
-        raise publishing.lost
-    raise Unknown(f"{target.table}: the catalog did not tell whether it was published")
+            _tidy(table, files, staging, snapshot)
+    return _done(table, snapshot)
+
+
+def keep_unpublished(table: IcebergTable, target: Target, files: Iterable[Any]) -> int:
+    """Make a snapshot of staged files that no branch leads to, for people to look at; its id."""
+    for pause_s in _pauses():
+        change = table.java.newAppend()
+        for file in files:
+            change = change.appendFile(file)
+        change = change.set(ATTEMPT_PROPERTY, said_of(target))
+        try:
+            change.set(WAP_ID, target.attempt.attempt_id).stageOnly().commit()
+        except Exception as problem:
+            if not is_raised_by(problem, *_LOST):
+                raise
+            sleep(pause_s)
+        else:
+            break
+        table.refresh()
+    table.refresh()
+    kept = table.staged(target.attempt.attempt_id)
+    if kept is None:
+        raise Unavailable(f"{target.table}: what was staged could not be kept; retry")
+    return int(kept.snapshotId())
+
+
+def _tidy(table: IcebergTable, files: tuple[Any, ...], staging: StagingTable, found: Any) -> None:
+    """The snapshot of another try publishes the attempt: delete these files, unless they are in it."""
+    added = {str(each.location()) for each in found.addedDataFiles(table.java.io())}
+    if added.isdisjoint(str(each.location()) for each in files):
+        staging.delete_files()
+
+
+def _tidy_earlier(table: IcebergTable, attempt: Attempt) -> None:
+    """Delete what earlier attempts at the task have written: none of them can publish any more."""
+    earlier = earlier_attempts(attempt)
+    if earlier and table.published(earlier) is None:
+        delete_attempts(table, earlier)
 
 
 class _Publishing:
     def __init__(
-        self, session: SparkSession, table: IcebergTable, target: Target, staged: Any
+        self,
+        session: SparkSession,
+        table: IcebergTable,
+        target: Target,
+        files: tuple[Any, ...],
+        merge: Merge | None,
     ) -> None:
-        self._jvm = jvm_of(session)
+        # What is read for a merge is no part of the asset's lineage: it has a session of its own.
+        self._session = session if merge is None else session.newSession()
         self._table = table
         self._target = target
-        self._staged = staged
-        self.lost: Conflict | None = None  # why the last commit has certainly not landed
+        self._files = files
+        self._merge = merge
+        self._unsure = 0
+        self.has_landed = False  # the last commit, which is the one that publishes the attempt
 
-    def commit(self) -> None:
-        if self._target.mode.kind == "merge":
-            self._fast_forward()
-        else:
-            self._bring_in()
+    def run(self, heed: Callable[[], None]) -> Any:
+        """The snapshot by which the attempt is published."""
+        if self._merge is not None:
+            self._table.refresh()
+        for pause_s in _pauses():
+            try:
+                snapshot = self._commit()
+            except Exception as problem:
+                if (snapshot := self._look(problem)) is not None:
+                    return snapshot
+                heed()
+                sleep(pause_s)
+                if self._merge is not None:
+                    self._table.refresh()
+            else:
+                return snapshot
+        raise Unavailable(
+            f"{self._target.table}: other processes were faster each time for {_LONGEST_S:.0f} s; the "
+            "attempt is made again"
+        )
 
-    def look(self, problem: Exception) -> Published | None:
-        """What became of a commit that failed: published after all, or to be tried again, or an error."""
+    def _commit(self) -> Any:
+        """Commit, and the snapshot by which the attempt is published, perhaps since before."""
+        change, written = self._change()
+        change = change.set(ATTEMPT_PROPERTY, said_of(self._target))
+        made: Any = None
+        operations = self._table.java.operations()
+        try:
+            made = change.apply()  # on top of the table as it is now
+            base = operations.current()
+            metadata = jvm_of(self._session).org.apache.iceberg.TableMetadata
+            # Without the library's own commit, which asks for the whole table twice more afterwards.
+            operations.commit(base, metadata.buildFrom(base).setBranchSnapshot(made, _MAIN).build())
+        except Exception as problem:
+            if is_raised_by(problem, *_LOST):
+                self._delete_unused(made, written)
+            raise
+        own = operations.current().snapshot(made.snapshotId())
+        if own is not None:
+            self.has_landed = True
+            return own
+        self._delete_unused(made, written)
+        earlier = self._table.published({self._target.attempt.attempt_id})
+        return self._table.current if earlier is None else earlier
+
+    def _change(self) -> tuple[Any, tuple[Any, ...]]:
+        if self._merge is not None:
+            return self._merge.change(self._session, self._files)
+        append = self._target.mode.kind == "append"
+        change = self._table.java.newAppend() if append else self._overwrite()
+        for file in self._files:
+            change = change.appendFile(file) if append else change.addFile(file)
+        return change, ()
+
+    def _overwrite(self) -> Any:
+        by_partition = self._target.mode.kind == "replace_partition"
+        values = self._target.values if by_partition else {}
+        gone = equal_to(self._session, self._table, values)
+        return self._table.java.newOverwrite().overwriteByRowFilter(gone)
+
+    def _look(self, problem: Exception) -> Any | None:
+        """After a commit that failed: the snapshot if it is published after all, None to try again."""
         if is_raised_by(problem, "ForbiddenException"):
             self._table.refresh()
             winner = self._table.published(attempts_before(self._target.attempt))
             if winner is None:
                 raise AttemptFenced(f"{self._target.table}: {java_message(problem)}") from problem
-            return self.done(winner)
-        self.lost = None
+            return winner
         if is_raised_by(problem, *_UNSURE):
-            return self._found()
-        if not is_raised_by(problem, "CommitFailedException", "ValidationException"):
+            self._unsure += 1
+            if (found := self._found()) is not None:
+                return found
+            if self._unsure == _UNSURE_TRIES:
+                raise Unknown(
+                    f"{self._target.table}: the catalog did not answer whether it was published"
+                ) from problem
+            return None
+        if not is_raised_by(problem, *_LOST):
             raise problem
         if _FILES_OF_SEVERAL in java_message(problem):
             raise Invalid(
@@ -89,86 +213,57 @@ class _Publishing:
                 "otherwise when they were written: write to another table, or drop this one first, with "
                 f"its rows: `arco table drop {self._target.table}`"
             ) from problem
-        lost = Conflict(
-            f"{self._target.table} was changed by somebody else meanwhile: {java_message(problem)}"
-        )
-        if self._target.mode.kind == "merge" or is_raised_by(problem, "ValidationException"):
-            raise lost from problem
-        # Others publish to this table too, and were faster each time: theirs and ours go together.
-        lost.__cause__, self.lost = problem, lost
-        self._table.refresh()
-        return None
+        if self._merge is None and is_raised_by(problem, "ValidationException"):
+            raise Conflict(
+                f"{self._target.table} cannot be changed as it is now: {java_message(problem)}"
+            ) from problem
+        return None  # others publish to this table too, and were faster
 
-    def _found(self) -> Published | None:
-        """What is published, if the commit has landed after all and somebody can tell."""
+    def _found(self) -> Any | None:
+        """The snapshot that publishes it, if the commit has landed after all and the catalog answers."""
         try:
             self._table.refresh()
         except Exception as problem:
             if is_raised_by(problem, *_UNSURE):
                 return None
             raise
-        winner = self._table.published(attempts_before(self._target.attempt))
-        return None if winner is None else self.done(winner)
+        return self._table.published(attempts_before(self._target.attempt))
 
-    def done(self, snapshot: Any) -> Published:
-        summary = snapshot.summary()
-        return Published(
-            number=self._table.number,
-            snapshot_id=str(snapshot.snapshotId()),
-            table_rows=_count(summary.get("total-records")),
-            table_bytes=_count(summary.get("total-files-size")),
-        )
+    def _delete_unused(self, made: Any | None, written: tuple[Any, ...]) -> None:
+        """Delete what was written for a commit that certainly has not landed, but for the staged files."""
+        io = self._table.java.io()
+        with suppress(Exception):  # what stays is garbage, and harms nobody
+            for file in written:
+                io.deleteFile(str(file.location()))
+            if made is None:
+                return
+            for manifest in made.allManifests(io):
+                if manifest.snapshotId() == made.snapshotId():
+                    io.deleteFile(str(manifest.path()))
+            io.deleteFile(str(made.manifestListLocation()))
 
-    def _bring_in(self) -> None:
-        """Append or overwrite with the staged files, and drop the snapshot that they were staged in."""
-        transaction = self._table.java.newTransaction()
-        append = self._target.mode.kind == "append"
-        change = transaction.newAppend() if append else self._overwrite(transaction)
-        for file in self._staged.addedDataFiles(self._table.java.io()):
-            change = change.appendFile(file) if append else change.addFile(file)
-        change.set(ATTEMPT_PROPERTY, said_of(self._target)).commit()
-        # This one alone: without a time, Iceberg lets go of all that is older than some days.
-        expiry = transaction.expireSnapshots().expireOlderThan(0)
-        expiry = expiry.expireSnapshotId(self._staged.snapshotId())
-        expiry.cleanExpiredFiles(False).commit()
-        transaction.commitTransaction()
 
-    def _overwrite(self, transaction: Any) -> Any:
-        expressions = self._jvm.org.apache.iceberg.expressions.Expressions
-        gone = expressions.alwaysTrue()
-        if self._target.mode.kind == "replace_partition":
-            for name, value in self._target.values.items():
-                same = expressions.equal(name, self._literal(name, value))
-                gone = getattr(expressions, "and")(gone, same)
-        return transaction.newOverwrite().overwriteByRowFilter(gone)
-
-    def _literal(self, name: str, value: str) -> bool | int | str:
-        """A value as Iceberg compares it with a column: of texts it makes dates, and no numbers."""
-        column = self._table.java.schema().findField(name)
-        kind = "" if column is None else str(column.type().typeId())
-        if kind in _WHOLE_NUMBERS:
-            return int(value)
-        return value == "true" if kind == "BOOLEAN" else value
-
-    def _fast_forward(self) -> None:
-        """Point at the staged snapshot, if it was made on top of what everybody sees."""
-        self._table.refresh()
-        current, parent = self._table.current, self._staged.parentId()
-        if (None if current is None else current.snapshotId()) != parent:
-            raise Conflict(
-                f"{self._target.table} was changed by somebody else while rows were merged into it"
-            )
-        operations = self._table.java.operations()
-        base = operations.current()
-        metadata = self._jvm.org.apache.iceberg.TableMetadata
-        ahead = metadata.buildFrom(base).setBranchSnapshot(self._staged.snapshotId(), _MAIN)
-        # Without a retry: what was merged is right for this base alone.
-        operations.commit(base, ahead.build())
+def _done(table: IcebergTable, snapshot: Any) -> Published:
+    summary = snapshot.summary()
+    return Published(
+        number=table.number,
+        snapshot_id=str(snapshot.snapshotId()),
+        table_rows=_count(summary.get("total-records")),
+        table_bytes=_count(summary.get("total-files-size")),
+    )
 
 
 def said_of(target: Target) -> str:
     """The attempt as a snapshot names it."""
     return msgspec.json.encode(target.attempt).decode()
+
+
+def _pauses() -> Iterable[float]:
+    """How long to wait after each loss, growing, and not as long as others wait."""
+    until_s, longest_s = monotonic() + _LONGEST_S, _FIRST_PAUSE_S
+    while monotonic() < until_s:
+        yield random.uniform(0, longest_s)  # noqa: S311 - it keeps no secret
+        longest_s = min(2 * longest_s, _LONGEST_PAUSE_S)
 
 
 def _count(text: str | None) -> int | None:
