@@ -75,7 +75,7 @@ class Events:
         lines = _lines(call)
         key = call.header(b"idempotency-key")
         if key is None:
-            return _reply(self._told(await services.intake.take(lines)))
+            return _reply(self._told(await services.intake.take(lines, caller=call.principal.name)))
         path = key_path(
             services.scope,
             principal=call.principal.name,
@@ -84,13 +84,16 @@ class Events:
             key=key,
         )
         answer = await services.idempotency.once(
-            path, _fingerprint(lines), _Batch(self, lines), arrived_ms=call.arrived_ms
+            path,
+            _fingerprint(lines),
+            _Batch(self, lines, call.principal.name),
+            arrived_ms=call.arrived_ms,
         )
         return _reply(answer)
 
-    async def take(self, lines: list[bytes], batch: Ulid) -> Answer:
+    async def take(self, lines: list[bytes], batch: Ulid, caller: str) -> Answer:
         """Store a batch under the id that its claim has fixed."""
-        return self._told(await self._services.intake.take(lines, batch))
+        return self._told(await self._services.intake.take(lines, batch, caller))
 
     async def terms(self) -> Terms:
         """What a claim fixes: the id that those of all events follow from."""
@@ -110,6 +113,7 @@ class _Batch:
 
     events: Events
     lines: list[bytes]
+    caller: str
 
     async def terms(self) -> Terms:
         return await self.events.terms()
@@ -123,7 +127,7 @@ class _Batch:
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         await hold.check()
-        return await self.events.take(self.lines, Ulid(claim.ids[_BATCH]))
+        return await self.events.take(self.lines, Ulid(claim.ids[_BATCH]), self.caller)
 
 
 def events_route(on: Events, body_bytes: int) -> AnyRoute:
