@@ -1,8 +1,8 @@
-"""Partitions of one Iceberg table side by side: how many a second, how many fail, how many commits are lost.
+"""Partitions of one Iceberg table side by side: how many a second, how many fail, how many commits lose.
 
-`arco run` makes 200 days of ten rows with `--parallel 1` and then 200 others with `--parallel 8`, against an
-`arco up` of its own. What is told is the rate between the first and the last partition, so that the start of
-Spark does not count, and how the server has answered the commits.
+`arco run` makes 200 days of ten rows with `--parallel 1` and then 200 others with `--parallel 8`, against
+one `arco up`. The rate is that between the first and the last partition, so that the start of Spark does
+not count. How the server has answered the commits is read from its metrics.
 """
 
 import re
@@ -29,7 +29,8 @@ def days(spark):
     return spark.range(10)
 """
 _COMMITS = re.compile(
-    r'^arco_http_requests_total\{operation="iceberg_update_table",status="(\d+)"\} (\S+)$', re.MULTILINE
+    r'^arco_http_requests_total\{operation="iceberg_update_table",status="(\d+)"\} (\S+)$',
+    re.MULTILINE,
 )
 
 

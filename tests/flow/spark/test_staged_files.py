@@ -126,7 +126,8 @@ def test_a_merge_takes_in_what_another_process_has_written_meanwhile(
         """Another program writes between the look at the table and the publication."""
 
         def progress(self, progress: object) -> None:
-            if getattr(progress, "phase", "") == "publishing" and not self.stopped:
+            if getattr(progress, "phase", "") == "publishing" and not self.lines:
+                self.log("the other program writes")
                 other = house.shared.open().newSession()
                 other.sql(f"INSERT INTO {name} VALUES (2, 'other', 'x'), (7, 'other', 'x')")
 

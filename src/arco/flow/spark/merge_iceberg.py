@@ -14,12 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 
 from arco.core.errors import Unavailable
-from arco.flow.spark.choice import quoted
+from arco.flow.spark.choice import quoted, rows_of_values
 from arco.flow.spark.iceberg_table import IcebergTable
-from arco.flow.spark.jvm import jvm_of
-from arco.flow.spark.staging_table import FILE_COLUMN, StagingTable
+from arco.flow.spark.jvm import jvm_of, sql_name
+from arco.flow.spark.staging_table import StagingTable
 from arco.flow.spark.target import Target
 
+_FILE = "_file"  # a column of every table of Iceberg: the path of the file that a row is in
+_PATH = "arco_file"
 _NEVER = object()
 
 
@@ -74,11 +76,17 @@ class Merge:
         return change, written
 
     def _touched(self, session: SparkSession, tasks: Any, files: tuple[Any, ...]) -> list[Any]:
-        """The scan tasks of the files that hold a row with a key of the staged rows."""
-        there = self.staging.read_tasks(session, tasks)
+        """The scan tasks of the files that hold a row with a key of the staged rows.
+
+        They are looked for in the table as it is now. Should it have changed since `tasks` were planned,
+        the commit is refused, and all of this is done again.
+        """
+        whole = session.table(sql_name(self.target.table))
+        there = rows_of_values(whole, self._values_among_keys())
         rows = self.staging.read(session, files)
+        there = there.select("*", F.col(_FILE).alias(_PATH))
         found = there.join(self._keys(rows), self._same(there), "left_semi")
-        paths = {str(row[0]) for row in found.select(FILE_COLUMN).distinct().collect()}
+        paths = {str(row[0]) for row in found.select(_PATH).distinct().collect()}
         return [each for each in tasks if str(each.file().location()) in paths] if paths else []
 
     def _rewritten(
@@ -111,9 +119,12 @@ class Merge:
 
     def _expression(self, session: SparkSession) -> Any:
         """What the rows are known to be among that may have one of the keys."""
+        return equal_to(session, self.table, self._values_among_keys())
+
+    def _values_among_keys(self) -> dict[str, str]:
+        """The values of the partition, as far as its columns are among the keys."""
         on = {each.lower() for each in self.target.mode.on}
-        values = {name: value for name, value in self.target.values.items() if name.lower() in on}
-        return equal_to(session, self.table, values)
+        return {name: value for name, value in self.target.values.items() if name.lower() in on}
 
 
 def equal_to(session: SparkSession, table: IcebergTable, values: dict[str, str]) -> Any:

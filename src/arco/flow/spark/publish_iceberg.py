@@ -63,6 +63,11 @@ def publish(
     publishing = _Publishing(session, table, target, files, merge)
     try:
         snapshot = publishing.run(heed)
+    except (AttemptFenced, Conflict, Invalid, Unavailable):
+        if not publishing.is_unsure:  # it is certainly not published, and will not be
+            with suppress(Exception):  # why it is not is what counts
+                staging.delete_files()
+        raise
     finally:
         staging.close()
     with suppress(Exception):  # it is published, whatever is left to tidy up
@@ -127,6 +132,11 @@ class _Publishing:
         self._merge = merge
         self._unsure = 0
         self.has_landed = False  # the last commit, which is the one that publishes the attempt
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether a commit was not answered, and may have landed."""
+        return self._unsure > 0
 
     def run(self, heed: Callable[[], None]) -> Any:
         """The snapshot by which the attempt is published."""

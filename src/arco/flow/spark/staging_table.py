@@ -21,8 +21,6 @@ from arco.flow.spark.iceberg_table import IcebergTable
 from arco.flow.spark.jvm import java_of, jvm_of
 from arco.flow.spark.session import STAGING_CATALOG
 
-FILE_COLUMN = "_file"  # of each row: the path of its file
-
 _DATA_PATH = "write.data.path"
 _OWN_LAYOUT = ("write.object-storage.enabled", "write.location-provider.impl")
 # Columns of format version 3 that the rewrite catalog shows. Of new rows they are null.
@@ -112,12 +110,11 @@ class StagingTable:
     def _uncommitted(self) -> Any:
         """The table as it is now, with the folder of the attempt; a commit to it is refused."""
         java = self._table.java
-        properties = jvm_of(self._session).java.util.HashMap(java.properties())
+        places = java.locationProvider()
         if self.folder is not None:
+            properties = jvm_of(self._session).java.util.HashMap(java.properties())
             properties.put(_DATA_PATH, self.folder)
-        places = self._iceberg.LocationProviders.locationsFor(java.location(), properties)
-        if self.folder is None:
-            places = java.locationProvider()
+            places = self._iceberg.LocationProviders.locationsFor(java.location(), properties)
         metadata = java.operations().current()
         operations = self._iceberg.StaticTableOperations(metadata, self._io, places)
         return self._iceberg.BaseTable(operations, java.name())
