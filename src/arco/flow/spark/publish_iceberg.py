@@ -7,10 +7,8 @@ on top of the new table, after a pause, until it is through; only a merge has to
 Requests to the catalog, one after the other: the table as it is now, the commit. More only after a loss.
 """
 
-import random
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from time import monotonic, sleep
 from typing import Any
 
 import msgspec
@@ -18,18 +16,20 @@ from pyspark.sql import SparkSession
 
 from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
 from arco.core.errors import AttemptFenced, Conflict, Invalid, Unavailable, Unknown
+from arco.core.hashing import sha256_hex
 from arco.flow.spark.attempt_ids import attempts_before, earlier_attempts
 from arco.flow.spark.iceberg_table import WAP_ID, IcebergTable
 from arco.flow.spark.jvm import is_raised_by, java_message, jvm_of
 from arco.flow.spark.merge_iceberg import Merge, equal_to
 from arco.flow.spark.staging_table import StagingTable, delete_attempts
+from arco.flow.spark.table_turns import pause
 from arco.flow.spark.target import Published, Target
 
 _MAIN = "main"
 _UNSURE_TRIES = 3
-_LONGEST_S = 600.0  # of losing against others: then the attempt is made again
+_TRIES = 300  # ten minutes of losing against others: then the attempt is made again
 _FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 2.0
+_LONGEST_PAUSE_S = 1.5
 # How Iceberg says that a file holds rows of the partition and others, so that it cannot be replaced.
 _FILES_OF_SEVERAL = "some, but not all, rows match filter"
 # After these a commit may have landed: no answer came, or one that does not say.
@@ -80,7 +80,7 @@ def publish(
 
 def keep_unpublished(table: IcebergTable, target: Target, files: Iterable[Any]) -> int:
     """Make a snapshot of staged files that no branch leads to, for people to look at; its id."""
-    for pause_s in _pauses():
+    for pause_s in _pauses(target.attempt.attempt_id):
         change = table.java.newAppend()
         for file in files:
             change = change.appendFile(file)
@@ -90,7 +90,7 @@ def keep_unpublished(table: IcebergTable, target: Target, files: Iterable[Any]) 
         except Exception as problem:
             if not is_raised_by(problem, *_LOST):
                 raise
-            sleep(pause_s)
+            pause(pause_s)
         else:
             break
         table.refresh()
@@ -142,21 +142,20 @@ class _Publishing:
         """The snapshot by which the attempt is published."""
         if self._merge is not None:
             self._table.refresh()
-        for pause_s in _pauses():
+        for pause_s in _pauses(self._target.attempt.attempt_id):
             try:
                 snapshot = self._commit()
             except Exception as problem:
                 if (snapshot := self._look(problem)) is not None:
                     return snapshot
                 heed()
-                sleep(pause_s)
+                pause(pause_s)
                 if self._merge is not None:
                     self._table.refresh()
             else:
                 return snapshot
         raise Unavailable(
-            f"{self._target.table}: other processes were faster each time for {_LONGEST_S:.0f} s; the "
-            "attempt is made again"
+            f"{self._target.table}: other processes were faster {_TRIES} times; the attempt is made again"
         )
 
     def _commit(self) -> Any:
@@ -268,11 +267,12 @@ def said_of(target: Target) -> str:
     return msgspec.json.encode(target.attempt).decode()
 
 
-def _pauses() -> Iterable[float]:
-    """How long to wait after each loss, growing, and not as long as others wait."""
-    until_s, longest_s = monotonic() + _LONGEST_S, _FIRST_PAUSE_S
-    while monotonic() < until_s:
-        yield random.uniform(0, longest_s)  # noqa: S311 - it keeps no secret
+def _pauses(attempt_id: str) -> Iterable[float]:
+    """How many seconds to wait after each loss: longer and longer, and each attempt otherwise."""
+    longest_s = _FIRST_PAUSE_S
+    for number in range(_TRIES):
+        drawn = int(sha256_hex(f"{attempt_id}/{number}".encode())[:8], 16) / 0xFFFFFFFF
+        yield longest_s * (1 + drawn)
         longest_s = min(2 * longest_s, _LONGEST_PAUSE_S)
 
 

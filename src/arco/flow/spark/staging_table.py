@@ -10,8 +10,8 @@ It is the target by its name, its columns and its partitions, which is what line
 
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import count
 from typing import Any
-from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
@@ -27,6 +27,7 @@ _OWN_LAYOUT = ("write.object-storage.enabled", "write.location-provider.impl")
 _ROW_LINEAGE = ("_row_id", "_last_updated_sequence_number")
 _TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 _UUID_CHARS = 13
+_NUMBERS = count()  # of ids in the JVM, which is this process's alone
 
 
 class StagingTable:
@@ -48,7 +49,7 @@ class StagingTable:
     def write(self, frame: DataFrame, *, distribution: str = "none") -> tuple[Any, ...]:
         """Write the rows of a frame; the data files that hold them, as Iceberg describes them."""
         coordinator = self._iceberg.spark.FileRewriteCoordinator.get()
-        set_id = uuid4().hex
+        set_id = f"arco-{next(_NUMBERS)}"
         self._cache.add(set_id, self._java)
         try:
             writer = self._with_row_lineage(frame).writeTo(_name(set_id))
@@ -81,7 +82,7 @@ class StagingTable:
 
         In format version 3 with the columns of row lineage. It can be read until `close`.
         """
-        set_id = uuid4().hex
+        set_id = f"arco-{next(_NUMBERS)}"
         self._cache.add(set_id, self._java)
         self._read_ids.append(set_id)
         self._iceberg.spark.ScanTaskSetManager.get().stageTasks(self._java, set_id, tasks)

@@ -12,6 +12,11 @@ from threading import Event, Lock, get_ident
 _LOOK_S = 0.5  # how soon an attempt that was stopped leaves the queue
 
 
+def pause(seconds: float) -> None:
+    """Let this thread wait, as after a commit that another process was faster than."""
+    Event().wait(seconds)
+
+
 class TableTurns:
     """The queues of all tables that an attempt of this process is changing."""
 
