@@ -23,6 +23,7 @@ from bench import (
     lineage_capture,
     lookups,
     pacing,
+    parallel_partitions,
     planning,
     serving,
 )
@@ -46,6 +47,7 @@ async def measure(wanted: list[str], runtime: Runtime) -> list[Figure]:
         "lineage": lineage.run,
         "lineage_capture": lambda: lineage_capture.run(SCRATCH),
         "checks_in_write": lambda: checks_in_write.run(SCRATCH),
+        "parallel_partitions": lambda: parallel_partitions.run(SCRATCH),
         "planning": planning.run,
         "at_rest": at_rest.run,
         "event_load": lambda: event_load.run(runtime, SCRATCH),

@@ -94,6 +94,7 @@ PERMITS = (
         "flow/spark/lineage/budget.py", "time", "it bounds its own processor time, in no protocol"
     ),
     Permit("flow/spark/progress.py", "threading", "it looks on while the threads of tasks work"),
+    Permit("flow/spark/table_turns.py", "threading", "threads of attempts wait for their turn"),
 )
 
 # Libraries that one room hides from all others: a pattern of where, and the same in words.

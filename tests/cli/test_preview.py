@@ -165,21 +165,24 @@ def _delete_by_equality(table: Table) -> None:
         2, listed, snapshot_id, current.snapshot_id, sequence + 1, "null"
     ) as w:
         w.add_manifests([*current.manifests(table.io), writer.to_manifest_file()])
-    snapshot = Snapshot(
-        snapshot_id=snapshot_id,
-        parent_snapshot_id=current.snapshot_id,
-        sequence_number=sequence + 1,
-        timestamp_ms=current.timestamp_ms + 1,
-        manifest_list=listed.location,
-        summary=Summary(Operation.OVERWRITE),
-        schema_id=table.schema().schema_id,
+    snapshot = Snapshot.model_validate(
+        {
+            "snapshot-id": snapshot_id,
+            "parent-snapshot-id": current.snapshot_id,
+            "sequence-number": sequence + 1,
+            "timestamp-ms": current.timestamp_ms + 1,
+            "manifest-list": listed.location,
+            "summary": Summary(Operation.OVERWRITE),
+            "schema-id": table.schema().schema_id,
+        }
     )
+    main = {"action": "set-snapshot-ref", "ref-name": "main", "snapshot-id": snapshot_id}
     table.catalog.commit_table(
         table,
         (AssertTableUUID(uuid=table.metadata.table_uuid),),
         (
             AddSnapshotUpdate(snapshot=snapshot),
-            SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot_id),
+            SetSnapshotRefUpdate.model_validate({**main, "type": "branch"}),
         ),
     )
 

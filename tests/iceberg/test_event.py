@@ -79,6 +79,14 @@ async def test_an_event_says_that_a_pipeline_has_published() -> None:
     await shop.a.settle()
     _, flow, other = await _events(shop)
     assert (flow.update_source, other.update_source) == ("flow", "iceberg_rest")
+    assert (flow.run_id, flow.task_id, flow.attempt_id) == ("run", "s.t@ds=1", "one")
+    assert (other.run_id, other.task_id, other.attempt_id) == (None, None, None)
+
+
+async def test_the_envelope_names_the_caller() -> None:
+    shop, _ = await with_table("t")
+    await shop.a.settle()
+    assert [each.caller for each in await shop.events()] == ["user:ann"]
 
 
 async def test_an_event_has_the_same_id_whoever_tells_it_and_another_for_each_number() -> None:

@@ -75,7 +75,7 @@ class Events:
         lines = _lines(call)
         key = call.header(b"idempotency-key")
         if key is None:
-            return _reply(await self.take(lines))
+            return _reply(await self.take(lines, None, call.principal.name))
         path = key_path(
             services.scope,
             principal=call.principal.name,
@@ -84,14 +84,17 @@ class Events:
             key=key,
         )
         answer = await services.idempotency.once(
-            path, _fingerprint(lines), _Batch(self, lines), arrived_ms=call.arrived_ms
+            path,
+            _fingerprint(lines),
+            _Batch(self, lines, call.principal.name),
+            arrived_ms=call.arrived_ms,
         )
         return _reply(answer)
 
-    async def take(self, lines: list[bytes], batch: Ulid | None = None) -> Answer:
+    async def take(self, lines: list[bytes], batch: Ulid | None, caller: str) -> Answer:
         """Store a batch, under the id that its claim has fixed if it has one."""
         try:
-            taken = await self._services.intake.take(lines, batch)
+            taken = await self._services.intake.take(lines, batch, caller)
         except TooManyRows as refused:
             return Answer(status=413, body=msgspec.Raw(json.encode(_too_many_rows(refused))))
         return self._told(taken)
@@ -114,6 +117,7 @@ class _Batch:
 
     events: Events
     lines: list[bytes]
+    caller: str
 
     async def terms(self) -> Terms:
         return await self.events.terms()
@@ -127,7 +131,7 @@ class _Batch:
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         await hold.check()
-        return await self.events.take(self.lines, Ulid(claim.ids[_BATCH]))
+        return await self.events.take(self.lines, Ulid(claim.ids[_BATCH]), self.caller)
 
 
 def events_route(on: Events, body_bytes: int) -> AnyRoute:

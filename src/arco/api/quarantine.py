@@ -85,7 +85,7 @@ class Quarantine:
         try:
             kind = kind_of(event.event_type, event.event_version)
             domain = line.domain if kind.domain == ANY_DOMAIN else kind.domain
-            await intake.repeat(domain, _as_sent(event), ALL_TYPES)
+            await intake.repeat(domain, _as_sent(event), ALL_TYPES, event.caller)
         except Invalid as problem:
             raise Invalid(f"the event is still refused: {problem}") from problem
         await intake.tell(line.domain, self._note(line, note_id))
@@ -172,7 +172,7 @@ def quarantine_route(on: Quarantine) -> AnyRoute:
 
 
 def _as_sent(event: Envelope) -> bytes:
-    """The event as its sender would send it: when it was received is ours to say."""
+    """The event as its sender would send it: when it was received and from whom is ours to say."""
     fields = msgspec.structs.asdict(event)
-    del fields["received_at"]
+    del fields["received_at"], fields["caller"]
     return json.encode({name: value for name, value in fields.items() if value is not None})

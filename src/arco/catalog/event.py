@@ -57,6 +57,7 @@ def make_event(runtime: Runtime, decision: Decision, *, request_id: str, actor: 
         idempotency_key=request_id,
         source=Source(type="catalog"),
         payload=msgspec.Raw(json.encode(payload)),
+        caller=actor,
     )
 
 

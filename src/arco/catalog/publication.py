@@ -99,6 +99,12 @@ def standing_of(attempt: Attempt, above: Iterable[Numbered]) -> Standing:
     return Standing()
 
 
+def task_of(publication: Publication) -> tuple[str | None, str]:
+    """The run and the task that a publication belongs to; no run if its writer named none."""
+    run_id, slash, key = publication.task.partition("/")
+    return (run_id, key) if slash else (None, run_id)
+
+
 def published_by_task(task: str, above: Iterable[Numbered]) -> Numbered | None:
     """The publication of any attempt at a task, which the fencer looks for first: found means done."""
     return next(

@@ -37,6 +37,9 @@ class IcebergCommitted(Payload, frozen=True, kw_only=True):
     added_bytes: Figure | None = None
     changed: tuple[str, ...] = ()
     transaction: str | None = None
+    run_id: str | None = None  # of the pipeline that made the commit
+    task_id: str | None = None
+    attempt_id: str | None = None
     committed_at: Moment
 
 

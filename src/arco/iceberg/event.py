@@ -8,7 +8,7 @@ import hashlib
 import msgspec
 from ulid import ULID
 
-from arco.catalog.publication import FLOW
+from arco.catalog.publication import FLOW, task_of
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.runtime import Runtime
@@ -20,6 +20,7 @@ from arco.storage.link import Entry
 
 def committed_event(runtime: Runtime, table_id: str, entry: Entry) -> Envelope:
     """A number of a pointer chain as an event."""
+    pointer = pointer_of(entry)
     return Envelope(
         event_id=_event_id(table_id, entry),
         event_type=NAME,
@@ -28,12 +29,14 @@ def committed_event(runtime: Runtime, table_id: str, entry: Entry) -> Envelope:
         received_at=utc(runtime.clock.now_ms()),
         idempotency_key=f"{table_id}:{entry.number}",
         source=Source(type="iceberg"),
-        payload=msgspec.Raw(json.encode(_payload(table_id, entry, pointer_of(entry)))),
+        payload=msgspec.Raw(json.encode(_payload(table_id, entry, pointer))),
+        caller=pointer.actor,
     )
 
 
 def _payload(table_id: str, entry: Entry, pointer: Pointer) -> IcebergCommitted:
-    facts = pointer.snapshot
+    facts, made_by = pointer.snapshot, pointer.publication
+    run_id, task_id = (None, None) if made_by is None else task_of(made_by)
     return IcebergCommitted(
         table_id=table_id,
         pointer_number=entry.number,
@@ -52,6 +55,9 @@ def _payload(table_id: str, entry: Entry, pointer: Pointer) -> IcebergCommitted:
         added_bytes=None if facts is None else facts.added_bytes,
         changed=pointer.changed,
         transaction=pointer.transaction,
+        run_id=run_id,
+        task_id=task_id,
+        attempt_id=None if made_by is None else made_by.attempt_id,
         committed_at=entry.link.created_at,
     )
 

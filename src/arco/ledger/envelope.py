@@ -69,6 +69,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     source: Source
     trace_id: str | None = None
     payload: msgspec.Raw
+    caller: str | msgspec.UnsetType = msgspec.UNSET  # the principal whose request it comes from
 
 
 class RowCount(NamedTuple):
@@ -137,7 +138,7 @@ class EventTypes:
 
 @dataclass(frozen=True)
 class Stamp:
-    """What all events of one batch get from us: the time of receipt, and ids that follow from one.
+    """What all events of one batch get from us: the time of receipt, ids that follow from one, the caller.
 
     Whoever repeats a batch under the same id gives its events the same ids again, and the fold takes them
     for the same events.
@@ -145,15 +146,20 @@ class Stamp:
 
     received_at: datetime
     batch: Ulid
+    caller: str | msgspec.UnsetType = msgspec.UNSET
 
     def minted(self, event: "Envelope") -> bool:
         """Whether the sender gave neither a key nor an id, so that both are of our making."""
         return event.idempotency_key[:NUMBERED_FROM] == self.batch[:NUMBERED_FROM]
 
 
-def new_stamp(runtime: Runtime, batch: Ulid | None = None) -> Stamp:
+def new_stamp(
+    runtime: Runtime,
+    batch: Ulid | None = None,
+    caller: str | msgspec.UnsetType = msgspec.UNSET,
+) -> Stamp:
     """A stamp of this moment, for a batch that has its id already or gets a new one."""
-    return Stamp(utc(runtime.clock.now_ms()), batch or new_ulid(runtime))
+    return Stamp(utc(runtime.clock.now_ms()), batch or new_ulid(runtime), caller)
 
 
 class Admitted(NamedTuple):
@@ -184,6 +190,7 @@ def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Admi
         source=sent.source,
         trace_id=sent.trace_id,
         payload=payload,
+        caller=stamp.caller,
     )
     return Admitted(event, count)
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, reduce
 
+from msgspec import UNSET, UnsetType
+
 from arco.core import json
 from arco.core.errors import Unknown
 from arco.core.ids import Ulid
@@ -82,13 +84,18 @@ class Intake:
         self._recent = Recent() if recent is None else recent
         self._runtime: Runtime = writers.store.runtime
 
-    async def take(self, lines: Sequence[bytes], batch: Ulid | None = None) -> Taken:
+    async def take(
+        self,
+        lines: Sequence[bytes],
+        batch: Ulid | None = None,
+        caller: str | UnsetType = UNSET,
+    ) -> Taken:
         """Store a batch. A repetition under the same `batch` id gives its events the same ids.
 
         `Unavailable` if nothing of it was stored, `Unknown` if some of it was or may have been,
         `TooManyRows` if it would become more rows than one batch may.
         """
-        stamp = new_stamp(self._runtime, batch)
+        stamp = new_stamp(self._runtime, batch, caller)
         admission = await admit_all(lines, self._types, stamp, self._runtime)
         fresh, duplicates = self._sift(admission.accepted, stamp)
         _check_rows(fresh)
@@ -105,12 +112,14 @@ class Intake:
             by_domain=_counted(parcels),
         )
 
-    async def repeat(self, domain: str, line: bytes, types: EventTypes) -> Envelope:
+    async def repeat(
+        self, domain: str, line: bytes, types: EventTypes, caller: str | UnsetType = UNSET
+    ) -> Envelope:
         """Append an event of any of these types to a domain, though it may be there already.
 
         `Invalid` if it is still none that can be read.
         """
-        event, count = admit(line, types, new_stamp(self._runtime))
+        event, count = admit(line, types, new_stamp(self._runtime, caller=caller))
         await self._writers.of(domain).append_lines([json.encode(event)], count)
         return event
 

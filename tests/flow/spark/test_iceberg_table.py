@@ -49,6 +49,6 @@ class _Table:
 def test_what_an_earlier_attempt_has_published_counts_and_what_a_later_one_has_does_not(
     publisher: int, asker: int, is_found: bool
 ) -> None:
-    table = IcebergTable(_Table(_Snapshot(_attempt(publisher))))
+    table = IcebergTable(_Table(_Snapshot(_attempt(publisher))), None)
     found = table.published(attempts_before(_attempt(asker)))
     assert (found is not None) is is_found

@@ -33,13 +33,15 @@ class Bench:
         self.head = -1
 
     def stage(self, number: int, *, publish: bool = False, later_ms: int = 0) -> None:
-        """Stage a row, and let everybody see it if `publish`."""
+        """Stage a row, and let everybody see it if `publish`; else it is kept for people to look at."""
         wanted = self.target(number, later_ms)
         frame = self.session.range(number, number + 1)
         self.tables.open(wanted, frame.schema)
         staged = self.tables.stage(wanted, frame)
         if publish:
             self.head = self.tables.publish(wanted, staged).number
+        else:
+            self.tables.keep(wanted, staged)
 
     def target(self, number: int, later_ms: int = 0) -> Target:
         wanted = target(self.house, APPEND, number, self.head)

@@ -42,7 +42,7 @@ class States:
             )
             for value in dict.fromkeys(change.values)
         ]
-        taken = await self._services.intake.take(lines)
+        taken = await self._services.intake.take(lines, caller=call.principal.name)
         if taken.refused:
             raise Invalid(f"value {taken.refused[0].line}: {taken.refused[0].reason}")
         told = ValuesChanged(

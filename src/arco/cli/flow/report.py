@@ -51,7 +51,9 @@ class Report:
         print(f"Run {begun.run_id} waits for workers. `arco worker{own}` starts one,", end=" ")
         print(f"`arco runs {begun.run_id}{flags}` shows how it stands.")
         if left_out:
-            print(f"{left_out:,} of what was asked for cannot be made, and is not part of this run.")
+            print(
+                f"{left_out:,} of what was asked for cannot be made, and is not part of this run."
+            )
         return code
 
     def ended(self) -> int:

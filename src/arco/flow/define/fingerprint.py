@@ -51,7 +51,11 @@ def checks_fingerprint(asset: AssetDef | TaskDef, project: Project) -> str | Non
         [each.name, each.table, each.severity, values.value(each.rule)]
         for each in sorted(asset.checks, key=lambda each: (each.table, each.name))
     ]
-    said: list[Plain] = ["arco checks 1", checks, _functions(values, None, project).reached(project)]
+    said: list[Plain] = [
+        "arco checks 1",
+        checks,
+        _functions(values, None, project).reached(project),
+    ]
     return hashlib.sha256(json.encode(said)).hexdigest()
 
 
@@ -120,9 +124,7 @@ def _written(asset: AssetDef | TaskDef, project: Project) -> _Code:
     return _Code(options, code, _functions(values, root, project))
 
 
-def _functions(
-    values: Written, root: Callable[..., object] | None, project: Project
-) -> _Functions:
+def _functions(values: Written, root: Callable[..., object] | None, project: Project) -> _Functions:
     roots: list[Unit] = []
     ready: dict[Unit, ast.stmt] = {}
     names: list[Plain] = []

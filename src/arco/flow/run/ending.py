@@ -221,7 +221,8 @@ class Ended:
             rows_written=total([each.rows for each in outputs if each.version is not None]),
             bytes_read=outcome.bytes_read,
             bytes_written=total([each.bytes for each in outputs if each.version is not None]),
-            metrics={**outcome.metrics, **self._code(), **self._made_of(), **self._failures()} or None,
+            metrics={**outcome.metrics, **self._code(), **self._made_of(), **self._failures()}
+            or None,
         )
         return fact("task_completed", f"done:{of.attempt_id}", of.run_id, payload)
 

@@ -228,7 +228,9 @@ class Outcome(_Said, frozen=True, kw_only=True):
     status: TaskStatus
     code_fingerprint: str | None = None
     code_parts: dict[str, str] = msgspec.field(default_factory=dict)
-    column_changes: tuple[ColumnChange, ...] = ()  # how the result differs from the tables as they were
+    column_changes: tuple[
+        ColumnChange, ...
+    ] = ()  # how the result differs from the tables as they were
     error: str | None = None  # frames of the user's code first
     may_retry: bool = True
     pause_ms: Annotated[int, Meta(ge=0, le=60_000)] = 0

@@ -4,7 +4,8 @@ Nothing is published before all outputs are staged and all their checks have hel
 attempt was stopped.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,12 +16,14 @@ from arco.events.partition_name import values_of
 from arco.flow.define import AssetDef, Project
 from arco.flow.run.wire import CheckOutcome, LeasedTask, Outcome, OutputDone, TaskStatus
 from arco.flow.spark.call import call_asset
+from arco.flow.spark.checks import other_checks
 from arco.flow.spark.formats import Formats
 from arco.flow.spark.inputs import Inputs
 from arco.flow.spark.judging import Judge
 from arco.flow.spark.outcome import blocking, output_done, warned, why_blocked
 from arco.flow.spark.running import Running
 from arco.flow.spark.staging import Written, stage_output
+from arco.flow.spark.table_turns import TableTurns
 from arco.flow.spark.target import Room, Target
 from arco.flow.spark.traced import Traced
 from arco.flow.work.port import Lake
@@ -36,20 +39,29 @@ class AssetWork:
     lake: Lake
     clock: Clock
     new_session: Callable[[], SparkSession]
+    turns: TableTurns = field(default_factory=TableTurns)
     done: list[OutputDone] = field(default_factory=list)  # what is published, should the rest fail
 
     def run(self) -> Outcome:
         """Read, compute, stage, check and publish."""
         session = self.running.session(self.new_session())
-        room = Room(session, self.lake, changes=self.running.column_changes)
+        room = Room(
+            session,
+            self.lake,
+            turns=self.turns,
+            heed=self.running.go_on,
+            changes=self.running.column_changes,
+        )
+        formats = Formats(room)
         traced = Traced(session, room, self.running.task)
         try:
-            return self._run(room, traced)
+            return self._run(room, formats, traced)
         finally:
+            formats.close()
             traced.close()
 
-    def _run(self, room: Room, traced: Traced) -> Outcome:
-        running, formats = self.running, Formats(room)
+    def _run(self, room: Room, formats: Formats, traced: Traced) -> Outcome:
+        running = self.running
         targets = targets_of(self.asset, running.task)
         running.go_on("reading")
         frames = Inputs(self.project, running.task, room, formats).frames(self.asset)
@@ -66,27 +78,44 @@ class AssetWork:
         ]
         traced.written()
         running.go_on("checking")
-        checks = self._judge(written, room)
-        warnings = warned(checks)
-        if self.asset.strict or blocking(checks):  # others need not wait for it to publish
-            warnings += self._undeclared(traced)
-        if blocking(checks):
-            return Outcome(
-                status=TaskStatus.BLOCKED,
-                error=why_blocked(checks, written),
-                outputs=tuple(output_done(each, room.find(each.target.table)) for each in written),
-                checks=tuple(checks),
-                warnings=tuple(warnings),
-                metrics=running.metrics,
-            )
-        running.go_on("publishing")
-        for each in written:
-            each.published = each.tables.publish(each.target, each.staged)
-            self.done.append(output_done(each, room.find(each.target.table)))
+        with self._turns(written, room):
+            checks = self._judge(written, room)
+            warnings = warned(checks)
+            if self.asset.strict or blocking(checks):  # others need not wait for it to publish
+                warnings += self._undeclared(traced)
+            if blocking(checks):
+                return self._blocked(written, checks, warnings, room)
+            running.go_on("publishing")
+            for each in written:
+                each.published = each.tables.publish(each.target, each.staged)
+                self.done.append(output_done(each, room.find(each.target.table)))
         warnings += self._describe(written, room)
         if not self.asset.strict:
             warnings += self._undeclared(traced)
         return self._success(written, checks, warnings, traced)
+
+    @contextmanager
+    def _turns(self, written: list[Written], room: Room) -> Iterator[None]:
+        """What checks have seen of the rows that are there is still so when the others come to them."""
+        with ExitStack() as held:
+            if self.asset.mode.kind == "merge" and other_checks(self.asset.checks):
+                for table in sorted(each.target.table for each in written):
+                    held.enter_context(room.turns.take(table, room.heed))
+            yield
+
+    def _blocked(
+        self, written: list[Written], checks: list[CheckOutcome], warnings: list[str], room: Room
+    ) -> Outcome:
+        for each in written:
+            each.kept_as = each.tables.keep(each.target, each.staged)
+        return Outcome(
+            status=TaskStatus.BLOCKED,
+            error=why_blocked(checks, written),
+            outputs=tuple(output_done(each, room.find(each.target.table)) for each in written),
+            checks=tuple(checks),
+            warnings=tuple(warnings),
+            metrics=self.running.metrics,
+        )
 
     def _stage(self, target: Target, frame: DataFrame, room: Room, formats: Formats) -> Written:
         self.running.go_on()

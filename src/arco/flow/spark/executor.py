@@ -21,6 +21,7 @@ from arco.flow.spark.hint import MEMORY_OF_LOST, hint, memory_hint
 from arco.flow.spark.outcome import cancelled, failed, given_back
 from arco.flow.spark.progress import Poller
 from arco.flow.spark.running import Running, Stopped
+from arco.flow.spark.table_turns import TableTurns
 from arco.flow.spark.task_work import TaskWork
 from arco.flow.spark.user_error import describe
 from arco.flow.work.code import code_of
@@ -49,6 +50,7 @@ class SparkExecutor:
         self._use(project)
         self._running: dict[str, Running] = {}
         self._lock = Lock()
+        self._turns = TableTurns()
         self._poller = Poller(self._attempts, poll_s)
 
     def warm_up(self) -> None:
@@ -145,6 +147,7 @@ class SparkExecutor:
             lake=self._lake,
             clock=self._clock,
             new_session=self._new_session,
+            turns=self._turns,
         )
 
     def _new_session(self) -> SparkSession:

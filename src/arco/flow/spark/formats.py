@@ -30,3 +30,8 @@ class Formats:
         if called not in self._made:
             self._made[called] = _FORMATS[called](self._room)
         return self._made[called]
+
+    def close(self) -> None:
+        """Let go of what was staged and neither published nor kept."""
+        for tables in self._made.values():
+            tables.close()

@@ -25,7 +25,6 @@ from arco.catalog.publication import ATTEMPT_PROPERTY
 from arco.flow.spark.jvm import is_raised_by, java_of, jvm_of
 
 WAP_ID = "wap.id"
-WAP_ENABLED = "write.wap.enabled"
 
 _LOOK_BACK = 1_000
 _TRIES = 5
@@ -34,8 +33,10 @@ _TRIES = 5
 class IcebergTable:
     """A loaded table; `refresh` shows what others have done to it since."""
 
-    def __init__(self, java: Any) -> None:
+    def __init__(self, java: Any, iceberg: Any) -> None:
+        """`java` is the table, `iceberg` the package of Iceberg in the JVM."""
         self.java = java
+        self._iceberg = iceberg
 
     @property
     def current(self) -> Any | None:
@@ -89,6 +90,11 @@ class IcebergTable:
         field = self.java.schema().caseInsensitiveFindField(column)
         return None if field is None else str(field.type())
 
+    def columns(self) -> StructType:
+        """Its columns in Spark's types."""
+        spark = self._iceberg.spark.SparkSchemaUtil.convert(self.java.schema())
+        return StructType.fromJson(json.loads(str(spark.json())))
+
     def refresh(self) -> None:
         """See it as it is now."""
         self.java.refresh()
@@ -110,10 +116,7 @@ class IcebergTable:
         """The snapshot by which one of these attempts is published, if one is and was not long ago."""
         snapshot = self.current
         for _ in range(_LOOK_BACK):
-            if (
-                snapshot is None
-                or _attempt_id(snapshot.summary().get(ATTEMPT_PROPERTY)) in attempt_ids
-            ):
+            if snapshot is None or attempt_id_of(snapshot) in attempt_ids:
                 break
             parent = snapshot.parentId()
             snapshot = None if parent is None else self.java.snapshot(parent)
@@ -128,9 +131,7 @@ class IcebergTable:
         as those of attempts: the plan has looked at them before, and knows more.
         """
         foreign = {
-            int(each.sequenceNumber())
-            for each in self.snapshots()
-            if _attempt_id(each.summary().get(ATTEMPT_PROPERTY)) is None
+            int(each.sequenceNumber()) for each in self.snapshots() if attempt_id_of(each) is None
         }
         if not foreign or self.current is None:
             return []
@@ -145,12 +146,6 @@ class IcebergTable:
             tasks.close()
         return sorted(set(found))
 
-    def ensure_staging(self) -> None:
-        """Without this property a staged write would be seen at once."""
-        if self.java.properties().get(WAP_ENABLED) != "true":
-            self.java.updateProperties().set(WAP_ENABLED, "true").commit()
-            self.refresh()
-
 
 def _added_in(file: Any) -> int:
     """The sequence number of the snapshot that added a file; 0 in tables of format version 1."""
@@ -158,7 +153,9 @@ def _added_in(file: Any) -> int:
     return 0 if number is None else int(number)
 
 
-def _attempt_id(attempt: str | None) -> str | None:
+def attempt_id_of(snapshot: Any) -> str | None:
+    """The attempt that a snapshot publishes, if one does."""
+    attempt = snapshot.summary().get(ATTEMPT_PROPERTY)
     if attempt is None:
         return None
     try:
@@ -179,7 +176,7 @@ class IcebergCatalogs:
         """A table by its full name, if there is one."""
         catalog, identifier = self._place(table)
         try:
-            return IcebergTable(catalog.loadTable(identifier))
+            return self._table(catalog.loadTable(identifier))
         except Exception as problem:
             if is_raised_by(problem, "NoSuchTableException", "NoSuchNamespaceException"):
                 return None
@@ -195,11 +192,11 @@ class IcebergCatalogs:
         self._make_namespace(catalog, identifier.namespace())
         built = catalog.buildTable(identifier, columns).withPartitionSpec(spec.build())
         try:
-            return IcebergTable(built.withProperty(WAP_ENABLED, "true").create())
+            return self._table(built.create())
         except Exception as problem:
             if not is_raised_by(problem, "AlreadyExistsException"):
                 raise
-            return IcebergTable(catalog.loadTable(identifier))
+            return self._table(catalog.loadTable(identifier))
 
     def recut(self, table: IcebergTable, cut_by: tuple[str, ...]) -> None:
         """Cut a table without rows by other columns, which it has."""
@@ -245,6 +242,9 @@ class IcebergCatalogs:
             else:
                 break
         table.refresh()
+
+    def _table(self, java: Any) -> IcebergTable:
+        return IcebergTable(java, self._jvm.org.apache.iceberg)
 
     def _columns(self, schema: StructType) -> Any:
         struct = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())

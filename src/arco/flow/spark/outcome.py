@@ -76,7 +76,7 @@ def why_blocked(checks: Iterable[CheckOutcome], written: Iterable[Written]) -> s
         f"check {each.name} of {each.table} failed: {each.message or 'it does not hold'}"
         for each in blocking(checks)
     ]
-    staged = ", ".join(f"{each.target.table} as {each.staged.label}" for each in written)
+    staged = ", ".join(f"{each.target.table} as {each.kept_as}" for each in written)
     return "\n".join([*lines, f"nothing was published; staged: {staged}"])
 
 

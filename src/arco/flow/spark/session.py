@@ -23,6 +23,7 @@ from arco.flow.spark.jvm import java_message
 
 LOCAL = "local[*]"
 MEMORY = "2g"
+STAGING_CATALOG = "arco_staging"  # where files are written that no table has yet
 
 _OURS = {
     "spark.app.name": "arco",
@@ -132,6 +133,7 @@ def _iceberg(catalogs: Sequence[CatalogDoor]) -> dict[str, str]:
     conf = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": DEFAULT_CATALOG,
+        f"spark.sql.catalog.{STAGING_CATALOG}": "org.apache.iceberg.spark.SparkRewriteTableCatalog",
         # Iceberg's parser knows nothing of `spark.sql(..., args=...)` unless Spark binds them afterwards.
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
     }

@@ -1,68 +1,66 @@
-"""Staging in Iceberg: a snapshot that no branch leads to, under the id of its attempt.
+"""Staging in Iceberg: data files in the folder of their attempt, that no snapshot names yet.
 
-Rows are written without a shuffle, as all of them go to one partition. A merge is a snapshot too: of the
-whole table as it would be, which is why it is published as it is or not at all.
+Rows are written without a shuffle, as all of them go to one partition. Staging commits nothing, so attempts
+at other partitions of the table neither wait for it nor lose a race against it.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from arco.catalog.publication import ATTEMPT_PROPERTY
-from arco.core.errors import Corrupt, Invalid
+from arco.core.errors import ArcoError, Conflict, Invalid
 from arco.flow.partition import PartitionSet
-from arco.flow.spark.choice import chosen_rows, quoted, rows_of_values
+from arco.flow.spark.away import away
+from arco.flow.spark.choice import chosen_rows, rows_of_values
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable, storable_schema
-from arco.flow.spark.jvm import sql_name
-from arco.flow.spark.publish_iceberg import publish, said_of
+from arco.flow.spark.jvm import JvmError, java_message, sql_name
+from arco.flow.spark.merge_iceberg import Merge
+from arco.flow.spark.publish_iceberg import keep_unpublished, publish
 from arco.flow.spark.shape import TableNow, check_cut, columns_of_new_table, fit_columns
+from arco.flow.spark.staging_table import StagingTable
 from arco.flow.spark.stale import drop_stale
 from arco.flow.spark.target import Published, Room, Staged, Target
 from arco.flow.work.port import LakeTable
 
-_WAP_ID = "spark.wap.id"
-_SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
-_SOURCE = "arco_merged"
 
-
-@dataclass(frozen=True)
-class StagedSnapshot:
-    """A snapshot that was staged; `is_merge`: it is the whole table, not the new rows alone."""
+@dataclass
+class StagedDataFiles:
+    """The data files of an attempt. `merge` says what they make of the table where rows are merged."""
 
     target: Target
-    java: Any
-    is_merge: bool = False
+    staging: StagingTable
+    java: tuple[Any, ...]
+    merge: Merge | None = None
+    _bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._bytes = sum(int(each.fileSizeInBytes()) for each in self.java)
 
     @property
     def bytes(self) -> int:
-        return self._total("added-files-size")
+        return self._bytes
 
     @property
     def files(self) -> int:
-        return self._total("added-data-files")
-
-    @property
-    def label(self) -> str:
-        return f"snapshot {self.java.snapshotId()}"
+        return len(self.java)
 
     @property
     def place(self) -> str:
         return ""
 
-    def frame(self, session: SparkSession) -> DataFrame:
-        name, staged, parent = sql_name(self.target.table), self.java, self.java.parentId()
-        if self.is_merge or parent is None:
-            whole = session.read.option("versionAsOf", str(staged.snapshotId())).table(name)
-            return rows_of_values(whole, self.target.values) if self.is_merge else whole
-        added = session.read.option("start-snapshot-id", str(parent))
-        return added.option("end-snapshot-id", str(staged.snapshotId())).table(name)
+    def rows(self, session: SparkSession) -> DataFrame:
+        return self.staging.read(session, self.java)
 
-    def _total(self, name: str) -> int:
-        return int(self.java.summary().get(name) or 0)
+    def frame(self, session: SparkSession) -> DataFrame:
+        rows = self.rows(session)
+        if self.merge is None:
+            return rows
+        return rows_of_values(self.merge.merged(session, rows), self.target.values)
 
 
 class IcebergTables:
@@ -70,10 +68,11 @@ class IcebergTables:
 
     def __init__(self, room: Room) -> None:
         self._session = room.session
+        self._room = room
         self._catalogs = IcebergCatalogs(room.session)
         self._opened: dict[str, IcebergTable] = {}
-        self._room = room
         self._dropped: dict[str, tuple[str, ...]] = {}
+        self._unsettled: list[StagedDataFiles] = []
 
     def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:
         loaded = self._load(table.name)
@@ -88,42 +87,30 @@ class IcebergTables:
         return storable_schema(schema)
 
     def open(self, target: Target, schema: StructType) -> StructType:
-        table = self._catalogs.load(target.table)
-        if table is None:
-            columns = columns_of_new_table(schema, target.table)
-            table = self._catalogs.make(target.table, columns, tuple(target.values))
-        elif table.cut_by and not table.is_empty:
-            check_cut(table.cut_by, target)
-        table.ensure_staging()
-        drop_stale(self._session, table, target)
-        known = self._session.table(sql_name(target.table)).schema
-        now = TableNow(known, table.was_made, table.is_empty)
-        plan = fit_columns(schema, now, target, self._room.changes)
-        if plan.retyped:
-            self._catalogs.drop_empty_columns(table, tuple(each.name for each in plan.retyped))
-        if added := (*plan.added, *plan.retyped):
-            self._catalogs.widen(table, added)
-            known = self._session.table(sql_name(target.table)).schema
-        if now.was_made and now.is_empty and table.is_cut_otherwise(tuple(target.values)):
-            self._catalogs.recut(table, tuple(target.values))
-        self._opened[target.table], self._dropped[target.table] = table, plan.dropped
-        return known
+        with _errors_of(target.table, "opened"):
+            table = self._catalogs.load(target.table) or self._make(target, schema)
+            if table.cut_by and not table.is_empty:
+                check_cut(table.cut_by, target)
+            drop_stale(self._session, table, target)
+            plan = fit_columns(schema, _now(table), target, self._room.changes)
+            if plan.added or plan.retyped or _is_to_be_recut(table, target):
+                self._fit(target, table, schema)
+            self._opened[target.table], self._dropped[target.table] = table, plan.dropped
+            return table.columns()
 
-    def stage(self, target: Target, frame: DataFrame) -> StagedSnapshot:
-        is_merge = target.mode.kind == "merge"
-        with self._staging(target):
-            if is_merge:
-                self._merge(target, frame)
-            else:
-                writer = frame.writeTo(sql_name(target.table))
-                writer = writer.option("distribution-mode", "none").option("fanout-enabled", "true")
-                writer.option(f"snapshot-property.{ATTEMPT_PROPERTY}", said_of(target)).append()
+    def stage(self, target: Target, frame: DataFrame) -> StagedDataFiles:
         table = self._opened[target.table]
-        table.refresh()
-        snapshot = table.staged(target.attempt.attempt_id)
-        if snapshot is None:
-            raise Corrupt(f"{target.table}: what was staged is not in the table")
-        return StagedSnapshot(target, snapshot, is_merge)
+        staging = StagingTable(self._session, table, target.attempt.attempt_id)
+        try:
+            files = staging.write(frame)
+        except BaseException:
+            with suppress(Exception):  # why it failed is what counts
+                staging.delete_files()
+            raise
+        merge = Merge(table, target, staging) if target.mode.kind == "merge" else None
+        staged = StagedDataFiles(target, staging, files, merge)
+        self._unsettled.append(staged)
+        return staged
 
     def rows_before(self, target: Target) -> int | None:
         current = self._opened[target.table].current
@@ -134,33 +121,91 @@ class IcebergTables:
         return rows or (None if target.values else 0)
 
     def publish(self, target: Target, staged: Staged) -> Published:
-        if not isinstance(staged, StagedSnapshot):
-            raise Invalid(f"{target.table}: only a snapshot of Iceberg can be published here")
-        table, dropped = self._opened[target.table], self._dropped.get(target.table, ())
-        return publish(self._session, table, target, staged.java, dropped)
+        files, table = self._settle(target, staged), self._opened[target.table]
+        with self._turn(target, "published"):
+            return publish(
+                self._session,
+                table,
+                target,
+                files.java,
+                staging=files.staging,
+                merge=files.merge,
+                dropped=self._dropped[target.table],
+                heed=self._room.heed,
+            )
 
-    def _merge(self, target: Target, frame: DataFrame) -> None:
-        frame.createOrReplaceTempView(_SOURCE)
-        same = " AND ".join(f"t.{quoted(each)} = s.{quoted(each)}" for each in target.mode.on)
-        self._session.sql(
-            f"MERGE INTO {sql_name(target.table)} t USING {_SOURCE} s ON {same} "
-            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
+    def keep(self, target: Target, staged: Staged) -> str:
+        files, table = self._settle(target, staged), self._opened[target.table]
+        with self._turn(target, "changed"):
+            return f"snapshot {keep_unpublished(table, target, files.java)}"
+
+    def close(self) -> None:
+        for staged in self._unsettled:
+            with suppress(Exception):  # the JVM may be gone, or the store be away
+                staged.staging.close()
+                staged.staging.delete_files()
+                if staged.staging.folder is None:
+                    staged.staging.delete_files(staged.java)
+        self._unsettled.clear()
+
+    def _settle(self, target: Target, staged: Staged) -> StagedDataFiles:
+        """From now on the files may be part of the table, and are not deleted for having been left."""
+        if not isinstance(staged, StagedDataFiles):
+            raise Invalid(f"{target.table}: only data files of Iceberg can be published here")
+        self._unsettled.remove(staged)
+        return staged
+
+    def _make(self, target: Target, schema: StructType) -> IcebergTable:
+        columns = columns_of_new_table(schema, target.table)
+        with self._turn(target, "made"):
+            found = self._catalogs.load(target.table)  # by another attempt, meanwhile
+            return found or self._catalogs.make(target.table, columns, tuple(target.values))
+
+    def _fit(self, target: Target, table: IcebergTable, schema: StructType) -> None:
+        """Give the table the columns of a result, unless another attempt has done so meanwhile."""
+        with self._turn(target, "changed"):
+            table.refresh()
+            plan = fit_columns(schema, _now(table), target, [])
+            if plan.retyped:
+                self._catalogs.drop_empty_columns(table, tuple(each.name for each in plan.retyped))
+            if added := (*plan.added, *plan.retyped):
+                self._catalogs.widen(table, added)
+            if _is_to_be_recut(table, target):
+                self._catalogs.recut(table, tuple(target.values))
 
     @contextmanager
-    def _staging(self, target: Target) -> Iterator[None]:
-        """For this time, what the session writes to this table is seen by nobody."""
-        conf, attempt = self._session.conf, f"{_SNAPSHOT_PROPERTY}{ATTEMPT_PROPERTY}"
-        conf.set(_WAP_ID, target.attempt.attempt_id)
-        conf.set(attempt, said_of(target))
-        try:
+    def _turn(self, target: Target, doing: str) -> Iterator[None]:
+        with (
+            self._room.turns.take(target.table, self._room.heed),
+            _errors_of(target.table, doing),
+        ):
             yield
-        finally:
-            conf.unset(_WAP_ID)
-            conf.unset(attempt)
 
     def _load(self, table: str) -> IcebergTable:
         found = self._catalogs.load(table)
         if found is None:
             raise Invalid(f"there is no table {table}: run what makes it first")
         return found
+
+
+def _now(table: IcebergTable) -> TableNow:
+    return TableNow(table.columns(), table.was_made, table.is_empty)
+
+
+def _is_to_be_recut(table: IcebergTable, target: Target) -> bool:
+    """Whether a table that was cleared is to be cut by other columns from now on."""
+    return table.was_made and table.is_empty and table.is_cut_otherwise(tuple(target.values))
+
+
+@contextmanager
+def _errors_of(table: str, doing: str) -> Iterator[None]:
+    """What the JVM says of a commit of Arco's own is no error of the user's code."""
+    try:
+        yield
+    except ArcoError:
+        raise
+    except (JvmError, PySparkException) as problem:
+        gone = away(problem)
+        if gone is not None:
+            raise gone from problem
+        raise Conflict(f"{table} could not be {doing}: {java_message(problem)}") from problem

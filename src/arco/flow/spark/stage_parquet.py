@@ -44,9 +44,8 @@ class StagedFiles:
     def files(self) -> int:
         return len(self.listed)
 
-    @property
-    def label(self) -> str:
-        return self.place
+    def rows(self, session: SparkSession) -> DataFrame:
+        return self.frame(session)
 
     def frame(self, session: SparkSession) -> DataFrame:
         if not self.listed:
@@ -134,6 +133,12 @@ class ParquetTables:
             # The catalog keeps columns apart from files: nothing is dropped before the rows are seen.
             self._room.found[target.table] = self._lake.narrow(staged.table, dropped)
         return Published(number=done.number, table_rows=done.rows, table_bytes=done.bytes)
+
+    def keep(self, target: Target, staged: Staged) -> str:  # noqa: ARG002
+        return staged.place
+
+    def close(self) -> None:
+        """What was staged stays where it is, until the janitor collects it."""
 
     def _send(self, target: Target, said: FilesStaged) -> FilesPublished:
         """Publish; an attempt that is published already is told so, hence asking again is safe."""

@@ -32,6 +32,7 @@ class Written:
     measures: Measures
     metrics: Metrics
     published: Published | None = None
+    kept_as: str | None = None  # the name of what is left for people to look at
 
 
 def stage_output(
@@ -46,9 +47,11 @@ def stage_output(
     frame = arranged(frame, known)
     measures = Measures(target, row_checks(checks), profile_of(known))
     if target.mode.kind == "merge":
-        staged, metrics = _merge(target, tables, frame, measures)
-    else:
-        staged, metrics = _write(target, tables, frame, measures)
+        _check_key_columns(target, frame)
+    staged, metrics = _write(target, tables, frame, measures)
+    if target.mode.kind == "merge":
+        measures.check_partition(metrics)
+        _check_keys(target, staged.rows(frame.sparkSession))
     return Written(target, tables, frame, staged, checks, measures, metrics)
 
 
@@ -59,31 +62,20 @@ def _write(
     staged = tables.stage(target, watched)
     metrics = counted()
     if metrics is None:
-        metrics = measured(staged.frame(frame.sparkSession), measures)
+        metrics = measured(staged.rows(frame.sparkSession), measures)
     return staged, metrics
 
 
-def _merge(
-    target: Target, tables: TableFormat, frame: DataFrame, measures: Measures
-) -> tuple[Staged, Metrics]:
-    """A merge reads its rows several times: they are kept meanwhile, or they might differ."""
-    kept = frame.persist()
-    try:
-        _check_keys(target, kept)
-        metrics = measured(kept, measures)
-        measures.check_partition(metrics)
-        return tables.stage(target, kept), metrics
-    finally:
-        kept.unpersist()
-
-
-def _check_keys(target: Target, frame: DataFrame) -> None:
+def _check_key_columns(target: Target, frame: DataFrame) -> None:
     known = {name.lower() for name in frame.columns}
     for name in target.mode.on:
         if name.lower() not in known:
             raise Invalid(
                 f"{target.table}: rows are merged on {name!r}, and there is no such column"
             )
+
+
+def _check_keys(target: Target, frame: DataFrame) -> None:
     keys = [F.col(quoted(each)) for each in target.mode.on]
     is_bad = reduce(or_, (each.isNull() for each in keys), F.col(_SAME) > 1)
     bad = frame.groupBy(*keys).agg(F.count(F.lit(1)).alias(_SAME)).where(is_bad).limit(1).collect()

@@ -1,5 +1,6 @@
 """What is to be written, and what becomes of it: the words that all table formats share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from arco.catalog.publication import Attempt
 from arco.flow.define.mode import Mode, OnMissingColumn
 from arco.flow.partition import PartitionSet
 from arco.flow.state import ColumnChange
+from arco.flow.spark.table_turns import TableTurns
 from arco.flow.work.port import Lake, LakeColumn, LakeTable, NewLakeTable
 
 
@@ -57,12 +59,11 @@ class Staged(Protocol):
         """How many files it has."""
 
     @property
-    def label(self) -> str:
-        """How to name it to a person."""
-
-    @property
     def place(self) -> str:
         """The path that was written to, '' where Spark knows the table by its name."""
+
+    def rows(self, session: SparkSession) -> DataFrame:
+        """The rows that were written, read back."""
 
     def frame(self, session: SparkSession) -> DataFrame:
         """The rows as they would be seen in this partition, read back."""
@@ -99,6 +100,12 @@ class TableFormat(Protocol):
     def publish(self, target: Target, staged: Staged) -> Published:
         """Let everybody see it. `AttemptFenced` if another attempt has the partition."""
 
+    def keep(self, target: Target, staged: Staged) -> str:
+        """Leave it unpublished for people to look at; how to name it to them."""
+
+    def close(self) -> None:
+        """Let go of what was staged and neither published nor kept."""
+
 
 @dataclass(frozen=True)
 class Room:
@@ -106,7 +113,8 @@ class Room:
 
     `opened` are the partitions of tables whose files were given to Spark one by one, so that Spark itself
     does not know them; `chosen` are those that inputs were cut down to. `changes` are the columns in which
-    results differ from their tables, as far as these were looked at.
+    results differ from their tables, as far as these were looked at. `turns` are for changes of tables, and
+    `heed` raises once the attempt was stopped, so that it waits for none of them any longer.
     """
 
     session: SparkSession
@@ -115,6 +123,8 @@ class Room:
     opened: dict[str, set[str]] = field(default_factory=dict)
     chosen: dict[str, list[PartitionSet]] = field(default_factory=dict)
     changes: list[ColumnChange] = field(default_factory=list)
+    turns: TableTurns = field(default_factory=TableTurns)
+    heed: Callable[[], None] = lambda: None
 
     def find(self, table: str) -> LakeTable | None:
         """A table of the catalog, asked once for each task."""
