@@ -182,7 +182,7 @@ def _partition(row: Row, said: Said, named: dict[str, Any], status: str) -> None
     row.largest(updated_at=said.occurred, _occurred_at=said.occurred)
     row.smallest(created_at=said.time("created_at"))
     if said.name == "partition_cleared":
-        nothing = {name: None for name in (*_DATA, "last_successful_run")}
+        nothing = dict.fromkeys((*_DATA, "last_successful_run"))
         row.group("data", said.order(causal=said.get("version")), **nothing)
     if said.name == "partition_completed":
         done = {name: said.get(name) for name in _DATA}

@@ -8,7 +8,6 @@ from arco.events.partition_row import COMPLETE, FAILED, PENDING, Named, named, p
 from arco.events.told import EventKind, Projection, Rows, Told, kind
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, PARTITIONS
 
-
 _DATA = (
     *("row_count", "size_bytes", "materialization_id", "input_fingerprint", "code_fingerprint"),
     "last_successful_run",

@@ -225,7 +225,9 @@ def test_a_failed_change_of_code_that_is_taken_back_leaves_nothing_to_do(made: S
 
 
 def test_a_task_that_failed_runs_again_though_nothing_has_changed(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, {"pipelines/p.py": "@task(writes=['ops.board'])\ndef board(): return 1\n"})
+    shop = Shop(
+        tmp_path, {"pipelines/p.py": "@task(writes=['ops.board'])\ndef board(): return 1\n"}
+    )
     shop.run()
     shop.lake.run(shop.project, shop.plan(force=True), failing={"board"})
     assert reasons(shop.plan()) == {"board": "FAILED"}

@@ -55,12 +55,18 @@ def test_another_partitioning_is_blocked_and_the_rest_goes_on(
 
 
 def test_another_start_is_no_other_partitioning(made: Shop) -> None:
-    changed(made, 'DAYS = Daily("ds", start="2026-01-05")', 'DAYS = Daily("ds", start="2026-01-10")')
+    changed(
+        made, 'DAYS = Daily("ds", start="2026-01-05")', 'DAYS = Daily("ds", start="2026-01-10")'
+    )
     assert made.plan().blocked == ()
 
 
 def test_who_replaces_all_rows_may_cut_them_otherwise(made: Shop) -> None:
-    changed(made, '@asset("gold.total", owner', '@asset("gold.total", partitions=DAYS, mode="replace", owner')
+    changed(
+        made,
+        '@asset("gold.total", owner',
+        '@asset("gold.total", partitions=DAYS, mode="replace", owner',
+    )
     assert made.plan("gold.total").blocked == ()
 
 
@@ -134,6 +140,8 @@ def test_a_missing_column_is_blocked_unless_the_asset_says_what_to_do(edited: Sh
     planned = edited.plan("silver.orders")
     assert set(blocks(planned).values()) == {"MISSING_COLUMN"}
     assert "on_missing_column='null' or 'drop'" in planned.blocked[0].fix
-    text = edited.files[SHOP].replace('"silver.orders",', '"silver.orders", on_missing_column="null",', 1)
+    text = edited.files[SHOP].replace(
+        '"silver.orders",', '"silver.orders", on_missing_column="null",', 1
+    )
     edited.write({SHOP: text})
     assert edited.plan("silver.orders").blocked == ()

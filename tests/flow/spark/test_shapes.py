@@ -210,7 +210,9 @@ def test_a_table_that_was_cut_otherwise_is_refused_and_stays_as_it_is(
     was = house.rows("$.sales")
     house.project(cut(after))
     told = refused(run(house, "SELECT 7 AS id", partition))
-    if "files with rows" not in told:  # an unpartitioned table of Iceberg is met when it is published
+    if (
+        "files with rows" not in told
+    ):  # an unpartitioned table of Iceberg is met when it is published
         assert f"`arco partitions clear {house.name('$.sales')} all`" in told
     assert f"`arco table drop {house.name('$.sales')}`" in told
     assert [row[: len(was[0])] for row in house.rows("$.sales")] == was

@@ -83,7 +83,9 @@ class Clearing:
         elif self.state.format == _ICEBERG:
             number = self._clear_iceberg(keys)
         else:
-            raise Invalid(f"{short_name(self.table)} is of a format whose partitions cannot be cleared")
+            raise Invalid(
+                f"{short_name(self.table)} is of a format whose partitions cannot be cleared"
+            )
         self._record(keys, number)
         return number
 
@@ -167,17 +169,21 @@ def _number(metadata_location: str) -> int:
 
 def _rows_of(table: Any, keys: tuple[str, ...]) -> Any:
     """The filter of PyIceberg for the rows of partitions."""
-    from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, EqualTo, Or
+    from pyiceberg import expressions
     from pyiceberg.types import BooleanType, IntegerType, LongType
+
+    made: Any = expressions  # whose constructors are typed for its own parser
 
     def equal(name: str, value: str) -> Any:
         kind = table.schema().find_type(name, case_sensitive=False)
         if isinstance(kind, IntegerType | LongType):
-            return EqualTo(name, int(value))
-        return EqualTo(name, value == "true" if isinstance(kind, BooleanType) else value)
+            return made.EqualTo(name, int(value))
+        return made.EqualTo(name, value == "true" if isinstance(kind, BooleanType) else value)
 
     def rows(key: str) -> Any:
         values = values_of(key) if key else {}
-        return reduce(And, (equal(*each) for each in (values or {}).items()), AlwaysTrue())
+        return reduce(
+            made.And, (equal(*each) for each in (values or {}).items()), made.AlwaysTrue()
+        )
 
-    return reduce(Or, map(rows, keys), AlwaysFalse())
+    return reduce(made.Or, map(rows, keys), made.AlwaysFalse())

@@ -298,7 +298,7 @@ class _Found:
 def _stale_and_current(
     loaded: "Loaded", name: str, state: "State", now_ms: int, existing: Sequence[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """The partitions whose code or inputs have changed since they were made, and those that need nothing."""
+    """The partitions whose code or inputs have changed since they were made, and those that are current."""
     from arco.core.clock import utc
     from arco.flow.plan.key import read_key, short_name
     from arco.flow.plan.planner import STALE, plan

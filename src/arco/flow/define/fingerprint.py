@@ -39,7 +39,7 @@ def code_fingerprint(asset: AssetDef | TaskDef, project: Project) -> str:
 
 
 def code_parts(asset: AssetDef | TaskDef, project: Project) -> dict[str, str]:
-    """The parts of the code behind an asset or a task, each with a short hash: to name those that changed."""
+    """The parts of the code behind an asset or a task, each with a short hash, to name changes."""
     written = _written(asset, project)
     parts = dict[str, str]()
     for option in written.options:

@@ -78,7 +78,9 @@ class Explanation:
     failed: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     maker: str | None = None  # the asset or task that makes it
-    code_changes: tuple[str, ...] = ()  # the parts of its code that changed, once they were looked up
+    code_changes: tuple[
+        str, ...
+    ] = ()  # the parts of its code that changed, once they were looked up
 
     def lines(self) -> list[str]:
         """The same for people."""

@@ -109,7 +109,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     tasks: tuple[PlannedTask, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     blocked: tuple[Blocked, ...] = ()
-    columns: tuple[LastAttempt, ...] = ()  # of tables whose last attempt met other columns than it returned
+    columns: tuple[
+        LastAttempt, ...
+    ] = ()  # of tables whose last attempt met other columns than it returned
     append_again: tuple[str, ...] = ()  # keys of tasks that may add rows which were appended before
     up_to_date: int = 0  # how many partitions were asked for and need nothing
     pools: dict[str, int] = msgspec.field(default_factory=dict)

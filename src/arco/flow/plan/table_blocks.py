@@ -98,9 +98,7 @@ def _described(partitions: Partitions) -> str:
     return " and ".join(said) or "nothing"
 
 
-def _other_columns(
-    scene: Scene, maker: AssetDef, table: KnownTable, plans: Plans
-) -> Block | None:
+def _other_columns(scene: Scene, maker: AssetDef, table: KnownTable, plans: Plans) -> Block | None:
     last = table.state.last_attempt
     if last is None or not _still_counts(scene, maker, table, last, plans):
         return None

@@ -24,7 +24,7 @@ Status = Literal["SUCCESS", "FAILED", "SKIPPED", "BLOCKED", "CANCELLED"]
 
 _NO_FAILURE = (TaskStatus.SUCCESS, TaskStatus.CANCELLED)
 
-# Metrics of every attempt: its code, the parts of that, and how its columns differ from those of its tables.
+# Metrics of every attempt: its code, the parts of that, and how its columns differ from its tables.
 CODE = "code_fingerprint"
 CODE_PARTS = "code_parts"
 COLUMN_CHANGES = "column_changes"
@@ -221,7 +221,8 @@ class Ended:
             rows_written=total([each.rows for each in outputs if each.version is not None]),
             bytes_read=outcome.bytes_read,
             bytes_written=total([each.bytes for each in outputs if each.version is not None]),
-            metrics={**outcome.metrics, **self._code(), **self._made_of(), **self._failures()} or None,
+            metrics={**outcome.metrics, **self._code(), **self._made_of(), **self._failures()}
+            or None,
         )
         return fact("task_completed", f"done:{of.attempt_id}", of.run_id, payload)
 

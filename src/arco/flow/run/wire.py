@@ -206,13 +206,16 @@ class Outcome(_Said, frozen=True, kw_only=True):
     """How an attempt ended: SUCCESS, FAILED, BLOCKED (by a check) or CANCELLED.
 
     `code_fingerprint` is of the code that ran, as the worker has it, and `code_parts` are its parts.
-    `pause_ms` is how long whoever tries it again should wait at least, should what was missing take its time.
+    `pause_ms` is how long whoever tries it again should wait at least, should what was missing take its
+    time.
     """
 
     status: TaskStatus
     code_fingerprint: str | None = None
     code_parts: dict[str, str] = msgspec.field(default_factory=dict)
-    column_changes: tuple[ColumnChange, ...] = ()  # how the result differs from the tables as they were
+    column_changes: tuple[
+        ColumnChange, ...
+    ] = ()  # how the result differs from the tables as they were
     error: str | None = None  # frames of the user's code first
     may_retry: bool = True
     pause_ms: Annotated[int, Meta(ge=0, le=60_000)] = 0
