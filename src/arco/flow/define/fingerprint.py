@@ -43,7 +43,8 @@ def code_parts(asset: AssetDef | TaskDef, project: Project) -> dict[str, str]:
     written = _written(asset, project)
     parts = dict[str, str]()
     for option in written.options:
-        name, *value = option if isinstance(option, list) else [option]
+        items: list[Plain] = option if isinstance(option, list) else [option]
+        name, *value = items
         parts[_PARTS.get(str(name), f"option {name}")] = _short(value)
     if written.code:
         defaults, captured = written.code
