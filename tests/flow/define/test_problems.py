@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from arco.flow.define import problems
-from tests.flow.define.writing import load, told
+from tests.flow.define.writing import asset_of, load, told
 
 
 def test_a_project_without_mistakes_has_no_problems(tmp_path: Path) -> None:
@@ -50,6 +50,38 @@ def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
             " ctx and spark, and opens the tables of reads=[...] itself"
         ),
     ]
+
+
+def test_what_to_do_about_missing_partitions_is_for_inputs_of_several(tmp_path: Path) -> None:
+    text = """
+    DAYS = Daily("ds", start="2026-01-01")
+    source("raw.a", partitions=DAYS)
+
+    @asset("a.good", partitions=DAYS)
+    def good(x=table("raw.a", window=7, missing="skip")): return 1
+
+    @asset("a.odd", partitions=DAYS)
+    def odd(x=table("raw.a", window=7, missing="ignore")): return 1
+
+    @asset("a.one", partitions=DAYS)
+    def one(x=table("raw.a", offset=-1, missing="skip")): return 1
+
+    @task(reads=[table("raw.a", partitions="latest", missing="block")])
+    def two(): return 1
+    """
+    one = "missing is for inputs of several partitions, and offset and 'latest' read one"
+    assert told(tmp_path, {"pipelines/a.py": text}) == [
+        "pipelines/a.py:8: missing='ignore' of a table is none of block, skip",
+        f"pipelines/a.py:11: {one}",
+        f"pipelines/a.py:13: {one}",
+    ]
+    header = "/*---\nname: a.b\npartitions: {daily: ds, start: 2026-01-01}\n"
+    query = (
+        header + "inputs: {x: {table: raw.a, window: 7, missing: skip}}\n---*/\nselect 1 from x\n"
+    )
+    files = {"pipelines/a.py": text, "pipelines/b.sql": query}
+    [found] = asset_of(load(tmp_path, files), "a.b").inputs
+    assert found.missing == "skip"
 
 
 def test_replacing_appended_rows_needs_partitions_and_mode_append(tmp_path: Path) -> None:

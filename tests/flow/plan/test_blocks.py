@@ -55,8 +55,8 @@ def test_rows_that_were_appended_are_not_appended_again_when_an_input_is_remade(
     assert "silver.orders is made in this plan: ds=2026-01-13" in found.cause
     assert "--append-again" in found.fix
     assert 'on_change="replace"' in found.fix
-    [document] = plan_document(planned)["blocked"]  # type: ignore[misc]
-    assert set(document) == {"key", "reason", "cause", "fix"}
+    document = {"key": found.key, "reason": "APPENDED", "cause": found.cause, "fix": found.fix}
+    assert plan_document(planned)["blocked"] == [document]
     made.lake.run(made.project, planned)
     again = made.plan()
     assert (again.tasks, blocked(again)) == ((), [LOGS[0]])

@@ -51,6 +51,34 @@ def test_a_partition_is_told_with_the_code_that_ran_and_the_data_that_were_read(
     story(tell, sources=frozenset({"raw"}))
 
 
+def test_a_task_is_told_to_read_the_partitions_that_have_data_where_others_are_skipped() -> None:
+    async def tell(rig: Rig) -> None:
+        rig.chains.make("raw")
+        rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "files-1"})
+        made = asset("b")
+        reads = [
+            Reads(table="raw", partitions=("ds=1", "ds=2", "ds=3"), skips_missing=skips)
+            for skips in (True, False)
+        ]
+        one = task("b@1", maker="b", partition="ds=1", inputs=(0, 1))
+        view = await rig.book.submit(wish(plan(one, makers=[made], reads=reads)))
+        rig.chains.versions_of["id-raw"] = ("8", {"ds=1": "files-1", "ds=3": "files-3"})
+        [leased] = await rig.lease()
+        skipping, waiting = leased.inputs
+        assert skipping.partitions == ("ds=1", "ds=3")
+        assert waiting.partitions == ("ds=1", "ds=2", "ds=3")
+        # A partition that comes later changes the digest.
+        known = [("ds=1", "files-1"), ("ds=2", None), ("ds=3", "files-3")]
+        assert skipping.digest == waiting.digest == material_digest(known)
+        await rig.complete(leased, rig.publish(leased))
+        await rig.over(view.run_id)
+        [done] = await rig.reader.rows("tasks")
+        assert "ds=2" in str(done["input_partitions"])  # of the input that waits
+        assert str(done["input_partitions"]).count("ds=2") == 1
+
+    story(tell, sources=frozenset({"raw"}))
+
+
 def test_a_restart_knows_what_an_attempt_was_given_to_read() -> None:
     async def tell(rig: Rig) -> None:
         rig.chains.make("raw")

@@ -1,8 +1,9 @@
 """What a task reads: its own partitions of its inputs, as a function or a query sees them."""
 
+import msgspec
 import pytest
 
-from arco.flow.run.wire import TaskStatus
+from arco.flow.run.wire import InputMaterial, TaskStatus
 from tests.flow.spark.house import DAY, House
 
 MORE = pytest.mark.interop  # takes its time, and shows the same in the other format
@@ -44,6 +45,28 @@ JOIN (SELECT DISTINCT day FROM wide) w ON w.day = raw.day;
 
 def days(house: House, table: str) -> list[int]:
     return [row[0] for row in house.rows(table)]
+
+
+@FORMATS
+def test_only_the_partitions_that_a_lease_names_are_read_where_missing_ones_are_skipped(
+    house: House, kind: str
+) -> None:
+    code = CHAIN.replace("FORMAT", kind).replace("window=3", 'window=3, missing="skip"')
+    house.project(code)
+    for day in (3, 4, 5):
+        house.made("$.raw", f"ds=2026-01-0{day}")
+    read = InputMaterial(
+        table=house.name("$.raw"),
+        table_id=None,
+        partitions=("ds=2026-01-03", "ds=2026-01-05"),
+        digest="the 4th had no data when the task was leased",
+    )
+    task = msgspec.structs.replace(house.lease("$.week", DAY), inputs=(read,))
+    outcome = house.carry_out(task)
+    assert outcome.status is TaskStatus.SUCCESS, outcome.error
+    assert days(house, "$.week") == [3, 5]
+    [told] = outcome.lineage
+    assert "2026-01-04" not in msgspec.json.encode(told).decode()
 
 
 @FORMATS

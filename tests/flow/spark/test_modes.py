@@ -121,10 +121,11 @@ def test_rows_of_others_are_not_replaced_with_those_that_were_appended(house: Ho
     outcome = house.carry_out(replacing(house.lease("$.sales", DAY, params={"rows": "2"})))
     assert outcome.status is TaskStatus.FAILED
     assert "holds files that no run of this pipeline added: " in (outcome.error or "")
-    [path] = house.spark.sql(
+    files = house.spark.sql(
         f"SELECT file_path FROM {house.schema}.sales.files "
         "WHERE readable_metrics.id.lower_bound = 77"
-    ).first()
+    )
+    [(path,)] = files.collect()
     assert path in (outcome.error or "")
     assert len(house.rows("$.sales")) == 3
     other = house.lease("$.sales", "ds=2026-01-06", params={"rows": "2"})

@@ -120,8 +120,11 @@ def test_rows_of_others_that_come_while_appended_rows_are_replaced_stay(house: H
         head = publishing().number
         publishing = stage(house, way, Mode("append"), 2, head, values=days, replaces=True)
         session = house.shared.open().newSession()
-        others = f"INSERT INTO {house.name('$.t')} VALUES (77, '2026-01-01')"
-        way.first = lambda: session.sql(others) and None
+
+        def write() -> None:
+            session.sql(f"INSERT INTO {house.name('$.t')} VALUES (77, '2026-01-01')")
+
+        way.first = write
         with pytest.raises(Conflict, match="changed by somebody else"):
             publishing()
     assert [row[0] for row in house.rows("$.t")] == [1, 77]

@@ -18,8 +18,9 @@ Examples:
   arco run --detach                        leave it to `arco worker` processes
   arco run --format parquet                no Iceberg jar is needed
 
-It exits with 0 if all was done, 1 if something failed, was blocked or cannot
-be made yet, 2 if it was misused, 130 if it was interrupted. Ctrl-C cancels."""
+It exits with 0 if all was done, 1 if something failed, was blocked by a check or
+by the plan, or cannot be made yet, 2 if it was misused, 130 if it was
+interrupted. Ctrl-C cancels."""
 
 _CHOICE, _HOW = Choice(), How()
 

@@ -25,7 +25,7 @@ from arco.flow.define.mode import Mode, merge
 from arco.flow.define.name import full_name
 from arco.flow.define.retry import Retry
 from arco.flow.define.settings import retries_said
-from arco.flow.define.table import InputDef, asked_mapping
+from arco.flow.define.table import InputDef, asked_mapping, asked_missing
 from arco.flow.partition import Daily, Dimension, Dynamic, Hourly, Monthly, Static, Weekly
 
 _HEADER = re.compile(r"\A\s*/\*---[ \t]*\n(?P<yaml>.*?)^[ \t]*---\*/", re.DOTALL | re.MULTILINE)
@@ -191,10 +191,12 @@ def _inputs(value: object) -> tuple[InputDef, ...]:
 
 def _input(name: str, said: object) -> InputDef:
     options: dict[str, Any] = said if isinstance(said, dict) else {"table": said}
-    unknown = set(options) - {"table", "window", "offset", "partitions"}
+    unknown = set(options) - {"table", "window", "offset", "partitions", "missing"}
     if unknown or "table" not in options:
-        complain(f"the input {name!r} takes table and one of window, offset, partitions")
-    mapping = asked_mapping(
-        options.get("window"), options.get("offset"), options.get("partitions"), None
-    )
-    return InputDef(name, full_name(options.get("table", name)), mapping, where=here())
+        complain(f"the input {name!r} takes table, one of window, offset, partitions, and missing")
+    shift, partitions = options.get("offset"), options.get("partitions")
+    mapping = asked_mapping(options.get("window"), shift, partitions, None)
+    reads_one = shift is not None or partitions == "latest"
+    missing = asked_missing(options.get("missing"), reads_one=reads_one)
+    table = full_name(options.get("table", name))
+    return InputDef(name, table, mapping, where=here(), missing=missing)

@@ -3,18 +3,19 @@
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from arco.core.errors import Invalid
 from arco.flow.define.collect import complain, here
 from arco.flow.define.name import full_name
 from arco.flow.define.source import SourceDef
 from arco.flow.define.where import NOWHERE, SourceLine
-from arco.flow.partition import Mapping, all_partitions, custom, latest, offset, window
+from arco.flow.partition import Mapping, Partitions, all_partitions, custom, latest, offset, window
 
 GIVEN = frozenset({"spark", "ctx"})  # parameters that the worker fills itself
 
 Upstream = Callable[..., Iterable[str]]
+Missing = Literal["block", "skip"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class TableRef:
     name: str
     mapping: Mapping | None
     where: SourceLine
+    missing: Missing | None = None
+
+    def input(self, parameter: str) -> "InputDef":
+        """The table as an input, under the name by which it is read."""
+        return InputDef(parameter, self.name, self.mapping, where=self.where, missing=self.missing)
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,8 @@ class InputDef:
     """A table that is read, under the name by which the function or the query knows it.
 
     Once a project is loaded without problems, `mapping` is there: the one that was asked for, or what the
-    partitions of both sides suggest.
+    partitions of both sides suggest. `missing` says whether a partition of the input without data is waited
+    for or skipped; None is what the mapping does, see `skips_missing`.
     """
 
     parameter: str
@@ -39,6 +46,13 @@ class InputDef:
     mapping: Mapping | None = None
     by_name: bool = False  # found by the name of the parameter, not by a `table(...)`
     where: SourceLine = NOWHERE
+    missing: Missing | None = None
+
+    def skips_missing(self, of: Partitions, reads: Partitions) -> bool:
+        """Whether the partitions without data are skipped, if there is at least one with data."""
+        if self.missing is not None:
+            return self.missing == "skip"
+        return self.mapping is not None and self.mapping.takes_what_is_there(of, reads)
 
 
 def table(
@@ -48,14 +62,36 @@ def table(
     offset: int | None = None,
     partitions: str | Upstream | None = None,
     mapping: Mapping | None = None,
+    missing: str | None = None,
 ) -> Any:
     """Say that a parameter stands for a table, and which of its partitions one run reads.
 
     `window=7` is this partition and the six before it, `offset=-1` the one before, `partitions` is "all",
-    "latest" or a function. Its type is Any, so that a parameter keeps the type that the function needs.
+    "latest" or a function. `missing="skip"` reads those of them that have data, "block" waits for all. Its
+    type is Any, so that a parameter keeps the type that the function needs.
     """
     called = name.name if isinstance(name, SourceDef) else full_name(name)
-    return TableRef(called, asked_mapping(window, offset, partitions, mapping), here())
+    reads_one = offset is not None or partitions == "latest"
+    return TableRef(
+        called,
+        asked_mapping(window, offset, partitions, mapping),
+        here(),
+        asked_missing(missing, reads_one=reads_one),
+    )
+
+
+def asked_missing(asked: object, *, reads_one: bool) -> Missing | None:
+    """What is to be done about partitions without data, if that was said."""
+    if asked is None:
+        return None
+    if reads_one:
+        complain("missing is for inputs of several partitions, and offset and 'latest' read one")
+        return None
+    match asked:
+        case "block" | "skip":
+            return asked
+    complain(f"missing={asked!r} of a table is none of {', '.join(get_args(Missing))}")
+    return None
 
 
 def asked_mapping(
@@ -106,7 +142,7 @@ def inputs_of(function: Callable[..., object], where: SourceLine) -> tuple[Input
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or name in GIVEN:
             continue
         if isinstance(default, TableRef):
-            found.append(InputDef(name, default.name, default.mapping, where=default.where))
+            found.append(default.input(name))
         elif isinstance(default, SourceDef):
             found.append(InputDef(name, default.name, where=where))
         elif default is parameter.empty:

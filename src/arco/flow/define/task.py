@@ -93,7 +93,7 @@ def _several(what: str, names: Sequence[T]) -> Sequence[T]:
 
 def _read(said: str | SourceDef | TableRef, where: SourceLine) -> InputDef:
     if isinstance(said, TableRef):
-        return InputDef(last_part(said.name), said.name, said.mapping, where=said.where)
+        return said.input(last_part(said.name))
     called = said.name if isinstance(said, SourceDef) else full_name(said)
     return InputDef(last_part(called), called, where=where)
 

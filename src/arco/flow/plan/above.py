@@ -94,7 +94,9 @@ def lacking(inputs: list[Input], first: Before, plans: Plans) -> Callable[[int],
 
 def _lacking_of(each: Input, plans: Plans) -> Callable[[int], list[str]] | None:
     name = short_name(each.table.name)
-    if not each.table.is_made:
+    if not each.table.is_made and (
+        each.declared.missing != "block" or each.table.state.table_id is None
+    ):
         return None if each.table.state.table_id else lambda _: [name]
     planned = plans.of(each.table.name)
     placed = Placed(each.table.name) if planned is None else planned

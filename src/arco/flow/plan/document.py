@@ -39,11 +39,11 @@ def plan_document(plan: Plan) -> dict[str, Json]:
 
 def blocked_document(plan: Plan) -> list[Json]:
     """What the plan does not make though it is out of date; `fix` only where there is one."""
-    return [
-        {"key": each.key, "reason": each.reason, "cause": each.cause}
-        | ({"fix": each.fix} if each.fix else {})
-        for each in plan.blocked
-    ]
+    found: list[Json] = []
+    for each in plan.blocked:
+        document: dict[str, Json] = {"key": each.key, "reason": each.reason, "cause": each.cause}
+        found.append(document | ({"fix": each.fix} if each.fix else {}))
+    return found
 
 
 def columns_document(plan: Plan) -> list[Json]:
@@ -83,5 +83,7 @@ def told_time(ms: int) -> str:
 
 
 def _reads(each: Reads) -> Json:
-    partitions: list[Json] = [*runs(each.partitions)]
-    return {"table": short_name(each.table), "partitions": partitions}
+    skipped = set(each.skipped)
+    read = [key for key in each.partitions if key not in skipped] if skipped else each.partitions
+    found: dict[str, Json] = {"table": short_name(each.table), "partitions": [*runs(read)]}
+    return found | ({"skipped": [*runs(each.skipped)]} if skipped else {})

@@ -203,6 +203,7 @@ def _read_now(each: Input, made_at_ms: int | None) -> ReadNow:
         lacks=tuple(runs(lacks)),
         made_at_ms=newest,
         is_newer=newest is not None and made_at_ms is not None and newest > made_at_ms,
+        skips_missing=each.takes_what_is_there,
     )
 
 

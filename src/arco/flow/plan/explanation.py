@@ -21,6 +21,7 @@ class ReadNow:
     lacks: tuple[str, ...]
     made_at_ms: int | None  # of the newest that is read
     is_newer: bool  # than the data of the partition that reads it
+    skips_missing: bool = False  # what has no data is skipped, and not waited for
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ def _shown(partitions: tuple[str, ...], most: int = 6) -> str:
 def _standing(each: ReadNow) -> str:
     said = []
     if each.lacks:
-        said.append(f"no data: {_shown(each.lacks) or 'at all'}")
+        skipped = "skipped, " if each.skips_missing else ""
+        said.append(f"{skipped}no data: {_shown(each.lacks) or 'at all'}")
     if each.made_at_ms is not None:
         newer = ", after what was made from it" if each.is_newer else ""
         said.append(f"newest of {told_time(each.made_at_ms)}{newer}")

@@ -1,6 +1,6 @@
 """One input of an asset or task, for many of its partitions at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -35,6 +35,17 @@ class Input:
     def keys(self, number: int) -> tuple[str, ...]:
         """The partitions that the asset's partition with this number reads."""
         return self.upstreams.of(number)
+
+    def skipped(self, number: int, planned: Container[str]) -> tuple[str, ...]:
+        """The partitions that are not read, as they have no data and nothing in the plan makes them."""
+        if not self.takes_what_is_there or None not in self.materials:
+            return ()
+        keys, materials = self.upstreams.keys, self.materials
+        return tuple(
+            keys[place]
+            for place in self.upstreams.places[number]
+            if materials[place] is None and keys[place] not in planned
+        )
 
     @cached_property
     def materials(self) -> list[str | None]:

@@ -22,7 +22,7 @@ class Placed:
         """The key of a task of this maker."""
         return f"{self.prefix}@{partition}" if partition else self.prefix
 
-    def __contains__(self, partition: str) -> bool:
+    def __contains__(self, partition: object) -> bool:
         return partition in self.levels
 
 

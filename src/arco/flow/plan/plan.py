@@ -59,11 +59,17 @@ class Maker(msgspec.Struct, frozen=True, kw_only=True):
     code_fingerprint: str | None = None  # of the code that the plan was made with
 
 
-class Reads(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions of one table; a table that is not cut has the one partition ''."""
+class Reads(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Partitions of one table; a table that is not cut has the one partition ''.
+
+    `skipped` are those that have no data and that nothing in the plan makes, where `skips_missing` allows
+    it: a task reads only those that have data when it is dispatched.
+    """
 
     table: str
     partitions: tuple[str, ...]
+    skips_missing: bool = False
+    skipped: tuple[str, ...] = ()
 
 
 class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):

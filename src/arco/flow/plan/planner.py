@@ -168,7 +168,7 @@ class Planning:
     def plan(self, selection: str, pools: dict[str, int]) -> Plan:
         """The plan of all that was added."""
         self.entries.sort(key=lambda each: (each.level, each.work.maker.name, each.number))
-        reads = _ReadsOnce()
+        reads = _ReadsOnce(self.plans)
         tasks = tuple(_task(each, reads) for each in self.entries)
         makers = [work.maker for work in self.works if work.placed.levels]
         state, project = self.scene.state, self.scene.project
@@ -220,20 +220,23 @@ class Planning:
 class _ReadsOnce:
     """The partitions that tasks read, kept once for all that read the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, plans: Plans) -> None:
         self.all: list[Reads] = []
+        self._plans = plans
         self._by_places: dict[tuple[int, range | tuple[int, ...]], int] = {}
-        self._by_keys: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._by_keys: dict[tuple[str, tuple[str, ...], bool], int] = {}
 
     def number(self, read: Input, partition: int) -> int:
         places = read.upstreams.places[partition]
         known = self._by_places.get((id(read), places))
         if known is not None:
             return known
-        keys = read.keys(partition)
-        number = self._by_keys.setdefault((read.table.name, keys), len(self.all))
+        name, keys, skips = read.table.name, read.keys(partition), read.takes_what_is_there
+        number = self._by_keys.setdefault((name, keys, skips), len(self.all))
         if number == len(self.all):
-            self.all.append(Reads(table=read.table.name, partitions=keys))
+            skipped = read.skipped(partition, self._plans.of(name) or ())
+            reads = Reads(table=name, partitions=keys, skips_missing=skips, skipped=skipped)
+            self.all.append(reads)
         self._by_places[id(read), places] = number
         return number
 

@@ -90,6 +90,6 @@ class Scene:
             with self.asking(maker, declared):
                 upstreams = declared.mapping.upstreams(chosen, reading)
             table = self.known.table(declared.table)
-            partly = declared.mapping.takes_what_is_there(maker.partitions, reads)
+            partly = declared.skips_missing(maker.partitions, reads)
             found.append(Input(declared, table, upstreams, declared.table in own, partly))
         return found

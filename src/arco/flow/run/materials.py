@@ -5,13 +5,13 @@ that it knows what is newer without asking. Tables that no pipeline makes change
 asked for each time tasks are given out, before anybody reads them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from arco.core.tasks import Tasks
 from arco.flow.plan.fingerprints import material_digest, outside_material
-from arco.flow.plan.plan import Plan, PlannedTask
+from arco.flow.plan.plan import Plan, PlannedTask, Reads
 from arco.flow.run.made import Made
 from arco.flow.run.ports import Versions
 from arco.flow.run.wire import InputMaterial
@@ -39,6 +39,15 @@ class _Table:
         return outside_material(key, self.version, self.materials)
 
 
+@dataclass(frozen=True)
+class _Read:
+    """An input as of a change of its table: its digest, and the partitions of it that are read."""
+
+    change: int
+    digest: str
+    partitions: tuple[str, ...]
+
+
 @dataclass
 class Known:
     """What a run knows of the tables that it reads and writes, as of publication number `since`."""
@@ -46,7 +55,7 @@ class Known:
     since: int
     tables: dict[str, _Table]
     unsettled: frozenset[tuple[str, str]]
-    digests: dict[int, tuple[int, str]] = field(default_factory=dict)  # by input, as of a change
+    inputs: dict[int, "_Read"] = field(default_factory=dict)  # by their places in the plan
 
 
 class Last(NamedTuple):
@@ -174,30 +183,23 @@ class Materials:
         reads = plan.reads[index]
         news = self._news.get(reads.table, {})
         table = fresh.get(reads.table) or known.tables.get(reads.table)
+        read = self._read(known, index, reads, fresh)
         return InputMaterial(
             table=reads.table,
             table_id=_table_id(table, news),
-            partitions=reads.partitions,
-            digest=self._digest(known, index, reads.table, reads.partitions, fresh),
+            partitions=read.partitions,
+            digest=read.digest,
         )
 
-    def _digest(
-        self,
-        known: Known,
-        index: int,
-        name: str,
-        partitions: tuple[str, ...],
-        fresh: Mapping[str, _Table],
-    ) -> str:
-        """Of the partitions of one input; many tasks read the same, and a table has many partitions."""
+    def _read(self, known: Known, index: int, reads: Reads, fresh: Mapping[str, _Table]) -> _Read:
+        """One input as it stands; many tasks read the same, and a table has many partitions."""
+        name = reads.table
         if name in fresh:
-            table = fresh[name]
-            return material_digest((key, table.material(key)) for key in partitions)
-        changes = self._changes.get(name, 0)
-        when, found = known.digests.get(index, (-1, ""))
-        if when != changes:
-            found = material_digest((key, self._material(known, name, key)) for key in partitions)
-            known.digests[index] = changes, found
+            return _read_of(reads, 0, fresh[name].material)
+        change, found = self._changes.get(name, 0), known.inputs.get(index)
+        if found is None or found.change != change:
+            found = _read_of(reads, change, lambda key: self._material(known, name, key))
+            known.inputs[index] = found
         return found
 
     def _material(self, known: Known, name: str, key: str) -> str | None:
@@ -206,6 +208,15 @@ class Materials:
             return news.material
         table = known.tables.get(name)
         return None if table is None else table.material(key)
+
+
+def _read_of(reads: Reads, change: int, material: Callable[[str], str | None]) -> _Read:
+    """What is read of an input; a partition that is skipped counts in the digest, as it may come later."""
+    materials = [(key, material(key)) for key in reads.partitions]
+    partitions = reads.partitions
+    if reads.skips_missing and any(found is None for _, found in materials):
+        partitions = tuple(key for key, found in materials if found is not None)
+    return _Read(change, material_digest(materials), partitions)
 
 
 def _known(state: TableState, *, is_made: bool) -> _Table:

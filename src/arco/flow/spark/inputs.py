@@ -38,13 +38,26 @@ class Inputs:
 
     def chosen(self, said: InputDef, maker: AssetDef | TaskDef) -> PartitionSet:
         """The partitions of an input that the task reads."""
-        reading = Reading(
-            maker.partitions,
-            self.project.tables.get(said.table, _WHOLE),
-            utc(self.task.now_ms),
-            known(self.task.dynamic),
-        )
-        return (said.mapping or all_partitions).upstream_set(self.task.partition, reading)
+        reads = self.project.tables.get(said.table, _WHOLE)
+        dynamic = known(self.task.dynamic)
+        reading = Reading(maker.partitions, reads, utc(self.task.now_ms), dynamic)
+        chosen = (said.mapping or all_partitions).upstream_set(self.task.partition, reading)
+        given = self._given(said, maker)
+        if given is None or len(given) >= len(chosen):
+            return chosen
+        if not said.skips_missing(maker.partitions, reads):
+            return chosen
+        return chosen & PartitionSet.of_keys(reads.axes(dynamic), given)
+
+    def _given(self, said: InputDef, maker: AssetDef | TaskDef) -> tuple[str, ...] | None:
+        """The partitions of an input that had data when the task was leased, as the plan lists inputs.
+
+        None if the plan knows other inputs than the code that runs: then it reads what the code says.
+        """
+        if [each.table for each in self.task.inputs] != [each.table for each in maker.inputs]:
+            return None
+        at = next(n for n, each in enumerate(maker.inputs) if each is said)
+        return self.task.inputs[at].partitions
 
     def frame(self, said: InputDef, maker: AssetDef | TaskDef) -> DataFrame:
         """What the task reads of one input."""

@@ -1,0 +1,104 @@
+"""Partitions of an input that have no data: waited for, or skipped."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arco.core import json
+from arco.flow.plan.document import plan_document
+from arco.flow.plan.explain import explain
+from tests.flow.plan.model import Shop, keys, reasons
+
+PIPELINE = """
+    DAYS = Daily("ds", start="2026-01-10")
+    source("raw.orders", partitions=DAYS)
+
+    @asset("silver.orders", partitions=DAYS)
+    def orders(raw=table("raw.orders", missing="block")):
+        return raw
+
+    @asset("gold.reader"{cut})
+    def reader(orders=table("silver.orders", {how})):
+        return orders
+"""
+DAYS = [f"ds=2026-01-{day}" for day in range(10, 15)]
+WINDOW, ALL, MONTH = ", partitions=DAYS", "", ', partitions=Monthly("month", start="2025-12")'
+
+
+def shop_of(folder: Path, how: str, cut: str = WINDOW) -> Shop:
+    """A shop in which the data of two days never came."""
+    shop = Shop(folder, {"pipelines/p.py": PIPELINE.format(how=how, cut=cut)})
+    shop.lake.fill("raw.orders", *(day for day in DAYS if day not in (DAYS[1], DAYS[2])))
+    return shop
+
+
+@pytest.mark.parametrize(
+    ("how", "cut", "waits"),
+    [
+        ("window=2", WINDOW, True),
+        ('window=2, missing="block"', WINDOW, True),
+        ('window=2, missing="skip"', WINDOW, False),
+        ('partitions="all"', ALL, False),
+        ('partitions="all", missing="skip"', ALL, False),
+        ('partitions="all", missing="block"', ALL, True),
+    ],
+)
+def test_a_reader_waits_for_missing_partitions_or_skips_them(
+    tmp_path: Path, how: str, cut: str, waits: bool
+) -> None:
+    shop = shop_of(tmp_path, how, cut)
+    shop.run()
+    key = f"gold.reader@{DAYS[3]}" if cut is WINDOW else "gold.reader"
+    planned = shop.plan("gold.reader")
+    assert (key in [each.key for each in planned.waiting]) is waits
+    assert (key in shop.lake.ran) is not waits
+
+
+def test_a_month_skips_days_without_data(tmp_path: Path) -> None:
+    shop = shop_of(tmp_path, 'missing="skip"', MONTH)
+    shop.now = shop.now.replace(month=2, day=1)
+    shop.run()
+    assert keys(shop.plan("gold.reader")) == []
+    assert "gold.reader@month=2026-01" in shop.lake.ran
+
+
+def test_a_partition_that_was_skipped_makes_its_readers_stale_once_it_comes(tmp_path: Path) -> None:
+    shop = shop_of(tmp_path, 'window=3, missing="skip"')
+    planned = shop.plan()
+    tasks = json.decode(json.encode(plan_document(planned)["tasks"]), list[dict[str, Any]])
+    [read] = next(each for each in tasks if each["key"] == f"gold.reader@{DAYS[3]}")["inputs"]
+    assert read == {
+        "table": "silver.orders",
+        "partitions": [DAYS[3]],
+        "skipped": ["ds=2026-01-11..2026-01-12"],
+    }
+    shop.lake.run(shop.project, planned)
+    assert shop.plan("gold.reader").tasks == ()
+    found = explain(shop.project, "gold.reader", DAYS[3], shop.lake.state(), shop.now)
+    assert found.status == "UP_TO_DATE"
+    assert any("skipped, no data: ds=2026-01-11..2026-01-12" in line for line in found.lines())
+    shop.lake.fill("raw.orders", DAYS[1])
+    assert reasons(shop.plan()) == {
+        f"silver.orders@{DAYS[1]}": "MISSING",
+        f"gold.reader@{DAYS[1]}": "UPSTREAM_CHANGED",
+        f"gold.reader@{DAYS[2]}": "UPSTREAM_CHANGED",
+        f"gold.reader@{DAYS[3]}": "UPSTREAM_CHANGED",
+    }
+
+
+def test_a_reader_of_nothing_at_all_waits(tmp_path: Path) -> None:
+    shop = shop_of(tmp_path, 'window=1, missing="skip"')
+    shop.run()
+    assert [each.key for each in shop.plan("gold.reader").waiting] == [
+        f"gold.reader@{day}" for day in DAYS[1:3]
+    ]
+
+
+def test_partitions_of_a_source_are_waited_for_where_that_is_said(tmp_path: Path) -> None:
+    waiting = {each.key: each.lacks for each in shop_of(tmp_path, "window=2").plan().waiting}
+    assert waiting[f"silver.orders@{DAYS[1]}"] == (f"raw.orders@{DAYS[1]}",)
+    text = PIPELINE.format(how="window=2", cut=WINDOW).replace(', missing="block"', "")
+    other = Shop(tmp_path / "other", {"pipelines/p.py": text})
+    other.lake.fill("raw.orders", DAYS[0])
+    assert other.plan("silver.orders").waiting == ()
