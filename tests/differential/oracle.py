@@ -143,6 +143,7 @@ def _partitions(rows: Rows, said: Said) -> None:
         "task_started": "RUNNING",
         "partition_completed": "COMPLETE",
         "partition_failed": "FAILED",
+        "partition_cleared": "PENDING",
         "task_completed": {"SUCCESS": None, "CANCELLED": "PENDING"}.get(
             said.get("status"), "FAILED"
         ),
@@ -180,6 +181,9 @@ def _partition(row: Row, said: Said, named: dict[str, Any], status: str) -> None
         row.group("name", order, partition_key=key, partition_values=_values(named))
     row.largest(updated_at=said.occurred, _occurred_at=said.occurred)
     row.smallest(created_at=said.time("created_at"))
+    if said.name == "partition_cleared":
+        nothing = dict.fromkeys((*_DATA, "last_successful_run"))
+        row.group("data", said.order(causal=said.get("version")), **nothing)
     if said.name == "partition_completed":
         done = {name: said.get(name) for name in _DATA}
         order = said.order(causal=said.get("version") or 0)

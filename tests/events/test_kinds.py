@@ -35,6 +35,7 @@ FLOW = {
     *("task_retry_scheduled", "cancel_requested", "task_cancelled", "lineage_observed"),
     *("schedule_ticked", "sensor_evaluated", "backfill_created", "backfill_chunk_planned"),
     *("backfill_state_changed", "partition_value_added", "partition_value_removed"),
+    "partition_cleared",
 }
 OURS = {"iceberg_committed", "search_document_changed", "quarantine_replayed"}
 

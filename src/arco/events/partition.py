@@ -8,6 +8,11 @@ from arco.events.partition_row import COMPLETE, FAILED, PENDING, Named, named, p
 from arco.events.told import EventKind, Projection, Rows, Told, kind
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, PARTITIONS
 
+_DATA = (
+    *("row_count", "size_bytes", "materialization_id", "input_fingerprint", "code_fingerprint"),
+    "last_successful_run",
+)
+
 
 class PartitionCreated(NamesPartition, frozen=True, kw_only=True):
     """A table has a partition, or is about to have it."""
@@ -43,19 +48,33 @@ class PartitionFailed(NamesPartition, frozen=True, kw_only=True):
     attempt: Attempt | None = None
 
 
+class PartitionCleared(NamesPartition, frozen=True, kw_only=True):
+    """The rows of a partition were removed: it is as if it had never been made."""
+
+    version: Count  # that removed them
+    execution_id: Id | None = None
+
+
 def _created(told: Told[PartitionCreated]) -> Rows:
     return partition_rows(told, PENDING, _named, {"created_at": told.when("created_at")})
 
 
 def _completed(told: Told[PartitionCompleted]) -> Rows:
     data = {
-        **told.fields("row_count", "size_bytes", "materialization_id"),
-        **told.fields("input_fingerprint", "code_fingerprint"),
+        **told.fields(*_DATA[:-1]),
         "last_successful_run": told.when("completed_at"),
         "_data": told.order(causal=[version or 0 for version in told.field("version")]),
     }
     published = [version is not None for version in told.field("version")]
     return partition_rows(told, COMPLETE, _named, told.where(published, data))
+
+
+def _cleared(told: Told[PartitionCleared]) -> Rows:
+    data = {
+        **dict.fromkeys(_DATA, told.all(None)),
+        "_data": told.order(causal=told.field("version")),
+    }
+    return partition_rows(told, PENDING, _named, data, is_planned=False)
 
 
 def _failed(told: Told[PartitionFailed]) -> Rows:
@@ -64,7 +83,7 @@ def _failed(told: Told[PartitionFailed]) -> Rows:
     )
 
 
-def _named(said: PartitionCreated | PartitionCompleted) -> tuple[Named, ...]:
+def _named(said: PartitionCreated | PartitionCompleted | PartitionCleared) -> tuple[Named, ...]:
     return named(said.table_id, said, said.execution_id)
 
 
@@ -93,6 +112,13 @@ KINDS: tuple[EventKind, ...] = (
             "task_id": "load",
             "attempt": 1,
         },
+    ),
+    kind(
+        "partition_cleared",
+        EXECUTIONS_DOMAIN,
+        PartitionCleared,
+        Projection(PARTITIONS, _cleared),
+        example={"table_id": "tbl-orders", "partition_key": "date=2026-05-02", "version": 13},
     ),
     kind(
         "partition_failed",

@@ -46,11 +46,16 @@ def partition_rows(
     status: str,
     partitions: Callable[[P], Iterable[Named]],
     also: Mapping[str, Values] | None = None,
+    *,
+    is_planned: bool = True,
 ) -> Rows:
-    """A row for each partition that events name; `also` is what more they say, if each names one."""
+    """A row for each partition that events name; `also` is what more they say, if each names one.
+
+    `is_planned`: PENDING only says that a partition is planned, and hides nothing.
+    """
     of = told.spread(partitions)
     names = [each.partition for each in of.said]
-    order = of.order(rank=0 if status == PENDING else 1)
+    order = of.order(rank=0 if status == PENDING and is_planned else 1)
     key = {"_named": order, "partition_key": [each.key for each in names]}
     columns = {
         **of.where([each.key is not None for each in names], key),

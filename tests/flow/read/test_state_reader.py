@@ -2,14 +2,17 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from arco.catalog.model import TableRow
 from arco.catalog.reader import SnapshotReader
+from arco.core import json
 from arco.flow.plan.key import task_key
 from arco.flow.read import asking, partitions
 from arco.flow.read.state_reader import SqlStateReader
 from arco.flow.run.ports import UnprovenFile
+from arco.flow.state import ColumnChange, LastAttempt
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
 from arco.query.limits import Limits
@@ -99,6 +102,78 @@ async def test_a_table_has_what_was_told_of_its_partitions_a_moment_ago() -> Non
     assert table.code_fingerprints == ("code of a", "code of b", None)
     assert table.made_at_ms == (NOON_MS + 3_000, NOON_MS + 3_000, None)
     assert here.formats.asked == []
+
+
+async def test_a_partition_that_was_cleared_is_as_if_it_had_never_been_made() -> None:
+    async with workspace() as space:
+        here = Here(space)
+        await space.schema("silver")
+        table_id = await here.table("silver", "orders")
+        named = {"table_id": table_id, "partition_key": "ds=2026-01-01"}
+        await here.tell(
+            here.published(table_id, "ds=2026-01-01", "a"),
+            here.line("partition_failed", second=5, **named),
+            here.line("partition_cleared", second=6, version=2, **named),
+        )
+        table = (await here.reader.state(["default.silver.orders"])).tables["default.silver.orders"]
+        await here.engine.close()
+    assert (table.keys, table.statuses, table.materials) == (
+        ("ds=2026-01-01",),
+        ("PENDING",),
+        (None,),
+    )
+    assert (table.code_fingerprints, table.made_at_ms) == ((None,), (None,))
+
+
+async def test_the_columns_that_the_last_attempt_met_are_known() -> None:
+    async with workspace() as space:
+        here = Here(space)
+        await space.schema("silver")
+        table_id = await here.table("silver", "orders")
+        change = {
+            "table": "default.silver.orders",
+            "column": "id",
+            "before": "int",
+            "after": "string",
+        }
+
+        def ended(run: str, second: int, day: str, changes: list[object], table: str) -> bytes:
+            metrics = {"code_fingerprint": f"code of {run}"}
+            if changes:
+                metrics["column_changes"] = json.encode(changes).decode()
+            return here.line(
+                "task_completed",
+                second=second,
+                execution_id=run,
+                task_id=f"silver.orders@ds={day}",
+                table_id=table,
+                partition_key=f"ds={day}",
+                status="FAILED",
+                completed_at=(NOON + timedelta(seconds=second)).isoformat(),
+                metrics=metrics,
+            )
+
+        async def last() -> LastAttempt | None:
+            state = await here.reader.state(["default.silver.orders"])
+            return state.tables["default.silver.orders"].last_attempt
+
+        await here.tell(
+            ended("run-1", 1, "2026-01-01", [], table_id),
+            ended("run-2", 2, "2026-01-02", [change], table_id),
+        )
+        assert await last() == LastAttempt(
+            task="silver.orders@ds=2026-01-02",
+            run_id="run-2",
+            status="FAILED",
+            ended_at_ms=NOON_MS + 2_000,
+            code_fingerprint="code of run-2",
+            changes=(msgspec.convert(change, ColumnChange),),
+        )
+        await here.tell(ended("run-3", 3, "2026-01-01", [change], "of a table that was dropped"))
+        assert await last() is None
+        await here.tell(ended("run-4", 4, "2026-01-01", [], table_id))
+        assert await last() is None
+        await here.engine.close()
 
 
 async def test_a_table_without_partitions_has_the_one_with_the_empty_key() -> None:

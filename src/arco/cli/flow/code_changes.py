@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def code_changes(
     remote: "Remote", project: "Project", maker: str, recorded: str
 ) -> tuple[str, ...]:
-    """The functions, constants and options that changed since the recorded code; nothing if no record says."""
+    """The functions, constants and options that changed since the recorded code, as far as records say."""
     sql = (
         f"SELECT metrics['{CODE_PARTS}'] FROM system.tasks "  # noqa: S608
         f"WHERE split_part(task_id, chr(64), 1) = {literal(task_key(maker, ''))} "

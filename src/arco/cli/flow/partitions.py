@@ -25,6 +25,7 @@ Examples:
   arco partitions silver.orders --json     each with its status
   arco partitions add customer acme globex   values of a dynamic dimension
   arco partitions add customer acme --remove
+  arco partitions clear silver.orders 2026-01-15   remove its rows, to make it again
 
 C is complete, S stale, R running, O failed while older data are served, F failed
 and never made, . missing. Where there are too many to look at, they are counted
@@ -126,6 +127,81 @@ def add(
         print(f"arco: {slip}. With --remove they are taken away.", file=sys.stderr)
 
 
+@app.command
+def clear(
+    table: TableName,
+    /,
+    *partitions: Annotated[str, Parameter(metavar="PARTITION", show_env_var=False)],
+    yes: Annotated[
+        bool, Parameter(name="--yes", negative="", show_default=False, help="Do not ask.")
+    ] = False,
+    server: Server = _SERVER,
+    place: Own = _PLACE,
+    json: AsJson = False,
+) -> None:
+    """Remove the rows of partitions and what is recorded of them, so that they are made again.
+
+    Parameters
+    ----------
+    partitions
+        Partitions that were made: keys, values, ranges such as 2026-01-01..2026-01-31, or all.
+    server
+        The Arco that keeps the table.
+    place
+        An Arco for the life of this command.
+    """
+    from dataclasses import replace
+
+    from arco.cli.flow.clearing import Clearing, chosen_partitions
+    from arco.cli.flow.reach import Reach, reached
+    from arco.cli.flow.screen.words import counted
+    from arco.cli.output import print_document
+    from arco.core.runtime import system_runtime
+    from arco.core.tasks import run
+    from arco.flow.define.name import three_levels
+    from arco.flow.plan.key import short_name
+
+    if not partitions:
+        raise Invalid("no partition is named: arco partitions clear silver.orders ds=2026-01-15")
+    runtime, name = system_runtime(), three_levels(table)
+
+    async def work() -> tuple[tuple[str, ...], int] | None:
+        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
+            state = (await arco.coordinator.state([name])).tables[name]
+            keys = chosen_partitions(name, state, partitions)
+            asked = replace(server, url=arco.url)
+
+            def clearing() -> int | None:
+                if not yes and not _is_confirmed(short_name(name), keys):
+                    return None
+                with asked.open() as remote:
+                    return Clearing(remote, runtime, name, state, arco.url, arco.token).clear(keys)
+
+            # An Arco of our own answers on this very loop, so nothing may hold it up.
+            number = await runtime.tasks.in_thread(clearing)
+            return None if number is None else (keys, number)
+
+    done = run(work())
+    if done is None:
+        print("Nothing was cleared.")
+        return
+    keys, number = done
+    if json:
+        print_document({"table": name, "partitions": list(keys), "version": number})
+    else:
+        many = counted(len(keys), "partition")
+        print(f"Cleared {many} of {short_name(name)} in version {number}; the next run makes them.")
+
+
+def _is_confirmed(table: str, keys: Sequence[str]) -> bool:
+    from arco.flow.plan.runs import listed
+
+    if not sys.stdin.isatty():
+        raise Invalid("there is no terminal to ask on whether rows may be removed: pass --yes")
+    answer = input(f"Remove the rows of {listed(keys)} from {table}, for all readers? [y/N] ")
+    return answer.strip().lower() in ("y", "yes")
+
+
 def _slip(dimension: str) -> str | None:
     """That the project at hand, if there is one, has no such dimension: values of it make nothing."""
     from arco.cli.flow.project import find_folder, load_folder
@@ -155,7 +231,7 @@ class _Found:
 
     @classmethod
     def of(cls, loaded: "Loaded", name: str, state: "State", now_ms: int) -> "_Found":
-        from arco.cli.flow.screen.marks import marks_of
+        from arco.cli.flow.screen.marks import Mark, marks_of
         from arco.core.clock import utc
         from arco.flow.plan.known import Known
 
@@ -163,7 +239,12 @@ class _Found:
         known = Known(state, frozenset(loaded.project.made_by)).table(name)
         existing = list(cut.keys(utc(now_ms), state.dynamic))
         stale, current = _stale_and_current(loaded, name, state, now_ms, existing)
-        return cls(name, cut, known, marks_of(known, existing, stale, current))
+        marks = marks_of(known, existing, stale, current)
+        # What was cleared and is not declared any more is no partition of the table now.
+        gone = [key for key, mark in marks.items() if mark is Mark.MISSING and key not in cut]
+        for key in gone:
+            del marks[key]
+        return cls(name, cut, known, marks)
 
     def print(self) -> None:
         """The picture, for people."""
@@ -217,7 +298,7 @@ class _Found:
 def _stale_and_current(
     loaded: "Loaded", name: str, state: "State", now_ms: int, existing: Sequence[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """The partitions whose code or inputs have changed since they were made, and those that need nothing."""
+    """The partitions whose code or inputs have changed since they were made, and those that are current."""
     from arco.core.clock import utc
     from arco.flow.plan.key import read_key, short_name
     from arco.flow.plan.planner import STALE, plan

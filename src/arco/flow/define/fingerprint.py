@@ -60,11 +60,12 @@ def checks_fingerprint(asset: AssetDef | TaskDef, project: Project) -> str | Non
 
 
 def code_parts(asset: AssetDef | TaskDef, project: Project) -> dict[str, str]:
-    """The parts of the code behind an asset or a task, each with a short hash: to name those that changed."""
+    """The parts of the code behind an asset or a task, each with a short hash, to name changes."""
     written = _written(asset, project)
     parts = dict[str, str]()
     for option in written.options:
-        name, *value = option if isinstance(option, list) else [option]
+        items: list[Plain] = option if isinstance(option, list) else [option]
+        name, *value = items
         parts[_PARTS.get(str(name), f"option {name}")] = _short(value)
     if written.code:
         defaults, captured = written.code

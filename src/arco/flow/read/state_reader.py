@@ -22,8 +22,8 @@ from arco.flow.plan.key import read_key, task_key
 from arco.flow.read.asking import FRESH, Engine, all_rows, among, literal, milliseconds
 from arco.flow.read.partitions import MOST_TABLES, Recorded, recorded
 from arco.flow.read.tasks import is_task, known_tasks
-from arco.flow.run.ports import Contents
 from arco.flow.run.ending import CODE, COLUMN_CHANGES
+from arco.flow.run.ports import Contents
 from arco.flow.state import ColumnChange, LastAttempt, State, TableState
 
 _VERSIONS_AT_ONCE = 8
@@ -135,7 +135,7 @@ class SqlStateReader:
                 facts.failed.setdefault(key.maker, []).append(key.partition)
 
     async def _read_attempts(self, facts: "_Facts", places: dict[str, TableState]) -> None:
-        """The last attempt for each table, if it met columns that differ; of tables that are still there."""
+        """The last attempt for each table that is still there, if it met columns that differ."""
         tables = [name for name, place in places.items() if place.table_id is not None]
         for start in range(0, len(tables), MOST_TABLES):
             names = [task_key(name, "") for name in tables[start : start + MOST_TABLES]]

@@ -24,7 +24,7 @@ Status = Literal["SUCCESS", "FAILED", "SKIPPED", "BLOCKED", "CANCELLED"]
 
 _NO_FAILURE = (TaskStatus.SUCCESS, TaskStatus.CANCELLED)
 
-# Metrics of every attempt: its code, the parts of that, and how its columns differ from those of its tables.
+# Metrics of every attempt: its code, the parts of that, and how its columns differ from its tables.
 CODE = "code_fingerprint"
 CODE_PARTS = "code_parts"
 COLUMN_CHANGES = "column_changes"

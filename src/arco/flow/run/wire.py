@@ -222,7 +222,8 @@ class Outcome(_Said, frozen=True, kw_only=True):
     """How an attempt ended: SUCCESS, FAILED, BLOCKED (by a check) or CANCELLED.
 
     `code_fingerprint` is of the code that ran, as the worker has it, and `code_parts` are its parts.
-    `pause_ms` is how long whoever tries it again should wait at least, should what was missing take its time.
+    `pause_ms` is how long whoever tries it again should wait at least, should what was missing take its
+    time.
     """
 
     status: TaskStatus

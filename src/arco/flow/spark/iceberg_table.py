@@ -211,7 +211,7 @@ class IcebergCatalogs:
         table.refresh()
 
     def drop_empty_columns(self, table: IcebergTable, names: tuple[str, ...]) -> None:
-        """Drop columns of a table without rows, unless another task has given them another type meanwhile."""
+        """Drop columns of a table without rows, unless another task has changed their type meanwhile."""
         types = {name: table.type_of(name) for name in names}
         for left in range(_TRIES - 1, -1, -1):
             same = [name for name in names if table.type_of(name) == types[name]]
