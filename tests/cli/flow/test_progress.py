@@ -2,6 +2,7 @@
 
 import io
 
+import msgspec
 from rich.console import Console
 
 from arco.cli.flow.screen.board import Board
@@ -140,3 +141,10 @@ def test_a_terminal_says_above_the_bars_what_did_not_go_well_and_nothing_else() 
 def test_a_note_is_said_with_the_end_and_is_no_warning() -> None:
     noted = TaskView(key=ORDERS, status=TaskStatus.SUCCESS, note="its rows are there")
     assert lines((noted,)) == [f"done      {ORDERS}  its rows are there"]
+
+
+def test_another_attempt_says_why_the_one_before_failed() -> None:
+    again = msgspec.structs.replace(running(ORDERS, 2), previous_error="ValueError: x\nin a.py:3")
+    assert lines((running(ORDERS),), (again,))[-1] == (
+        f"start     {ORDERS}  attempt 2; attempt 1 failed: ValueError: x"
+    )

@@ -217,7 +217,7 @@ def test_a_partition_does_not_speak_to_the_terminal(tmp_path: Path) -> None:
     "command",
     [
         "init",
-        "check",
+        "validate",
         "plan",
         "explain",
         "run",

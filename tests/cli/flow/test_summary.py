@@ -5,6 +5,7 @@ import shlex
 import msgspec
 import pytest
 
+from arco.cli.flow.report import Report
 from arco.cli.flow.runs import print_run
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.document import run_document
@@ -12,7 +13,7 @@ from arco.cli.flow.screen.plan_view import blocked_lines, headline
 from arco.cli.flow.screen.summary import Ending
 from arco.core import json
 from arco.flow.plan.plan import Blocked, Plan, Waiting
-from arco.flow.run.wire import RunStatus, TaskStatus, TaskView
+from arco.flow.run.wire import CodeWait, MakerCode, RunStatus, TaskStatus, TaskView, WorkerCode
 from tests.cli.flow.views import RUN, check, done, planned, seen
 
 ORDERS = [f"silver.orders@ds=2026-01-{day:02}" for day in (1, 2, 3)]
@@ -313,3 +314,29 @@ def test_a_program_gets_all_of_it_as_one_document() -> None:
     assert first["checks"][0]["name"] == "a"
     assert (second["status"], second["error"], second["attempt"]) == ("FAILED", "x", 2)
     assert third["status"] == "PENDING"
+
+
+def test_a_run_that_waits_for_code_shows_both_fingerprints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    wait = CodeWait(
+        maker="default.gold.spend",
+        tasks=3,
+        planned=MakerCode(code="1" * 64),
+        workers=(WorkerCode(worker="host:1", code=MakerCode(code="2" * 64)),),
+    )
+    print_run(msgspec.structs.replace(seen(), waits_for_code=(wait,)), "")
+    told = capsys.readouterr().out
+    assert "3 ready tasks of gold.spend, planned with the code 111111111111: worker host:1" in told
+    assert "has the code 222222222222" in told
+    assert f"`arco retry {RUN}`" in told
+
+
+@pytest.mark.parametrize(("waiting", "code"), [((), 0), ((Waiting(key="a", lacks=("b",)),), 1)])
+def test_a_detached_run_exits_with_1_if_something_cannot_be_made(
+    waiting: tuple[Waiting, ...], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = msgspec.structs.replace(planned(*ORDERS), waiting=waiting)
+    for as_json in (False, True):
+        assert Report(Board(plan), "", as_json=as_json).handed_over(seen()) == code
+    assert ("1 of what was asked for cannot be made" in capsys.readouterr().out) == bool(code)

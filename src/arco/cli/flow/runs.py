@@ -81,7 +81,9 @@ def _statuses(given: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
     named = dict.fromkeys(each.strip().upper() for text in given for each in text.split(","))
     for each in named:
         if each not in known:
-            raise Invalid(f"--status takes {', '.join(known).lower()}, not {each[:80].lower()!r}")
+            raise Invalid(
+                f"--status takes one of {', '.join(known).lower()}, not {each[:80].lower()!r}"
+            )
     return list(named)
 
 
