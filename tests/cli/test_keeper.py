@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from arco.api.compaction import CompactionFailure
 from arco.cli.tier2.keeper import Care, Died, Keeper
 from arco.cli.tier2.process import Process
 from arco.cli.tier2.wire import Cycled, Failed, Ready, Ring, Said, encode
@@ -235,3 +236,26 @@ def test_rings_are_lines_of_json() -> None:
     assert encode(Ring("executions", "s")) == (
         b'{"type":"Ring","domain":"executions","stream":"s"}\n'
     )
+
+
+async def test_the_failure_of_a_domain_is_kept_until_that_domain_has_published(
+    runtime: Runtime,
+) -> None:
+    failing = OBEDIENT.replace(
+        "for line in sys.stdin:",
+        'failed = {"type": "Failed", "what": "compaction of search", "error": "Invalid"}\n'
+        'print(json.dumps({**failed, "domains": ["search"]}), flush=True)\n'
+        "for line in sys.stdin:",
+    )
+    async with keeping(runtime, failing, Care(at_once=True)) as watched:
+        await watched.until(Failed)
+        assert watched.keeper.failures == {"search": CompactionFailure("Invalid")}
+        watched.keeper.ring("executions", "stream")
+        await watched.until(Cycled)
+        assert watched.keeper.failures.keys() == {"search"}
+        watched.keeper.ring("search", "stream")
+        await watched.until(Cycled, 2)
+        assert watched.keeper.failures == {}
+        memory = watched.keeper.memory()
+        assert memory["driver"] > 0
+        assert memory["jvm"] == 0

@@ -53,10 +53,8 @@ async def test_a_full_disk_is_said_and_not_ready_and_both_pass_when_there_is_roo
         httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=30) as http,
     ):
         assert (await http.get("/health")).json()["reasons"] == []
-        with (disk / "filler").open("wb") as filler, pytest.raises(OSError, match="No space"):
-            while True:
-                filler.write(bytes(1024 * 1024))
-                filler.flush()
+        with pytest.raises(OSError, match="No space"):
+            _fill(disk / "filler")
 
         async def is_full() -> bool:
             reasons = (await http.get("/health")).json()["reasons"]
@@ -72,3 +70,10 @@ async def test_a_full_disk_is_said_and_not_ready_and_both_pass_when_there_is_roo
             return (await http.get("/health/ready")).status_code == 200
 
         await eventually(is_well, within_s=30)
+
+
+def _fill(file: Path) -> None:
+    """Write to a file until the disk takes no more."""
+    with file.open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(1024 * 1024))

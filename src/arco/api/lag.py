@@ -21,7 +21,7 @@ class DomainLag(Document, frozen=True, kw_only=True):
     """One domain. `lag_ms` is the age of its oldest event that is in no manifest; 0 if all of them are.
 
     `manifest` is the number that was published last, -1 before the first, and `published_at` its time.
-    `waiting_events` is an estimate: the first segment of each stream is counted.
+    `waiting_events` is an estimate: the first and the last segment of each stream are counted.
     """
 
     domain: str
