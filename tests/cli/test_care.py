@@ -160,8 +160,8 @@ def test_a_deep_look_counts_and_finds_nothing_wrong(root: Path) -> None:
     assert domain["measured"]["head"] == 1
     assert domain["measured"]["segments"] == 3
     assert domain["measured"]["waiting_segments"] == 1
-    assert [each["name"] for each in document["checks"][-4:]] == [
-        *("catalog", DOMAIN, "lineage", "search")
+    assert [each["name"] for each in document["checks"][-5:]] == [
+        *("catalog", DOMAIN, "lineage", "search", "iceberg tables")
     ]
     shallow = found(arco("doctor", "--root", root, "--no-fsync", "--json").stdout)
     assert DOMAIN not in {each["name"] for each in shallow["checks"]}

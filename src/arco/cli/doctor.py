@@ -2,25 +2,41 @@
 
 from typing import TYPE_CHECKING
 
+from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
 from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from arco.cli.finding import Finding
     from arco.cli.report import Report
     from arco.core.scope import Scope
+    from arco.iceberg.pointer_check import PointerReport
     from arco.storage.address import Address
 
+ICEBERG = "iceberg tables"
 
-def doctor(*, place: Place | None = None, deep: Flag = False, json: Flag = False) -> int:
+
+def doctor(
+    *,
+    place: Place | None = None,
+    locations: AllowedLocations | None = None,
+    deep: Flag = False,
+    json: Flag = False,
+) -> int:
     """Check this machine and a store, one promise at a time.
 
     Parameters
     ----------
     place
         The store and the workspace to look at.
+    locations
+        Places outside the store that tables lie in, as for the server; only --deep looks at them.
     deep
         Look at all that the workspace holds, too: lists it, looks for what was lost, ends streams that
-        their writers have left, and tells what it cannot repair.
+        their writers have left, resolves the pointer of every Iceberg table, and tells what it cannot
+        repair.
     json
         Print one JSON document.
     """
@@ -39,7 +55,7 @@ def doctor(*, place: Place | None = None, deep: Flag = False, json: Flag = False
     report = Report(subject, as_json=json)
     run(_fill(report, place.address(), scope, fsync=not place.no_fsync))
     if deep and report.is_good:
-        run(_look_deep(report, place, quiet=json))
+        run(_look_deep(report, place, locations or AllowedLocations(), quiet=json))
     return 0 if report.close() else 1
 
 
@@ -51,10 +67,13 @@ async def _fill(report: "Report", address: "Address", scope: "Scope", *, fsync: 
         report.add(finding)
 
 
-async def _look_deep(report: "Report", place: Place, *, quiet: bool) -> None:
+async def _look_deep(
+    report: "Report", place: Place, locations: AllowedLocations, *, quiet: bool
+) -> None:
     """What the workspace holds, domain by domain; only where the store can be relied on."""
     from arco.cli.finding import trouble
     from arco.cli.inspecting import findings_of
+    from arco.cli.pointers import resolve_pointers
     from arco.cli.progress import progress_bar
     from arco.compactor.anti_entropy import inspect
     from arco.compactor.domains import DOMAINS
@@ -75,3 +94,23 @@ async def _look_deep(report: "Report", place: Place, *, quiet: bool) -> None:
             continue
         for finding in findings_of(found):
             report.add(finding)
+    try:
+        resolved = await resolve_pointers(place, store, locations, quiet=quiet)
+    except ArcoError as problem:
+        report.add(trouble(ICEBERG, problem, is_local=place.address().scheme == "file"))
+        return
+    for finding in _findings_of_pointers(resolved):
+        report.add(finding)
+
+
+def _findings_of_pointers(resolved: "PointerReport") -> "Iterator[Finding]":
+    from arco.cli.finding import failed, ok
+    from arco.cli.pointers import NEXT_STEP
+
+    if resolved.ok:
+        yield ok(ICEBERG, f"{resolved.tables} tables, every metadata file is there")
+        return
+    for each in resolved.problems:
+        yield failed(ICEBERG, f"table {each.table}: {each.path} {each.explanation}", NEXT_STEP)
+    if more := resolved.failed - len(resolved.problems):
+        yield failed(ICEBERG, f"{more} tables more cannot be read", NEXT_STEP)

@@ -5,12 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from arco.cli.locations import AllowedLocations
 from arco.cli.place import Place
 from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
     from arco.compactor.report import Report
     from arco.compactor.verify import Anchor
+    from arco.iceberg.pointer_check import PointerReport
+
+CATALOG = "catalog"
 
 _ANCHOR = re.compile(r"(?:([a-z]+):)?([0-9]{1,18}):([0-9a-f]{64})")
 
@@ -18,6 +22,7 @@ _ANCHOR = re.compile(r"(?:([a-z]+):)?([0-9]{1,18}):([0-9a-f]{64})")
 def verify(
     *,
     place: Place | None = None,
+    locations: AllowedLocations | None = None,
     domain: Annotated[str | None, Parameter(metavar="NAME")] = None,
     every: Annotated[Flag, Parameter(name="--all")] = False,
     expect: Annotated[
@@ -27,12 +32,17 @@ def verify(
 ) -> int:
     """Check manifests, commits and files against their hashes, and name the first thing that is wrong.
 
+    Then resolve the pointer of every Iceberg table, and name each that leads nowhere.
+
     Parameters
     ----------
     place
         Where the metadata are.
+    locations
+        Places outside the store that tables lie in, as for the server.
     domain
-        Check this domain alone: catalog, executions, lineage or search.
+        Check this domain alone: catalog, executions, lineage or search. Iceberg tables are part of
+        catalog.
     every
         Check the files of all versions that are kept, not those of the newest alone.
     expect
@@ -50,14 +60,48 @@ def verify(
     reports = run(_verify(place, domains, anchors, every=every, quiet=json))
     if all(report.ok and report.head < 0 for report in reports):
         reports[0] = _found_nothing(reports[0], place, quiet=json)
-    is_ok = all(report.ok for report in reports)
+    is_sound = all(report.ok for report in reports)
+    pointers: PointerReport | None = None
+    if is_sound and CATALOG in domains:  # else the list of tables is not to be relied on
+        pointers = run(_resolve(place, locations or AllowedLocations(), quiet=json))
+    is_ok = is_sound and (pointers is None or pointers.ok)
     if json:
         wrong = next((report.problem for report in reports if report.problem), None)
         by_name = {report.domain: report for report in reports}
-        print_document({"ok": is_ok, "problem": wrong, "domains": by_name})
+        print_document({"ok": is_ok, "problem": wrong, "domains": by_name, "iceberg": pointers})
     else:
         _tell(reports)
+        if pointers is not None:
+            _print_pointers(pointers)
     return 0 if is_ok else 1
+
+
+async def _resolve(place: Place, locations: AllowedLocations, *, quiet: bool) -> "PointerReport":
+    from arco.cli.pointers import resolve_pointers
+    from arco.core.runtime import system_runtime
+    from arco.storage.roles import Role
+    from arco.storage.store import Store
+
+    runtime = system_runtime()
+    store = Store(place.backend(runtime), runtime, role=Role.JANITOR, scope=place.scope())
+    return await resolve_pointers(place, store, locations, quiet=quiet)
+
+
+def _print_pointers(report: "PointerReport") -> None:
+    from arco.cli.pointers import NEXT_STEP
+
+    if report.ok and report.tables:
+        print(
+            f"Resolved the pointers of {report.tables} Iceberg tables: every metadata file is there."
+        )
+    for problem in report.problems:
+        print(
+            f"WRONG: table {problem.table} ({problem.table_id}): {problem.path} {problem.explanation}."
+        )
+    if more := report.failed - len(report.problems):
+        print(f"WRONG: and {more} tables more.")
+    if not report.ok:
+        print(f"{report.failed} of {report.tables} Iceberg tables cannot be read. {NEXT_STEP}")
 
 
 async def _verify(

@@ -1,0 +1,164 @@
+"""Resolving every pointer: whether each table's metadata file is there, and lies where it may be read.
+
+A pointer holds the absolute location of a metadata file, and that file the location of its table. In a
+store that was copied to another URL, or without the declared places, they lead elsewhere. No hash of the
+file is kept, so it is checked by what it holds: JSON with the uuid that the pointer names.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from arco.catalog.model import TableFormat, TableRow
+from arco.catalog.name import print_dotted
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.snapshot import Snapshot
+from arco.catalog.walk import every_table
+from arco.core import json
+from arco.core.errors import Corrupt, Denied, Invalid, NotFound
+from arco.iceberg.engine.metadata import Metadata, unpacked
+from arco.iceberg.files import TableFiles
+from arco.iceberg.location import Locations
+from arco.iceberg.pointer import Pointers
+from arco.iceberg.standing import Standing, Standings
+from arco.iceberg.transaction import Transactions
+from arco.storage.store import Store
+
+MOST_PROBLEMS = 100  # that are named; all are counted
+
+_AT_ONCE = 8  # metadata files may be large, and so many are in memory
+
+_ASTRAY = "neither in the warehouse of this store nor in a place that --allow-location names"
+
+Progress = Callable[[int, int], None]  # so many done, of so many known of
+
+
+@dataclass(frozen=True)
+class PointerProblem:
+    """A table whose pointer does not resolve."""
+
+    table: str
+    table_id: str
+    path: str
+    explanation: str
+
+
+@dataclass
+class PointerReport:
+    """What was resolved, and what could not be."""
+
+    tables: int = 0
+    bytes: int = 0
+    failed: int = 0
+    problems: list[PointerProblem] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return self.failed == 0
+
+
+class PointerCheck:
+    """Resolves the pointers of all Iceberg tables and views that are not dropped."""
+
+    def __init__(self, store: Store, files: TableFiles, locations: Locations) -> None:
+        pointers, transactions = Pointers(store), Transactions(store)
+        self._tasks = store.runtime.tasks
+        self._reader = SnapshotReader(store)
+        self._files = files
+        self._locations = locations
+        self._pointers = pointers
+        self._standings = Standings(pointers, transactions, store.runtime)
+
+    async def run(self, progress: Progress | None = None) -> PointerReport:
+        """Look at every table; `Unavailable` is raised, and says nothing about them."""
+        report, snapshot = PointerReport(), await self._reader.head()
+        some: list[TableRow] = []
+        async for row in every_table(snapshot, TableFormat.ICEBERG):
+            some.append(row)
+            if len(some) == _AT_ONCE:
+                await self._check_some(some, snapshot, report, progress)
+                some.clear()
+        await self._check_some(some, snapshot, report, progress)
+        return report
+
+    async def _check_some(
+        self,
+        rows: Sequence[TableRow],
+        snapshot: Snapshot,
+        report: PointerReport,
+        progress: Progress | None,
+    ) -> None:
+        found = await self._tasks.gather(*(self._check(row, report) for row in rows))
+        for row, problem in zip(rows, found, strict=True):
+            report.tables += 1
+            if problem is None:
+                continue
+            report.failed += 1
+            if len(report.problems) < MOST_PROBLEMS:
+                name = print_dotted(await snapshot.levels(row))
+                report.problems.append(PointerProblem(name, row.table_id, *problem))
+        if progress is not None and rows:
+            progress(report.tables, report.tables)
+
+    async def _check(self, row: TableRow, report: PointerReport) -> tuple[str, str] | None:
+        """The path that is wrong, and what is wrong with it; None for a table that resolves."""
+        first = self._pointers.chain(row.table_id).key(0)
+        try:
+            standing = await self._standings.of(row.table_id)
+            if standing.pointer is None:
+                return first, "is missing: the catalog has the table, but no pointer"
+            while True:
+                try:
+                    report.bytes += await self._resolve(standing)
+                    return None
+                except _Unresolved as problem:
+                    now = await self._standings.of(row.table_id)
+                    if now.number == standing.number:
+                        return problem.path, problem.explanation
+                    standing = now  # a commit came in between, and may have given that file up
+        except Corrupt as broken:
+            return first, f"begins a chain that cannot be read: {broken}"
+
+    async def _resolve(self, standing: Standing) -> int:
+        """The size of the metadata file in effect; `_Unresolved` if it is not what it should be."""
+        location, pointer = standing.location, standing.pointer
+        if location is None or pointer is None:
+            return 0  # dropped, or about to be made
+        raw, metadata = await self._read(location)
+        uuid = metadata.get("table-uuid") or metadata.get("view-uuid")
+        if pointer.table_uuid is not None and str(uuid).lower() != pointer.table_uuid.lower():
+            fault = f"holds the metadata of {uuid}, and the pointer names {pointer.table_uuid}"
+            raise _Unresolved(location, fault)
+        home = str(metadata.get("location"))
+        if not self._is_reachable(home):
+            raise _Unresolved(location, f"says that its table lies at {home}, which is {_ASTRAY}")
+        return len(raw)
+
+    def _is_reachable(self, location: str) -> bool:
+        try:
+            self._locations.stored(location)
+        except Invalid:
+            return False
+        return True
+
+    async def _read(self, location: str) -> tuple[bytes, Metadata]:
+        if not self._is_reachable(location):
+            raise _Unresolved(location, f"is {_ASTRAY}")
+        try:
+            raw = await self._files.read(location)
+            return raw, json.decode(unpacked(raw), dict)
+        except NotFound as missing:
+            fault = "is missing: the newest pointer of the table names it"
+            raise _Unresolved(location, fault) from missing
+        except Denied as closed:
+            raise _Unresolved(location, f"cannot be read: {closed}") from closed
+        except Invalid as broken:
+            raise _Unresolved(location, f"holds no metadata: {broken}") from broken
+
+
+class _Unresolved(Exception):
+    """A path that is wrong, and what is wrong with it. It ends in a report."""
+
+    def __init__(self, path: str, explanation: str) -> None:
+        super().__init__(path, explanation)
+        self.path = path
+        self.explanation = explanation
