@@ -10,7 +10,7 @@ import pytest
 from arco.catalog.manifest import CommitKind
 from arco.compactor.cycle import DomainCompactor
 from arco.compactor.in_process import InProcess
-from arco.compactor.job import Engine, Folded, FoldJob, Merged, MergeJob
+from arco.compactor.job import Engine, Folded, FoldJob, JobTooLarge, Merged, MergeJob
 from arco.compactor.mark import mark_orphans
 from arco.compactor.news import LINGER_MS
 from arco.compactor.publish import Publisher
@@ -379,6 +379,36 @@ async def test_an_engine_that_fails_leaves_nothing_published_and_everything_to_b
     await folded_once(plant)
     assert failing.sizes[:3] == [16, 4, 2], "after a failure it tries with less"
     assert max(failing.sizes[3:]) > 2, "and then with more again"
+
+
+class Bounded:
+    """An engine that takes no more than three segments at once, if it may say so."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.sizes: list[int] = []
+
+    async def fold(self, job: FoldJob) -> Folded:
+        if job.divisible and len(job.segments) > 3:
+            raise JobTooLarge(3)
+        self.sizes.append(len(job.segments))
+        return await self._engine.fold(job)
+
+    async def merge(self, job: MergeJob) -> Merged:
+        raise AssertionError("nothing is to be merged here")
+
+
+@pytest.mark.parametrize("writers", [1, 2, 7])
+async def test_what_is_too_much_for_one_publication_is_published_in_several(writers: int) -> None:
+    plant = open_plant()
+    await tell_all(plant, [plant.writer() for _ in range(writers)], 8)
+    bounded = Bounded(InProcess(plant.store()))
+    compactor = plant.compactor(bounded)
+    while await compactor.cycle(everything=True) is not None:
+        pass
+    await folded_once(plant)
+    assert sum(bounded.sizes) == 8 * writers
+    assert max(bounded.sizes) <= max(3, writers), "of each stream one segment at least"
 
 
 async def test_a_cycle_that_is_cancelled_is_done_by_the_next() -> None:

@@ -75,7 +75,7 @@ async def test_a_crash_that_does_not_come_again_costs_nobody_anything(stores: Be
     segments = await write_segments(stores.store(Role.API), DOMAIN, lines, each=50)
     store = stores.store(Role.COMPACTOR)
     engine = Fragile(InProcess(store), set(segments), crashes_left=2)
-    folded = await fold_dividing(engine, fold_job(store, DOMAIN, segments), lambda _: None)
+    folded = await fold_dividing(engine, fold_job(store, DOMAIN, segments))
     assert await rows_in(store, DOMAIN, folded.files) == expected(DOMAIN, segments)
 
 
@@ -87,5 +87,5 @@ async def test_any_other_failure_is_raised_at_once_and_nothing_is_quarantined(
     store = stores.store(Role.COMPACTOR)
     job = replace(fold_job(store, DOMAIN, segments), segments=(SegmentRef("0" * 26, 0),))
     with pytest.raises(Exception, match="missing") as caught:
-        await fold_dividing(InProcess(store), job, lambda _: None)
+        await fold_dividing(InProcess(store), job)
     assert not isinstance(caught.value, Unavailable)

@@ -361,3 +361,22 @@ async def test_a_merge_that_leaves_rows_out_is_not_published_over_rows_that_it_h
     slow.meanwhile = meanwhile
     assert await compactor.merge() is not None, "then it leaves nothing out, and need not starve"
     assert len((await plant.rows(hidden=True))["executions"]) == 18
+
+
+def test_no_merge_has_more_rows_than_a_task_can_hold() -> None:
+    policy = Policy(most_rows=1_000_000)
+    table = EXECUTIONS.name
+
+    def planned(files: list[FileRef], base: BaseFiles) -> tuple[MergePart, ...]:
+        return policy.plan_merge(manifest({table: tuple(files)}), base, TABLES)
+
+    large = [ref(500_000, buckets=(7,)) for _ in range(20)]
+    assert planned(large, BaseFiles(Base())) == (), "one bucket of ten million rows is left alone"
+    small = [ref(10, buckets=(7,)) for _ in range(16)]
+    [part] = planned([*large, *small], BaseFiles(Base()))
+    assert (set(part.tail), part.into_base) == (set(small), False)
+    spread = [ref(500_000) for _ in range(20)]
+    parts = planned(spread, BaseFiles(Base()))
+    assert {part.into_base for part in parts} == {True}
+    assert sorted(bucket for part in parts for bucket in part.buckets) == [*ALL]
+    assert max(len(part.buckets) for part in parts) <= 6, "about a million rows a part"

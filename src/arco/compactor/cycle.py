@@ -70,7 +70,7 @@ class DomainCompactor:
         on_crash: OnCrash | None = None,
     ) -> None:
         self.domain = domain
-        self._on_crash = on_crash or _ignore
+        self._on_crash = on_crash
         self._store = store
         self._clock = store.runtime.clock
         self._engine = engine
@@ -294,10 +294,6 @@ class DomainCompactor:
         if self._index is None or self._index[0] != ref:
             self._index = (ref, await read_index(self._store, ref))
         return self._index[1]
-
-
-def _ignore(_problem: Exception) -> None:
-    """For a caller that wants to hear of no crash."""
 
 
 def _watermark(manifest: Manifest | None) -> Watermark:

@@ -17,7 +17,7 @@ MOST_CRASHES = 3
 OnCrash = Callable[[Exception], None]  # is told of every crash, most of which are not raised
 
 
-async def fold_dividing(engine: Engine, job: FoldJob, on_crash: OnCrash) -> Folded:
+async def fold_dividing(engine: Engine, job: FoldJob, on_crash: OnCrash | None = None) -> Folded:
     """Fold a job, in parts if the engine crashes; a segment that does it alone goes into quarantine."""
     tries = MOST_CRASHES if len(job.segments) == 1 else 1
     crash: EngineCrashed | None = None
@@ -26,7 +26,8 @@ async def fold_dividing(engine: Engine, job: FoldJob, on_crash: OnCrash) -> Fold
             return await engine.fold(job)
         except EngineCrashed as problem:
             crash = problem
-            on_crash(problem)
+            if on_crash is not None:
+                on_crash(problem)
     if len(job.segments) > 1:
         middle = len(job.segments) // 2
         first = await fold_dividing(engine, _part(job, 0, middle), on_crash)

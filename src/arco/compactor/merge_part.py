@@ -52,13 +52,17 @@ class _Part:
         """What the tail has of each of these buckets."""
         wanted = set(self.part.buckets)
         refs = [ref for ref in self.part.tail if not wanted.isdisjoint(ref.buckets)]
-        read = await self._read(refs)
+        found: dict[int, list[pa.Table]] = {}
+        for start in range(0, len(refs), _WAVE):
+            read = await self._read(refs[start : start + _WAVE])
 
-        def split() -> dict[int, pa.Table]:
-            found = by_bucket(self.table, _concat(self.table, read))
-            return {bucket: rows for bucket, rows in found if bucket in wanted}
+            def keep(some: list[pa.Table] = read) -> None:
+                for bucket, rows in by_bucket(self.table, _concat(self.table, some)):
+                    if bucket in wanted:
+                        found.setdefault(bucket, []).append(rows)
 
-        return await self.store.runtime.tasks.in_thread(split)
+            await self.store.runtime.tasks.in_thread(keep)
+        return {bucket: pa.concat_tables(rows) for bucket, rows in found.items()}
 
     async def _into_base(self, news: dict[int, pa.Table]) -> tuple[tuple[NewRef, ...], int]:
         """One new base file a bucket: what is still retained of base and tail."""

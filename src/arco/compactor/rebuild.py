@@ -17,6 +17,7 @@ import msgspec
 
 from arco.catalog.manifest import Base, CommitKind, Counts, FileRef, Manifest, Ref
 from arco.compactor.base_files import BaseFiles, read_base
+from arco.compactor.divide import fold_dividing
 from arco.compactor.job import Engine, FoldJob, MergeJob, SegmentRef
 from arco.compactor.publish import Change, Publisher, attempt_ulid, mark_of, parent_of
 from arco.compactor.rebase import is_doomed, publish_on_head
@@ -211,7 +212,7 @@ class _Rebuild:
                 segments=tuple(segments[start : start + self._most]),
                 retained_from=bounds,
             )
-            folded = await self._engine.fold(job)
+            folded = await fold_dividing(self._engine, job)
             self._counts = add(self._counts, folded.counts)
             for new in folded.files:
                 self._tail.setdefault(new.table, []).append(new.file)

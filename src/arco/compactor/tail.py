@@ -18,6 +18,7 @@ from arco.fold.table import Table
 _FEWEST = 4  # files that are folded into one: fewer would not make a tail shorter for long
 _LITTLE_ROWS = 200_000  # a merge of no more is done in one part
 _PART_BUCKETS = 16
+_PART_ROWS = 1_000_000  # about so many rows a part, if several buckets make them up
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,9 @@ class Policy:
     longest: int = 16  # files of a table
     longest_behind: int = 64  # while there is still a backlog, which goes first
     many_rows: int = 50_000  # that are worth a base
+    # What one task can hold. Files and buckets of more rows stay as they are: the tail gets longer, but a
+    # merge that cannot end would help nobody.
+    most_rows: int = 1 << 62
 
     def is_due(self, manifest: Manifest, *, behind: bool = False) -> bool:
         """Whether some tail is worth a closer look, which takes the base's index."""
@@ -49,7 +53,10 @@ class Policy:
             if self._belongs_in_base(tail, base.of(table)):
                 parts += base_parts(table, buckets_in(tail), tail, base.of(table))
             elif len(tail) >= self.longest:
-                parts.append(_shorter(table, _smallest(tail)))
+                small = _smallest([ref for ref in tail if ref.rows * _FEWEST <= self.most_rows])
+                small = _fitting(small, self.most_rows)
+                if len(small) >= _FEWEST:
+                    parts.append(_shorter(table, small))
         return tuple(parts)
 
     def _is_long(self, tail: Sequence[FileRef], *, behind: bool) -> bool:
@@ -59,6 +66,8 @@ class Policy:
 
     def _belongs_in_base(self, tail: Sequence[FileRef], base: Mapping[str, FileRef]) -> bool:
         in_base, in_tail = _rows(base.values()), _rows(tail)
+        if _largest_bucket(tail, base) > self.most_rows:
+            return False
         return in_tail * 4 >= in_base if in_base else in_tail > self.many_rows
 
 
@@ -67,8 +76,10 @@ def base_parts(
 ) -> Iterator[MergePart]:
     """Some buckets of a tail into the base: in one part if it is little, otherwise in several."""
     old = {bucket: ref for bucket, ref in base.items() if int(bucket) in buckets}
-    is_little = _rows(tail) + _rows(old.values()) <= _LITTLE_ROWS
-    width = max(1, len(buckets)) if is_little else _PART_BUCKETS
+    rows = _rows(tail) + _rows(old.values())
+    width = max(1, len(buckets))
+    if rows > _LITTLE_ROWS:
+        width = max(1, min(_PART_BUCKETS, width * _PART_ROWS // rows))
     ordered = sorted(buckets)  # a file of the tail has neighbouring buckets, so few parts read it
     for start in range(0, len(ordered), width):
         wanted = ordered[start : start + width]
@@ -95,6 +106,26 @@ def _smallest(tail: Sequence[FileRef]) -> list[FileRef]:
             count = place
         total += ref.bytes
     return by_size[: max(count, _FEWEST)]
+
+
+def _fitting(by_size: Sequence[FileRef], most_rows: int) -> list[FileRef]:
+    """As many of the first files as have no more rows together."""
+    fitting: list[FileRef] = []
+    for ref in by_size:
+        most_rows -= ref.rows
+        if most_rows < 0:
+            break
+        fitting.append(ref)
+    return fitting
+
+
+def _largest_bucket(tail: Iterable[FileRef], base: Mapping[str, FileRef]) -> int:
+    """About how many rows the largest bucket has, if the rows of a file are evenly in its buckets."""
+    rows = {int(bucket): ref.rows for bucket, ref in base.items()}
+    for ref in tail:
+        for bucket in ref.buckets:
+            rows[bucket] = rows.get(bucket, 0) + ref.rows // len(ref.buckets)
+    return max(rows.values(), default=0)
 
 
 def _shorter(table: Table, files: Sequence[FileRef]) -> MergePart:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from arco.cli.keep import Keep
 from arco.cli.place import Place
 from arco.cli.spark import Spark
+from arco.compactor.tail import Policy
 from arco.compactor.tier2 import Tier2
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
@@ -79,6 +80,7 @@ async def on_spark(
             tell=tell,
             report=report,
             pace=pace,
+            policy=_merge_policy(),
         )
         yield OnSpark(store, engine, tier2)
         await tier2.close()
@@ -103,6 +105,14 @@ async def compact_beside(
         return await tier2.once()
     finally:
         await tier2.close()
+
+
+def _merge_policy() -> Policy:
+    """Merges that a worker has the memory for: a row takes about a kilobyte while it is folded."""
+    from arco.compactor.spark.memory import limit_mb
+
+    most_mb = limit_mb()
+    return Policy(most_rows=most_mb * 1_000) if most_mb else Policy()
 
 
 @contextmanager

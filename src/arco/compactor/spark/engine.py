@@ -189,7 +189,7 @@ class SparkEngine:
                 raise Unavailable(
                     "Spark does not answer any more: its session is lost"
                 ) from problem
-            if _WORKER_DIED in str(problem):
+            if any(words in str(problem) for words in _WORKER_DIED):
                 raise EngineCrashed(
                     f"a Python worker of Spark was killed, probably out of memory{_allowance()}, while "
                     f"it {doing}"
@@ -225,7 +225,8 @@ def _evenly(parts: int) -> int:
     return 1 << max(1, (parts - 1).bit_length())
 
 
-_WORKER_DIED = "Python worker exited unexpectedly"  # in the words of Spark
+# A worker was killed, or the daemon that forks them, in the words of Spark.
+_WORKER_DIED = ("Python worker exited unexpectedly", "terminated with code: 137")
 
 # What a trace is made of, and the line in it that tells an error.
 _NOISE = ("at ", "File ", "...", "Caused by", "Driver stacktrace")
