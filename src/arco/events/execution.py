@@ -10,6 +10,7 @@ from arco.events.task_row import RANKS as TASK_RANKS
 from arco.events.task_row import partition_key
 from arco.events.told import EventKind, Projection, Rows, Told, Values, kind, us_or_none
 from arco.fold.tier2 import EXECUTIONS, EXECUTIONS_DOMAIN, PARTITIONS, TASKS
+from arco.ledger.envelope import RowCount
 
 TriggerType = Literal["SCHEDULED", "MANUAL", "EVENT", "BACKFILL"]
 
@@ -145,6 +146,10 @@ def _planned_tasks(told: Told[ExecutionPlanned]) -> Rows:
     )
 
 
+def _count_planned(planned: ExecutionPlanned) -> RowCount:
+    return RowCount(len(planned.tasks), len(planned.tasks) * len(planned.execution_id))
+
+
 def _planned_partitions(told: Told[ExecutionPlanned]) -> Rows:
     return partition_rows(told, PENDING, _partitions)
 
@@ -177,8 +182,8 @@ KINDS: tuple[EventKind, ...] = (
         EXECUTIONS_DOMAIN,
         ExecutionPlanned,
         Projection(EXECUTIONS, _pending),
-        Projection(TASKS, _planned_tasks),
-        Projection(PARTITIONS, _planned_partitions),
+        Projection(TASKS, _planned_tasks, _count_planned),
+        Projection(PARTITIONS, _planned_partitions, _count_planned),
         example={
             "execution_id": "run-7",
             "plan_id": "plan-7",

@@ -23,6 +23,7 @@ from arco.fold.tier2 import (
     LINEAGE_EDGES,
     PARTITION_LINEAGE,
 )
+from arco.ledger.envelope import RowCount
 
 MOST_PAIRS = 10_000
 
@@ -100,13 +101,17 @@ class LineageObserved(Payload, frozen=True, kw_only=True):
                 raise ValueError("an edge needs source_column_id or source_name")
             if edge.target_column_id is None and edge.target_name is None:
                 raise ValueError("an edge needs target_column_id or target_name")
-        read = sum(max(len(each.partitions), 1) for each in self.inputs)
-        written = sum(max(len(each.partitions), 1) for each in self.outputs)
-        if read * written > MOST_PAIRS:
+        pairs = _partition_count(self.inputs) * _partition_count(self.outputs)
+        if pairs > MOST_PAIRS:
             raise ValueError(
                 f"an observation has at most {MOST_PAIRS} pairs of partitions, this one has "
-                f"{read * written}; send one for each output"
+                f"{pairs}; send one for each output"
             )
+
+
+def _partition_count(datasets: Iterable[_Dataset]) -> int:
+    """How many partitions these name; a dataset that names none counts as one."""
+    return sum(max(len(each.partitions), 1) for each in datasets)
 
 
 def edge_id(edge: ColumnEdge) -> str:
@@ -175,6 +180,47 @@ class _Observed(NamedTuple):
 def _observed(told: Told[LineageObserved]) -> Told[_Observed]:
     return told.spread(
         lambda said: [_Observed(said, name, edge) for name, edge in _edges(said).items()]
+    )
+
+
+_EDGE_ID_BYTES = 64
+
+
+def _count_edges(observed: LineageObserved) -> RowCount:
+    """Of the two tables of edges, one holds the names and the other hardly more than the id."""
+    inputs, outputs = len(observed.inputs), len(observed.outputs)
+    edges = len(observed.column_edges) + inputs * outputs
+    between_bytes = outputs * _name_bytes(observed.inputs) + inputs * _name_bytes(observed.outputs)
+    return RowCount(edges, edges * (_EDGE_ID_BYTES + _context_bytes(observed)) + between_bytes)
+
+
+def _count_observations(observed: LineageObserved) -> RowCount:
+    edges = len(observed.column_edges) + len(observed.inputs) * len(observed.outputs)
+    return RowCount(edges, edges * (_EDGE_ID_BYTES + _context_bytes(observed)))
+
+
+def _count_pairs(observed: LineageObserved) -> RowCount:
+    """A row for each pair of partitions: each key of one side stands beside each of the other."""
+    read, written = _partition_count(observed.inputs), _partition_count(observed.outputs)
+    key_bytes = written * _key_bytes(observed.inputs) + read * _key_bytes(observed.outputs)
+    return RowCount(read * written, read * written * _context_bytes(observed) + key_bytes)
+
+
+def _context_bytes(observed: LineageObserved) -> int:
+    """What every row of an observation repeats."""
+    named = (observed.pipeline_id, observed.execution_id, observed.task_id)
+    return sum(len(each or "") for each in named)
+
+
+def _name_bytes(datasets: Iterable[_Dataset]) -> int:
+    return sum(len(each.table_id or "") + len(each.name or "") for each in datasets)
+
+
+def _key_bytes(datasets: Iterable[_Dataset]) -> int:
+    """The text of the partition keys, and for each the id of its table."""
+    return sum(
+        sum(map(len, each.partitions)) + max(len(each.partitions), 1) * len(each.table_id or "")
+        for each in datasets
     )
 
 
@@ -267,9 +313,9 @@ KINDS: tuple[EventKind, ...] = (
         "lineage_observed",
         LINEAGE_DOMAIN,
         LineageObserved,
-        Projection(LINEAGE_EDGES, _edge_rows),
-        Projection(EDGE_OBSERVATIONS, _observations),
-        Projection(PARTITION_LINEAGE, _partitions),
+        Projection(LINEAGE_EDGES, _edge_rows, _count_edges),
+        Projection(EDGE_OBSERVATIONS, _observations, _count_observations),
+        Projection(PARTITION_LINEAGE, _partitions, _count_pairs),
         example={
             "execution_id": "run-7",
             "task_id": "load",

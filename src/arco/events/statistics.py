@@ -9,6 +9,7 @@ from msgspec import Meta
 from arco.events.field import Count, Id, Moment, Payload, Text
 from arco.events.told import EventKind, Projection, Rows, Told, kind, us_or_none
 from arco.fold.tier2 import COLUMN_STATS, EXECUTIONS_DOMAIN, TABLE_STATS
+from arco.ledger.envelope import RowCount
 
 PROFILER = "profiler"
 
@@ -75,6 +76,11 @@ def _looked(said: TableProfiled) -> Iterable[_Looked]:
     return [_Looked(said, each) for each in columns.values()]
 
 
+def _count_columns(profile: TableProfiled) -> RowCount:
+    repeated_bytes = len(profile.table_id) + len(profile.snapshot_id or "")
+    return RowCount(len(profile.columns), len(profile.columns) * repeated_bytes)
+
+
 def _columns(told: Told[TableProfiled]) -> Rows:
     of = told.spread(_looked)
     columns = [each.column for each in of.said]
@@ -103,7 +109,7 @@ KINDS: tuple[EventKind, ...] = (
         EXECUTIONS_DOMAIN,
         TableProfiled,
         Projection(TABLE_STATS, _table),
-        Projection(COLUMN_STATS, _columns),
+        Projection(COLUMN_STATS, _columns, _count_columns),
         example={
             "table_id": "tbl-orders",
             "row_count": 4_500_000,

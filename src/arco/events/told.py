@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from arco.events.line import Line
 from arco.fold.order import Integers, Moments, moments, orders
 from arco.fold.table import Table
-from arco.ledger.envelope import EventType
+from arco.ledger.envelope import CountRows, EventType, RowCount
 
 Values: TypeAlias = Sequence[Any] | pa.Array | Integers
 Columns: TypeAlias = Mapping[str, Values]
@@ -156,10 +156,15 @@ class Rows:
 
 @dataclass(frozen=True)
 class Projection(Generic[P]):
-    """What some events of one kind make of one table; when they occurred is put beside it by itself."""
+    """What some events of one kind make of one table; when they occurred is put beside it by itself.
+
+    `count` says how many rows of it an event makes at most, and how many bytes of text these repeat,
+    without making them; None: one row at most, with no more text than the event has.
+    """
 
     table: Table
     rows: Callable[[Told[P]], Rows]
+    count: Callable[[P], RowCount] | None = None
 
 
 @dataclass(frozen=True)
@@ -196,4 +201,19 @@ def kind(
     ours: bool = False,
 ) -> EventKind:
     """A kind of event, with projections that fit its payload."""
-    return EventKind(EventType(name, version, payload), domain, projections, example, ours)
+    counted = EventType(name, version, payload, _row_counter(projections))
+    return EventKind(counted, domain, projections, example, ours)
+
+
+def _row_counter(projections: tuple[Projection[P], ...]) -> CountRows:
+    """Counts the rows of all tables that a payload becomes."""
+    counters = [each.count for each in projections if each.count is not None]
+    always = RowCount(len(projections) - len(counters))
+
+    def count(payload: P) -> RowCount:
+        total = always
+        for counter in counters:
+            total = total.plus(counter(payload))
+        return total
+
+    return count

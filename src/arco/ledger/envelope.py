@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,10 @@ from arco.core.ids import NUMBERED_FROM, Ulid, new_ulid, numbered_ulid, parse_ul
 from arco.core.runtime import Runtime
 
 LONGEST_LINE_BYTES = 1024 * 1024
+
+# A short event can stand for many rows: every input with every output. Compaction has to hold them.
+MOST_EVENT_ROWS = 100_000
+MOST_EVENT_ROW_BYTES = 64 * 1024 * 1024
 
 # Labels hold no control characters. That is looked for only in lines that can have some: patterns of
 # msgspec are matched in Python, label by label, and took longer than all the rest.
@@ -67,13 +71,32 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     payload: msgspec.Raw
 
 
+class RowCount(NamedTuple):
+    """How many rows compaction makes of something, and about how many bytes of text they hold."""
+
+    rows: int = 0
+    text_bytes: int = 0
+
+    def plus(self, other: "RowCount") -> "RowCount":
+        """Both together."""
+        return RowCount(self.rows + other.rows, self.text_bytes + other.text_bytes)
+
+
+CountRows = Callable[[Any], RowCount]  # of a payload
+
+
 @dataclass(frozen=True)
 class EventType:
-    """One version of one kind of event, and what its payload must be."""
+    """One version of one kind of event, and what its payload must be.
+
+    `count_rows` says how many rows a payload becomes, without making them; None: a few, each of which
+    holds no more text than the event.
+    """
 
     name: str
     version: int
     payload: Any  # a msgspec Struct, or any type that msgspec can decode into
+    count_rows: CountRows | None = None
 
     @cached_property
     def read(self) -> Callable[[bytes | msgspec.Raw], Any]:
