@@ -17,6 +17,8 @@
      |   `- Unauthenticated  nobody knows who is asking: prove it first
      |- Unavailable     nothing happened, or nothing was found out: retry later
      |   |- StoreFull   the store takes no more: nothing happened, make room first
+     |   |- TooManyQueries  others are being answered: retry later
+     |   |- BacklogTooLarge  more events wait to be compacted than one read can take
      |   `- InProgress  another attempt of the same request is under way: retry with the same key
      |- Unsupported     the environment lacks a capability: refused at start
      `- Corrupt         stored bytes contradict each other: stop and call for help
@@ -131,6 +133,18 @@ class StoreFull(Unavailable):
     """No space is left in the store: nothing was written, and nothing will be before there is room."""
 
     code = "store_full"
+
+
+class TooManyQueries(Unavailable):
+    """All SQL processes that this caller may use are busy, and too many queries wait already."""
+
+    code = "too_many_queries"
+
+
+class BacklogTooLarge(Unavailable):
+    """A fresh read would have to expand more events than its limits allow."""
+
+    code = "backlog_too_large"
 
 
 class InProgress(Unavailable):

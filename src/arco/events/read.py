@@ -6,7 +6,7 @@ are read one by one to find out which. A line that cannot be folded becomes a ro
 around it are read as if it were not there (P18).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -20,9 +20,11 @@ from arco.core.json import explain
 from arco.events.kinds import ALL_TYPES, kinds_of
 from arco.events.line import BROKEN, Line, read_all, read_line
 from arco.events.rejected import REJECTED_COLUMNS, Rejected, rejected
+from arco.events.row_count import total
 from arco.events.told import Columns, EventKind, Told, Values, moment_of, us
 from arco.fold.table import Table
 from arco.fold.tier2 import OCCURRED, QUARANTINE
+from arco.ledger.envelope import RowCount
 from arco.ledger.segment import Segment
 
 _NO_BOUND = -(1 << 63)
@@ -61,22 +63,63 @@ class Reading:
         )
 
 
-def read_segment(domain: str, segment: Segment, retained_from: Mapping[str, datetime]) -> Reading:
-    """The rows that the lines of a segment make."""
-    batch = _Batch(domain, segment, {table: us(bound) for table, bound in retained_from.items()})
-    heaps = batch.heaps
-    for number, event in enumerate(_all_at_once(segment) or batch.one_by_one(), start=1):
-        if event is None:
-            continue
-        name = event.event_type, event.event_version
-        try:
-            heap = heaps.get(name) or batch.heap(*name)
-        except Invalid as problem:
-            batch.reject(number, problem)
-        else:
-            heap.events.append(event)
-            heap.numbers.append(number)
-    return batch.reading()
+def read_segment(
+    domain: str,
+    segment: Segment,
+    retained_from: Mapping[str, datetime],
+    *,
+    tables: Container[str] | None = None,
+) -> Reading:
+    """The rows that the lines of a segment make, of all tables or of some.
+
+    Where only some tables are read, `late` counts what came too late for those.
+    """
+    return DecodedSegment(domain, segment, retained_from, tables=tables).read()
+
+
+class DecodedSegment:
+    """The events of a segment, decoded: how many rows they make is known before any of them is made."""
+
+    def __init__(
+        self,
+        domain: str,
+        segment: Segment,
+        retained_from: Mapping[str, datetime],
+        *,
+        tables: Container[str] | None = None,
+    ) -> None:
+        bounds = {table: us(bound) for table, bound in retained_from.items()}
+        batch = self._batch = _Batch(domain, segment, bounds, tables)
+        heaps = batch.heaps
+        for number, event in enumerate(_all_at_once(segment) or batch.one_by_one(), start=1):
+            if event is None:
+                continue
+            name = event.event_type, event.event_version
+            try:
+                heap = heaps.get(name) or batch.heap(*name)
+            except Invalid as problem:
+                batch.reject(number, problem)
+            else:
+                heap.events.append(event)
+                heap.numbers.append(number)
+        self._payloads = [(heap, heap.payloads(batch.reject)) for heap in heaps.values()]
+
+    def count_rows(self) -> RowCount:
+        """How many rows `read` makes at most, and about how many bytes of text they hold."""
+        counted = RowCount(self._batch.quarantined)
+        for heap, payloads in self._payloads:
+            for projection in heap.kind.projections:
+                if not self._batch.wants(projection.table.name):
+                    continue
+                if projection.count is None:
+                    counted = counted.plus(RowCount(len(payloads)))
+                else:
+                    counted = total([counted, *map(projection.count, payloads)])
+        return counted
+
+    def read(self) -> Reading:
+        """The rows."""
+        return self._batch.reading(self._payloads)
 
 
 def _all_at_once(segment: Segment) -> Sequence[Line] | None:
@@ -134,13 +177,15 @@ class _Heap:
         return said
 
     def tables(
-        self, said: Sequence[Any], bounds: Mapping[str, int]
+        self, said: Sequence[Any], bounds: Mapping[str, int], wants: Callable[[str], bool]
     ) -> tuple[list[tuple[str, pa.Table]], int]:
         """What becomes of them, by table; and how many of them come too late for all that they make."""
         events = Told.of(self.kind.mark, self.events, said)
         late, kept = set[int](), set[int]()
         tables = []
         for projection in self.kind.projections:
+            if not wants(projection.table.name):
+                continue
             table, rows = projection.table, projection.rows(events)
             stays = rows.told.occurred >= bounds.get(table.name, _NO_BOUND)
             if stays.any():
@@ -155,8 +200,15 @@ class _Heap:
 class _Batch:
     """The events of a segment, by kind."""
 
-    def __init__(self, domain: str, segment: Segment, bounds: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        domain: str,
+        segment: Segment,
+        bounds: Mapping[str, int],
+        tables: Container[str] | None,
+    ) -> None:
         self._domain = domain
+        self._tables = tables
         self._segment = segment
         self._bounds = bounds
         self._kinds = _kinds(domain)
@@ -195,20 +247,28 @@ class _Batch:
         else:
             self._rejected.append(row)
 
-    def reading(self) -> Reading:
+    def wants(self, table: str) -> bool:
+        """Whether rows of a table are to be made."""
+        return self._tables is None or table in self._tables
+
+    @property
+    def quarantined(self) -> int:
+        """How many lines could not be read, if that is asked for."""
+        return len(self._rejected) if self.wants(QUARANTINE.name) else 0
+
+    def reading(self, payloads: Iterable[tuple[_Heap, list[Any]]]) -> Reading:
         """All that became of them."""
         tables: dict[str, list[pa.Table]] = {}
         received, late = self._received, 0
-        for heap in self.heaps.values():
-            said = heap.payloads(self.reject)
+        for heap, said in payloads:
             if not said:
                 continue
             received += [event.received_at for event in heap.events]
-            made, too_late = heap.tables(said, self._bounds)
+            made, too_late = heap.tables(said, self._bounds, self.wants)
             late += too_late
             for name, rows in made:
                 tables.setdefault(name, []).append(rows)
-        if self._rejected:
+        if self.quarantined:
             columns = dict(zip(REJECTED_COLUMNS, zip(*self._rejected, strict=True), strict=True))
             tables.setdefault(QUARANTINE.name, []).append(_arrow(QUARANTINE, columns))
         return Reading(
