@@ -23,6 +23,8 @@ STATUSES = {
     "Unavailable": 503,
     "InProgress": 503,
     "StoreFull": 507,
+    "TooManyQueries": 429,
+    "BacklogTooLarge": 503,
     "Unknown": 504,
     "Corrupt": 500,
     "Unsupported": 501,

@@ -6,6 +6,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from arco.api.care_metrics import CareMetrics
 from arco.api.compaction_metrics import CompactionMetrics
 from arco.api.flow_metrics import FlowMetrics
+from arco.api.query_metrics import QueryMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -78,6 +79,7 @@ class Metrics:
         self.compaction = CompactionMetrics(self.registry)
         self.care = CareMetrics(self.registry)
         self.flow = FlowMetrics(self.registry)
+        self.query = QueryMetrics(self.registry)
         # Labels are looked up under a lock and by text; each pair is looked up once.
         self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._asked: dict[tuple[str, str], tuple[Counter, Histogram]] = {}

@@ -308,6 +308,7 @@ def _query(on: Queries) -> AnyRoute:
         sent(Question, {"sql": "SELECT name, format FROM system.tables LIMIT 10"}),
         problems=(404,),
         tagged=False,
+        queries=True,
     )
 
 

@@ -109,6 +109,7 @@ def make_services(
     store = workspace.reader.store
     domains = {name: SnapshotReader(store, name) for name in OTHER_DOMAINS}
     engine = SqlEngine(workspace.reader, domains=domains)
+    metrics.query.watch(engine.pool)
     return Services(
         runtime=runtime,
         scope=place.scope(),

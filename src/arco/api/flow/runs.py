@@ -44,7 +44,7 @@ class FlowRuns:
         """All runs, latest first."""
         status = call.query.status
         where = [] if status is None else [equal("status", status.value)]
-        _, found = await self._told.page(call.query, where)
+        _, found = await self._told.page(call, where)
         return Reply(200, json.encode(found))
 
     async def look(self, call: Call[LookQuery, None]) -> Reply:
@@ -64,7 +64,7 @@ class FlowRuns:
 
     async def tasks(self, call: Call[TaskListQuery, None]) -> Reply:
         """The tasks of a run."""
-        return Reply(200, json.encode(await self._told.task_page(call.query, call.names["run_id"])))
+        return Reply(200, json.encode(await self._told.task_page(call, call.names["run_id"])))
 
     async def cancel(self, call: Call[Query, CancelWish]) -> Reply:
         """Stop a run for good; what is published stays published."""
