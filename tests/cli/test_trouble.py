@@ -7,6 +7,7 @@ from typing import Any
 
 from arco.api.log import make_log
 from arco.api.metrics import Metrics
+from arco.cli.flow.one_book import taken
 from arco.cli.inspecting import findings_of, reporter
 from arco.cli.trouble import patience, table_teller, teller
 from arco.compactor.inspection import Inspection, Trouble, TroubleKind
@@ -116,3 +117,12 @@ def test_an_inspection_that_finds_nothing_logs_nothing(runtime: Runtime) -> None
     reporter(make_log(stream, runtime.clock), metrics)(Inspection(domain="search", head=-1))
     assert lines(stream) == []
     assert b'arco_inspection_troubles{domain="search"} 0.0' in metrics.render()
+
+
+def test_that_another_process_coordinates_runs_is_no_failure(runtime: Runtime) -> None:
+    stream, metrics = io.BytesIO(), Metrics()
+    tell = teller(make_log(stream, runtime.clock), metrics)
+    tell("keeping the book of runs", taken("/data/arco", "process 7"))
+    (line,) = lines(stream)
+    assert (line["level"], line["error"]) == ("info", "BookTaken")
+    assert b"arco_background_failures_total{" not in metrics.render()

@@ -94,7 +94,7 @@ class SqlEngine:
             rows = await self._with_process(caller, fold)
         except Invalid as problem:
             reason = f"the events of {tail.domain} that wait to be compacted are too many"
-            raise backlog_too_large(tail.domain, f"{reason} ({problem})") from problem
+            raise backlog_too_large(f"{reason} ({problem})") from problem
         return from_arrow(rows)
 
     async def _with_process(

@@ -73,7 +73,6 @@ class Tail:
         if not counted.fits(most):
             events = sum(each.segment.events for each in self.segments)
             raise backlog_too_large(
-                self.domain,
                 f"{events} events of {self.domain} wait to be compacted, and they make at least "
                 f"{counted.rows} rows of {table} with {counted.text_bytes} bytes of text; "
                 f"a fresh read takes at most {most.rows} rows with {most.text_bytes} bytes",
@@ -198,14 +197,13 @@ class LedgerTail:
 
     def _too_much(self, waiting: str) -> BacklogTooLarge:
         return backlog_too_large(
-            self._domain,
-            f"{waiting} {self._domain} wait to be compacted, more than a fresh read takes",
+            f"{waiting} {self._domain} wait to be compacted, more than a fresh read takes"
         )
 
 
-def backlog_too_large(domain: str, reason: str) -> BacklogTooLarge:
-    """The refusal of a fresh read of a domain."""
+def backlog_too_large(reason: str) -> BacklogTooLarge:
+    """The refusal of a fresh read."""
     return BacklogTooLarge(
-        f"{reason}: read the published state (freshness=published), or wait for the compactor of {domain}",
+        f"{reason}: read the published state (freshness=published), or wait for the compactor",
         retry_after_ms=_RETRY_AFTER_MS,
     )
