@@ -16,6 +16,7 @@ from arco.api.limits import Limits
 from arco.api.problem import CONTENT_TYPE, Refusal, encode_problem, problem_of
 from arco.core.clock import SystemClock
 
+_CHUNKED = b"chunked"
 _CLOCK = SystemClock()  # what comes from outside comes in the machine's own time
 
 
@@ -72,6 +73,10 @@ class BoundedConnection(HttpToolsProtocol):
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > self.limits.header_bytes:
             self._refuse(_too_large(self.limits))
+            return
+        coding = next((text for name, text in self.headers if name == b"transfer-encoding"), b"")
+        if coding and coding.strip().lower() != _CHUNKED:
+            self._refuse(_unknown_coding(coding))
             return
         super().on_headers_complete()
 
@@ -131,6 +136,16 @@ class BoundedConnection(HttpToolsProtocol):
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
         self.transport.close()
+
+
+def _unknown_coding(coding: bytes) -> Refusal:
+    """For a body of which it is not known where it ends, or what it is packed in."""
+    return Refusal(
+        400,
+        "not_http",
+        f"the transfer coding {coding[:40].decode('latin-1')!r} is not known here",
+        next_step="Send the body with Content-Length, or with Transfer-Encoding: chunked.",
+    )
 
 
 def _too_large(limits: Limits) -> Refusal:

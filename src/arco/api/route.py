@@ -17,6 +17,8 @@ B = TypeVar("B")
 
 JSON = "application/json"
 
+_CHECKED_BYTES = 1024 * 1024
+
 _BODILESS = frozenset({204, 304})
 
 # By what a path calls them, the innermost first. A view is a table to the catalog.
@@ -126,7 +128,18 @@ class Sent(Generic[B]):
 
 def sent(kind: type[B], example: object) -> Sent[B]:
     """A body of one type."""
-    return Sent(lambda raw: json.decode(raw, kind), (kind,), example)
+    return Sent(lambda raw: read_document(raw, kind), (kind,), example)
+
+
+def read_document(raw: bytes, kind: type[B]) -> B:
+    """`raw` as a `kind`, or `Invalid`, also for a key that is there twice.
+
+    Larger bodies than people write are of Arco's own processes, which write no key twice.
+    """
+    found = json.decode(raw, kind)
+    if len(raw) <= _CHECKED_BYTES:
+        json.refuse_duplicate_keys(raw)
+    return found
 
 
 @dataclass(frozen=True)

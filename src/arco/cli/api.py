@@ -123,7 +123,12 @@ async def _serve(
     backend = watched_backend(place, runtime, metrics)
     store = await open_store(backend, runtime, role=Role.API, scope=place.scope())
     compactor = RemoteCompactor(compactor_url, service_token())
-    rules = Rules(retention=retention, own_roots=place.own_roots(), ruled=frozenset({ICEBERG}))
+    rules = Rules(
+        retention=retention,
+        own_roots=place.own_roots(),
+        ruled=frozenset({ICEBERG}),
+        declared=locations.urls(),
+    )
     bell = RemoteBell(compactor, runtime)
     workspace = open_workspace(store, compactor, rules, ring=bell.ring)
     kept_ms = retention // timedelta(milliseconds=1)
