@@ -35,6 +35,7 @@ class HttpServer:
         limits: Limits | None = None,
         stopping: Stopping | None = None,
         signals: bool = True,
+        on_signal: Callable[[], None] | None = None,
     ) -> None:
         limits = limits or Limits()
         self._host = host
@@ -56,6 +57,7 @@ class HttpServer:
             ),
             stopping or Stopping(),
             signals=signals,
+            on_signal=on_signal,
         )
 
     async def serve(self, listening: Callable[[int], None]) -> None:
@@ -101,9 +103,17 @@ class _Server(uvicorn.Server):
 
     listening: Callable[[], None]
 
-    def __init__(self, config: uvicorn.Config, stopping: Stopping, *, signals: bool) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        stopping: Stopping,
+        *,
+        signals: bool,
+        on_signal: Callable[[], None] | None,
+    ) -> None:
         super().__init__(config)
         self._stopping = stopping
+        self._on_signal = on_signal
         self._signals = _SIGNALS if signals else ()
 
     def end(self) -> None:
@@ -112,6 +122,8 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._on_signal is not None and not self._stopping.is_asked:
+            self._on_signal()
         self._stopping.is_asked = True
         super().handle_exit(sig, frame)
 

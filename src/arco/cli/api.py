@@ -112,7 +112,13 @@ async def _serve(
     from arco.api.remote_compactor import RemoteCompactor
     from arco.catalog.decision import Rules
     from arco.cli.flow.wiring import Flow, keeping_the_book, open_flow
-    from arco.cli.serve import log_to_stderr, make_services, serve, watched_backend
+    from arco.cli.serve import (
+        log_to_stderr,
+        make_services,
+        serve,
+        stop_deadline,
+        watched_backend,
+    )
     from arco.cli.tables import ICEBERG, open_tables, reconciling
     from arco.cli.trouble import teller
     from arco.cli.workspace import open_workspace
@@ -162,7 +168,9 @@ async def _serve(
 
     try:
         async with reconciling(iceberg, runtime.tasks), keeping_the_book(flow, services):
-            await serve(make_app(services), listening, log, ready, services.stopping)
+            ending = stop_deadline(runtime, log, metrics)
+            app = make_app(services)
+            await serve(app, listening, log, ready, services.stopping, deadline=ending)
     finally:
         beginning.cancel()
         await services.engine.close()

@@ -126,7 +126,7 @@ async def _serve(
     from arco.cli.api import service_token
     from arco.cli.cleaning import cleaning
     from arco.cli.inspecting import reporter
-    from arco.cli.serve import log_to_stderr, serve, watched_backend
+    from arco.cli.serve import log_to_stderr, serve, stop_deadline, watched_backend
     from arco.cli.tables import collect_runs, parquet_janitor, table_janitor
     from arco.cli.tier2.keeper import Care
     from arco.cli.tier2.keeping import keeping, make_keeper, ringing
@@ -192,7 +192,8 @@ async def _serve(
     )
     try:
         async with cleaning(janitor, runtime.tasks), keeping(keeper):
-            await serve(make_internal_app(services), listening, log, _ready(place))
+            ending = stop_deadline(runtime, log, metrics)
+            await serve(make_internal_app(services), listening, log, _ready(place), deadline=ending)
     finally:
         await worker.close()
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from arco.api.server import App
     from arco.api.services import Services
     from arco.api.stopping import Stopping
+    from arco.cli.stop_deadline import StopDeadline
     from arco.cli.workspace import Workspace
     from arco.core.runtime import Runtime
     from arco.iceberg.service import Iceberg
@@ -82,7 +83,8 @@ def watched_backend(place: Place, runtime: "Runtime", metrics: "Metrics") -> "Ba
     """The store, with every request to it counted."""
     from arco.storage.observed import ObservedBackend
 
-    return ObservedBackend(place.backend(runtime), metrics, runtime.clock)
+    backend = place.backend(runtime)
+    return ObservedBackend(backend, metrics, runtime.clock, metrics.store_pending)
 
 
 def make_services(
@@ -130,6 +132,13 @@ def make_services(
     )
 
 
+def stop_deadline(runtime: "Runtime", log: "Log", metrics: "Metrics") -> "StopDeadline":
+    """What ends a process that cannot stop because its store is gone."""
+    from arco.cli.stop_deadline import StopDeadline
+
+    return StopDeadline(runtime.clock, log, metrics)
+
+
 def log_to_stderr(runtime: "Runtime", level: LogLevel) -> "Log":
     """Log lines as JSON on stderr."""
     import logging
@@ -145,6 +154,8 @@ async def serve(
     log: "Log",
     ready: "Callable[[str], str]",
     stopping: "Stopping | None" = None,
+    *,
+    deadline: "StopDeadline",
 ) -> None:
     """Serve until a signal, and say once that it is ready, by the sentence for its URL."""
     from arco.api.server import HttpServer
@@ -153,7 +164,14 @@ async def serve(
         host = f"[{listening.host}]" if ":" in listening.host else listening.host
         print(ready(f"http://{host}:{port}"), flush=True)
 
-    server = HttpServer(app, host=listening.host, port=listening.port, log=log, stopping=stopping)
+    server = HttpServer(
+        app,
+        host=listening.host,
+        port=listening.port,
+        log=log,
+        stopping=stopping,
+        on_signal=deadline.begin,
+    )
     await server.serve(announce)
 
 

@@ -103,7 +103,7 @@ async def _serve(
     from arco.cli.advice import first_steps
     from arco.cli.sample import fill
     from arco.cli.sample_runs import tell_of_runs
-    from arco.cli.serve import log_to_stderr, serve
+    from arco.cli.serve import log_to_stderr, serve, stop_deadline
     from arco.cli.tier2.keeper import Care
     from arco.cli.tier2.keeping import compaction, keeping, make_keeper, ringing
     from arco.cli.trouble import patience
@@ -141,4 +141,6 @@ async def _serve(
         await tell_of_runs(services.intake, whole.workspace.reader)
     async with whole.living(), keeping(keeper):
         ready = first_steps(place, listening, sample=sample)
-        await serve(make_app(services), listening, log, ready, services.stopping)
+        ending = stop_deadline(runtime, log, metrics)
+        app = make_app(services)
+        await serve(app, listening, log, ready, services.stopping, deadline=ending)
