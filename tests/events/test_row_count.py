@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from arco.core.errors import Invalid
 from arco.core.json import encode
 from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind, kind_of
-from arco.events.row_count import RowCount, count_line, count_payload, count_segment
+from arco.events.row_count import count_line, count_payload, count_segment
+from arco.ledger.envelope import RowCount
 from arco.ledger.segment import Segment
 from tests.events.payloads import payloads
 from tests.events.told import STREAM, line, read

@@ -1,6 +1,8 @@
 """SQL processes are shared: one caller cannot hold all of them, and the queue is bounded."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -12,11 +14,11 @@ from tests.query.workspace import workspace
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"
 
 
-def _slow(engine: SqlEngine, caller: str, count: int) -> list["asyncio.Future[object]"]:
+def _slow(engine: SqlEngine, caller: str, count: int) -> list["asyncio.Future[Any]"]:
     return [asyncio.ensure_future(engine.query(ENDLESS, caller=caller)) for _ in range(count)]
 
 
-async def _end(asked: list["asyncio.Future[object]"]) -> None:
+async def _end(asked: Sequence["asyncio.Future[Any]"]) -> None:
     for each in asked:
         each.cancel()
     await asyncio.gather(*asked, return_exceptions=True)
