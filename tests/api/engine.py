@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from arco.core.errors import Invalid
+from arco.query.needs import State
+from arco.query.tail import Tail
 
 ANSWERED = "SELECT everything"
 
@@ -18,7 +20,12 @@ class OneAnswer:
         self._reader = reader
 
     async def query(
-        self, sql: str, *, as_of: str | None = None, freshness: str | None = None
+        self,
+        sql: str,
+        *,
+        as_of: str | None = None,
+        freshness: str | None = None,
+        caller: str | None = None,
     ) -> Any:
         if sql != ANSWERED:
             raise Invalid("not a query that is known here")
@@ -35,6 +42,10 @@ class OneAnswer:
                 "tags": pa.array([["x"], []], pa.list_(pa.string())),
             }
         )
+
+    async def tail_rows(self, tail: Tail, state: State, *, caller: str | None = None) -> Any:
+        """None are known here."""
+        return state.table.schema.empty_table()
 
     async def close(self) -> None:
         """Nothing was started."""

@@ -41,6 +41,7 @@ from arco.ledger.idempotency import Idempotency
 from arco.ledger.intake import Intake
 from arco.ledger.writer import Writer
 from arco.ledger.writers import Writers
+from arco.query.engine import SqlEngine
 from arco.query.lineage.tracer import Tracer
 from arco.storage.backend import Backend
 from arco.storage.local import LocalBackend
@@ -161,6 +162,8 @@ async def _open(
     )
     domains = {domain: SnapshotReader(store, domain) for domain in OTHER_DOMAINS}
     engine = options.engine(reader)
+    if isinstance(engine, SqlEngine):
+        metrics.query.watch(engine.pool)
     flow_store = Store(backend, runtime, scope=scope, role=Role.FLOW, retry=options.retry)
     flow, book = await open_desk(reader, writers, iceberg, flow_store)
     services = Services(

@@ -335,3 +335,54 @@ def _all(line: socket.socket) -> bytes:
     except OSError:
         pass
     return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    "coding", ["foo", "identity", "gzip, chunked", "foo, chunked", "chunked, foo"]
+)
+@pytest.mark.parametrize("path", ["/api/v1/catalogs", "/iceberg/v1/namespaces"])
+def test_a_transfer_coding_that_is_not_known_is_400(api: Served, coding: str, path: str) -> None:
+    host, port = api.url.removeprefix("http://").split(":")
+    body = b'{"name":"packed"}'
+    framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if "chunked" in coding else body
+    head = f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((host, int(port)), timeout=10) as caller:
+        caller.sendall(f"{head}Transfer-Encoding: {coding}\r\n\r\n".encode() + framed)
+        answer = b""
+        while part := caller.recv(4_096):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+    with api.client() as client:
+        assert client.get("/api/v1/catalogs/packed").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"name":"twice","name":"other"}',
+        b'{"name":"twice","properties":{"a":"1","a":"2"}}',
+        b'{"name":"twice","properties":{"a":"1","\\u0061":"2"}}',
+    ],
+)
+def test_a_key_that_is_there_twice_is_400(http: httpx2.Client, body: bytes) -> None:
+    answer = http.post("/api/v1/catalogs", content=body, headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
+    assert "twice" in answer.json()["detail"]
+    assert http.get("/api/v1/catalogs/twice").status_code == 404
+    assert http.get("/api/v1/catalogs/other").status_code == 404
+
+
+def test_properties_have_a_size(http: httpx2.Client) -> None:
+    value = "x" * 60_000
+    made = http.post("/api/v1/catalogs", json={"name": "props", "properties": {"a": value}})
+    assert made.status_code == 201
+    too_long = http.patch("/api/v1/catalogs/props", json={"properties": {"b": "x" * 65_537}})
+    assert too_long.status_code == 400
+    for at in range(16):
+        answer = http.patch("/api/v1/catalogs/props", json={"properties": {f"k{at}": value}})
+        assert answer.status_code == 200
+    answer = http.patch("/api/v1/catalogs/props", json={"properties": {"k16": value}})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
+    assert "1048576" in answer.json()["detail"]
+    assert http.patch("/api/v1/catalogs/props", json={"properties": None}).status_code == 200

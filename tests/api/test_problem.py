@@ -24,6 +24,8 @@ STATUSES = {
     "InProgress": 503,
     "StoreFull": 507,
     "StoreReadOnly": 507,
+    "TooManyQueries": 429,
+    "BacklogTooLarge": 503,
     "Unknown": 504,
     "Corrupt": 500,
     "Unsupported": 501,

@@ -233,6 +233,21 @@ async def test_an_external_table_says_where_it_is() -> None:
     await workshop.close()
 
 
+async def test_where_places_are_declared_an_external_table_lies_in_one_of_them() -> None:
+    rules = Rules(own_roots=("s3://lake/arco/",), declared=("s3://lake/tables/",))
+    workshop = await started(open_workshop(rules=rules))
+    row = await workshop.table("a", location="s3a://lake/tables/sales")
+    assert row.table_type is TableType.EXTERNAL
+    for elsewhere in ("s3://lake/tables2/x", "s3://other/tables/x", "file:///etc/x"):
+        request = msgspec.structs.replace(new_table("b"), location=elsewhere)
+        await refuses(workshop, request, Invalid)
+    nowhere = await started(open_workshop(rules=Rules(declared=())))
+    request = msgspec.structs.replace(new_table("b"), location="s3://lake/tables/x")
+    await refuses(nowhere, request, Invalid)
+    await nowhere.close()
+    await workshop.close()
+
+
 async def test_names_of_tables_are_compared_exactly() -> None:
     workshop = await started()
     for name in ("a", "A", "ä", "a\u0308", "100%", "a.b", "*"):

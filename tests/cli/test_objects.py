@@ -16,7 +16,8 @@ from tests.cli.serving import Served, serving
 
 @pytest.fixture(scope="module")
 def arco(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("up") / "store") as served:
+    root = tmp_path_factory.mktemp("up") / "store"
+    with serving(root, "--allow-location", f"file://{root.parent}/outside") as served:
         yield served
 
 
@@ -254,12 +255,14 @@ def test_columns_may_come_from_a_file_and_a_place_from_outside(
     file.write_text(json.dumps([column]))
     arco.done("schema", "create", "outside")
 
-    table = arco.document(
-        *("table", "create", "outside.t", "--format", "delta", "--columns-file", str(file)),
-        *("--location", "s3://lake/outside/t"),
-    )
+    place = f"file://{arco.root.parent}/outside/t"
+    create = ("table", "create", "outside.t", "--format", "delta", "--columns-file", str(file))
+    refused = arco.arco(*create, "--location", "s3://lake/outside/t")
+    assert refused.returncode == 2
+    assert "--allow-location" in refused.stderr
+    table = arco.document(*create, "--location", place)
 
-    assert (table["table_type"], table["location"]) == ("EXTERNAL", "s3://lake/outside/t/")
+    assert (table["table_type"], table["location"]) == ("EXTERNAL", f"{place}/")
     assert table["pii_columns"] == ["email"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from arco.api.log import make_log
 from arco.api.metrics import Metrics
+from arco.cli.flow.one_book import taken
 from arco.cli.inspecting import findings_of, reporter
 from arco.cli.reconciler_report import ReconcilerReport
 from arco.cli.trouble import patience, table_teller, teller
@@ -151,3 +152,12 @@ async def test_rounds_of_the_reconciler_are_counted_and_a_failed_one_is_logged()
     ):
         assert f"arco_reconciler_{figure}" in rendered
     assert 'arco_background_failures_total{what="reconciliation"} 1.0' in rendered
+
+
+def test_that_another_process_coordinates_runs_is_no_failure(runtime: Runtime) -> None:
+    stream, metrics = io.BytesIO(), Metrics()
+    tell = teller(make_log(stream, runtime.clock), metrics)
+    tell("keeping the book of runs", taken("/data/arco", "process 7"))
+    (line,) = lines(stream)
+    assert (line["level"], line["error"]) == ("info", "BookTaken")
+    assert b"arco_background_failures_total{" not in metrics.render()

@@ -22,12 +22,14 @@ from arco.fold.tier2 import TIER2
 from arco.ledger.slot import register, slots_of
 from arco.ledger.writer import Writer
 from arco.query.limits import Limits
+from arco.query.needs import State
 from arco.query.state import Piece, merge
 from arco.query.tail import LedgerTail
 from arco.storage.roles import Role
 from tests.compactor.plant import state_of
 from tests.differential.rows import Tables, in_order
 from tests.differential.site import Site
+from tests.query.tail_rows import tail_rows
 
 _LIFE_MS = 24 * 3_600_000
 
@@ -120,7 +122,7 @@ class Life:
         self.tally["fresh reads"] += 1
         snapshot, manifest = await self._reader.head(), await self._manifest()
         bounds = manifest.retained_from
-        found = (await self._tail.since(manifest.watermark, bounds)).rows
+        ledger_tail = await self._tail.since(manifest.watermark, bounds)
         read = {}
         for name, table in TIER2[self._domain].items():
             tail = {ref.path for ref in manifest.tail.get(name, ())}
@@ -132,9 +134,10 @@ class Life:
                 )
                 for ref in await snapshot.files_of(table)
             ]
-            if name in found:
-                buckets = frozenset(table.buckets_of(found[name]))
-                pieces.append(Piece(found[name], tail=True, buckets=buckets))
+            found = tail_rows(ledger_tail, State(self._domain, table))
+            if found.num_rows:
+                buckets = frozenset(table.buckets_of(found))
+                pieces.append(Piece(found, tail=True, buckets=buckets))
             rows = retain(table, merge(table, pieces), bounds.get(name))
             if rows.num_rows:
                 read[name] = in_order(table, rows)

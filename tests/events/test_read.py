@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from arco.events.kinds import kind_of
-from arco.events.read import Reading, read_parts, read_segment, reject_segment
+from arco.events.read import DecodedSegment, Reading, read_segment, reject_segment
 from arco.ledger.segment import Segment
 from tests.events.told import NOON, STREAM, folded, line, read, row_of, rows_of
 
@@ -220,7 +220,7 @@ def test_rows_are_made_part_by_part_and_come_to_the_same(monkeypatch: pytest.Mon
     segment = Segment.of(STREAM, 0, lines)
     whole = read_segment("lineage", segment, {})
     monkeypatch.setattr("arco.events.read.PART_ROWS", 30)
-    parts = list(read_parts("lineage", segment, {}))
+    parts = list(DecodedSegment("lineage", segment, {}).parts())
     sizes = [sum(rows.num_rows for rows in part.rows.values()) for part in parts]
     assert sizes == [24] * 10 + [102] + [1]
     joined = Reading.joined(parts)

@@ -9,15 +9,17 @@ import pytest
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.cycle import DomainCompactor
 from arco.compactor.in_process import InProcess
-from arco.core.errors import Invalid, Unavailable
+from arco.core.errors import BacklogTooLarge, Invalid
 from arco.core.scope import Scope
-from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
+from arco.events.read import DecodedSegment
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, TIER2
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
 from arco.query.limits import Limits
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from tests.query.processes import sql_processes
 from tests.query.told import NOON, Events
 from tests.query.workspace import Workspace, workspace
 from tests.storage.interposed import Interposed
@@ -189,13 +191,82 @@ async def test_more_than_a_fresh_read_can_take_is_refused_until_it_is_compacted(
         for _ in range(8):
             await writer.append_lines(events.lines(10))
         for _ in range(2):
-            with pytest.raises(Unavailable, match="compact") as refusal:
+            with pytest.raises(BacklogTooLarge, match="compact") as refusal:
                 await _count(engine)
             assert refusal.value.retry_after_ms is not None
         assert await _count(engine, "published") == 0
         await _compact(_compactor(here))
         await writer.append_lines(events.lines(3))
         assert await _count(engine) > 0
+        await engine.close()
+
+
+def _fan_out(here: Workspace, inputs: int, outputs: int) -> bytes:
+    """A short event that makes a row for each partition that was read and each that was written."""
+    keys = [f"d={at:03d}" for at in range(max(inputs, outputs))]
+    return Events(here.runtime, LINEAGE_DOMAIN, 1).told(
+        "lineage_observed",
+        soundness="table_only",
+        inputs=[{"table_id": "tbl-a", "partitions": keys[:inputs]}],
+        outputs=[{"table_id": "tbl-b", "partitions": keys[:outputs]}],
+        column_edges=[],
+    )
+
+
+@pytest.mark.parametrize("limits", [Limits(fresh_rows=30_000), Limits(fresh_text_bytes=500_000)])
+async def test_a_few_events_that_make_too_many_rows_are_refused_before_these_are_made(
+    limits: Limits,
+) -> None:
+    async with workspace() as here:
+        writer, engine = _writer(here, LINEAGE_DOMAIN), _engine(here, limits=limits)
+        sql = "SELECT count(*) AS n FROM system.partition_lineage"
+        await writer.append_lines([_fan_out(here, 100, 100)])
+        assert (await engine.query(sql, freshness="fresh")).to_pylist() == [{"n": 10_000}]
+        for _ in range(5):
+            await writer.append_lines([_fan_out(here, 100, 100)])
+        for _ in range(2):
+            with pytest.raises(BacklogTooLarge, match=r"6 events of lineage .* 60000 rows") as told:
+                await engine.query(sql, freshness="fresh")
+            assert told.value.retry_after_ms is not None
+        # Other tables, and what is published, are read as ever.
+        edges = "SELECT count(*) AS n FROM system.lineage_edges"
+        assert (await engine.query(edges, freshness="fresh")).to_pylist() == [{"n": 1}]
+        assert (await engine.query(sql)).to_pylist() == [{"n": 0}]
+        await _compact(_compactor(here, LINEAGE_DOMAIN))
+        assert (await engine.query(sql, freshness="fresh")).to_pylist() == [{"n": 10_000}]
+        await engine.close()
+
+
+async def test_rows_of_events_are_made_in_another_process_and_never_in_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with workspace() as here:
+        await _writer(here).append_lines(Events(here.runtime, EXECUTIONS_DOMAIN, 6).lines(40))
+        engine = _engine(here)
+
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("rows were made here")
+
+        monkeypatch.setattr(DecodedSegment, "__init__", refuse)
+        assert await _count(engine) > 0
+        await engine.close()
+
+
+async def test_a_fresh_read_that_is_given_up_ends_its_process() -> None:
+    async with workspace() as here:
+        writer, engine = _writer(here, LINEAGE_DOMAIN), _engine(here)
+        for _ in range(40):
+            await writer.append_lines([_fan_out(here, 100, 100)])
+        await engine.query("SELECT 0")  # so that a process is there, however slow it starts
+        sql = "SELECT count(*) AS n FROM system.partition_lineage"
+        asked = asyncio.ensure_future(engine.query(sql, freshness="fresh"))
+        await asyncio.sleep(0.5)
+        assert sql_processes()
+        assert not asked.done()
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert sql_processes() == []
         await engine.close()
 
 

@@ -7,28 +7,12 @@ import pytest
 
 from arco.core.errors import Corrupt, Invalid, Unavailable
 from arco.query.limits import Limits
+from tests.query.processes import sql_processes
 from tests.query.workspace import workspace
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"
 
 _MIB = 1024 * 1024
-
-
-def _workers() -> list[int]:
-    """The workers that this process has now."""
-    found = []
-    for each in Path("/proc").iterdir():
-        try:
-            if each.name.isdigit():
-                parent = int((each / "stat").read_text().rpartition(")")[2].split()[1])
-                if (
-                    parent == os.getpid()
-                    and b"arco.query.worker" in (each / "cmdline").read_bytes()
-                ):
-                    found.append(int(each.name))
-        except OSError:
-            continue  # it ended while we looked
-    return found
 
 
 async def test_a_query_that_takes_too_long_ends_and_so_does_its_process() -> None:
@@ -37,7 +21,7 @@ async def test_a_query_that_takes_too_long_ends_and_so_does_its_process() -> Non
         with pytest.raises(Invalid, match=r"longer than 0.4 s"):
             await here.engine.query(ENDLESS)
         assert time.monotonic() - started < 10
-        assert _workers() == []
+        assert sql_processes() == []
         assert await here.column("SELECT 1") == [1]
 
 
@@ -46,11 +30,11 @@ async def test_a_query_that_is_given_up_ends_too() -> None:
         await here.engine.query("SELECT 0")  # so that a worker is there, however slow it starts
         asked = asyncio.ensure_future(here.engine.query(ENDLESS))
         await asyncio.sleep(1)
-        assert _workers()
+        assert sql_processes()
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
-        assert _workers() == []
+        assert sql_processes() == []
         assert await here.column("SELECT 1") == [1]
 
 
@@ -128,11 +112,11 @@ async def test_queries_wait_for_a_worker_and_not_for_ever() -> None:
         assert await here.column("SELECT 1") == [1]
 
 
-async def test_many_queries_at_once_are_all_answered_by_few_workers() -> None:
+async def test_many_queries_at_once_are_all_answered_by_fewsql_processes() -> None:
     async with workspace(limits=Limits(workers=2)) as here:
         asked = [here.column(f"SELECT {n} FROM system.catalogs") for n in range(40)]
         assert await asyncio.gather(*asked) == [[n] for n in range(40)]
-        assert len(_workers()) <= 2
+        assert len(sql_processes()) <= 2
 
 
 async def test_one_that_gives_up_waiting_does_not_take_anothers_turn() -> None:
@@ -148,16 +132,16 @@ async def test_one_that_gives_up_waiting_does_not_take_anothers_turn() -> None:
 async def test_a_worker_that_was_killed_while_idle_is_replaced() -> None:
     async with workspace() as here:
         assert await here.column("SELECT 1") == [1]
-        [worker] = _workers()
+        [worker] = sql_processes()
         os.kill(worker, 9)
         assert await here.column("SELECT 2") == [2]
-        assert worker not in _workers()
+        assert worker not in sql_processes()
 
 
 async def test_a_worker_holds_no_credentials() -> None:
     async with workspace() as here:
         await here.engine.query("SELECT 1")
-        [worker] = _workers()
+        [worker] = sql_processes()
         names = {
             entry.partition(b"=")[0]
             for entry in (Path("/proc") / str(worker) / "environ").read_bytes().split(b"\0")
@@ -170,7 +154,7 @@ async def test_a_closed_engine_leaves_no_process_and_answers_no_more() -> None:
     async with workspace() as here:
         await here.engine.query("SELECT 1")
         await here.engine.close()
-        assert _workers() == []
+        assert sql_processes() == []
         with pytest.raises(Unavailable):
             await here.engine.query("SELECT 1")
 

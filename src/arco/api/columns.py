@@ -6,7 +6,7 @@ from arco.api.desk import Desk, Rendered
 from arco.api.etag import expected_version
 from arco.api.query_params import Query
 from arco.api.render import column_thing
-from arco.api.route import Call, Reply, Sent
+from arco.api.route import Call, Reply, Sent, read_document
 from arco.api.tables import name_of, spec_of
 from arco.api.wire import AddedColumns, ColumnChanges, ColumnThing, NewColumn, NewColumns
 from arco.catalog.ddl import AddColumns, DropColumn, UpdateColumn
@@ -74,7 +74,7 @@ class _Peek(msgspec.Struct):
 def read_columns(raw: bytes) -> NewColumn | NewColumns:
     """One column, or several under `columns`."""
     several = json.decode(raw, _Peek).columns is not msgspec.UNSET
-    return json.decode(raw, NewColumns) if several else json.decode(raw, NewColumn)
+    return read_document(raw, NewColumns) if several else read_document(raw, NewColumn)
 
 
 COLUMNS_SENT: Sent[NewColumn | NewColumns] = Sent(

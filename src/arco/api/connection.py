@@ -22,6 +22,7 @@ from arco.core.clock import SystemClock
 # requests by then, unless they have none to send.
 _CROWDING_S = 0.25
 
+_CHUNKED = b"chunked"
 _CLOCK = SystemClock()  # what comes from outside comes in the machine's own time
 
 
@@ -111,6 +112,10 @@ class BoundedConnection(HttpToolsProtocol):
         if size > self.limits.header_bytes:
             self._refuse(_too_large(self.limits))
             return
+        coding = next((text for name, text in self.headers if name == b"transfer-encoding"), b"")
+        if coding and coding.strip().lower() != _CHUNKED:
+            self._refuse(_unknown_coding(coding))
+            return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -175,6 +180,16 @@ class BoundedConnection(HttpToolsProtocol):
 
 def _too_busy(detail: str) -> Refusal:
     return Refusal(503, "too_busy", detail, headers={"Retry-After": "1"})
+
+
+def _unknown_coding(coding: bytes) -> Refusal:
+    """For a body of which it is not known where it ends, or what it is packed in."""
+    return Refusal(
+        400,
+        "not_http",
+        f"the transfer coding {coding[:40].decode('latin-1')!r} is not known here",
+        next_step="Send the body with Content-Length, or with Transfer-Encoding: chunked.",
+    )
 
 
 def _too_large(limits: Limits) -> Refusal:

@@ -4,6 +4,7 @@ Each protocol that is served has one, with its own table of routes and its own w
 ends here as one of those; nothing that a handler raises reaches the server.
 """
 
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +94,7 @@ class Dispatcher:
             query_string=scope["query_string"],
             headers=headers,
             arrived_ms=exchange.arrived_ms,
+            address=(scope.get("client") or ("",))[0],
         )
         if route.waits:
             exchange.waits = True
@@ -170,6 +172,8 @@ class Dispatcher:
         self, route: AnyRoute, call: Call[Any, Any], receive: Receive, exchange: Exchange
     ) -> Reply:
         """The handler's reply. One that waits takes nobody's place, and hears when its caller leaves."""
+        if route.queries:
+            return await self._while_connected(route.handler(call), receive)
         if not route.waits:
             return await route.handler(call)
         exchange.step_aside()
@@ -180,6 +184,26 @@ class Dispatcher:
             return await route.handler(call)
         finally:
             listening.cancel()
+
+    async def _while_connected(self, work: Coroutine[Any, Any, Reply], receive: Receive) -> Reply:
+        """The reply to a read that may take long; it is cancelled when its caller leaves, with `Gone`."""
+        tasks = self._door.runtime.tasks
+        left, working = tasks.event(), tasks.spawn(work)
+
+        async def cancel_when_left() -> None:
+            await until_gone(receive, left)
+            working.cancel()
+
+        listening = tasks.spawn(cancel_when_left())
+        try:
+            return await working.wait()
+        except BaseException as problem:
+            if left.is_set():
+                raise Gone from problem
+            raise
+        finally:
+            listening.cancel()
+            working.cancel()
 
     async def _fill(self, route: AnyRoute, call: Call[Any, Any], receive: Receive) -> None:
         """Read the query and the body by their types."""

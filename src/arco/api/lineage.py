@@ -55,14 +55,17 @@ class Lineages:
 
     async def get(self, call: Call[LineageQuery, None]) -> Reply:
         """What a table is made of and what is made of it, or all that depends on a column."""
-        query, table_id = call.query, call.names["table_id"]
+        table_id = call.names["table_id"]
         found = await (
-            self._walk(table_id, query) if query.impact is None else self._impact(table_id, query)
+            self._walk(table_id, call)
+            if call.query.impact is None
+            else self._impact(table_id, call)
         )
         body = await self._services.runtime.tasks.in_thread(lambda: json.encode(found))
         return Reply(200, body)
 
-    async def _walk(self, table_id: str, query: LineageQuery) -> Lineage:
+    async def _walk(self, table_id: str, call: Call[LineageQuery, None]) -> Lineage:
+        query = call.query
         return await self._services.tracer.walk(
             table_id,
             direction=query.direction or "both",
@@ -71,9 +74,11 @@ class Lineages:
             runs=query.runs,
             freshness=query.freshness,
             as_of=query.as_of,
+            caller=call.caller,
         )
 
-    async def _impact(self, table_id: str, query: LineageQuery) -> Impact:
+    async def _impact(self, table_id: str, call: Call[LineageQuery, None]) -> Impact:
+        query = call.query
         if query.direction not in (None, "down"):
             raise Invalid("an impact is what lies downstream: leave direction out, or say down")
         if query.columns or query.runs:
@@ -84,6 +89,7 @@ class Lineages:
             depth=query.depth,
             freshness=query.freshness,
             as_of=query.as_of,
+            caller=call.caller,
         )
 
 
@@ -99,4 +105,5 @@ def lineage_route(on: Lineages) -> AnyRoute:
         (Answered(200, "As it was seen.", Lineage | Impact),),
         problems=(404,),
         tagged=False,
+        queries=True,
     )

@@ -7,10 +7,13 @@ from arco.api.care_metrics import CareMetrics
 from arco.api.compaction_metrics import CompactionMetrics
 from arco.api.flow_metrics import FlowMetrics
 from arco.api.health_metrics import HealthMetrics
+from arco.api.query_metrics import QueryMetrics
 from arco.api.reconciler_metrics import ReconcilerMetrics
+from arco.storage.observed import PendingRequests
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
+_UNANSWERED = frozenset({"cancelled", "unavailable", "unknown_outcome"})
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _STORE_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
@@ -82,6 +85,10 @@ class Metrics:
         self.flow = FlowMetrics(self.registry)
         self.health = HealthMetrics(self.registry)
         self.reconciler = ReconcilerMetrics(self.registry)
+        self.query = QueryMetrics(self.registry)
+        self.store_answers = 0  # requests that the store has answered, whatever it said
+        self.store_failures = 0  # requests that it has not answered
+        self.store_pending = PendingRequests()
         # Labels are looked up under a lock and by text; each pair is looked up once.
         self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._asked: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
@@ -125,6 +132,10 @@ class Metrics:
 
     def request(self, verb: str, key: str, outcome: str, ms: float) -> None:  # noqa: ARG002
         """One request to the store ended; its key is nobody's business."""
+        if outcome in _UNANSWERED:
+            self.store_failures += 1
+        else:
+            self.store_answers += 1
         pair = self._asked.get((verb, outcome))
         if pair is None:
             pair = (self._store.labels(verb, outcome), self._store_time.labels(verb))

@@ -267,6 +267,8 @@ def _problems(route: AnyRoute) -> list[int]:
         found |= {*_WITH_BODY}
     if route.mutates:
         found |= {504, 507}
+    if route.queries:
+        found |= {429}
     if route.operation not in PUBLIC:
         found |= {401}
     return sorted(found)
@@ -281,7 +283,7 @@ def _problem(status: int) -> Schema:
         "description": ", or: ".join(titles),
         "content": {PROBLEM_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
     }
-    if status == 503:
+    if status in (429, 503):
         answer["headers"] = {"Retry-After": {"schema": {"type": "string", "pattern": "^[0-9]+$"}}}
     if status == 401:
         answer["headers"] = {"WWW-Authenticate": _TEXT}

@@ -17,7 +17,7 @@ class Queries:
         """Answer one query."""
         asked = call.body
         table = await self._services.engine.query(
-            asked.sql, as_of=asked.as_of, freshness=asked.freshness
+            asked.sql, as_of=asked.as_of, freshness=asked.freshness, caller=call.caller
         )
         write, content_type = (to_arrow, ARROW_STREAM) if _wants_arrow(call) else (to_json, JSON)
         body = await self._services.runtime.tasks.in_thread(lambda: write(table))

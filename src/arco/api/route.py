@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from arco.access.operation import Operation, Target
-from arco.access.principal import Principal
+from arco.access.principal import LOCAL, Principal
 from arco.api.query_params import Query
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
@@ -16,6 +16,8 @@ Q = TypeVar("Q", bound=Query)
 B = TypeVar("B")
 
 JSON = "application/json"
+
+_CHECKED_BYTES = 1024 * 1024
 
 _BODILESS = frozenset({204, 304})
 
@@ -59,7 +61,7 @@ class Call(Generic[Q, B]):
 
     __slots__ = (
         *("operation", "principal", "names", "path", "query_string", "headers", "arrived_ms"),
-        *("query", "body", "head", "doubtful", "asked", "left"),
+        *("query", "body", "head", "doubtful", "asked", "left", "address"),
     )
 
     query: Q
@@ -75,6 +77,7 @@ class Call(Generic[Q, B]):
         query_string: bytes,
         headers: dict[bytes, bytes],
         arrived_ms: float,
+        address: str = "",
     ) -> None:
         self.operation = operation
         self.principal = principal
@@ -83,10 +86,17 @@ class Call(Generic[Q, B]):
         self.query_string = query_string
         self.headers = headers
         self.arrived_ms = arrived_ms
+        self.address = address  # of the client
         self.head: Snapshot | None = None  # the newest, where it has been looked up already
         self.doubtful: frozenset[str] = frozenset()  # ids of tables whose names may be dead
         self.left: Event | None = None  # where a route waits: set once the caller has left
         self.asked = False  # whether one of those was asked about: the reply holds for this moment
+
+    @property
+    def caller(self) -> str:
+        """Who shares the SQL processes with others: a principal or, where all are the same, an address."""
+        name = self.principal.name
+        return f"{name}@{self.address}" if name == LOCAL else name
 
     def header(self, name: bytes) -> str | None:
         """The value of a header; its name in lower case."""
@@ -118,7 +128,18 @@ class Sent(Generic[B]):
 
 def sent(kind: type[B], example: object) -> Sent[B]:
     """A body of one type."""
-    return Sent(lambda raw: json.decode(raw, kind), (kind,), example)
+    return Sent(lambda raw: read_document(raw, kind), (kind,), example)
+
+
+def read_document(raw: bytes, kind: type[B]) -> B:
+    """`raw` as a `kind`, or `Invalid`, also for a key that is there twice.
+
+    Larger bodies than people write are of Arco's own processes, which write no key twice.
+    """
+    found = json.decode(raw, kind)
+    if len(raw) <= _CHECKED_BYTES:
+        json.refuse_duplicate_keys(raw)
+    return found
 
 
 @dataclass(frozen=True)
@@ -144,6 +165,7 @@ class Route(Generic[Q, B]):
     inflates: bool = False  # takes a body that was compressed
     named: bool = False  # names what it changes, so that repeating it needs no Idempotency-Key
     waits: bool = False  # may wait for something to happen, and is told when its caller leaves
+    queries: bool = False  # a read by SQL, which is cancelled when its caller leaves
 
     @property
     def target(self) -> Target:

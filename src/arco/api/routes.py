@@ -32,7 +32,7 @@ from arco.api.query_params import (
     SchemaListQuery,
     TableListQuery,
 )
-from arco.api.route import Answered, AnyRoute, Route, Sent, sent
+from arco.api.route import Answered, AnyRoute, Route, Sent, read_document, sent
 from arco.api.schemas import Schemas
 from arco.api.tables import Tables
 from arco.api.verbs import changed, dropped, got, made, public, says
@@ -69,7 +69,6 @@ from arco.api.wire import (
     ViewPage,
     ViewThing,
 )
-from arco.core import json
 from arco.query.rows import ARROW_STREAM
 
 CATALOGS = f"{API}/catalogs"
@@ -264,7 +263,7 @@ def _objects(on: Objects) -> tuple[AnyRoute, ...]:
             on.undrop,
             Query,
             (Answered(200, "The object, there again.", AnyThing),),
-            Sent(lambda raw: json.decode(raw, UndropWish), (UndropWish,), {}, optional=True),
+            Sent(lambda raw: read_document(raw, UndropWish), (UndropWish,), {}, optional=True),
             problems=(404, 409, 422),
             mutates=True,
             keyed=True,
@@ -307,6 +306,7 @@ def _query(on: Queries) -> AnyRoute:
         sent(Question, {"sql": "SELECT name, format FROM system.tables LIMIT 10"}),
         problems=(404,),
         tagged=False,
+        queries=True,
     )
 
 

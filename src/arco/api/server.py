@@ -44,6 +44,7 @@ class HttpServer:
         stopping: Stopping | None = None,
         signals: bool = True,
         flag: str = "--port",
+        on_signal: Callable[[], None] | None = None,
     ) -> None:
         limits = within_open_files(limits or Limits())
         self._host = host
@@ -67,6 +68,7 @@ class HttpServer:
             ),
             stopping or Stopping(),
             signals=signals,
+            on_signal=on_signal,
         )
 
     async def serve(self, listening: Callable[[int], None]) -> None:
@@ -158,9 +160,17 @@ class _Server(uvicorn.Server):
 
     listening: Callable[[], None]
 
-    def __init__(self, config: uvicorn.Config, stopping: Stopping, *, signals: bool) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        stopping: Stopping,
+        *,
+        signals: bool,
+        on_signal: Callable[[], None] | None,
+    ) -> None:
         super().__init__(config)
         self._stopping = stopping
+        self._on_signal = on_signal
         self._signals = _SIGNALS if signals else ()
 
     def end(self) -> None:
@@ -169,6 +179,8 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._on_signal is not None and not self._stopping.is_asked:
+            self._on_signal()
         self._stopping.is_asked = True
         super().handle_exit(sig, frame)
 

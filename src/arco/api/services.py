@@ -21,6 +21,8 @@ from arco.iceberg.service import Iceberg
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, Idempotency
 from arco.ledger.intake import Intake
 from arco.query.lineage.tracer import Tracer
+from arco.query.needs import State
+from arco.query.tail import Tail
 
 OTHER_DOMAINS = ("executions", "lineage", "search")  # besides the catalog
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -30,9 +32,17 @@ class Engine(Protocol):
     """Whoever answers SQL; its tables are Arrow's."""
 
     async def query(
-        self, sql: str, *, as_of: str | None = None, freshness: str | None = None
+        self,
+        sql: str,
+        *,
+        as_of: str | None = None,
+        freshness: str | None = None,
+        caller: str | None = None,
     ) -> Any:
         """The result of a read-only query as an Arrow table; `Invalid` for what is not one."""
+
+    async def tail_rows(self, tail: Tail, state: State, *, caller: str | None = None) -> Any:
+        """The rows that the events of a ledger's tail make, as an Arrow table."""
 
     async def close(self) -> None:
         """End what it has started."""

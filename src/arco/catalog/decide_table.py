@@ -45,7 +45,9 @@ async def create_table(view: Lookup, request: CreateTable, context: Context) -> 
         "table_type": TableType.EXTERNAL if external else TableType.MANAGED,
         "location": managed_location(context.new_id)
         if request.location is None
-        else check_location(request.location, context.rules.own_roots),
+        else check_location(
+            request.location, context.rules.own_roots, declared=context.rules.declared
+        ),
         "pii_columns": pii_columns(columns),
         "schema_version": version.version,
         "last_field_id": len(columns),

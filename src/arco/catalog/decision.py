@@ -40,12 +40,14 @@ DEFAULT_RETENTION = timedelta(days=7)
 class Rules:
     """What a workspace is set to: how long dropped things stay, which places are not for tables.
 
+    External tables lie below one of the `declared` places; None for anywhere.
     Tables of the formats in `ruled` are changed through their format, which tells the catalog afterwards.
     """
 
     retention: timedelta = DEFAULT_RETENTION
     own_roots: tuple[str, ...] = ()
     ruled: frozenset[TableFormat] = frozenset()
+    declared: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A managed table's place follows from its id, so no two tables ever share one and none is used again; it is
 kept relative to the workspace, so that a copied bucket is a whole catalog. An external table says where it
-is; it may be anywhere but in our own root.
+is; it may be anywhere but in our own root or, where places were declared, in one of those.
 
 A location is text that engines take as it stands: to them `a%20b` is a folder of that name. Whoever
 unescapes one all the same must not end up elsewhere, so what would mean another place is refused.
@@ -31,15 +31,30 @@ def managed_location(table_id: str) -> str:
     return f"warehouse/{table_id}/"
 
 
-def check_location(location: str, own_roots: Sequence[str]) -> str:
-    """`location` in one spelling if an external table may be there, else `Invalid`."""
+def check_location(
+    location: str, own_roots: Sequence[str], *, declared: Sequence[str] | None = None
+) -> str:
+    """`location` in one spelling if an external table may be there, else `Invalid`.
+
+    `declared` are the places that tables may lie in, in their canonical spelling; None for anywhere.
+    """
     spelled = spell(location)
     for root in own_roots:
         if overlap(spelled, root):
             raise Invalid(
                 "this place belongs to Arco itself: leave the location out for a managed table"
             )
+    if declared is not None and not canonical(location).startswith(tuple(declared)):
+        raise undeclared(location)
     return spelled
+
+
+def undeclared(location: str) -> Invalid:
+    """That a table may not be at a location, and what to do."""
+    return Invalid(
+        f"{location} is neither in this catalog's warehouse nor in a place that was declared: leave "
+        "the location out, or start Arco with --allow-location for the folder above it"
+    )
 
 
 def spell(location: str) -> str:

@@ -17,6 +17,7 @@ MOST_LEVELS = 32
 MOST_NAME_BYTES = 255
 MOST_TEXT_BYTES = 64 * 1024  # of a comment, and of a property's value
 MOST_PROPERTIES = 1_000
+MOST_PROPERTIES_BYTES = 1024 * 1024  # of all keys and values of one object together
 MOST_TAGS = 100
 RESERVED = "arco."  # keys of properties that only Arco itself sets
 
@@ -101,7 +102,7 @@ def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """
     if len(properties) > MOST_PROPERTIES:
         raise Invalid(f"{len(properties)} properties are too many: at most {MOST_PROPERTIES}")
-    for key, value in properties.items():
+    for key in properties:
         shown = f"{key[:80]!r}"
         if problem := _length_problem(key, 1, MOST_NAME_BYTES):
             raise Invalid(f"the key {shown} of a property is not valid: {problem}")
@@ -109,9 +110,22 @@ def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
             raise Invalid(f"the key {shown} of a property holds U+{ord(found[0]):04X}")
         if key.strip().casefold().startswith(RESERVED):
             raise Invalid(f"the property {shown} is reserved: choose a key without {RESERVED!r}")
-        if problem := _length_problem(value, 0, MOST_TEXT_BYTES):
-            raise Invalid(f"the value of the property {shown} is not valid: {problem}")
+    check_property_sizes(properties)
     return dict(properties)
+
+
+def check_property_sizes(properties: Mapping[str, str]) -> None:
+    """`Invalid` if a value, or all keys and values together, have too many bytes."""
+    total_bytes = 0
+    for key, value in properties.items():
+        if problem := _length_problem(value, 0, MOST_TEXT_BYTES):
+            raise Invalid(f"the value of the property {key[:80]!r} is not valid: {problem}")
+        total_bytes += len(key.encode()) + len(value.encode())
+    if total_bytes > MOST_PROPERTIES_BYTES:
+        raise Invalid(
+            f"the properties have {total_bytes} bytes together, and at most {MOST_PROPERTIES_BYTES} "
+            "are kept: set fewer, or remove some"
+        )
 
 
 def check_tags(tags: Sequence[str]) -> list[str]:

@@ -112,7 +112,12 @@ async def _serve(
     from arco.api.remote_compactor import RemoteCompactor
     from arco.catalog.decision import Rules
     from arco.cli.flow.wiring import Flow, keeping_the_book, open_flow
-    from arco.cli.serve import log_to_stderr, make_services, serve, watched_backend
+    from arco.cli.serve import (
+        log_to_stderr,
+        make_services,
+        serve,
+        watched_backend,
+    )
     from arco.cli.tables import ICEBERG, open_tables, reconciling
     from arco.cli.trouble import teller
     from arco.cli.workspace import open_workspace
@@ -123,7 +128,12 @@ async def _serve(
     backend = watched_backend(place, runtime, metrics)
     store = await open_store(backend, runtime, role=Role.API, scope=place.scope())
     compactor = RemoteCompactor(compactor_url, service_token())
-    rules = Rules(retention=retention, own_roots=place.own_roots(), ruled=frozenset({ICEBERG}))
+    rules = Rules(
+        retention=retention,
+        own_roots=place.own_roots(),
+        ruled=frozenset({ICEBERG}),
+        declared=locations.urls(),
+    )
     bell = RemoteBell(compactor, runtime)
     workspace = open_workspace(store, compactor, rules, ring=bell.ring)
     kept_ms = retention // timedelta(milliseconds=1)

@@ -38,8 +38,8 @@ class AllowedLocations:
     Parameters
     ----------
     allow_location
-        A folder outside the store, such as s3://bucket/prefix or file:///dir, that Iceberg tables may
-        lie in; may be repeated.
+        A folder outside the store, such as s3://bucket/prefix or file:///dir, that tables may lie in;
+        may be repeated.
     """
 
     allow_location: Annotated[

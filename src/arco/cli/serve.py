@@ -111,7 +111,8 @@ def watched_backend(place: Place, runtime: "Runtime", metrics: "Metrics") -> "Ba
     """The store, with every request to it counted."""
     from arco.storage.observed import ObservedBackend
 
-    return ObservedBackend(place.backend(runtime), metrics, runtime.clock)
+    backend = place.backend(runtime)
+    return ObservedBackend(backend, metrics, runtime.clock, metrics.store_pending)
 
 
 def make_services(
@@ -140,6 +141,7 @@ def make_services(
     store = workspace.reader.store
     domains = {name: SnapshotReader(store, name) for name in OTHER_DOMAINS}
     engine = SqlEngine(workspace.reader, domains=domains)
+    metrics.query.watch(engine.pool)
     return Services(
         runtime=runtime,
         scope=place.scope(),
@@ -184,8 +186,17 @@ async def serve(
 ) -> None:
     """Serve until a signal, and say once that it is ready, by the sentence for its URL."""
     from arco.api.server import HttpServer
+    from arco.cli.stop_deadline import StopDeadline
 
-    server = HttpServer(app, host=listening.host, port=listening.port, log=log, stopping=stopping)
+    deadline = StopDeadline(runtime.clock, log, metrics)
+    server = HttpServer(
+        app,
+        host=listening.host,
+        port=listening.port,
+        log=log,
+        stopping=stopping,
+        on_signal=deadline.begin,
+    )
     metrics.health.watch_connections(server.connections)
     server.bind()
     beside = None if admin is None else _bind_admin(app, admin, log)

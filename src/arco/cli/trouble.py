@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from arco.api.log import Log, places
 from arco.api.metrics import Metrics
 from arco.api.problem import loggable
+from arco.cli.flow.one_book import BookTaken
 from arco.core.errors import ArcoError
 from arco.core.runtime import Runtime
 from arco.flow.run.ports import Tell
@@ -21,6 +22,9 @@ def teller(log: Log, metrics: Metrics) -> Tell:
     """Tells what has failed beside the requests: a line in the log, and a count."""
 
     def tell(what: str, problem: Exception, /, **whose: str) -> None:
+        if isinstance(problem, BookTaken):  # another process coordinates runs, as it should be
+            log.info("runs are coordinated by another process", **whose, **about(problem))
+            return
         log_failure(log, what, problem, **whose)
         metrics.background_failed(what)
 

@@ -110,7 +110,12 @@ async def open_whole(
     place, metrics = ground.place, ground.metrics
     tell, kept = teller(ground.log, metrics), terms.retention.span()
     compactor = Compactor(stores[Role.COMPACTOR], retention=kept, tell=tell)
-    rules = Rules(retention=kept, own_roots=place.own_roots(), ruled=frozenset({ICEBERG}))
+    rules = Rules(
+        retention=kept,
+        own_roots=place.own_roots(),
+        ruled=frozenset({ICEBERG}),
+        declared=terms.locations.urls(),
+    )
     workspace = open_workspace(stores[Role.API], compactor, rules, ring=ring)
     iceberg = open_tables(
         place,

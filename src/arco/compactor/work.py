@@ -17,7 +17,7 @@ from arco.compactor.blob import Blob, pack, unpack
 from arco.compactor.job import EngineCrashed, FoldJob, NewRef, SegmentRef
 from arco.compactor.new_file import create_file
 from arco.compactor.segment_reader import RawSegment, SegmentReader
-from arco.events.read import Reading, read_parts, reject_segment
+from arco.events.read import DecodedSegment, Reading, reject_segment
 from arco.fold.fold import fold
 from arco.fold.table import Table
 from arco.fold.tier2 import TIER2
@@ -194,7 +194,7 @@ def _readings(job: FoldJob, segment: RawSegment) -> Iterator[Reading]:
     if job.quarantine_reason is not None:
         reason = job.quarantine_reason
         return iter([reject_segment(job.domain, decoded, job.retained_from, reason)])
-    return read_parts(job.domain, decoded, job.retained_from)
+    return DecodedSegment(job.domain, decoded, job.retained_from).parts()
 
 
 def _out_of_memory(segment: RawSegment) -> str:

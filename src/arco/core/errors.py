@@ -18,6 +18,8 @@
      |- Unavailable     nothing happened, or nothing was found out: retry later
      |   |- StoreFull   the store takes no more: nothing happened, make room first
      |   |   `- StoreReadOnly  the store's disk is read-only: nothing happened, make it writable first
+     |   |- TooManyQueries  others are being answered: retry later
+     |   |- BacklogTooLarge  more events wait to be compacted than one read can take
      |   `- InProgress  another attempt of the same request is under way: retry with the same key
      |- Unsupported     the environment lacks a capability: refused at start
      `- Corrupt         stored bytes contradict each other: stop and call for help
@@ -138,6 +140,18 @@ class StoreReadOnly(StoreFull):
     """The store's disk is read-only: as on a full one, nothing is written until somebody acts."""
 
     code = "store_read_only"
+
+
+class TooManyQueries(Unavailable):
+    """All SQL processes that this caller may use are busy, and too many queries wait already."""
+
+    code = "too_many_queries"
+
+
+class BacklogTooLarge(Unavailable):
+    """A fresh read would have to expand more events than its limits allow."""
+
+    code = "backlog_too_large"
 
 
 class InProgress(Unavailable):

@@ -4,6 +4,7 @@ The way in never raises anything but `Invalid`: the decoder's own recursion and 
 in its error tree, and would otherwise become a crash that a stranger can trigger.
 """
 
+import json as stdlib_json
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -31,6 +32,24 @@ def decode(data: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(data, type=kind)
     except _PROBLEMS as problem:
         raise Invalid(explain(problem)) from problem
+
+
+def refuse_duplicate_keys(data: bytes) -> None:
+    """`Invalid` if an object in `data`, which was decoded before, has a key twice.
+
+    The decoder takes the last of them without a word, and another reader of the same bytes the first.
+    """
+    try:
+        stdlib_json.loads(data, object_pairs_hook=_refuse_duplicates)
+    except (ValueError, RecursionError) as problem:
+        raise Invalid(explain(problem)) from problem
+
+
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> None:
+    if len(pairs) > 1 and len({key for key, _ in pairs}) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise Invalid(f"JSON has the key {twice[:80]!r} twice in one object")
 
 
 def reader(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:

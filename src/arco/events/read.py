@@ -8,7 +8,7 @@ around it are read as if it were not there (P18).
 A few bytes can stand for many rows, so these are made part by part, each of as many as memory is for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -22,7 +22,7 @@ from arco.core.json import explain
 from arco.events.kinds import ALL_TYPES, kinds_of
 from arco.events.line import BROKEN, Line, read_all, read_line
 from arco.events.rejected import REJECTED_COLUMNS, Rejected, rejected
-from arco.events.row_count import count_payload
+from arco.events.row_count import count_payload, total
 from arco.events.told import Columns, EventKind, Told, Values, moment_of, us
 from arco.fold.table import Table
 from arco.fold.tier2 import OCCURRED, QUARANTINE
@@ -71,37 +71,70 @@ class Reading:
 
 def read_segment(domain: str, segment: Segment, retained_from: Mapping[str, datetime]) -> Reading:
     """The rows that the lines of a segment make, all at once."""
-    return Reading.joined(read_parts(domain, segment, retained_from))
+    return DecodedSegment(domain, segment, retained_from).read()
 
 
-def read_parts(
-    domain: str, segment: Segment, retained_from: Mapping[str, datetime]
-) -> Iterator[Reading]:
-    """The rows that the lines of a segment make, part by part; the last one tells of all events."""
-    batch = _Batch(domain, segment, {table: us(bound) for table, bound in retained_from.items()})
-    heaps = batch.heaps
-    for number, event in enumerate(_all_at_once(segment) or batch.one_by_one(), start=1):
-        if event is None:
-            continue
-        name = event.event_type, event.event_version
-        try:
-            heap = heaps.get(name) or batch.heap(*name)
-        except Invalid as problem:
-            batch.reject(number, problem)
-        else:
-            heap.events.append(event)
-            heap.numbers.append(number)
-    return batch.readings()
+class DecodedSegment:
+    """The events of a segment, decoded: how many rows they make is known before any of them is made.
+
+    Where only some `tables` are read, `late` counts what came too late for those.
+    """
+
+    def __init__(
+        self,
+        domain: str,
+        segment: Segment,
+        retained_from: Mapping[str, datetime],
+        *,
+        tables: Container[str] | None = None,
+    ) -> None:
+        bounds = {table: us(bound) for table, bound in retained_from.items()}
+        batch = self._batch = _Batch(domain, segment, bounds, tables)
+        heaps = batch.heaps
+        for number, event in enumerate(_all_at_once(segment) or batch.one_by_one(), start=1):
+            if event is None:
+                continue
+            name = event.event_type, event.event_version
+            try:
+                heap = heaps.get(name) or batch.heap(*name)
+            except Invalid as problem:
+                batch.reject(number, problem)
+            else:
+                heap.events.append(event)
+                heap.numbers.append(number)
+        self._payloads = [(heap, heap.payloads(batch.reject)) for heap in heaps.values()]
+
+    def count_rows(self) -> RowCount:
+        """How many rows `read` makes at most, and about how many bytes of text they hold."""
+        counted = RowCount(self._batch.quarantined)
+        for heap, payloads in self._payloads:
+            for projection in heap.kind.projections:
+                if not self._batch.wants(projection.table.name):
+                    continue
+                if projection.count is None:
+                    counted = counted.plus(RowCount(len(payloads)))
+                else:
+                    counted = total([counted, *map(projection.count, payloads)])
+        return counted
+
+    def parts(self) -> Iterator[Reading]:
+        """The rows, part by part; the last one tells of all events."""
+        return self._batch.readings(self._payloads)
+
+    def read(self) -> Reading:
+        """The rows, all at once."""
+        return Reading.joined(self.parts())
 
 
 def reject_segment(
     domain: str, segment: Segment, retained_from: Mapping[str, datetime], reason: str
 ) -> Reading:
     """A segment whose lines all go into quarantine, unread, for a reason that is not in any one of them."""
-    batch = _Batch(domain, segment, {table: us(bound) for table, bound in retained_from.items()})
+    bounds = {table: us(bound) for table, bound in retained_from.items()}
+    batch = _Batch(domain, segment, bounds, None)
     for number in range(1, segment.events + 1):
         batch.reject(number, Invalid(reason))
-    return Reading.joined(batch.readings())
+    return Reading.joined(batch.readings(()))
 
 
 def _all_at_once(segment: Segment) -> Sequence[Line] | None:
@@ -172,13 +205,19 @@ class _Heap:
             yield start, len(said)
 
     def tables(
-        self, lines: Sequence[Line], said: Sequence[Any], bounds: Mapping[str, int]
+        self,
+        lines: Sequence[Line],
+        said: Sequence[Any],
+        bounds: Mapping[str, int],
+        wants: Callable[[str], bool],
     ) -> tuple[list[tuple[str, pa.Table]], int]:
         """What becomes of some, by table; and how many of them come too late for all that they make."""
         events = Told.of(self.kind.mark, lines, said)
         late, kept = set[int](), set[int]()
         tables = []
         for projection in self.kind.projections:
+            if not wants(projection.table.name):
+                continue
             table, rows = projection.table, projection.rows(events)
             stays = rows.told.occurred >= bounds.get(table.name, _NO_BOUND)
             if stays.any():
@@ -193,8 +232,15 @@ class _Heap:
 class _Batch:
     """The events of a segment, by kind."""
 
-    def __init__(self, domain: str, segment: Segment, bounds: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        domain: str,
+        segment: Segment,
+        bounds: Mapping[str, int],
+        tables: Container[str] | None,
+    ) -> None:
         self._domain = domain
+        self._tables = tables
         self._segment = segment
         self._bounds = bounds
         self._kinds = _kinds(domain)
@@ -233,17 +279,27 @@ class _Batch:
         else:
             self._rejected.append(row)
 
-    def readings(self) -> Iterator[Reading]:
+    def wants(self, table: str) -> bool:
+        """Whether rows of a table are to be made."""
+        return self._tables is None or table in self._tables
+
+    @property
+    def quarantined(self) -> int:
+        """How many lines could not be read, if that is asked for."""
+        return len(self._rejected) if self.wants(QUARANTINE.name) else 0
+
+    def readings(self, payloads: Iterable[tuple[_Heap, list[Any]]]) -> Iterator[Reading]:
         """All that became of them, part by part."""
         received = self._received
-        for heap in self.heaps.values():
-            said = heap.payloads(self.reject)
+        for heap, said in payloads:
             received += [event.received_at for event in heap.events]
             for start, end in heap.parts(said):
-                made, too_late = heap.tables(heap.events[start:end], said[start:end], self._bounds)
+                made, too_late = heap.tables(
+                    heap.events[start:end], said[start:end], self._bounds, self.wants
+                )
                 yield Reading(rows=dict(made), late=too_late)
         rows = {}
-        if self._rejected:
+        if self.quarantined:
             columns = dict(zip(REJECTED_COLUMNS, zip(*self._rejected, strict=True), strict=True))
             rows[QUARANTINE.name] = _arrow(QUARANTINE, columns)
         yield Reading(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from arco.catalog.location import canonical, check_text, overlap, refuse_tricks
+from arco.catalog.location import canonical, check_text, overlap, refuse_tricks, undeclared
 from arco.core.errors import Invalid
 
 WAREHOUSE = "warehouse/"
@@ -51,10 +51,7 @@ class Territory:
         for place in self.declared:
             if spelled.startswith(place):
                 return Spot(place, spelled.removeprefix(place)[:-1], spelled)
-        raise Invalid(
-            f"{location} is neither in this catalog's warehouse nor in a place that was declared: leave "
-            "the location out, or start Arco with --allow-location for the folder above it"
-        )
+        raise undeclared(location)
 
     def _spell(self, location: str) -> str:
         if location.startswith(self.root):

@@ -82,6 +82,14 @@ class RowCount(NamedTuple):
         """Both together."""
         return RowCount(self.rows + other.rows, self.text_bytes + other.text_bytes)
 
+    def minus(self, other: "RowCount") -> "RowCount":
+        """What is left of it."""
+        return RowCount(self.rows - other.rows, self.text_bytes - other.text_bytes)
+
+    def fits(self, room: "RowCount") -> bool:
+        """Whether neither of both is more than there is room for."""
+        return self.rows <= room.rows and self.text_bytes <= room.text_bytes
+
     def is_above(self, rows: int, text_bytes: int) -> bool:
         """Whether it is more than either of these."""
         return self.rows > rows or self.text_bytes > text_bytes

@@ -18,7 +18,8 @@ from arco.query.prune import Pruned, prune
 from arco.query.question import Question
 from arco.query.rows import to_arrow
 from arco.query.schemas import HISTORY
-from arco.query.tail import Fresh, LedgerTail
+from arco.query.send_tail import send_tail
+from arco.query.tail import LedgerTail, Tail
 from arco.query.talk import Talk
 from arco.query.wire import Part, Parts, Rows, Run, StateFile
 
@@ -76,22 +77,27 @@ class Load:
             loaded.columns[state.name] = self._columns(state, pruned, question)
             loaded.states[state.name] = self._parts(state, loaded, tails.get(state.domain))
         loaded.finished = {view: self._key(view, of) for view, of in question.chains.items()}
-        keys = [part.key for each in loaded.states.values() for part in each.parts]
+        keys = [
+            key
+            for each in loaded.states.values()
+            for key in (*(part.key for part in each.parts), *each.segments)
+        ]
         lacking = set(await self._talk.lacks((*keys, *loaded.finished.values())))
         await self._send_files(states, loaded, lacking)
         for state in states:
-            await self._send_fresh(state, tails.get(state.domain), lacking)
+            if (tail := tails.get(state.domain)) is not None:
+                await send_tail(self._talk, state, tail, lacking, self._sources.limits)
         for view, key in loaded.finished.items():
             if key in lacking:
                 await self._send_history(view, key, question.chains[view])
         return loaded
 
-    async def _tails(self, domains: set[str]) -> dict[str, Fresh]:
+    async def _tails(self, domains: set[str]) -> dict[str, Tail]:
         named = sorted(domains & self._sources.tails.keys())
         found = await self._tasks.gather(*(self._tail(domain) for domain in named))
         return dict(zip(named, found, strict=True))
 
-    async def _tail(self, domain: str) -> Fresh:
+    async def _tail(self, domain: str) -> Tail:
         manifest = self._snapshots[domain].manifest
         tail = self._sources.tails[domain]
         if manifest is None:
@@ -104,7 +110,7 @@ class Load:
             return ()
         return state.columns_for(question.columns[state.name])
 
-    def _parts(self, state: State, loaded: Loaded, fresh: Fresh | None) -> Parts:
+    def _parts(self, state: State, loaded: Loaded, ledger_tail: Tail | None) -> Parts:
         """The files of a table of state, which of them are news, and what is in no file yet."""
         pruned, columns = loaded.files[state.name], loaded.columns[state.name]
         manifest = self._snapshots[state.domain].manifest
@@ -114,14 +120,11 @@ class Load:
             Part(key=_file_key(ref, columns), tail=ref.path in news, buckets=ref.buckets)
             for ref in pruned.files
         ]
-        rows = None if fresh is None else fresh.rows.get(state.table.name)
-        if fresh is not None and rows is not None:
-            buckets = state.table.buckets_in(rows)
-            parts.append(Part(key=_fresh_key(state, fresh), tail=True, buckets=buckets))
         retained = {} if manifest is None else manifest.retained_from
         return Parts(
             parts=tuple(parts),
             whole=pruned.is_whole,
+            segments=() if ledger_tail is None else ledger_tail.segment_keys(state.table.name),
             retained_from=retained.get(state.table.name),
         )
 
@@ -149,22 +152,12 @@ class Load:
     async def _read(self, state: State, ref: FileRef) -> bytes:
         return await read_named(self._sources.readers[state.domain].store, ref)
 
-    async def _send_fresh(self, state: State, fresh: Fresh | None, lacking: set[str]) -> None:
-        if fresh is None or (key := _fresh_key(state, fresh)) not in lacking:
-            return
-        rows = fresh.rows[state.table.name]
-        await self._talk.send(Rows(key=key), await self._tasks.in_thread(lambda: to_arrow(rows)))
-
     async def _send_history(self, view: str, key: str, domains: Sequence[str]) -> None:
         found = [HISTORY[view].empty_table()]
         for domain in domains:
             history = self._sources.history[domain]
             found.append(await history.table(view, self._snapshots[domain]))
         await self._talk.send(Rows(key=key), to_arrow(pa.concat_tables(found)))
-
-
-def _fresh_key(state: State, fresh: Fresh) -> str:
-    return f"{state.name}/{fresh.key}"
 
 
 def _file_key(ref: FileRef, columns: Sequence[str]) -> str:

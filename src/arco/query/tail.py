@@ -1,25 +1,26 @@
-"""The ledger's tail: rows of events that were acknowledged and are in no manifest yet, for fresh reads.
+"""The ledger's tail: events that were acknowledged and are in no manifest yet, for fresh reads.
 
-A domain's streams are followed from the watermark of its manifest. What the segments above it say is read
-by the same code as in a compaction, so that, folded with the state, it is what the next manifest will say.
-A segment never changes: what was read of it stays in memory until a manifest has it.
+A domain's streams are followed from the watermark of its manifest. The segments above it are kept as they
+are stored, within limits of bytes and events: only an SQL process makes rows of them (`expand`), by the
+same code as a compaction, so that, folded with the state, it is what the next manifest will say. A segment
+never changes: it stays in memory until a manifest has it.
 
 Cost in round trips beside the snapshot: from an empty process, one for each new slot, one or two for the
 floor, two for each doubling of the longest run of new segments, and one for every 32 segments to be read;
 when nothing is new since the last fresh read, two: the next slot, then the next segment of all streams.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-
-import pyarrow as pa
+from functools import cached_property
 
 from arco.core import json
-from arco.core.errors import Conflict, Unavailable
+from arco.core.errors import BacklogTooLarge, Conflict
 from arco.core.hashing import sha256_hex
 from arco.core.tasks import Event
-from arco.events.read import read_segment
+from arco.events.row_count import total
+from arco.ledger.envelope import RowCount
 from arco.ledger.follower import PlaceFollower
 from arco.ledger.segment import Segment, SegmentPlace, find_segment
 from arco.ledger.slot import Slot, slots_of
@@ -32,21 +33,51 @@ _RETRY_AFTER_MS = 5_000
 
 
 @dataclass(frozen=True)
-class Fresh:
-    """The rows above a watermark, by table and not folded, under a key that says which they are."""
+class TailSegment:
+    """A segment above the watermark, and how many rows it makes of each table that was asked for."""
 
-    key: str
-    rows: dict[str, pa.Table]
+    segment: Segment
+    row_counts: dict[str, RowCount] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class _Read:
-    """A segment that was read."""
+class Tail:
+    """All segments of a domain above a watermark, in their order."""
 
-    seal: bool
-    events: int
-    size_bytes: int
-    rows: Mapping[str, pa.Table]
+    domain: str
+    segments: Sequence[TailSegment]
+    retained_from: Mapping[str, datetime]
+
+    @cached_property
+    def retention_key(self) -> str:
+        """Another where other events are too old to be read."""
+        return sha256_hex(json.encode(dict(self.retained_from)))[:16]
+
+    @cached_property
+    def key(self) -> str:
+        """Another where the rows may be others."""
+        places = [(each.segment.stream, each.segment.seq) for each in self.segments]
+        return sha256_hex(json.encode([self.domain, places, self.retention_key]))
+
+    def segment_key(self, table: str, segment: Segment) -> str:
+        """What the rows of one table that one segment makes are kept under."""
+        return f"{self.domain}/{table}/{self.retention_key}/{segment.stream}/{segment.seq}"
+
+    def segment_keys(self, table: str) -> tuple[str, ...]:
+        """The same of all segments."""
+        return tuple(self.segment_key(table, each.segment) for each in self.segments)
+
+    def check_rows(self, table: str, most: RowCount) -> RowCount:
+        """How much is left for segments whose rows were not counted yet, or `BacklogTooLarge`."""
+        counted = total(each.row_counts.get(table, RowCount()) for each in self.segments)
+        if not counted.fits(most):
+            events = sum(each.segment.events for each in self.segments)
+            raise backlog_too_large(
+                f"{events} events of {self.domain} wait to be compacted, and they make at least "
+                f"{counted.rows} rows of {table} with {counted.text_bytes} bytes of text; "
+                f"a fresh read takes at most {most.rows} rows with {most.text_bytes} bytes",
+            )
+        return most.minus(counted)
 
 
 class LedgerTail:
@@ -59,16 +90,16 @@ class LedgerTail:
         self._tasks = store.runtime.tasks
         self._slots = slots_of(store, domain)
         self._streams: dict[int, str] = {}  # by slot
-        self._read: dict[tuple[str, int], _Read] = {}
+        self._read: dict[tuple[str, int], TailSegment] = {}
         self._retained_from: Mapping[str, datetime] = {}
         self._follower: PlaceFollower | None = None
         self._mark = Watermark()  # where it stands
         self._busy: Event | None = None
 
-    async def since(self, watermark: Watermark, retained_from: Mapping[str, datetime]) -> Fresh:
+    async def since(self, watermark: Watermark, retained_from: Mapping[str, datetime]) -> Tail:
         """All that was acknowledged before this call and is above a watermark.
 
-        `Conflict` if the watermark is too old for that, and `Unavailable` if it is too much.
+        `Conflict` if the watermark is too old for that, and `BacklogTooLarge` if it is too much.
         """
         while self._busy is not None:
             await self._busy.wait()
@@ -79,9 +110,11 @@ class LedgerTail:
             self._busy.set()
             self._busy = None
 
-    async def _since(self, watermark: Watermark, retained_from: Mapping[str, datetime]) -> Fresh:
+    async def _since(self, watermark: Watermark, retained_from: Mapping[str, datetime]) -> Tail:
         if retained_from != self._retained_from:
-            self._read, self._retained_from = {}, dict(retained_from)
+            self._retained_from = dict(retained_from)
+            for each in self._read.values():
+                each.row_counts.clear()
         mark = self._forget_below(watermark)
         if self._follower is None or mark != self._mark:
             self._follower = self._follow(mark)
@@ -96,7 +129,8 @@ class LedgerTail:
             mark = batch.watermark
         self._follower, self._mark = follower, mark
         self._check_room()
-        return self._fresh(retained_from)
+        segments = tuple(self._read[at] for at in sorted(self._read))
+        return Tail(self._domain, segments, self._retained_from)
 
     def _follow(self, mark: Watermark) -> PlaceFollower:
         most = self._limits.fresh_segments + 1
@@ -104,7 +138,7 @@ class LedgerTail:
 
     def _forget_below(self, watermark: Watermark) -> Watermark:
         """How far above a watermark everything was read; what is not above it is forgotten."""
-        kept: dict[tuple[str, int], _Read] = {}
+        kept: dict[tuple[str, int], TailSegment] = {}
         mark = watermark
         while mark.frontier in self._streams:
             mark = mark.registered(self._streams[mark.frontier])
@@ -112,7 +146,7 @@ class LedgerTail:
             at = (stream, last + 1)
             while (read := self._read.get(at)) is not None:
                 kept[at] = read
-                mark = mark.folded(*at, seal=read.seal)
+                mark = mark.folded(*at, seal=read.segment.seal)
                 at = (stream, at[1] + 1)
         self._read = kept
         frontier = watermark.frontier
@@ -128,16 +162,17 @@ class LedgerTail:
 
     async def _take(self, places: list[SegmentPlace]) -> None:
         """Read segments until the limits are reached, never many large ones at once."""
-        if len(self._read) + len(places) > self._limits.fresh_segments:
-            raise self._too_far()
+        most = self._limits.fresh_segments
+        if len(self._read) + len(places) > most:
+            raise self._too_much(f"more than {most} segments with events of")
         waiting, stride, largest = places, _FIRST, 1
         while waiting:
             room = self._check_room()
             stride = max(1, min(stride, _AT_ONCE, room // largest))
             found = await self._tasks.gather(*(self._find(place) for place in waiting[:stride]))
             for segment in found:
-                self._read[segment.stream, segment.seq] = await self._parsed(segment)
-                largest = max(largest, len(segment.body))
+                self._read[segment.stream, segment.seq] = TailSegment(segment)
+                largest = max(largest, len(segment.raw))
             waiting, stride = waiting[stride:], 2 * stride
 
     async def _find(self, place: SegmentPlace) -> Segment:
@@ -146,30 +181,29 @@ class LedgerTail:
             raise Conflict(f"segment {place.seq} of {place.stream} was collected meanwhile")
         return segment
 
-    async def _parsed(self, segment: Segment) -> _Read:
-        domain, retained = self._domain, self._retained_from
-        reading = await self._tasks.in_thread(lambda: read_segment(domain, segment, retained))
-        return _Read(segment.seal, segment.events, len(segment.body), reading.rows)
-
     def _check_room(self) -> int:
-        """How many bytes may still be read, or `Unavailable` if it is too much already."""
-        events = sum(read.events for read in self._read.values())
-        room = self._limits.fresh_bytes - sum(read.size_bytes for read in self._read.values())
-        if events > self._limits.fresh_events or room < 0:
-            raise self._too_far()
-        return room
+        """How many bytes may still be read, or `BacklogTooLarge` if it is too much already."""
+        most_events, most_bytes = self._limits.fresh_events, self._limits.fresh_bytes
+        segments = [each.segment for each in self._read.values()]
+        events, size_bytes = (
+            sum(each.events for each in segments),
+            sum(len(each.raw) for each in segments),
+        )
+        if events > most_events:
+            raise self._too_much(f"more than {most_events} events of")
+        if size_bytes > most_bytes:
+            raise self._too_much(f"{events} events or more, of more than {most_bytes} bytes, of")
+        return most_bytes - size_bytes
 
-    def _too_far(self) -> Unavailable:
-        return Unavailable(
-            f"more events of {self._domain} wait to be compacted than a fresh read can take: "
-            "ask for what is published, or wait for the compactor",
-            retry_after_ms=_RETRY_AFTER_MS,
+    def _too_much(self, waiting: str) -> BacklogTooLarge:
+        return backlog_too_large(
+            f"{waiting} {self._domain} wait to be compacted, more than a fresh read takes"
         )
 
-    def _fresh(self, retained_from: Mapping[str, datetime]) -> Fresh:
-        rows: dict[str, list[pa.Table]] = {}
-        for at in sorted(self._read):
-            for name, table in self._read[at].rows.items():
-                rows.setdefault(name, []).append(table)
-        key = sha256_hex(json.encode([self._domain, sorted(self._read), dict(retained_from)]))
-        return Fresh(key, {name: pa.concat_tables(several) for name, several in rows.items()})
+
+def backlog_too_large(reason: str) -> BacklogTooLarge:
+    """The refusal of a fresh read."""
+    return BacklogTooLarge(
+        f"{reason}: read the published state (freshness=published), or wait for the compactor",
+        retry_after_ms=_RETRY_AFTER_MS,
+    )

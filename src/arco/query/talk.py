@@ -2,9 +2,24 @@
 
 from arco.core.errors import Corrupt, Invalid, Unavailable
 from arco.core.tasks import Tasks
+from arco.ledger.envelope import RowCount
 from arco.query.limits import Limits
 from arco.query.process import Died, Process
-from arco.query.wire import Asked, Broken, Lacks, Needs, Offer, Plan, Refused, Rows, Run, StateFile
+from arco.query.wire import (
+    Asked,
+    Broken,
+    Expanded,
+    FoldTail,
+    Lacks,
+    Needs,
+    Offer,
+    Plan,
+    Refused,
+    Rows,
+    Run,
+    Segments,
+    StateFile,
+)
 
 _TOO_MUCH = (
     "the query needs more memory than is allowed, or is nested too deeply: select less, or split it"
@@ -34,12 +49,17 @@ class Talk:
         """Send data."""
         await self._hand(message, data)
 
-    async def run(self, message: Run) -> bytes:
+    async def expand(self, message: Segments, data: bytes) -> tuple[RowCount, ...]:
+        """Send segments of the ledger; how many rows each of them makes."""
+        said, _ = await self._hand(message, data)
+        return said.counts if isinstance(said, Expanded) else ()
+
+    async def run(self, message: Run | FoldTail) -> bytes:
         """The result as a stream of Arrow."""
         _, data = await self._compute(message)
         return data
 
-    async def _compute(self, message: Plan | Run) -> tuple[object, bytes]:
+    async def _compute(self, message: Plan | Run | FoldTail) -> tuple[object, bytes]:
         """Ask for something that may take as much as the query wants."""
         try:
             return await self._tasks.deadline(self._limits.run_ms, self._ask(message))
@@ -50,7 +70,7 @@ class Talk:
             raise Invalid(_TOO_MUCH) from problem
 
     async def _hand(
-        self, message: Offer | StateFile | Rows, data: bytes | None = None
+        self, message: Offer | StateFile | Rows | Segments, data: bytes | None = None
     ) -> tuple[object, bytes]:
         """Hand something over, which does not depend on the query's text."""
         try:

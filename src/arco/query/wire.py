@@ -10,6 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from arco.core import json
+from arco.ledger.envelope import RowCount
 from arco.query.limits import Limits
 from arco.query.spans import Spans
 
@@ -53,8 +54,36 @@ class Rows(Message, frozen=True, kw_only=True):
     key: str
 
 
+class SegmentSlice(msgspec.Struct, frozen=True):
+    """A segment of the ledger: so many bytes of the data that follow, and the key of its rows."""
+
+    key: str
+    stream: str
+    seq: int
+    size_bytes: int
+
+
+class Segments(Message, frozen=True, kw_only=True):
+    """Segments of the ledger follow, one behind another. Answered by `Expanded`.
+
+    They are expanded into rows of one table of state, unless these are more than there is `room` for.
+    """
+
+    state: str
+    segments: tuple[SegmentSlice, ...]
+    retained_from: dict[str, datetime]
+    room: RowCount
+
+
+class FoldTail(Message, frozen=True, kw_only=True):
+    """Send the rows that these segments have made, folded. Answered by `Result` or `Refused`."""
+
+    state: str
+    keys: tuple[str, ...]
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a table of state, or rows that will be in one: where it lies in the order of merging."""
+    """A file of a table of state: where it lies in the order of merging."""
 
     key: str
     tail: bool
@@ -66,6 +95,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     parts: tuple[Part, ...]
     whole: bool = True
+    segments: tuple[str, ...] = ()  # of the ledger, by the keys of the rows that they have made
     retained_from: datetime | None = None  # older rows are not there any more
 
 
@@ -114,6 +144,12 @@ class Lacks(Message, frozen=True, kw_only=True):
     keys: tuple[str, ...]
 
 
+class Expanded(Message, frozen=True, kw_only=True):
+    """How many rows each segment makes; they were made only if there is room for all of them."""
+
+    counts: tuple[RowCount, ...]
+
+
 class Result(Message, frozen=True, kw_only=True):
     """The result follows as an Arrow stream."""
 
@@ -130,8 +166,10 @@ class Broken(Message, frozen=True, kw_only=True):
     reason: str
 
 
-Asked = Greet | Plan | Offer | StateFile | Rows | Run
-Said = Done | Needs | Lacks | Result | Refused | Broken
+Asked = Greet | Plan | Offer | StateFile | Rows | Segments | FoldTail | Run
+Said = Done | Needs | Lacks | Expanded | Result | Refused | Broken
+
+WITH_DATA = (StateFile, Rows, Segments)  # messages that announce data
 
 
 def write_message(pipe: BinaryIO, message: Asked | Said, data: bytes | None = None) -> None:

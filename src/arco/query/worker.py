@@ -7,6 +7,7 @@ that takes too much ends this process and no other. It ends when its engine is g
 import os
 import resource
 import sys
+from collections.abc import Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -14,10 +15,14 @@ import pyarrow as pa
 from arco.core import json
 from arco.core.errors import Corrupt, Invalid
 from arco.core.hashing import sha256_hex
+from arco.events.row_count import total
+from arco.fold.fold import fold
 from arco.fold.retain import retain
 from arco.fold.table import Table
 from arco.fold.tier1 import DOMAIN
+from arco.ledger.segment import Segment
 from arco.query.cache import Cache
+from arco.query.expand import decode_tail, expand
 from arco.query.limits import Limits
 from arco.query.needs import STATES, VIEWS, State, filter_columns
 from arco.query.operations import make_operations
@@ -27,9 +32,12 @@ from arco.query.session import Session
 from arco.query.state import Piece, decode, merge
 from arco.query.views import Views
 from arco.query.wire import (
+    WITH_DATA,
     Asked,
     Broken,
     Done,
+    Expanded,
+    FoldTail,
     Greet,
     Lacks,
     Made,
@@ -42,6 +50,7 @@ from arco.query.wire import (
     Rows,
     Run,
     Said,
+    Segments,
     StateFile,
     read_frame,
     write_message,
@@ -67,11 +76,10 @@ class Worker:
             case Offer():
                 keys = tuple(key for key in asked.keys if self._cache.get(key) is None)
                 return Lacks(keys=keys), None
-            case StateFile():
+            case StateFile() | Rows() | Segments():
                 return self._take(asked, data), None
-            case Rows():
-                self._cache.put(asked.key, from_arrow(data))
-                return Done(), None
+            case FoldTail():
+                return self._fold_tail(asked)
             case Run():
                 return self._run(asked)
             case Greet():
@@ -83,7 +91,12 @@ class Worker:
         except Invalid as problem:
             return Refused(reason=str(problem))
 
-    def _take(self, asked: StateFile, data: bytes) -> Done | Broken:
+    def _take(self, asked: StateFile | Rows | Segments, data: bytes) -> Done | Expanded | Broken:
+        if isinstance(asked, Segments):
+            return self._expand(asked, data)
+        if isinstance(asked, Rows):
+            self._cache.put(asked.key, from_arrow(data))
+            return Done()
         try:
             self._cache.put(
                 asked.key, decode(STATES[asked.state].table, data, asked.rows, asked.columns)
@@ -91,6 +104,28 @@ class Worker:
         except Corrupt as problem:
             return Broken(reason=str(problem))
         return Done()
+
+    def _expand(self, asked: Segments, data: bytes) -> Expanded:
+        state, start, segments = STATES[asked.state], 0, []
+        for each in asked.segments:
+            raw = data[start : start + each.size_bytes]
+            segments.append(Segment(each.stream, each.seq, False, raw))
+            start += each.size_bytes
+        decoded = [decode_tail(state, segment, asked.retained_from) for segment in segments]
+        counts = tuple(each.count_rows() for each in decoded)
+        if total(counts).fits(asked.room):
+            for place, found in zip(asked.segments, decoded, strict=True):
+                self._cache.put(place.key, expand(state, found))
+        return Expanded(counts=counts)
+
+    def _fold_tail(self, asked: FoldTail) -> tuple[Result | Refused, bytes | None]:
+        table = STATES[asked.state].table
+        rows = fold(table, _joined(self._cache, table, asked.keys))
+        self._cache.trim()
+        if rows.nbytes > self._limits.result_bytes:
+            limit = self._limits.result_bytes
+            return Refused(reason=f"their rows have more than {limit} bytes"), None
+        return Result(), to_arrow(rows)
 
     def _run(self, asked: Run) -> tuple[Result | Refused, bytes | None]:
         try:
@@ -150,18 +185,33 @@ class _States:
         if state.name not in self._folded:
             asked = self._asked.states[state.name]
             pieces = [self._piece(part) for part in asked.parts]
+            if asked.segments:
+                rows = _joined(self._cache, table, asked.segments)
+                pieces.append(Piece(rows, tail=True, buckets=frozenset(table.buckets_in(rows))))
             self._folded[state.name] = retain(table, merge(table, pieces), asked.retained_from)
         return self._folded[state.name]
 
     def held(self, key: str) -> pa.Table:
         """What was sent or made before."""
-        table = self._cache.get(key)
-        if table is None:
-            raise Invalid("the worker was not given what the query needs")
-        return table
+        return _held(self._cache, key)
 
     def _piece(self, part: Part) -> Piece:
         return Piece(self.held(part.key), part.tail, frozenset(part.buckets))
+
+
+def _held(cache: Cache, key: str) -> pa.Table:
+    table = cache.get(key)
+    if table is None:
+        raise Invalid("the worker was not given what the query needs")
+    return table
+
+
+def _joined(cache: Cache, table: Table, keys: Sequence[str]) -> pa.Table:
+    """The rows that segments have made, one after another."""
+    found = [_held(cache, key) for key in keys]
+    return pa.concat_tables(
+        [table.schema.empty_table(), *(rows for rows in found if rows.num_rows)]
+    )
 
 
 def limit_process(limits: Limits) -> None:
@@ -186,14 +236,14 @@ def serve(asked: BinaryIO, said: BinaryIO) -> None:
     while True:
         try:
             message: Asked = json.decode(read_frame(asked), Asked)  # type: ignore[arg-type]
-            data = read_frame(asked) if isinstance(message, StateFile | Rows) else b""
+            data = read_frame(asked) if isinstance(message, WITH_DATA) else b""
         except EOFError:
             return
         if isinstance(message, Greet):
             limits = message.limits
             limit_process(limits)
             worker = Worker(limits)
-        if isinstance(message, Plan | Run):
+        if isinstance(message, Plan | Segments | FoldTail | Run):
             limit_cpu(limits)
         reply, result = worker.answer(message, data)
         write_message(said, reply, result)

@@ -1,6 +1,7 @@
 """A backend that reports every request: for metrics, for `arco doctor`, and for tests that count."""
 
 from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from arco.core.clock import Clock
@@ -17,13 +18,27 @@ class Observer(Protocol):
         """One request ended: `ok`, or the code of its error."""
 
 
+@dataclass
+class PendingRequests:
+    """How many requests to a store have begun and not ended."""
+
+    count: int = 0
+
+
 class ObservedBackend:
     """Another backend, watched."""
 
-    def __init__(self, inner: Backend, observer: Observer, clock: Clock) -> None:
+    def __init__(
+        self,
+        inner: Backend,
+        observer: Observer,
+        clock: Clock,
+        pending: PendingRequests | None = None,
+    ) -> None:
         self._inner = inner
         self._observer = observer
         self._clock = clock
+        self._pending = pending or PendingRequests()
 
     async def get(self, key: str) -> bytes:
         return await self._watch("get", key, self._inner.get(key))
@@ -57,6 +72,7 @@ class ObservedBackend:
     async def _watch(self, verb: str, key: str, request: Coroutine[Any, Any, T]) -> T:
         started = self._clock.elapsed_ms()
         outcome = "cancelled"
+        self._pending.count += 1
         try:
             result = await request
             outcome = "ok"
@@ -64,5 +80,6 @@ class ObservedBackend:
             outcome = problem.code
             raise
         finally:
+            self._pending.count -= 1
             self._observer.request(verb, key, outcome, self._clock.elapsed_ms() - started)
         return result

@@ -308,3 +308,43 @@ def test_the_log_has_seen_nothing_unexpected(api: Served, warehouse: Warehouse) 
     lines = [json.loads(line) for line in api.log.splitlines()]
     assert lines
     assert [line for line in lines if line["level"] == "error"] == []
+
+
+def test_properties_of_tables_views_and_namespaces_have_a_size(warehouse: Warehouse) -> None:
+    http, long = warehouse.http, "x" * 65_537
+    namespace: Json = {"namespace": ["sized"], "properties": {"a": long}}
+    assert refusal(http.post(warehouse.url("namespaces"), json=namespace))[0] == 400
+    table: Json = {"name": "sized", "schema": SCHEMA, "properties": {"a": long}}
+    tables = warehouse.url("namespaces", "db", "tables")
+    assert refusal(http.post(tables, json=table))[0] == 400
+    view: Json = {
+        "name": "sized",
+        "schema": SCHEMA,
+        "view-version": VERSION,
+        "properties": {"a": long},
+    }
+    views = warehouse.url("namespaces", "db", "views")
+    assert refusal(http.post(views, json=view))[0] == 400
+    assert warehouse.make_table("sized").status_code == 200
+    assert refusal(warehouse.set_property("sized", "a", long))[0] == 400
+    updates = {f"k{at}": "x" * 60_000 for at in range(18)}
+    change: Json = {
+        "requirements": [],
+        "updates": [{"action": "set-properties", "updates": updates}],
+    }
+    answer = http.post(warehouse.table("sized"), json=change)
+    assert refusal(answer)[0] == 400
+    assert "1048576" in answer.json()["error"]["message"]
+    assert warehouse.set_property("sized", "a", "x" * 60_000).status_code == 200
+
+
+def test_a_key_that_is_there_twice_is_refused(root: Path, warehouse: Warehouse) -> None:
+    before, headers = _settled(root), {"Content-Type": "application/json"}
+    body = b'{"namespace":["one"],"namespace":["two"]}'
+    answer = warehouse.http.post(warehouse.url("namespaces"), content=body, headers=headers)
+    _refused(root, before, answer)
+    assert "twice" in answer.json()["error"]["message"]
+    schema = json.dumps(SCHEMA).encode()
+    body = b'{"name":"t2","schema":' + schema + b',"properties":{"a":"1","a":"2"}}'
+    tables = warehouse.url("namespaces", "db", "tables")
+    _refused(root, before, warehouse.http.post(tables, content=body, headers=headers))

@@ -1,5 +1,6 @@
 """The state of tables for planning, read back from what was told."""
 
+import asyncio
 from datetime import timedelta
 
 import msgspec
@@ -8,8 +9,12 @@ import pytest
 from arco.catalog.model import TableRow
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
+from arco.compactor.cycle import DomainCompactor
+from arco.compactor.in_process import InProcess
+from arco.core.errors import BacklogTooLarge
 from arco.flow.plan.key import task_key
 from arco.flow.read import asking, partitions
+from arco.flow.read.backlog import BacklogWait
 from arco.flow.read.state_reader import SqlStateReader
 from arco.flow.run.ports import UnprovenFile
 from arco.flow.state import ColumnChange, LastAttempt
@@ -484,3 +489,35 @@ async def test_of_a_table_that_often_could_not_be_made_the_last_try_counts(
         state = await here.reader.state(["default.silver.orders"])
         await here.engine.close()
     assert state.tables["default.silver.orders"].keys == (*keys[:2], *keys[4:9])
+
+
+async def test_a_backlog_that_is_too_large_is_waited_for_until_it_is_compacted() -> None:
+    async with workspace() as space:
+        here = Here(space, Limits(fresh_events=3))
+        await space.schema("silver")
+        table_id = await here.table("silver", "orders")
+        for at in range(5):
+            await here.tell(here.published(table_id, f"ds=2026-01-0{at + 1}", f"m{at}"))
+        engine = BacklogWait(here.engine, space.runtime.clock)
+        events = SnapshotReader(space.store(Role.API), "executions")
+        reader = SqlStateReader(engine, SnapshotReader(space.store(Role.API)), events, here.formats)
+        asked = asyncio.ensure_future(reader.state(["default.silver.orders"]))
+        await asyncio.sleep(0.5)
+        assert not asked.done()
+        store = space.store(Role.COMPACTOR)
+        await DomainCompactor(store, "executions", InProcess(store)).cycle(everything=True)
+        state = await asyncio.wait_for(asked, 20)
+        assert len(state.tables["default.silver.orders"].keys) == 5
+        await here.engine.close()
+
+
+async def test_a_backlog_that_stays_is_reported_with_what_to_do() -> None:
+    async with workspace() as space:
+        here = Here(space, Limits(fresh_events=3))
+        for at in range(5):
+            await here.tell(here.published("tbl-1", f"ds=2026-01-0{at + 1}", f"m{at}"))
+        engine = BacklogWait(here.engine, space.runtime.clock, patience_ms=1_500)
+        with pytest.raises(BacklogTooLarge, match="events of executions wait") as told:
+            await engine.query("SELECT count(*) FROM system.partitions", freshness="fresh")
+        assert "arco compactor --once" in " ".join(told.value.__notes__)
+        await here.engine.close()

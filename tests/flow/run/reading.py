@@ -12,8 +12,10 @@ from arco.fold.fold import fold
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
 from arco.ledger.watermark import Watermark
 from arco.query.limits import Limits
+from arco.query.needs import State as StateTable
 from arco.query.tail import LedgerTail
 from arco.storage.store import Store
+from tests.query.tail_rows import tail_rows
 
 LIMITS = Limits(fresh_segments=1_000_000, fresh_events=10_000_000, fresh_bytes=1 << 30)
 
@@ -27,11 +29,10 @@ class LedgerReader:
         self._sources = sources
 
     async def rows(self, table: str, domain: str = EXECUTIONS_DOMAIN) -> list[dict[str, Any]]:
-        fresh = await self._tails[domain].since(Watermark(), {})
-        found = fresh.rows.get(table)
-        rows: list[dict[str, Any]] = (
-            [] if found is None else fold(TIER2[domain][table], found).to_pylist()
-        )
+        tail = await self._tails[domain].since(Watermark(), {})
+        declared = TIER2[domain][table]
+        found = fold(declared, tail_rows(tail, StateTable(domain, declared)))
+        rows: list[dict[str, Any]] = found.to_pylist()
         return rows
 
     async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:

@@ -100,9 +100,16 @@ def _runs(on: FlowRuns) -> tuple[AnyRoute, ...]:
 
 def _reads_of_runs(on: FlowRuns) -> tuple[AnyRoute, ...]:
     return (
-        _read(_RUNS, Operation.LIST_ALL_RUNS, on.page, RunListQuery, FlowRunPage),
+        _read(_RUNS, Operation.LIST_ALL_RUNS, on.page, RunListQuery, FlowRunPage, queries=True),
         _read(_RUN, Operation.GET_RUN, on.look, LookQuery, RunView, waits=True),
-        _read(f"{_RUN}/tasks", Operation.LIST_RUN_TASKS, on.tasks, TaskListQuery, FlowTaskPage),
+        _read(
+            f"{_RUN}/tasks",
+            Operation.LIST_RUN_TASKS,
+            on.tasks,
+            TaskListQuery,
+            FlowTaskPage,
+            queries=True,
+        ),
         _read(f"{_RUN}/tasks/{{task}}/logs", Operation.GET_TASK_LOG, on.log, LogQuery, TaskLog),
     )
 
@@ -158,6 +165,7 @@ def _read(
     told: Any,
     *,
     waits: bool = False,
+    queries: bool = False,
 ) -> AnyRoute:
     return Route(
         "GET",
@@ -170,6 +178,7 @@ def _read(
         problems=(404,),
         tagged=False,
         waits=waits,
+        queries=queries,
     )
 
 

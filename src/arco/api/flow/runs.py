@@ -45,7 +45,7 @@ class FlowRuns:
         """All runs, latest first."""
         status = call.query.status
         where = [] if status is None else [equal("status", status.value)]
-        _, found = await self._told.page(call.query, where)
+        _, found = await self._told.page(call, where)
         items = tuple(FlowRun(**structs.asdict(each)) for each in found.items)
         page = FlowRunPage(items=items, next_page_token=found.next_page_token)
         return Reply(200, json.encode(page))
@@ -67,7 +67,7 @@ class FlowRuns:
 
     async def tasks(self, call: Call[TaskListQuery, None]) -> Reply:
         """The tasks of a run."""
-        found = await self._told.task_page(call.query, call.names["run_id"])
+        found = await self._told.task_page(call, call.names["run_id"])
         items = tuple(FlowTask(**structs.asdict(each)) for each in found.items)
         page = FlowTaskPage(items=items, next_page_token=found.next_page_token)
         return Reply(200, json.encode(page))

@@ -166,7 +166,13 @@ def _functions(on: Functions) -> tuple[AnyRoute, ...]:
 
 def _sent(kind: Any) -> Sent[Any]:
     """A body of one type; the specification has the examples."""
-    return Sent(lambda raw: read_request(raw, kind), (kind,), None)
+
+    def read(raw: bytes) -> Any:
+        found = read_request(raw, kind)
+        json.refuse_duplicate_keys(raw)
+        return found
+
+    return Sent(read, (kind,), None)
 
 
 def _read(

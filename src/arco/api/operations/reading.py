@@ -14,6 +14,7 @@ from arco.api.limits import PAGE_SIZE
 from arco.api.operations.selection import Select, literal
 from arco.api.paging import MALFORMED, Token, cut, unpack
 from arco.api.query_params import AtQuery, Freshness, PageSize, PageToken
+from arco.api.route import Call
 from arco.api.services import Engine, Services
 from arco.api.wire import Document
 from arco.catalog.snapshot import Snapshot
@@ -50,19 +51,26 @@ class FreshPageQuery(FreshQuery, frozen=True, kw_only=True):
 class Reading:
     """A look at one moment; `number` is -1 where nothing was published."""
 
-    def __init__(self, engine: Engine, number: int, *, fresh: bool) -> None:
+    def __init__(
+        self, engine: Engine, number: int, *, fresh: bool, caller: str | None = None
+    ) -> None:
         self._engine = engine
+        self._caller = caller
         self.number = number
         self._fresh = fresh
 
     async def rows(self, select: Select) -> list[dict[str, Any]]:
         """The rows of a query, with maps as dicts."""
         if self._fresh:
-            table: pa.Table = await self._engine.query(str(select), freshness="fresh")
+            table: pa.Table = await self._engine.query(
+                str(select), freshness="fresh", caller=self._caller
+            )
         elif self.number < 0:
             return []
         else:
-            table = await self._engine.query(str(select), as_of=str(self.number))
+            table = await self._engine.query(
+                str(select), as_of=str(self.number), caller=self._caller
+            )
         return list(table.to_pylist(maps_as_pydicts="strict"))
 
     async def counts(self, table: str, column: str, where: list[str]) -> dict[str, int]:
@@ -81,15 +89,16 @@ class Reading:
         return None if key is None else Token(max(0, self.number), key).pack()
 
 
-async def look(services: Services, query: FreshQuery, page_token: str | None = None) -> Reading:
+async def look(services: Services, call: Call[Any, None], page_token: str | None = None) -> Reading:
     """The moment that a request is about."""
+    query: FreshQuery = call.query
     fresh = query.freshness == "fresh"
     if fresh and query.as_of is not None:
         raise Invalid("as_of asks for what was published then: leave it out for a fresh read")
     token = None if page_token is None else unpack(page_token)
     snapshot = None if fresh else await _snapshot(services, query.as_of, token)
     number = -1 if snapshot is None else snapshot.number
-    return Reading(services.engine, number, fresh=fresh)
+    return Reading(services.engine, number, fresh=fresh, caller=call.caller)
 
 
 async def _snapshot(services: Services, as_of: str | None, token: Token | None) -> Snapshot:

@@ -62,4 +62,5 @@ def _read(path: str, operation: Operation, handler: Any, query: type[Query], tol
         (Answered(200, "As it was told.", told),),
         problems=(404,),
         tagged=False,
+        queries=True,
     )

@@ -1,5 +1,7 @@
 """Handlers of runs and their tasks."""
 
+from typing import Any
+
 from arco.api.operations.reading import (
     FreshPageQuery,
     FreshQuery,
@@ -49,14 +51,15 @@ class Runs:
         where = [equal("pipeline_id", pipeline)]
         if query.status is not None:
             where.append(equal("status", query.status))
-        reading, found = await self.page(query, where)
+        reading, found = await self.page(call, where)
         if not found.items and query.page_token is None:
             await self._refuse_unknown(reading, pipeline)
         return Reply(200, json.encode(found))
 
-    async def page(self, query: FreshPageQuery, where: list[str]) -> tuple[Reading, RunPage]:
+    async def page(self, call: Call[Any, None], where: list[str]) -> tuple[Reading, RunPage]:
         """A page of the runs that are meant, latest first, and the moment that it is of."""
-        reading = await look(self._services, query, query.page_token)
+        query: FreshPageQuery = call.query
+        reading = await look(self._services, call, query.page_token)
         spot = after(query.page_token)
         rows = await reading.rows(
             Select(
@@ -74,7 +77,7 @@ class Runs:
     async def get(self, call: Call[FreshQuery, None]) -> Reply:
         """One run, with the statuses of its tasks."""
         execution_id = call.names["execution"]
-        reading = await look(self._services, call.query)
+        reading = await look(self._services, call)
         rows = await reading.rows(_execution(execution_id))
         if not rows:
             raise _unknown_run(execution_id)
@@ -83,11 +86,12 @@ class Runs:
 
     async def tasks(self, call: Call[FreshPageQuery, None]) -> Reply:
         """The tasks of a run."""
-        return Reply(200, json.encode(await self.task_page(call.query, call.names["execution"])))
+        return Reply(200, json.encode(await self.task_page(call, call.names["execution"])))
 
-    async def task_page(self, query: FreshPageQuery, execution_id: str) -> TaskRunPage:
+    async def task_page(self, call: Call[Any, None], execution_id: str) -> TaskRunPage:
         """A page of the tasks of a run, by their ids."""
-        reading = await look(self._services, query, query.page_token)
+        query: FreshPageQuery = call.query
+        reading = await look(self._services, call, query.page_token)
         spot = after(query.page_token)
         rows = await reading.rows(
             Select(

@@ -59,7 +59,7 @@ class TableFacts:
     async def partitions(self, call: Call[PartitionsQuery, None]) -> Reply:
         """The partitions of a table, and how many are in which status."""
         query, table_id = call.query, call.names["table_id"]
-        reading = await look(self._services, query, query.page_token)
+        reading = await look(self._services, call, query.page_token)
         of_table = [equal("table_id", table_id)]
         wanted = [] if query.status is None else [equal("status", query.status)]
         spot = after(query.page_token)
@@ -86,7 +86,7 @@ class TableFacts:
     async def health(self, call: Call[FreshQuery, None]) -> Reply:
         """The latest result of each check of a table."""
         table_id = call.names["table_id"]
-        reading = await look(self._services, call.query)
+        reading = await look(self._services, call)
         newest = (
             "row_number() OVER (PARTITION BY check_name ORDER BY checked_at DESC, result_id DESC)"
         )
@@ -109,7 +109,7 @@ class TableFacts:
     async def statistics(self, call: Call[FreshQuery, None]) -> Reply:
         """What was counted in a table and its columns."""
         table_id = call.names["table_id"]
-        reading = await look(self._services, call.query)
+        reading = await look(self._services, call)
         of_table = [equal("table_id", table_id)]
         rows = await reading.rows(Select("table_stats", _TABLE, of_table, limit=1))
         found = await reading.rows(

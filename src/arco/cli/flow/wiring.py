@@ -14,6 +14,7 @@ from arco.core.errors import ArcoError, Unavailable
 from arco.core.runtime import Runtime
 from arco.core.tasks import Event
 from arco.flow.publish.tables import ParquetTables
+from arco.flow.read.backlog import BacklogWait
 from arco.flow.read.run_reader import SqlRunReader
 from arco.flow.read.state_reader import SqlStateReader
 from arco.flow.run.book import RunBook
@@ -148,7 +149,8 @@ def open_flow(
         location_root=services.location_root,
         retention_ms=retention_ms,
     )
-    versions, runs = TableVersions(iceberg, tables), SqlRunReader(services.engine)
+    engine = BacklogWait(services.engine, services.runtime.clock)
+    versions, runs = TableVersions(iceberg, tables), SqlRunReader(engine)
     facts = LedgerFacts(workspace.writers)
     events = services.domains[EXECUTIONS_DOMAIN]
     book = RunBook(
@@ -156,7 +158,7 @@ def open_flow(
         facts=facts,
         fences=TableFences(workspace.reader, iceberg, tables),
         versions=versions,
-        states=SqlStateReader(services.engine, workspace.reader, events, versions),
+        states=SqlStateReader(engine, workspace.reader, events, versions),
         runs=runs,
         tell=tell,
     )

@@ -3,6 +3,7 @@
 import binascii
 import re
 
+from arco.catalog.name import check_property_sizes
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape
@@ -74,6 +75,7 @@ def set_properties(draft: Draft, update: Object) -> None:
     read_number(updates, PREVIOUS_VERSIONS, 1)
     changed = {name: text for name, text in updates.items() if draft.properties.get(name) != text}
     if changed:
+        check_property_sizes({**draft.properties, **changed})
         draft.own_map("properties").update(changed)
 
 

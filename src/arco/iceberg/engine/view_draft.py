@@ -8,7 +8,7 @@ the second is not refused. Nothing that is given is changed in place.
 
 from collections.abc import Iterable, Mapping
 
-from arco.catalog.name import RESERVED
+from arco.catalog.name import RESERVED, check_property_sizes
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape
@@ -86,6 +86,7 @@ class ViewDraft:
     def set_properties(self, updates: Mapping[str, str]) -> None:
         """Properties more, or others."""
         _refuse_reserved(updates)
+        check_property_sizes({**self._properties, **updates})
         self._properties.update(updates)
 
     def remove_properties(self, keys: Iterable[str]) -> None:

@@ -1,7 +1,8 @@
 """Reading edges: those that were observed, in the domain `lineage`, and those that were declared.
 
 Files are decoded once and kept by their hashes, so that a new manifest costs what is new in it and one
-merge. What is fresh is folded with the rest by the code of compaction.
+merge. What is fresh is expanded and folded by an SQL process, within its limits, and then folded with the
+rest by the code of compaction.
 """
 
 from collections.abc import Mapping
@@ -26,9 +27,11 @@ from arco.query.lineage.graph import SHOWN
 from arco.query.moment import Moments
 from arco.query.needs import State
 from arco.query.state import Piece, decode, merge
-from arco.query.tail import Fresh, LedgerTail
+from arco.query.tail import LedgerTail, Tail
 
 DECLARED = TIER1.get("declared_edges")
+
+EDGES = State(LINEAGE_DOMAIN, LINEAGE_EDGES)
 
 _AT_ONCE = 16
 _DROPPED = "dropped_at"
@@ -40,7 +43,7 @@ class Moment:
 
     lineage: Snapshot
     catalog: Snapshot
-    fresh: Fresh | None
+    tail: Tail | None
     key: str
 
 
@@ -68,7 +71,7 @@ class EdgeReader:
         found = await self._moments.snapshots({LINEAGE_DOMAIN}, {DOMAIN}, as_of)
         lineage, catalog = found[LINEAGE_DOMAIN], found[DOMAIN]
         manifest = lineage.manifest
-        tail: Fresh | None = None
+        tail: Tail | None = None
         if fresh and manifest is None:
             tail = await self._tail.since(Watermark(), {})
         elif fresh and manifest is not None:
@@ -81,16 +84,16 @@ class EdgeReader:
         ]
         return Moment(lineage, catalog, tail, sha256_hex(json.encode(named)))
 
-    async def rows(self, moment: Moment) -> pa.Table:
-        """All edges, one row each, with the columns of `SHOWN`."""
-        found = [await self._table(moment.lineage, LINEAGE_DOMAIN, LINEAGE_EDGES, moment.fresh)]
+    async def rows(self, moment: Moment, fresh: pa.Table | None = None) -> pa.Table:
+        """All edges, one row each, with the columns of `SHOWN`; `fresh` are those of the moment's tail."""
+        found = [await self._table(moment.lineage, LINEAGE_DOMAIN, LINEAGE_EDGES, fresh)]
         if self._declared is not None:
             found.append(await self._table(moment.catalog, DOMAIN, self._declared, None))
         self._files.trim()
         return pa.concat_tables(found)
 
     async def _table(
-        self, snapshot: Snapshot, domain: str, table: Table, fresh: Fresh | None
+        self, snapshot: Snapshot, domain: str, table: Table, fresh: pa.Table | None
     ) -> pa.Table:
         manifest = snapshot.manifest
         tail = () if manifest is None else manifest.tail.get(table.name, ())
@@ -100,9 +103,8 @@ class EdgeReader:
             Piece(rows, ref.path in news, frozenset(ref.buckets))
             for ref, rows in zip(refs, await self._read(domain, table, refs), strict=True)
         ]
-        extra = None if fresh is None else fresh.rows.get(table.name)
-        if extra is not None:
-            pieces.append(Piece(extra, tail=True, buckets=frozenset(table.buckets_in(extra))))
+        if fresh is not None:
+            pieces.append(Piece(fresh, tail=True, buckets=frozenset(table.buckets_in(fresh))))
         since = None if manifest is None else manifest.retained_from.get(table.name)
         return await self._tasks.in_thread(
             lambda: _shown(retain(table, merge(table, pieces), since))

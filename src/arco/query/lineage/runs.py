@@ -38,7 +38,12 @@ class Asked(Protocol):
     """Whoever answers SQL."""
 
     async def query(
-        self, sql: str, *, as_of: str | None = None, freshness: str | None = None
+        self,
+        sql: str,
+        *,
+        as_of: str | None = None,
+        freshness: str | None = None,
+        caller: str | None = None,
     ) -> Any:
         """The result as an Arrow table."""
 
@@ -47,7 +52,12 @@ Pair = tuple[str, str]
 
 
 async def runs_of(
-    engine: Asked, targets: Iterable[str], *, as_of: str | None, freshness: str | None
+    engine: Asked,
+    targets: Iterable[str],
+    *,
+    as_of: str | None,
+    freshness: str | None,
+    caller: str | None = None,
 ) -> Mapping[Pair, tuple[LineageRun, ...]]:
     """The newest runs that have shown an edge into one of these tables, by source and target."""
     named = sorted({"" if each.startswith(EXTERNAL) else each for each in targets})
@@ -59,7 +69,8 @@ async def runs_of(
             "ask with a smaller depth"
         )
     sql = _SQL.format(external=EXTERNAL, targets=", ".join(map(_literal, named)), most=_MOST_RUNS)
-    rows = (await engine.query(sql, as_of=as_of, freshness=freshness)).to_pylist()
+    answer = await engine.query(sql, as_of=as_of, freshness=freshness, caller=caller)
+    rows = answer.to_pylist()
     found: dict[Pair, list[LineageRun]] = {}
     for row in rows:
         run = LineageRun(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -22,7 +23,7 @@ from arco.query.lineage.answer import (
 from arco.query.lineage.codes import Places
 from arco.query.lineage.edges import EdgeReader, Moment
 from arco.query.lineage.graph import Graph
-from arco.query.lineage.graphs import Graphs, Indexed
+from arco.query.lineage.graphs import Graphs, Indexed, TailReader
 from arco.query.lineage.impact import impact
 from arco.query.lineage.names import Names, unknown_table
 from arco.query.lineage.runs import Asked, runs_of
@@ -45,13 +46,17 @@ class _Chosen:
     whole: bool
 
 
+class LineageEngine(Asked, TailReader, Protocol):
+    """An SQL engine, as far as lineage needs it."""
+
+
 class Tracer:
     """Walks lineage. `readers` are those of the catalog and of `lineage`, by domain."""
 
     def __init__(
         self,
         readers: Mapping[str, SnapshotReader],
-        engine: Asked,
+        engine: LineageEngine,
         *,
         limits: Limits | None = None,
         edges: EdgeReader | None = None,
@@ -59,7 +64,7 @@ class Tracer:
         limits = limits or Limits()
         self._tasks = readers[DOMAIN].store.runtime.tasks
         self._engine = engine
-        self._graphs = Graphs(edges or EdgeReader(readers, limits), self._tasks, limits)
+        self._graphs = Graphs(edges or EdgeReader(readers, limits), engine, self._tasks, limits)
 
     async def walk(
         self,
@@ -71,6 +76,7 @@ class Tracer:
         runs: bool = False,
         freshness: str | None = None,
         as_of: str | None = None,
+        caller: str | None = None,
     ) -> Lineage:
         """What a table is made of and what is made of it, at most so many steps away.
 
@@ -80,7 +86,7 @@ class Tracer:
         wanted = check_direction(direction)
         check_depth(depth)
         fresh = wants_fresh(freshness, as_of)
-        moment, indexed = await self._graphs.at(as_of, fresh=fresh)
+        moment, indexed = await self._graphs.at(as_of, fresh=fresh, caller=caller)
         graph = indexed.graph
         start = graph.table_numbers.get(table_id)
         if start is None:
@@ -106,7 +112,7 @@ class Tracer:
             )
 
         lineage = await self._tasks.in_thread(tell)
-        return await self._with_runs(lineage, moment) if runs else lineage
+        return await self._with_runs(lineage, moment, caller) if runs else lineage
 
     async def impact(
         self,
@@ -116,12 +122,13 @@ class Tracer:
         depth: int | None = None,
         freshness: str | None = None,
         as_of: str | None = None,
+        caller: str | None = None,
     ) -> Impact:
         """All that depends on a column, or what of it is at most so many steps away."""
         if depth is not None:
             check_depth(depth)
         fresh = wants_fresh(freshness, as_of)
-        moment, indexed = await self._graphs.at(as_of, fresh=fresh)
+        moment, indexed = await self._graphs.at(as_of, fresh=fresh, caller=caller)
         graph = indexed.graph
         names = Names(moment.catalog, self._tasks)
         found = await find_column(names, graph, table_id, column)
@@ -184,8 +191,8 @@ class Tracer:
         found = await names.tables(ids)
         return Teller(graph, found, await names.columns(found) if columns else {})
 
-    async def _with_runs(self, lineage: Lineage, moment: Moment) -> Lineage:
-        number, fresh = moment.lineage.number, moment.fresh is not None
+    async def _with_runs(self, lineage: Lineage, moment: Moment, caller: str | None) -> Lineage:
+        number, fresh = moment.lineage.number, moment.tail is not None
         if number < 0 and not fresh:
             return lineage
         found = await runs_of(
@@ -193,6 +200,7 @@ class Tracer:
             {edge.target for edge in lineage.edges},
             as_of=None if fresh else str(number),
             freshness="fresh" if fresh else None,
+            caller=caller,
         )
 
         def with_runs(edge: LineageEdge) -> LineageEdge:

@@ -1,0 +1,107 @@
+"""Fresh reads and SQL over HTTP within limits: backlogs, callers that leave, and callers that ask a lot."""
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from arco.catalog.reader import SnapshotReader
+from arco.query.engine import SqlEngine
+from arco.query.limits import Limits
+from tests.api.running import Options, Served, served
+from tests.api.sending import observed, post
+from tests.api.test_identity import _identity, token
+from tests.query.processes import sql_processes
+
+URL = "/api/v1/query"
+ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"
+LIMITS = Limits(fresh_rows=30_000, workers=2, run_ms=25_000, caller_queue=8)
+PAIRS = "SELECT count(*) AS n FROM system.partition_lineage"
+
+
+def _engine(reader: SnapshotReader) -> SqlEngine:
+    return SqlEngine(reader, limits=LIMITS)
+
+
+@pytest.fixture
+def sql(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path / "store", Options(engine=_engine)) as running:
+        yield running
+
+
+def _pairs(table: str) -> dict[str, object]:
+    keys = [f"d={at:03d}" for at in range(100)]
+    payload = {
+        "soundness": "table_only",
+        "inputs": [{"table_id": "tbl-a", "partitions": keys}],
+        "outputs": [{"table_id": table, "partitions": keys}],
+    }
+    return {**observed(), "payload": payload}
+
+
+def test_a_backlog_that_makes_too_many_rows_is_503_with_its_numbers(sql: Served) -> None:
+    with sql.client() as http:
+        assert post(http, *(_pairs(f"tbl-{at}") for at in range(5))).status_code < 300
+        answer = http.post(URL, json={"sql": PAIRS, "freshness": "fresh"})
+        told = answer.json()
+        assert (answer.status_code, told["code"]) == (503, "backlog_too_large")
+        assert "5 events of lineage" in told["detail"]
+        assert "50000 rows" in told["detail"]
+        assert "published" in told["next_step"]
+        assert int(answer.headers["retry-after"]) > 0
+        published = http.post(URL, json={"sql": PAIRS})
+        assert published.json()["rows"] == [[0]]
+
+
+def _until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, "it has not come about"
+        time.sleep(0.02)
+
+
+def test_a_query_ends_when_its_caller_hangs_up(sql: Served) -> None:
+    with sql.client() as http:
+        assert http.post(URL, json={"sql": "SELECT 1"}).status_code == 200
+        pool = sql.services.engine.pool  # type: ignore[attr-defined]
+        host, port = sql.url.removeprefix("http://").split(":")
+        body = json.dumps({"sql": ENDLESS}).encode()
+        with socket.create_connection((host, int(port))) as caller:
+            head = f"POST {URL} HTTP/1.1\r\nHost: {host}:{port}\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            caller.sendall(head.encode() + body)
+            _until(lambda: pool.busy == 1)
+        # Long before the query's own time is over.
+        _until(lambda: pool.busy == 0, 8)
+        assert sql_processes() == []
+        assert http.post(URL, json={"sql": "SELECT 1"}).status_code == 200
+
+
+def test_a_caller_with_ten_slow_queries_does_not_hold_up_another(tmp_path: Path) -> None:
+    options = Options(engine=_engine, identity=_identity, hosts=None)
+    with (
+        served(tmp_path / "store", options) as running,
+        running.client(headers=token("user:eve")) as eve,
+        running.client(headers=token("user:ann")) as ann,
+        ThreadPoolExecutor(10) as threads,
+    ):
+        assert ann.post(URL, json={"sql": "SELECT 1"}).status_code == 200
+        slow = [threads.submit(eve.post, URL, json={"sql": ENDLESS}) for _ in range(10)]
+        pool = running.services.engine.pool  # type: ignore[attr-defined]
+        _until(lambda: pool.queued == 8)
+        for _ in range(5):
+            began = time.monotonic()
+            assert ann.post(URL, json={"sql": "SELECT 1"}).status_code == 200
+            assert time.monotonic() - began < 10  # it waited for none of them
+        metrics = ann.get("/metrics").text
+        assert "\narco_sql_processes_busy 1.0" in metrics
+        assert "\narco_sql_queue_length 8.0" in metrics
+        running.services.engine.pool.close()  # type: ignore[attr-defined]
+        answers = [each.result() for each in slow]
+        [refused] = [each for each in answers if each.status_code == 429]
+        assert refused.json()["code"] == "too_many_queries"
+        assert int(refused.headers["retry-after"]) > 0

@@ -1,0 +1,16 @@
+"""The rows that a tail makes, in this process: what an SQL process does with it, without its limits."""
+
+import pyarrow as pa
+
+from arco.query.expand import decode_tail, expand
+from arco.query.needs import State
+from arco.query.tail import Tail
+
+
+def tail_rows(tail: Tail, state: State) -> pa.Table:
+    """The rows of one table of state, not folded."""
+    found = [
+        expand(state, decode_tail(state, each.segment, tail.retained_from))
+        for each in tail.segments
+    ]
+    return pa.concat_tables([state.table.schema.empty_table(), *found])
