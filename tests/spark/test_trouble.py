@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from arco.compactor.job import EngineCrashed, JobTooLarge, MergePart
+from arco.compactor.job import JobTooLarge, MergePart
 from arco.compactor.spark.engine import Sizes, SparkEngine
 from arco.core.errors import Unavailable
 from tests.compactor.engine_claims import DOMAIN
@@ -71,25 +71,6 @@ async def test_a_job_whose_workers_are_killed_is_done_all_the_same(floors: Floor
     assert killed
     assert await floor.rows(*folded.files) == expected(DOMAIN, segments)
     assert folded.counts.events == 4_000
-
-
-async def test_workers_that_are_killed_again_and_again_are_named_with_what_they_did(
-    floors: Floors,
-) -> None:
-    floor = floors.floor(SEVERAL)
-    segments = await floor.segments(5, lines=4_000, each=20)
-    await floor.fold(dict(list(segments.items())[:1]))  # so that there are workers
-    job = asyncio.ensure_future(floor.engine.fold(fold_job(floor.store, DOMAIN, segments)))
-    while not job.done():
-        for pid in python_workers():
-            os.kill(pid, signal.SIGKILL)
-        await asyncio.sleep(0.05)
-    stream = next(iter(segments)).stream
-    with pytest.raises(EngineCrashed) as caught:
-        await job
-    told = str(caught.value)
-    assert told.startswith("a Python worker of Spark was killed, probably out of memory")
-    assert f"expanded segment 0 of stream {stream} of {DOMAIN} and 199 more" in told
 
 
 async def test_a_divisible_job_of_too_many_rows_says_how_many_segments_fit(floors: Floors) -> None:

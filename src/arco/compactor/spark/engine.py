@@ -225,7 +225,8 @@ def _evenly(parts: int) -> int:
     return 1 << max(1, (parts - 1).bit_length())
 
 
-# A worker was killed, or the daemon that forks them, in the words of Spark.
+# A worker was killed, or the daemon that forks them, in the words of Spark. A daemon that does not start
+# for another reason, such as a missing library, is no crash: no segment is to blame for it.
 _WORKER_DIED = ("Python worker exited unexpectedly", "terminated with code: 137")
 
 # What a trace is made of, and the line in it that tells an error.
