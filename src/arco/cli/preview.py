@@ -128,7 +128,9 @@ class RowSelection:
 
     def _of(self, rows: "pa.Table") -> "pa.Table":
         if self.where is not None:
-            rows = _matching(rows, self.where)
+            from arco.query.match import matching_rows
+
+            rows = matching_rows(rows, self.where)
         # A file that is older than a column does not have it: it is null there.
         has = None if self.columns is None else [c for c in self.columns if c in rows.column_names]
         return rows if has is None else rows.select(has)
@@ -363,23 +365,6 @@ def _select(
         error = Unavailable(f"the files below {location} cannot be read: {problem}")
         error.add_note("They are read with your own credentials: check that you may read there.")
         raise error from problem
-
-
-def _matching(rows: "pa.Table", where: str) -> "pa.Table":
-    """The rows for which an SQL expression is true."""
-    from datafusion import SessionConfig, SessionContext
-
-    from arco.query.reason import reason_of
-
-    exact_names = SessionConfig().set("datafusion.sql_parser.enable_ident_normalization", "false")
-    try:
-        frame = SessionContext(exact_names).from_arrow(rows, name="rows").filter(where)
-        return frame.to_arrow_table().cast(rows.schema)
-    except Exception as problem:
-        raise Invalid(
-            f"--where {where!r} cannot be evaluated: {reason_of(problem)}; the columns are "
-            f"{_listed(rows.schema)}"
-        ) from problem
 
 
 def _listed(schema: "pa.Schema") -> str:

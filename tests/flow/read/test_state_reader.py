@@ -8,9 +8,9 @@ import pytest
 
 from arco.catalog.model import TableRow
 from arco.catalog.reader import SnapshotReader
-from arco.core import json
 from arco.compactor.cycle import DomainCompactor
 from arco.compactor.in_process import InProcess
+from arco.core import json
 from arco.core.errors import BacklogTooLarge
 from arco.flow.plan.key import task_key
 from arco.flow.read import asking, partitions
