@@ -10,6 +10,7 @@ CODES = {
     "AlreadyExists": "already_exists",
     "ArcoError": "error",
     "AttemptFenced": "attempt_fenced",
+    "BacklogTooLarge": "backlog_too_large",
     "Conflict": "conflict",
     "Corrupt": "corrupt",
     "Denied": "denied",
@@ -23,6 +24,7 @@ CODES = {
     "PreconditionFailed": "precondition_failed",
     "StoreFull": "store_full",
     "TakenOver": "taken_over",
+    "TooManyQueries": "too_many_queries",
     "Unauthenticated": "unauthenticated",
     "Unavailable": "unavailable",
     "Unknown": "unknown_outcome",
@@ -57,6 +59,7 @@ def test_hardly_an_error_is_a_kind_of_another() -> None:
     assert {kind.__name__ for kind in deep} == {
         *(
             "AttemptFenced",
+            "BacklogTooLarge",
             "InProgress",
             "KeyExpired",
             "KeyReused",
@@ -64,6 +67,7 @@ def test_hardly_an_error_is_a_kind_of_another() -> None:
             "PreconditionFailed",
             "StoreFull",
             "TakenOver",
+            "TooManyQueries",
             "Unauthenticated",
         ),
     }
