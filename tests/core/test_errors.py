@@ -10,6 +10,7 @@ CODES = {
     "AlreadyExists": "already_exists",
     "ArcoError": "error",
     "AttemptFenced": "attempt_fenced",
+    "BacklogTooLarge": "backlog_too_large",
     "Conflict": "conflict",
     "Corrupt": "corrupt",
     "Denied": "denied",
@@ -24,6 +25,7 @@ CODES = {
     "StoreFull": "store_full",
     "StoreReadOnly": "store_read_only",
     "TakenOver": "taken_over",
+    "TooManyQueries": "too_many_queries",
     "Unauthenticated": "unauthenticated",
     "Unavailable": "unavailable",
     "Unknown": "unknown_outcome",
@@ -58,6 +60,7 @@ def test_hardly_an_error_is_a_kind_of_another() -> None:
     assert {kind.__name__ for kind in deep} == {
         *(
             "AttemptFenced",
+            "BacklogTooLarge",
             "InProgress",
             "KeyExpired",
             "KeyReused",
@@ -66,6 +69,7 @@ def test_hardly_an_error_is_a_kind_of_another() -> None:
             "StoreFull",
             "StoreReadOnly",
             "TakenOver",
+            "TooManyQueries",
             "Unauthenticated",
         ),
     }

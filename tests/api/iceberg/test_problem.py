@@ -33,6 +33,8 @@ TOLD = {
     "TakenOver": (503, "SlowDownException"),
     "Unavailable": (503, "SlowDownException"),
     "InProgress": (503, "SlowDownException"),
+    "TooManyQueries": (503, "SlowDownException"),
+    "BacklogTooLarge": (503, "SlowDownException"),
     "StoreFull": (507, "InsufficientStorageException"),
     "StoreReadOnly": (507, "InsufficientStorageException"),
     "Unknown": (500, "CommitStateUnknownException"),
