@@ -24,7 +24,7 @@ from tests.processes.sender import said, send
 from tests.processes.server import Server, eventually, running
 from tests.processes.spark_killer import SIGN, Arena, Killer
 
-_SPARK = {"ARCO_NO_SPARK": ""}  # empty counts as not set
+_SPARK = {"ARCO_NO_SPARK": "", "ARCO_COMPACT_EVERY": "0"}  # empty counts as not set
 
 
 def all_in_one(url: str, logs: Path, runtime: Runtime, *, spark: bool = True) -> Arena:
