@@ -139,7 +139,7 @@ async def test_a_base_has_a_file_a_bucket_and_takes_the_tail_in(floor: Floor) ->
     first = await floor.fold(await floor.segments(8, lines=200, each=50))
     base = (await floor.merge(merge_parts(first, into_base=True))).files
     assert await floor.rows(*base) == await floor.rows(*first)
-    second = await floor.fold(await floor.segments(9, lines=200, each=50))
+    second = await floor.fold(await floor.segments(10, lines=200, each=50))
     merged = await floor.merge(merge_parts(second, base, into_base=True))
     assert await floor.rows(*merged.files) == await floor.rows(*first, *second)
     for files in by_table(merged.files).values():
