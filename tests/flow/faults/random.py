@@ -37,7 +37,7 @@ from arco.flow.run.wire import (
     RunView,
     RunWish,
 )
-from arco.flow.work.code import FixedCode
+from arco.flow.work.code import FixedCode, code_of
 from arco.flow.work.worker import Worker
 from tests.flow.faults.hut import TIMES, Hut, HutLake
 from tests.flow.faults.lines import Lines, Tables, random_lines
@@ -168,7 +168,8 @@ class World:
             late_s=2 * _LEASE_S,
         )
         runtime, project = self.hut.runtime, loaded.project.name
-        await Worker(wire, scribe, runtime, name=name, slots=2, code=FixedCode(project)).run(run_id)
+        code = FixedCode(project, code_of(loaded.project))
+        await Worker(wire, scribe, runtime, name=name, slots=2, code=code).run(run_id)
 
     async def _over(self, view: RunView) -> None:
         while view.status not in _OVER:
