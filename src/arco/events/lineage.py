@@ -28,7 +28,7 @@ from arco.ledger.envelope import RowCount
 MOST_PAIRS = 10_000
 
 Soundness = Literal["exact", "opaque", "table_only", "declared", "unsupported"]
-_WHOLE = ("exact", "opaque")  # no edge between columns is missing
+WHOLE = ("exact", "opaque")  # no edge between columns is missing
 Transformation = Literal[
     "DIRECT",
     "AGGREGATE",
@@ -137,7 +137,7 @@ def _edges(said: LineageObserved) -> dict[str, ColumnEdge]:
     for edge in said.column_edges:
         found.setdefault(edge_id(edge), edge)
     joined: set[tuple[str | None, str | None]] = set()
-    if said.soundness in _WHOLE:
+    if said.soundness in WHOLE:
         joined = {(edge.source_table_id, edge.target_table_id) for edge in said.column_edges}
     for source in said.inputs:
         for target in said.outputs:
