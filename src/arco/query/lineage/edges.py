@@ -119,7 +119,7 @@ class EdgeReader:
         lineage, catalog, executions = (
             found[domain] for domain in (LINEAGE_DOMAIN, DOMAIN, EXECUTIONS_DOMAIN)
         )
-        # The partitions first: a run tells of its lineage before it tells that it wrote them.
+        # Partitions first: a run tells of both at once, so the lineage of a writer that is found is there.
         executions_tail = await self._since(EXECUTIONS_DOMAIN, executions) if fresh else None
         tail = await self._since(LINEAGE_DOMAIN, lineage) if fresh else None
         declared = [] if self._declared is None else await catalog.files_of(self._declared)
