@@ -14,7 +14,7 @@ from arco.core import json
 from arco.events.lineage import ColumnEdge, edge_id
 from arco.fold.fold import conform
 from arco.fold.tier1 import DOMAIN
-from arco.fold.tier2 import LINEAGE_DOMAIN, LINEAGE_EDGES
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, LINEAGE_EDGES
 from arco.query.lineage.facts import facts_of
 from arco.query.lineage.graph import SHOWN, Graph, graph_of
 from arco.query.lineage.impact import impact, outdated_edges
@@ -91,7 +91,10 @@ async def _answers(edges: pa.Table) -> Figure:
             )
         await Publishing(here, LINEAGE_DOMAIN).base(LINEAGE_EDGES, conform(LINEAGE_EDGES, edges))
         store = here.store(Role.API)
-        readers = {name: SnapshotReader(store, name) for name in (DOMAIN, LINEAGE_DOMAIN)}
+        readers = {
+            name: SnapshotReader(store, name)
+            for name in (DOMAIN, LINEAGE_DOMAIN, EXECUTIONS_DOMAIN)
+        }
         tracer = Tracer(readers, here.engine)
         took = []
         for _ in range(_TIMES + 1):

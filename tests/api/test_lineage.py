@@ -42,6 +42,7 @@ def _see(
     source: dict[str, Any],
     target: dict[str, Any],
     *edges: tuple[str, str, str],
+    run: str | None = None,
 ) -> None:
     def side(name: str, table: dict[str, Any], column: str) -> dict[str, Any]:
         known = {each["name"]: each["id"] for each in table["columns"]}
@@ -49,7 +50,7 @@ def _see(
         return told if column == "*" else {**told, f"{name}_column_id": known[column]}
 
     payload = {
-        "execution_id": f"run {source['name']}",
+        "execution_id": run or f"run {source['name']}",
         "task_id": "t",
         "soundness": "exact" if edges else "table_only",
         "inputs": [{"table_id": source["id"], "name": source["name"]}],
@@ -102,6 +103,26 @@ def test_lineage_is_walked_up_and_down_with_columns_and_runs(
     up = _get(http, silver, direction="up", depth=1)
     assert [edge["source"] for edge in up["edges"]] == [raw["id"]]
     assert [node["columns"] for node in up["nodes"]] == [[], []]
+
+
+@pytest.mark.parametrize("is_compacted", [True, False])
+def test_an_edge_that_the_last_writer_did_not_show_is_hidden(
+    own: Served, http: httpx2.Client, *, is_compacted: bool
+) -> None:
+    raw, silver = _table(http, "raw", "a", "b"), _table(http, "silver", "c")
+    for version, column in enumerate(("a", "b"), 1):
+        _see(http, raw, silver, (column, "c", "DIRECT"), run=f"run {column}")
+        written = {"table_id": silver["id"], "partition_key": "", "execution_id": f"run {column}"}
+        told = {**written, "version": version}
+        event = started(event_type="partition_completed", payload=told)
+        assert post(http, event).json()["accepted"] == 1
+    if is_compacted:
+        compact(own)
+    asked = {"freshness": "published" if is_compacted else "fresh"}
+    [edge] = _get(http, silver, columns="true", runs="true", **asked)["edges"]
+    assert [each["source_column"] for each in edge["columns"]] == ["b"]
+    assert {run["execution_id"] for run in edge["runs"]} == {"run a", "run b"}
+    assert _get(http, raw, impact="a", **asked)["affected"] == []
 
 
 def test_the_impact_of_a_column_is_told_with_the_way_to_it(

@@ -182,10 +182,13 @@ def _partition(row: Row, said: Said, named: dict[str, Any], status: str) -> None
     row.largest(updated_at=said.occurred, _occurred_at=said.occurred)
     row.smallest(created_at=said.time("created_at"))
     if said.name == "partition_cleared":
-        nothing = dict.fromkeys((*_DATA, "last_successful_run"))
+        nothing = dict.fromkeys((*_DATA, "last_successful_run", "last_successful_execution_id"))
         row.group("data", said.order(causal=said.get("version")), **nothing)
     if said.name == "partition_completed":
         done = {name: said.get(name) for name in _DATA}
+        done["last_successful_execution_id"] = said.get("execution_id") or said.source.get(
+            "execution_id"
+        )
         order = said.order(causal=said.get("version") or 0)
         row.group("data", order, **done, last_successful_run=said.time("completed_at"))
 

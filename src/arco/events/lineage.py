@@ -28,7 +28,7 @@ from arco.ledger.envelope import RowCount
 MOST_PAIRS = 10_000
 
 Soundness = Literal["exact", "opaque", "table_only", "declared", "unsupported"]
-_WHOLE = ("exact", "opaque")  # no edge between columns is missing
+WHOLE = ("exact", "opaque")  # no edge between columns is missing
 Transformation = Literal[
     "DIRECT",
     "AGGREGATE",
@@ -137,7 +137,7 @@ def _edges(said: LineageObserved) -> dict[str, ColumnEdge]:
     for edge in said.column_edges:
         found.setdefault(edge_id(edge), edge)
     joined: set[tuple[str | None, str | None]] = set()
-    if said.soundness in _WHOLE:
+    if said.soundness in WHOLE:
         joined = {(edge.source_table_id, edge.target_table_id) for edge in said.column_edges}
     for source in said.inputs:
         for target in said.outputs:
@@ -196,7 +196,8 @@ def _count_edges(observed: LineageObserved) -> RowCount:
 
 def _count_observations(observed: LineageObserved) -> RowCount:
     edges = len(observed.column_edges) + len(observed.inputs) * len(observed.outputs)
-    return RowCount(edges, edges * (_EDGE_ID_BYTES + _context_bytes(observed)))
+    row_bytes = _EDGE_ID_BYTES + _context_bytes(observed) + len(observed.soundness)
+    return RowCount(edges, edges * row_bytes)
 
 
 def _count_pairs(observed: LineageObserved) -> RowCount:
@@ -257,6 +258,7 @@ def _observations(told: Told[LineageObserved]) -> Rows:
             "execution_id": _key(of.execution_ids()),
             "task_id": _key(each.said.task_id for each in of.said),
             "observed_at": of.when("observed_at"),
+            "soundness": [each.said.soundness for each in of.said],
         },
     )
 

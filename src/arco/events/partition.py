@@ -10,7 +10,7 @@ from arco.fold.tier2 import EXECUTIONS_DOMAIN, PARTITIONS
 
 _DATA = (
     *("row_count", "size_bytes", "materialization_id", "input_fingerprint", "code_fingerprint"),
-    "last_successful_run",
+    *("last_successful_run", "last_successful_execution_id"),
 )
 
 
@@ -61,8 +61,9 @@ def _created(told: Told[PartitionCreated]) -> Rows:
 
 def _completed(told: Told[PartitionCompleted]) -> Rows:
     data = {
-        **told.fields(*_DATA[:-1]),
+        **told.fields(*_DATA[:-2]),
         "last_successful_run": told.when("completed_at"),
+        "last_successful_execution_id": told.execution_ids(),
         "_data": told.order(causal=[version or 0 for version in told.field("version")]),
     }
     published = [version is not None for version in told.field("version")]

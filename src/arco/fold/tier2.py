@@ -93,14 +93,14 @@ PARTITIONS = Table(
         *columns(input_fingerprint=Kind.STRING, code_fingerprint=Kind.STRING),
         *columns(created_at=Kind.TIME, updated_at=Kind.TIME, last_successful_run=Kind.TIME),
         *(Column("last_execution_id"), _order("_named"), _order("_status"), _order("_data")),
-        _OCCURRED,
+        *(_OCCURRED, Column("last_successful_execution_id")),
     ),
     rules=(
         _last("_named", "partition_key", "partition_values"),
         _last("_status", "status", "error_message", "last_execution_id"),
         _last(
             *("_data", "row_count", "size_bytes", "materialization_id", "input_fingerprint"),
-            *("code_fingerprint", "last_successful_run"),
+            *("code_fingerprint", "last_successful_run", "last_successful_execution_id"),
         ),
         *_first("created_at"),
         *_known("updated_at", OCCURRED),
@@ -289,9 +289,9 @@ EDGE_OBSERVATIONS = Table(
     key=("target_table_id", "edge_id", "execution_id", "task_id"),
     columns=(
         *columns(edge_id=Kind.STRING, target_table_id=Kind.STRING, execution_id=Kind.STRING),
-        *(Column("task_id"), Column("observed_at", Kind.TIME), _OCCURRED),
+        *(Column("task_id"), Column("observed_at", Kind.TIME), _OCCURRED, Column("soundness")),
     ),
-    rules=_known("observed_at", OCCURRED),
+    rules=_known("observed_at", "soundness", OCCURRED),
     parent=("target_table_id",),
     label="edge_id",
     bucket=Bucket("target_table_id", 128),

@@ -17,7 +17,7 @@ from arco.fold.column import Column, Kind, columns
 from arco.fold.fold import fold
 from arco.fold.table import Keep, Rule, Table
 from arco.fold.tier1 import DOMAIN
-from arco.fold.tier2 import LINEAGE_DOMAIN
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN
 from arco.query.limits import Limits
 from arco.query.lineage.edges import EdgeReader
 from arco.query.lineage.tracer import Tracer
@@ -34,7 +34,9 @@ def _recorded(here: World, recorder: Recorder, limits: Limits | None = None) -> 
     watched = Interposed(here.here.backend, before=recorder.begin, after=recorder.end)
     backend = ObservedBackend(watched, recorder, here.here.runtime.clock)
     store = Store(backend, here.here.runtime, scope=Scope(), role=Role.API)
-    readers = {name: SnapshotReader(store, name) for name in (DOMAIN, LINEAGE_DOMAIN)}
+    readers = {
+        name: SnapshotReader(store, name) for name in (DOMAIN, LINEAGE_DOMAIN, EXECUTIONS_DOMAIN)
+    }
     return Tracer(readers, here.here.engine, limits=limits)
 
 
@@ -100,7 +102,7 @@ async def test_declared_edges_of_the_catalog_are_united_with_observed_ones() -> 
         assert affected(impact) == {"b.u": ("value", 1), "c.w": ("value", 2)}
 
 
-_DOMAINS = (DOMAIN, LINEAGE_DOMAIN)
+_DOMAINS = (DOMAIN, LINEAGE_DOMAIN, EXECUTIONS_DOMAIN)
 # A table of the catalog as it is to come: what is said of an observed edge, but for when it was.
 _DECLARED = Table(
     "declared_edges",

@@ -4,19 +4,23 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
+
+import msgspec
 
 from arco.catalog.model import ColumnRow
 from arco.compactor.cycle import DomainCompactor
 from arco.compactor.in_process import InProcess
 from arco.fold.tier1 import DOMAIN
-from arco.fold.tier2 import LINEAGE_DOMAIN
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN
+from arco.ledger.envelope import Envelope
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
 from arco.query.lineage.answer import Impact, Lineage
 from arco.query.lineage.tracer import Tracer
 from arco.storage.roles import Role
-from tests.query.told import Events
+from tests.query.told import NOON, Events
 from tests.query.workspace import Workspace, workspace
 
 Sides = tuple[str, str]  # `table.column` as a test calls it, or a table alone
@@ -31,6 +35,7 @@ class World:
     ids: dict[str, str]
     columns: dict[str, dict[str, str]]
     seen: int = 0
+    told: int = 0
 
     async def table(self, name: str, *columns: str) -> str:
         done = await self.here.table("s", name, **dict.fromkeys(columns, "bigint"))
@@ -82,7 +87,31 @@ class World:
         line = Events(self.here.runtime, LINEAGE_DOMAIN, self.seen).told(
             "lineage_observed", **payload
         )
-        await Writer(self.here.store(Role.API), LINEAGE_DOMAIN).append_lines([line])
+        await self._append(LINEAGE_DOMAIN, line)
+
+    async def wrote(self, target: str, run: int | None = None, *partitions: str) -> None:
+        """A run has written partitions of a table, or all of it: the last that was seen, if not named."""
+        for partition in partitions or ("",):
+            await self.partition("partition_completed", target, partition, run or self.seen)
+
+    async def partition(self, event: str, target: str, partition: str, run: int) -> None:
+        """What a run tells of a partition; what is told later has happened later."""
+        self.told += 1
+        payload = {
+            "table_id": self.ids[target],
+            "partition_key": partition,
+            "partition_values": None,
+            "execution_id": f"run-{run}",
+            **({"version": self.told} if event == "partition_completed" else {}),
+        }
+        line = Events(self.here.runtime, EXECUTIONS_DOMAIN, self.told).told(event, **payload)
+        at = NOON + timedelta(hours=self.told)
+        envelope = msgspec.json.decode(line, type=Envelope)
+        timed = msgspec.structs.replace(envelope, occurred_at=at, received_at=at)
+        await self._append(EXECUTIONS_DOMAIN, msgspec.json.encode(timed))
+
+    async def _append(self, domain: str, line: bytes) -> None:
+        await Writer(self.here.store(Role.API), domain).append_lines([line])
 
     def dataset(self, name: str) -> dict[str, str]:
         """A table of the catalog, or else something of which only the name is known."""
@@ -95,9 +124,10 @@ class World:
 
     async def publish(self) -> None:
         store = self.here.store(Role.COMPACTOR)
-        compactor = DomainCompactor(store, LINEAGE_DOMAIN, InProcess(store))
-        while await compactor.cycle(everything=True) is not None:
-            pass
+        for domain in (LINEAGE_DOMAIN, EXECUTIONS_DOMAIN):
+            compactor = DomainCompactor(store, domain, InProcess(store))
+            while await compactor.cycle(everything=True) is not None:
+                pass
 
     async def walk(self, name: str, **asked: Any) -> Lineage:
         return await self.tracer.walk(self.ids[name], **asked)
@@ -133,7 +163,10 @@ async def world(*tables: str) -> AsyncIterator[World]:
         reader = here.store(Role.API)
         from arco.catalog.reader import SnapshotReader
 
-        readers = {name: SnapshotReader(reader, name) for name in (DOMAIN, LINEAGE_DOMAIN)}
+        readers = {
+            name: SnapshotReader(reader, name)
+            for name in (DOMAIN, LINEAGE_DOMAIN, EXECUTIONS_DOMAIN)
+        }
         engine = SqlEngine(readers[DOMAIN], domains={LINEAGE_DOMAIN: readers[LINEAGE_DOMAIN]})
         made = World(here, Tracer(readers, engine), {}, {})
         for each in tables:

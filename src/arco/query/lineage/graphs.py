@@ -1,16 +1,29 @@
-"""Graphs by the state that they were made of: made once for all who ask, the last few kept."""
+"""Graphs by the state that they were made of: made once for all who ask, the last few kept.
+
+Partitions are told of far more often than edges. So edges and graphs are kept apart from what is hidden of
+them: where a new state hides the same edges, the graph is the same.
+"""
 
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
 from arco.core.errors import Conflict, Unavailable
+from arco.core.hashing import sha256_hex
 from arco.core.tasks import Task, Tasks
 from arco.query.limits import Limits
 from arco.query.lineage.codes import Mask
-from arco.query.lineage.edges import EDGES, EdgeReader, Moment
+from arco.query.lineage.edges import (
+    EDGES,
+    OBSERVATIONS,
+    WRITTEN,
+    EdgeReader,
+    FreshRows,
+    Moment,
+)
 from arco.query.lineage.facts import Facts, facts_of
 from arco.query.lineage.graph import Graph, graph_of
 from arco.query.lineage.impact import outdated_edges
@@ -19,6 +32,8 @@ from arco.query.tail import Tail
 
 _KEPT = 2  # what is published, and what is fresh
 _LOOKS = 3  # at heads that move while we read
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,32 @@ class TailReader(Protocol):
         """The rows of a table of state that the events of a tail make, folded among themselves."""
 
 
+class _Shared(Generic[T]):
+    """What is made once for all who ask for it by the same key."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._kept: OrderedDict[str, Task[T]] = OrderedDict()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._kept
+
+    async def get(self, key: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        making = self._kept.get(key)
+        if making is None:
+            making = self._kept[key] = self._tasks.spawn(make())
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(key)
+        try:
+            return await making.wait()
+        except Exception:
+            if self._kept.get(key) is making:
+                del self._kept[key]  # the next to ask tries anew
+            raise
+
+
 class Graphs:
     """Gives the graph of a state."""
 
@@ -45,7 +86,9 @@ class Graphs:
         self._engine = engine
         self._tasks = tasks
         self._limits = limits
-        self._kept: OrderedDict[str, Task[Indexed]] = OrderedDict()
+        self._of_moments: _Shared[Indexed] = _Shared(tasks)
+        self._rows: _Shared[pa.Table] = _Shared(tasks)
+        self._indexed: _Shared[Indexed] = _Shared(tasks)
 
     async def at(
         self, as_of: str | None, *, fresh: bool, caller: str | None = None
@@ -71,29 +114,33 @@ class Graphs:
         raise Unavailable("the ledger is being collected faster than it is read: try again")
 
     async def _of(self, moment: Moment, caller: str | None) -> Indexed:
-        fresh: pa.Table | None = None
-        if moment.key not in self._kept and moment.tail is not None:
+        fresh = FreshRows()
+        if moment.key not in self._of_moments:
             # Not part of what all callers share: it ends when this caller leaves.
-            fresh = await self._engine.tail_rows(moment.tail, EDGES, caller=caller)
-        making = self._kept.get(moment.key)
-        if making is None:
-            making = self._kept[moment.key] = self._tasks.spawn(self._make(moment, fresh))
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        else:
-            self._kept.move_to_end(moment.key)
-        try:
-            return await making.wait()
-        except Exception:
-            if self._kept.get(moment.key) is making:
-                del self._kept[moment.key]  # the next to ask tries anew
-            raise
+            fresh = FreshRows(
+                edges=await self._tail_rows(moment.tail, EDGES, caller),
+                observations=await self._tail_rows(moment.tail, OBSERVATIONS, caller),
+                partitions=await self._tail_rows(moment.executions_tail, WRITTEN, caller),
+            )
+        return await self._of_moments.get(moment.key, lambda: self._make(moment, fresh))
 
-    async def _make(self, moment: Moment, fresh: pa.Table | None) -> Indexed:
-        rows = await self._edges.rows(moment, fresh)
+    async def _tail_rows(
+        self, tail: Tail | None, state: State, caller: str | None
+    ) -> pa.Table | None:
+        if tail is None or not tail.segments:
+            return None
+        return await self._engine.tail_rows(tail, state, caller=caller)
 
+    async def _make(self, moment: Moment, fresh: FreshRows) -> Indexed:
+        rows = await self._rows.get(moment.edges_key, lambda: self._edges.rows(moment, fresh))
+        hidden = await self._edges.hidden(moment, rows, fresh)
+        key = f"{moment.edges_key}/{sha256_hex(hidden.tobytes())}"
+        return await self._indexed.get(key, lambda: self._index(rows, hidden))
+
+    async def _index(self, rows: pa.Table, hidden: Mask) -> Indexed:
         def index() -> Indexed:
-            graph = graph_of(rows).warm()
+            shown = rows.filter(pa.array(~hidden)) if hidden.any() else rows
+            graph = graph_of(shown).warm()
             return Indexed(graph, facts_of(graph), outdated_edges(graph))
 
         return await self._tasks.in_thread(index)

@@ -51,7 +51,7 @@ class LineageEngine(Asked, TailReader, Protocol):
 
 
 class Tracer:
-    """Walks lineage. `readers` are those of the catalog and of `lineage`, by domain."""
+    """Walks lineage. `readers` are those of the catalog, `lineage` and `executions`, by domain."""
 
     def __init__(
         self,
