@@ -145,7 +145,8 @@ class StagedRows:
         keys = self._repeated(columns).drop(_COUNT).limit(MAX_ROWS)
         names = keys.columns
         shared = self.frame.join(F.broadcast(keys), on=names, how="left_semi")
-        return shared.orderBy(*(F.col(quoted(each)) for each in names))
+        ordered = shared.orderBy(*map(quoted, names))
+        return ordered.select(*map(quoted, self.frame.columns))  # the join has put the keys first
 
     def _unknown_rows(self, column: str, table: str, other: str) -> DataFrame:
         mine = _column(self.frame, column, self.table)
