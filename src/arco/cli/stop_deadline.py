@@ -5,6 +5,7 @@ answers nothing for some seconds after the signal, the process ends as it is: wh
 itself, as after a kill.
 """
 
+import atexit
 import os
 import signal
 
@@ -36,6 +37,8 @@ class StopDeadline:
         self._mark()
         signal.signal(signal.SIGALRM, lambda _signal, _frame: self._look())
         signal.setitimer(signal.ITIMER_REAL, _LOOK_S, _LOOK_S)
+        # Python removes handlers while it exits, and without one the signal would kill the process.
+        atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
 
     def _mark(self) -> None:
         self._since_ms = self._clock.elapsed_ms()
