@@ -37,7 +37,7 @@ class StopDeadline:
         self._mark()
         signal.signal(signal.SIGALRM, lambda _signal, _frame: self._look())
         signal.setitimer(signal.ITIMER_REAL, _LOOK_S, _LOOK_S)
-        # A dying interpreter gives up its handlers, and then the signal would end it with an error.
+        # Python removes handlers while it exits, and without one the signal would kill the process.
         atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
 
     def _mark(self) -> None:

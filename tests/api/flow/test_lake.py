@@ -51,6 +51,18 @@ async def test_a_table_is_made_with_its_schema_and_whoever_is_second_gets_the_sa
     await with_lake(work)
 
 
+async def test_a_table_says_which_columns_are_marked_as_pii() -> None:
+    def work(lake: HttpLake) -> None:
+        lake.make(ORDERS)
+        url = "/catalogs/default/schemas/silver/tables/orders/columns/id"
+        lake._remote.change("PATCH", url, {"pii_type": "CUSTOMER_ID"})
+        found = lake.find(ORDERS.name)
+        assert found is not None
+        assert [each.pii_type for each in found.columns] == ["CUSTOMER_ID"]
+
+    await with_lake(work)
+
+
 async def test_a_schema_is_made_for_a_table_that_is_not_there_yet_and_once() -> None:
     def work(lake: HttpLake) -> None:
         for _ in range(2):

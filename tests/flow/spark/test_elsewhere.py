@@ -167,7 +167,7 @@ def test_every_mode_writes_the_same_rows_on_s3(
         flags = ("--url", served.url, "--format", kind, "--master", "local[2]")
         made = ("t.raw", "t.loud", "t.log", "t.few", "t.latest")
         run(project, *made, *flags)
-        run(project, *made, *flags, "--force")
+        run(project, *made, *flags, "--force", "--append-again")
         blocked = run(project, "t.bad", *flags, code=1)
 
         def rows(table: str) -> list[tuple[Any, ...]]:

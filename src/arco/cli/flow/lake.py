@@ -30,6 +30,7 @@ class _Column(msgspec.Struct):
     data_type: str
     nullable: bool
     comment: str | None
+    pii_type: str | None = None
 
 
 class _Table(msgspec.Struct):
@@ -208,6 +209,7 @@ def _lake_table(name: str, found: _Table) -> LakeTable:
                 column_id=each.id,
                 nullable=each.nullable,
                 comment=each.comment,
+                pii_type=each.pii_type,
             )
             for each in found.columns
         ),

@@ -128,8 +128,7 @@ class AssetWork:
         judge = Judge(self.project, self.running, self.lake, self.clock, self.new_session)
         found: list[CheckOutcome] = []
         for each in written:
-            table = room.find(each.target.table)
-            found += judge.outcomes(each, None if table is None else table.table_id)
+            found += judge.outcomes(each, room.find(each.target.table))
         return found
 
     def _undeclared(self, traced: Traced) -> list[str]:

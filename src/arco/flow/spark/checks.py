@@ -27,6 +27,7 @@ from arco.flow.define.check import (
     Rule,
     Unique,
 )
+from arco.flow.define.sql_text import tokens
 from arco.flow.duration import rough_duration
 from arco.flow.run.wire import CheckOutcome
 from arco.flow.spark.choice import quoted
@@ -94,6 +95,32 @@ def other_checks(checks: tuple[CheckDef, ...]) -> tuple[CheckDef, ...]:
     return tuple(each for each in checks if not _is_by_row(each.rule))
 
 
+def failing_condition(rule: Rule) -> Column | None:
+    """What is true for the rows that fail a check which looks at each row alone; null counts as false."""
+    match rule:
+        case NotNull(columns):
+            return reduce(or_, (_column(each).isNull() for each in columns))
+        case Expression(expression):
+            return ~F.coalesce(F.expr(expression), F.lit(False))
+        case AcceptedValues(column, values):
+            return ~_column(column).isin(list(values))
+        case Range(column, least, most):
+            return _outside(_column(column), least, most)
+    return None
+
+
+def columns_of_rule(rule: Rule) -> tuple[str, ...]:
+    """The columns that a check is about, as far as it names them."""
+    match rule:
+        case NotNull(columns) | Unique(columns):
+            return columns
+        case AcceptedValues(column) | Range(column) | References(column):
+            return (column,)
+        case Expression(expression):
+            return tuple(each.text.strip("`") for each in tokens(expression))
+    return ()
+
+
 def outcome_of(check: CheckDef, finding: Finding, table_id: str | None) -> CheckOutcome:
     """A finding as it is told."""
     return CheckOutcome(
@@ -145,18 +172,10 @@ def _name(at: int) -> str:
 
 
 def _measure(rule: Rule) -> Column | None:
-    match rule:
-        case NotNull(columns):
-            return F.count_if(reduce(or_, (_column(each).isNull() for each in columns)))
-        case Expression(expression):
-            return F.count_if(~F.coalesce(F.expr(expression), F.lit(False)))
-        case AcceptedValues(column, values):
-            return F.count_if(~_column(column).isin(list(values)))
-        case Range(column, least, most):
-            return F.count_if(_outside(_column(column), least, most))
-        case Freshness(_, str(column)):
-            return F.unix_millis(F.max(_column(column).cast("timestamp")))
-    return None
+    if isinstance(rule, Freshness) and rule.column is not None:
+        return F.unix_millis(F.max(_column(rule.column).cast("timestamp")))
+    condition = failing_condition(rule)
+    return None if condition is None else F.count_if(condition)
 
 
 def _column(name: str) -> Column:

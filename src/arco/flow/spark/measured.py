@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 from arco.core.errors import Invalid
 from arco.flow.spark.checks import ROWS, Metrics, RowChecks, count_of
 from arco.flow.spark.choice import quoted
+from arco.flow.spark.failing_rows import MASK
 from arco.flow.spark.jvm import java_message
 from arco.flow.spark.statistics import Profile
 from arco.flow.spark.target import Target
@@ -27,6 +28,7 @@ class Measures:
     target: Target
     checks: RowChecks
     profile: Profile
+    masked: frozenset[str] = frozenset()  # columns whose values no message names, in lower case
 
     def columns(self) -> list[Column]:
         """As aggregates."""
@@ -50,7 +52,8 @@ class Measures:
         for name, value in self.target.values.items():
             text = F.col(quoted(name)).cast("string")
             bad = bad | ~text.eqNullSafe(F.lit(value))
-            told.append(F.concat(F.lit(f"{name}="), F.coalesce(text, F.lit("null"))))
+            shown = F.lit(MASK) if name.lower() in self.masked else F.coalesce(text, F.lit("null"))
+            told.append(F.concat(F.lit(f"{name}="), shown))
         example = F.max(F.when(bad, F.concat_ws("/", *told)))
         return [F.count_if(bad).alias(_FOREIGN), example.alias(_EXAMPLE)]
 

@@ -11,6 +11,7 @@ from arco.core.errors import Invalid
 from arco.flow.define import CheckDef
 from arco.flow.spark.checks import Metrics, row_checks
 from arco.flow.spark.choice import quoted
+from arco.flow.spark.failing_rows import MASK, pii_columns
 from arco.flow.spark.formats import Formats
 from arco.flow.spark.measured import Measures, measured, observed
 from arco.flow.spark.shape import arranged, check_columns, with_partition
@@ -45,13 +46,14 @@ def stage_output(
     tables = formats.of(target.format, target.table)
     known = tables.open(target, tables.storable(frame.schema))
     frame = arranged(frame, known)
-    measures = Measures(target, row_checks(checks), profile_of(known))
+    marked = pii_columns(room.found.get(target.table))  # a table that is new has no marks
+    measures = Measures(target, row_checks(checks), profile_of(known), marked)
     if target.mode.kind == "merge":
         _check_key_columns(target, frame)
     staged, metrics = _write(target, tables, frame, measures)
     if target.mode.kind == "merge":
         measures.check_partition(metrics)
-        _check_keys(target, staged.rows(frame.sparkSession))
+        _check_keys(target, staged.rows(frame.sparkSession), marked)
     return Written(target, tables, frame, staged, checks, measures, metrics)
 
 
@@ -75,7 +77,7 @@ def _check_key_columns(target: Target, frame: DataFrame) -> None:
             )
 
 
-def _check_keys(target: Target, frame: DataFrame) -> None:
+def _check_keys(target: Target, frame: DataFrame, marked: frozenset[str]) -> None:
     keys = [F.col(quoted(each)) for each in target.mode.on]
     is_bad = reduce(or_, (each.isNull() for each in keys), F.col(_SAME) > 1)
     bad = frame.groupBy(*keys).agg(F.count(F.lit(1)).alias(_SAME)).where(is_bad).limit(1).collect()
@@ -84,7 +86,7 @@ def _check_keys(target: Target, frame: DataFrame) -> None:
     *values, count = bad[0]
     on = ", ".join(target.mode.on)
     named = zip(target.mode.on, values, strict=True)
-    told = ", ".join(f"{name}={'null' if value is None else value}" for name, value in named)
+    told = ", ".join(f"{name}={_shown(name, value, marked)}" for name, value in named)
     if None in values:
         raise Invalid(
             f"{target.table}: rows are merged on {on}, and one of the result has null there ({told}), so "
@@ -94,6 +96,12 @@ def _check_keys(target: Target, frame: DataFrame) -> None:
         f"{target.table}: {count} rows of the result have the same {on} ({told}), so which of them would "
         "stay is not clear: keep one of each"
     )
+
+
+def _shown(name: str, value: object, marked: frozenset[str]) -> object:
+    if value is None:
+        return "null"
+    return MASK if name.lower() in marked else value
 
 
 def _check_format(target: Target, room: Room) -> None:

@@ -17,6 +17,7 @@ class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
     column_id: str | None = None
     nullable: bool = True
     comment: str | None = None
+    pii_type: str | None = None
 
 
 class LakeTable(msgspec.Struct, frozen=True, kw_only=True):
