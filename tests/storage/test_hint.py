@@ -8,7 +8,7 @@ from arco.core.errors import Corrupt, Denied, Unavailable
 from arco.core.json import decode, encode
 from arco.core.tasks import run
 from arco.storage.backend import Backend
-from arco.storage.chain import Chain
+from arco.storage.chain import Chain, Head
 from arco.storage.hint import Hint
 from arco.storage.roles import Role
 from tests.clocks import HandClock, hand_runtime
@@ -111,6 +111,49 @@ async def test_hints_are_written_at_most_once_a_second(memory: Backend) -> None:
     assert 4 <= await written(recorder) <= 6  # in 5 seconds
 
 
+async def test_a_head_that_moves_slowly_gets_a_hint_every_five_seconds(memory: Backend) -> None:
+    clock, recorder = HandClock(), Recorder()
+    chain = chain_on(memory, clock, recorder)
+    head = await chain.head()
+    recorder.clear()
+    for n in range(30):
+        head = await chain.append(head, n)
+        for _ in range(20):
+            await chain.store.runtime.tasks.turn()
+        clock.pass_ms(1_000)
+    assert 6 <= await written(recorder) <= 7
+    assert "get" not in recorder.verbs()  # the floor is known from the search
+
+
+async def test_a_chain_of_one_number_gets_no_hint_and_is_found_in_three_round_trips(
+    memory: Backend,
+) -> None:
+    recorder = Recorder()
+    chain = chain_on(memory, HandClock(), recorder)
+    await chain.append(Head(None, 0), "first")
+    await chain.close()
+    assert recorder.verbs() == ["create"]
+    recorder.clear()
+    assert (await chain_on(memory, HandClock(), recorder).head()).number == 0
+    assert recorder.round_trips == 3
+
+
+async def test_a_hint_looks_for_a_newer_floor_every_ten_minutes(memory: Backend) -> None:
+    clock = HandClock()
+    await grown(memory, 10)
+    chain = chain_on(memory, clock)
+    head = await chain.head()
+    janitor = Chain(recorded_store(memory, Recorder(), HandClock(), Role.JANITOR), PATH)
+    await janitor.raise_floor(3)
+    head = await chain.append(head, "x")
+    await chain.close()
+    assert decode(await memory.get(KEY), Hint).floor == 0
+    clock.pass_ms(10 * 60_000)
+    await chain.append(head, "y")
+    await chain.close()
+    assert decode(await memory.get(KEY), Hint).floor == 3
+
+
 async def test_a_clean_close_leaves_a_fresh_hint_and_waits_its_second(memory: Backend) -> None:
     clock, recorder = HandClock(), Recorder()
     chain = chain_on(memory, clock, recorder)
@@ -160,9 +203,10 @@ async def test_a_hint_that_could_not_be_written_is_written_at_the_close(memory: 
             raise failures.pop()
 
     chain = chain_on(Interposed(memory, before=refuse_once), HandClock())
-    await chain.append(await chain.head(), "a")
+    head = await chain.append(await chain.head(), "a")
+    await chain.append(head, "b")
     await chain.close()
-    assert decode(await memory.get(KEY), Hint).number == 0
+    assert decode(await memory.get(KEY), Hint).number == 1
 
 
 async def test_a_slow_hint_does_not_hold_up_the_append(memory: Backend) -> None:

@@ -34,7 +34,7 @@ from arco.storage.store_clock import store_now_ms
 
 PATIENCE_MS = 15 * 60_000  # events are published within seconds; after this somebody should look
 
-_FAR = 64  # numbers behind the head: a hint is written once a second, so it was lost or is stuck
+_FAR = 64  # numbers behind the head: a hint is written every 8 numbers, so it was lost or is stuck
 _AT_ONCE = 16
 _MOST = 20  # troubles of a kind that are told one by one
 _ROUNDS = 3

@@ -9,9 +9,10 @@ Cost in requests: 1 when the head is remembered; cold with a fresh hint 4, in 3 
 stale one at most 2·log2(gap) + 5.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, cast
 
 from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, NotFound, Unknown
 from arco.storage.floor import NO_FLOOR, FloorBody, FloorMark
@@ -29,9 +30,16 @@ SHORTEST_RETENTION_MS = 2 * 3_600_000
 # on a setting, because collectors may be configured apart from them (P7).
 FRESH_MS = SHORTEST_RETENTION_MS / 2
 
+# A hint names the newest floor that its writer knows; so old it may be. An older one costs a cold search a
+# few more requests.
+_FLOOR_KNOWN_MS = 10 * 60_000
+
 _READ_AHEAD = 16
 _WIDEST_SPREAD = 8
 _MOST_DOUBTS = 3
+
+_Pair = tuple[Entry | None, Entry | None]
+_Seen = Coroutine[Any, Any, FloorMark | _Pair]
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ class Chain:
         self._clock = store.runtime.clock
         self._remembered: Head | None = None
         self._floor = NO_FLOOR
+        self._floor_seen_ms = float("-inf")
         self._floors = (
             Chain(store, f"{self.path}/floor", hinted=False, floored=False) if floored else None
         )
@@ -127,7 +136,7 @@ class Chain:
         await self._refuse_sleeper(after, entry.number)
         head = self._remember(Head(entry, started))
         if self._hints is not None:
-            self._hints.moved()
+            self._hints.moved(head.number)
         return head
 
     async def extend(self, build: Callable[[Head], Awaitable[object]]) -> Head:
@@ -207,15 +216,21 @@ class Chain:
     async def _search(self, glimpse: Callable[[Entry], None] | None) -> Entry | None:
         """The head, with nothing remembered: hint, floor, gallop, and the floor once more (P6)."""
         hint = None if self._hint is None else await read_hint(self.store, self._hint)
-        floor = hint.floor_mark() if hint else await self._newest_floor()
-        start = max(hint.number, floor.floor) if hint else floor.floor
+        if hint is not None:
+            floor = hint.floor_mark()
+            start, probed = max(hint.number, floor.floor), None
+        else:
+            # Mostly nothing was collected, so the first numbers are asked for beside the floor.
+            seen = await self.store.runtime.tasks.gather(
+                cast("_Seen", self._newest_floor()), cast("_Seen", self._pair(0))
+            )
+            floor, pair = cast("FloorMark", seen[0]), cast("_Pair", seen[1])
+            start, probed = floor.floor, pair if floor.floor == 0 else None
         promised = hint is not None or floor.index >= 0
         doubts = 0
         while True:
-            low, above = await self.store.runtime.tasks.gather(
-                self.find(start), self.find(start + 1)
-            )
-            best = low
+            low, above = probed or await self._pair(start)
+            probed, best = None, low
             if above is not None:
                 _, best = await last_present(self.find, start, above, best_offset=1, step=2)
             if best is not None and glimpse is not None:
@@ -233,6 +248,13 @@ class Chain:
                 continue
             return best
 
+    async def _pair(self, number: int) -> "_Pair":
+        """A number and the one after it, where they are there."""
+        low, above = await self.store.runtime.tasks.gather(
+            self.find(number), self.find(number + 1)
+        )
+        return low, above
+
     async def climb(self, base: int, best: Entry | None) -> Entry | None:
         """The last entry above `base`, or `best`, the entry at `base`, if there is none."""
         _, found = await last_present(self.find, base, best)
@@ -248,15 +270,19 @@ class Chain:
         known = self._floor if known is None else known
         if self._floors is None:
             return known
+        seen_ms = self._clock.elapsed_ms()
         entry = await self._floors.climb(known.index, None)
         found = known if entry is None else FloorMark(entry.number, entry.body(FloorBody).floor)
         if found.index > self._floor.index:
             self._floor = found
+        self._floor_seen_ms = seen_ms
         return found
 
     async def _hint_mark(self) -> tuple[int, FloorMark]:
         """What a hint written now should say."""
         number = -1 if self._remembered is None else self._remembered.number
+        if self._clock.elapsed_ms() - self._floor_seen_ms < _FLOOR_KNOWN_MS:
+            return number, self._floor
         return number, await self._newest_floor()
 
     async def _refuse_sleeper(self, after: Head, number: int) -> None:

@@ -1,7 +1,9 @@
 """Hints: a mutable note beside a chain that says where its head was (law 2).
 
-A hint is written after the number it names is durable, best effort and at most once a second, because
-stores limit how often one name may be written. Garbage in one counts as absent.
+A hint is written after the number it names is durable, best effort, and only so often that a search from
+it stays short: every 5 seconds while the head moves, or sooner once it is 8 numbers ahead, but at most
+once a second, because stores limit how often one name may be written. A chain of one number has none: a
+search without a hint begins there. Garbage in a hint counts as absent.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +18,9 @@ from arco.storage.store import Store
 
 FORMAT = 1
 
-_EVERY_MS = 1_000
+_SHORTEST_MS = 1_000  # between two writes of one name
+_EVERY_MS = 5_000
+_FAR_BEHIND = 8  # numbers: then a hint is worth a write before its time
 _TOO_LARGE = 2**63  # no chain is that long, and not every key could name such a number
 
 
@@ -61,14 +65,19 @@ class HintWriter:
         self._mark = mark
         self._clock = store.runtime.clock
         self._written_ms = float("-inf")
+        self._written_number = 0
         self._stale = False
         self._writing: Task[bool] | None = None
 
-    def moved(self) -> None:
-        """The head has moved: write a hint beside the caller, unless one was written just now."""
+    def moved(self, number: int) -> None:
+        """The head has moved to a number: write a hint beside the caller, if one is due."""
+        if number == 0:
+            return
         self._stale = True
         busy = self._writing is not None and not self._writing.done()
-        if not busy and self._clock.elapsed_ms() - self._written_ms >= _EVERY_MS:
+        far_behind = number - self._written_number >= _FAR_BEHIND
+        pause_ms = _SHORTEST_MS if far_behind else _EVERY_MS
+        if not busy and self._clock.elapsed_ms() - self._written_ms >= pause_ms:
             self._writing = self._store.runtime.tasks.spawn(self.write())
 
     async def close(self) -> None:
@@ -76,7 +85,7 @@ class HintWriter:
         if self._writing is not None:
             await self._writing.wait()
         if self._stale:
-            rest_ms = self._written_ms + _EVERY_MS - self._clock.elapsed_ms()
+            rest_ms = self._written_ms + _SHORTEST_MS - self._clock.elapsed_ms()
             if rest_ms > 0:
                 await self._clock.sleep(rest_ms)
             await self.write()
@@ -92,5 +101,7 @@ class HintWriter:
             return False
         hint = Hint(format=FORMAT, number=number, floor_index=floor.index, floor=floor.floor)
         written = await self._store.put_hint(self._key, json.encode(hint))
+        if written:
+            self._written_number = number
         self._stale = not written or self._stale
         return written
