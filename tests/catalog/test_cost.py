@@ -7,6 +7,7 @@ import pytest
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.core.scope import Scope
+from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.workshop import (
@@ -32,6 +33,11 @@ class Far(Recorder):
 
 def watched(workshop: Workshop, recorder: Recorder, role: Role) -> Store:
     backend = Interposed(workshop.backend, before=recorder.begin, after=recorder.end)
+    return Store(backend, workshop.runtime, scope=Scope(), role=role)
+
+
+def counted(workshop: Workshop, recorder: Recorder, role: Role) -> Store:
+    backend = ObservedBackend(workshop.backend, recorder, workshop.runtime.clock)
     return Store(backend, workshop.runtime, scope=Scope(), role=role)
 
 
@@ -104,6 +110,44 @@ async def test_a_change_takes_four_round_trips_and_six_with_a_key() -> None:
     recorder.clear()
     await office.do_once(new_table("b", "id bigint"), "k")
     assert recorder.round_trips <= 6
+    await office.idempotency.close()
+    await office.committer.close()
+    await compactor.close()
+    await workshop.close()
+
+
+async def test_the_compactor_does_not_read_back_what_it_has_written() -> None:
+    workshop, recorder = await started(), Recorder()
+    assert await workshop.compactor.merge() is not None
+    compactor = Compactor(counted(workshop, recorder, Role.COMPACTOR))
+    office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
+
+    async def files_read_by_a_merge(prefix: str) -> int:
+        for n in range(3):
+            await office.do(new_table(f"{prefix}{n}", "id bigint"))
+        recorder.clear()
+        assert await compactor.merge() is not None
+        return len([key for verb, key in recorder.requests if verb == "get" and "/all/" in key])
+
+    assert await files_read_by_a_merge("a") <= 2  # of the base that another has written
+    assert await files_read_by_a_merge("b") == 0
+    await office.idempotency.close()
+    await office.committer.close()
+    await compactor.close()
+    await workshop.close()
+
+
+async def test_a_held_token_is_looked_up_once_and_its_successor_for_every_commit() -> None:
+    workshop, recorder = await started(), Recorder()
+    compactor = Compactor(counted(workshop, recorder, Role.COMPACTOR))
+    office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
+    workshop.api.lease.lost()
+    looks = []
+    for n in range(3):
+        recorder.clear()
+        await office.do(new_table(f"t{n}", "id bigint"))
+        looks.append([verb for verb, key in recorder.requests if "/locks/" in key])
+    assert looks == [["get", "get"], ["get"], ["get"]]
     await office.idempotency.close()
     await office.committer.close()
     await compactor.close()

@@ -13,16 +13,20 @@ from arco.storage.store import Store
 _SMALL_BYTES = 32_768
 
 
-async def read_rows(store: Store, table: Table, ref: FileRef, *, whole: bool = False) -> pa.Table:
+async def read_rows(
+    store: Store, table: Table, ref: FileRef, *, whole: bool = False, raw: bytes | None = None
+) -> pa.Table:
     """The rows of a file with the table's columns as they are today, or `Corrupt`.
 
     Whoever writes them anew wants them `whole`: a column that this version does not know is refused then,
-    as it would be lost.
+    as it would be lost. Whoever has the bytes already hands them in as `raw`.
     """
-    raw = await read_named(store, ref)
+    if raw is None:
+        raw = await read_named(store, ref)
     if len(raw) <= _SMALL_BYTES:
         return _decode(table, ref, raw, whole=whole)
-    return await store.runtime.tasks.in_thread(lambda: _decode(table, ref, raw, whole=whole))
+    large = raw
+    return await store.runtime.tasks.in_thread(lambda: _decode(table, ref, large, whole=whole))
 
 
 def _decode(table: Table, ref: FileRef, raw: bytes, *, whole: bool) -> pa.Table:

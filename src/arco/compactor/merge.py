@@ -121,8 +121,13 @@ class _Merge:
                 await self._fold_bucket(table, bucket, [known, news.get(bucket)])
 
     async def _read(self, table: Table, refs: Sequence[FileRef]) -> list[pa.Table]:
+        """The rows of files; from memory, where this process has written them itself."""
+        written = self._publisher.written
         return await self._tasks.gather(
-            *(read_rows(self._store, table, ref, whole=True) for ref in refs)
+            *(
+                read_rows(self._store, table, ref, whole=True, raw=written.find(ref.sha256))
+                for ref in refs
+            )
         )
 
     async def _fold_bucket(

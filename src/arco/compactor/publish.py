@@ -25,6 +25,7 @@ from arco.catalog.manifest import (
     manifests_of,
     read_manifest,
 )
+from arco.compactor.written import WrittenFiles
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.errors import Conflict, Fenced, Unavailable, Unknown
@@ -69,6 +70,8 @@ class Publisher:
         self.store = store
         self.domain = domain
         self.chain = manifests_of(store, domain)
+        self.written = WrittenFiles()
+        self.seen_token = -1  # the last fencing token that was found to be one
         self._runtime = store.runtime
 
     async def publish(self, head: Head, change: Change, *guards: Guard) -> Head:
@@ -99,6 +102,8 @@ class Publisher:
         except (Unknown, Conflict) as problem:
             # No manifest names them, so nothing has happened.
             raise Unavailable("the files of a commit could not be stored; retry") from problem
+        for ref, raw in files:
+            self.written.keep(ref.sha256, raw)
 
     async def _create_record(self, record: Ref, raw: bytes) -> None:
         try:

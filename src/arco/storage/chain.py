@@ -250,9 +250,7 @@ class Chain:
 
     async def _pair(self, number: int) -> "_Pair":
         """A number and the one after it, where they are there."""
-        low, above = await self.store.runtime.tasks.gather(
-            self.find(number), self.find(number + 1)
-        )
+        low, above = await self.store.runtime.tasks.gather(self.find(number), self.find(number + 1))
         return low, above
 
     async def climb(self, base: int, best: Entry | None) -> Entry | None:
