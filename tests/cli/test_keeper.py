@@ -17,6 +17,7 @@ from arco.cli.tier2.process import Process
 from arco.cli.tier2.wire import Cycled, Failed, Ready, Ring, Said, encode
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
+from arco.ledger.segment import Segment
 from tests.processes.server import eventually
 
 # Says that it is ready, and of every ring that it is a cycle of that domain.
@@ -122,6 +123,23 @@ async def test_what_is_rung_for_comes_down_and_what_was_done_comes_up(runtime: R
             "lineage",
         ]  # once each: they came together
         assert watched.keeper.is_up
+
+
+async def test_small_segments_are_handed_down_with_the_news(runtime: Runtime) -> None:
+    counting = OBEDIENT.replace(
+        'domain = json.loads(line)["domain"]',
+        'ring = json.loads(line); domain = ring["domain"]; '
+        'cycle["files"] = sum(len(each["raw"]) for each in ring.get("segments", []))',
+    )
+    async with keeping(runtime, counting, Care(at_once=True)) as watched:
+        await watched.until(Ready)
+        for seq in range(2):
+            watched.keeper.ring("executions", "s", Segment("s", seq, False, b"x" * 30))
+        await watched.until(Cycled, 1)
+        watched.keeper.ring("executions", "s", Segment("s", 2, False, b"x" * 1_000_000))
+        await watched.until(Cycled, 2)
+        files = [each.cycle.files for each in watched.heard if isinstance(each, Cycled)]
+        assert files == [2 * 40, 0]  # in base64; the large one is read from the store
 
 
 async def test_a_child_that_is_killed_is_replaced_and_rings_reach_the_new_one(

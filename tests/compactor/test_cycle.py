@@ -17,6 +17,7 @@ from arco.compactor.publish import Publisher
 from arco.core.errors import Corrupt, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.ledger.bell import Bell
+from arco.ledger.segment import Segment, find_segment
 from arco.ledger.slot import slots_of
 from arco.ledger.watermark import Watermark
 from arco.ledger.writer import Writer
@@ -110,6 +111,53 @@ async def test_a_warm_cycle_takes_seven_round_trips() -> None:
         "get": 2 + len(floors),
         "create": 3,
     }
+
+
+async def test_segments_that_were_handed_over_are_neither_looked_for_nor_read() -> None:
+    plant, tally = open_plant(), Tally()
+    backend = ObservedBackend(plant.backend, tally, plant.clock)
+    compactor = plant.compactor(backend=backend)
+    writer = plant.writer()
+    await plant.tell(writer, "a")
+    await compactor.cycle()
+    [stream] = (await plant.head()).watermark.open
+    for name in "bcdefg":
+        await plant.tell(writer, name)
+    handed = [await find_segment(plant.store(), DOMAIN, stream, seq) for seq in (1, 2, 3, 5, 6)]
+    compactor.ring(stream, handed=[each for each in handed if each is not None])
+    tally.clear()
+    cycle = await compactor.cycle()
+    assert cycle is not None
+    assert cycle.counts.segments == 6
+    asked = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen if "/ledger/" in key]
+    read = [name for verb, name in asked if verb == "get"]
+    assert read == ["000000000004.jsonl"]  # the one that was not handed over
+    await folded_once(plant)
+    for name in "hi":
+        await plant.tell(writer, name)
+    last = [await find_segment(plant.store(), DOMAIN, stream, seq) for seq in (7, 8)]
+    compactor.ring(stream, handed=[each for each in last if each is not None])
+    tally.clear()
+    assert await compactor.cycle() is not None
+    asked = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen if "/ledger/" in key]
+    assert asked == [("get_range", "000000000009.jsonl")]
+    await folded_once(plant)
+
+
+async def test_handed_bytes_that_are_not_those_of_the_segment_are_not_folded() -> None:
+    plant, compactor = (made := open_plant()), made.compactor()
+    writer = plant.writer()
+    await plant.tell(writer, "a")
+    await compactor.cycle()
+    [stream] = (await plant.head()).watermark.open
+    await plant.tell(writer, "b")
+    other = await find_segment(plant.store(), DOMAIN, stream, 0)
+    assert other is not None
+    compactor.ring(stream, handed=[Segment(stream, 1, False, other.raw)])
+    with pytest.raises(Corrupt, match="says that it is segment 0"):
+        await compactor.cycle()
+    assert await compactor.cycle() is not None  # from the store
+    await folded_once(plant)
 
 
 # Slots and seals

@@ -2,6 +2,7 @@ import pytest
 
 from arco.core.errors import Invalid, Unavailable
 from arco.ledger.follower import Follower
+from arco.ledger.segment import Segment, find_segment
 from arco.ledger.watermark import Watermark
 from arco.ledger.writers import Writers
 from tests.ledger.events import note
@@ -20,12 +21,19 @@ async def test_all_who_append_to_a_domain_share_its_stream(bench: Bench) -> None
     await writers.close()
 
 
-async def test_a_ring_tells_of_the_domain_and_the_stream(bench: Bench) -> None:
-    rung: list[tuple[str, str]] = []
-    writers = Writers(bench.store(), DOMAINS, ring=lambda *news: rung.append(news))
+async def test_a_ring_tells_of_domain_and_stream_and_hands_the_stored_segment_over(
+    bench: Bench,
+) -> None:
+    rung: list[tuple[str, str, Segment | None]] = []
+
+    def ring(domain: str, stream: str, segment: Segment | None = None, /) -> None:
+        rung.append((domain, stream, segment))
+
+    writers = Writers(bench.store(), DOMAINS, ring=ring)
     receipt = await writers.of("lineage").append([note(bench.runtime)])
     await bench.runtime.tasks.turn()
-    assert rung == [("lineage", receipt.stream)]
+    stored = await find_segment(bench.store(), "lineage", receipt.stream, receipt.seq)
+    assert rung == [("lineage", receipt.stream, stored)]
     await writers.close()
 
 

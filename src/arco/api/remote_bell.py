@@ -8,6 +8,7 @@ from arco.api.remote_compactor import RemoteCompactor
 from arco.core.errors import ArcoError
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
+from arco.ledger.segment import Segment
 
 _PAUSE_MS = 100  # so that a busy API does not spend itself on ringing
 _AFTER_FAILURE_MS = 2_000
@@ -22,7 +23,7 @@ class RemoteBell:
         self._news: dict[tuple[str, str], None] = {}
         self._ringing: Task[None] | None = None
 
-    def ring(self, domain: str, stream: str) -> None:
+    def ring(self, domain: str, stream: str, _segment: Segment | None = None, /) -> None:
         """A stream of a domain has something new."""
         self._news[domain, stream] = None
         if self._ringing is None or self._ringing.done():

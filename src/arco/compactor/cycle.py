@@ -7,9 +7,10 @@ published manifests alone: what fails or is cancelled is found again.
 
 A warm cycle over one new segment costs 7 requests, one after the other: the segment and the miss after it,
 the head, the engine's read and its file, the commit record, the manifest. Each further table costs a file.
+Of segments that their writer has handed over, only the miss after them is asked for.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -31,6 +32,8 @@ from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
 from arco.ledger.bell import Bell
 from arco.ledger.follower import MOST_PLACES
+from arco.ledger.handed import HandedSegments
+from arco.ledger.segment import Segment
 from arco.ledger.watermark import Watermark
 from arco.storage.chain import FRESH_MS, Head
 from arco.storage.store import Store
@@ -83,6 +86,7 @@ class DomainCompactor:
             self._publisher.chain,
             {table: span for table, span in retention.items() if table in self._tables},
         )
+        self._handed = HandedSegments()
         self._news: News | None = None  # None: to be looked for from the head on
         self._seen: Manifest | None = None  # at the head as it was last seen
         self._seen_number = -1
@@ -100,8 +104,10 @@ class DomainCompactor:
                 continue
             self.ring(*await self._bell.wait(self.due_in_ms()))
 
-    def ring(self, *streams: str) -> None:
-        """These streams have something new."""
+    def ring(self, *streams: str, handed: Iterable[Segment] = ()) -> None:
+        """These streams have something new, of which these segments need not be read any more."""
+        for segment in handed:
+            self._handed.add(segment)
         if self._news is not None:
             self._news.ring(streams)
 
@@ -131,7 +137,9 @@ class DomainCompactor:
                         return cycle
                 self._news = None  # another has published, or it was too much at once
         except BaseException:
-            self._news = None  # what was found and not published has to be found again
+            # What was found and not published has to be found again, and read from the store.
+            self._news = None
+            self._handed.clear()
             raise
 
     async def merge(self) -> Cycle | None:
@@ -196,7 +204,7 @@ class DomainCompactor:
 
     async def _begin(self) -> News:
         since = _watermark(parent_of(await self._head()))
-        return News(self._store, self.domain, since)
+        return News(self._store, self.domain, since, self._handed)
 
     async def _head(self) -> Head:
         head = await self._publisher.chain.head()

@@ -15,10 +15,11 @@ from arco.core.errors import ArcoError, Unavailable
 
 
 class SegmentRef(msgspec.Struct, frozen=True):
-    """A segment of the ledger that is known to be there."""
+    """A segment of the ledger that is known to be there, and its bytes, if they need not be read."""
 
     stream: str
     seq: int
+    raw: bytes | None = None
 
 
 class FoldJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,21 +8,28 @@ from collections.abc import Iterable
 
 from arco.compactor.job import SegmentRef
 from arco.ledger.follower import MOST_PLACES, PlaceFollower
+from arco.ledger.handed import HandedSegments
 from arco.ledger.segment import SegmentPlace
 from arco.ledger.watermark import Watermark
 from arco.storage.store import Store
 
 LINGER_MS = 60_000
 
+# Bytes of segments that go along with a job; Spark sends a job to its task in one piece.
+_SENT_BYTES = 512 * 1024
+
 
 class News:
     """Segments that are to be folded next, on top of the watermark `since`."""
 
-    def __init__(self, store: Store, domain: str, since: Watermark) -> None:
+    def __init__(
+        self, store: Store, domain: str, since: Watermark, handed: HandedSegments | None = None
+    ) -> None:
         self.since = self.watermark = since
         self.is_cut_short = False  # whether there was more than one batch holds
         self._clock = store.runtime.clock
-        self._follower = PlaceFollower(store, domain, since)
+        self._handed = handed or HandedSegments()
+        self._follower = PlaceFollower(store, domain, since, handed=self._handed)
         self._places: list[SegmentPlace] = []
         self._found_ms = 0.0
 
@@ -40,11 +47,19 @@ class News:
 
     def is_ripe(self) -> bool:
         """Whether there is something to publish, and reason not to wait for more."""
-        return bool(self.segments()) or (self.watermark != self.since and self._rest_ms() <= 0)
+        has_events = any(not each.seal for each in self._places)
+        return has_events or (self.watermark != self.since and self._rest_ms() <= 0)
 
     def segments(self) -> tuple[SegmentRef, ...]:
-        """Those that have events."""
-        return tuple(SegmentRef(each.stream, each.seq) for each in self._places if not each.seal)
+        """Those that have events; the first ones with their bytes, where those were handed over."""
+        refs, room = [], _SENT_BYTES
+        for each in self._places:
+            if each.seal:
+                continue
+            raw = self._handed.find(each.stream, each.seq)
+            room -= len(raw or b"")
+            refs.append(SegmentRef(each.stream, each.seq, raw if room >= 0 else None))
+        return tuple(refs)
 
     def streams(self) -> dict[str, tuple[int, int]]:
         """The first and the last segment that are new in each stream, seals included."""
@@ -57,6 +72,8 @@ class News:
     def published(self) -> None:
         """All of it is: from here on it goes on."""
         self.since = self.watermark
+        for each in self._places:
+            self._handed.remove(each.stream, each.seq)
         self._places.clear()
 
     def ring(self, streams: Iterable[str]) -> None:

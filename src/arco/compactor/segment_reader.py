@@ -67,6 +67,8 @@ class SegmentReader:
         return wave
 
     async def _read(self, ref: SegmentRef) -> RawSegment:
+        if ref.raw is not None:
+            return RawSegment(ref, ref.raw)
         key = segment_key(self._domain, ref.stream, ref.seq)
         raw = await self._store.find(key, size_bytes=LARGEST_BYTES)
         if raw is None:

@@ -5,7 +5,7 @@ that takes; the engine shares its cores among them. What fails is reported and t
 It may be stopped at any point: nothing exists until a manifest names it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from arco.compactor.tail import Policy
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import MOST_PLACES
+from arco.ledger.segment import Segment
 from arco.storage.store import Store
 
 Report = Callable[[Cycle], None]
@@ -92,10 +93,13 @@ class Tier2:
             for each in domains
         }
 
-    def ring(self, domain: str, stream: str) -> None:
-        """A stream of a domain has something new; domains that are not ours are no news."""
+    def ring(self, domain: str, stream: str, handed: Iterable[Segment] = ()) -> None:
+        """A stream of a domain has something new, of which these segments need not be read any more.
+
+        Domains that are not ours are no news.
+        """
         if domain in self.domains:
-            self.domains[domain].compactor.ring(stream)
+            self.domains[domain].compactor.ring(stream, handed=handed)
             self.domains[domain].rung.set()
 
     async def once(self) -> list[Cycle]:

@@ -4,6 +4,7 @@ It only makes things sooner. A ring that is lost costs time, because followers p
 """
 
 from arco.core.tasks import Event, Tasks
+from arco.ledger.segment import Segment
 
 
 class Bell:
@@ -14,7 +15,7 @@ class Bell:
         self._rung: Event = tasks.event()
         self._streams: dict[str, None] = {}
 
-    def ring(self, stream: str) -> None:
+    def ring(self, stream: str, _segment: Segment | None = None, /) -> None:
         """`stream` has a new segment."""
         self._streams[stream] = None
         self._rung.set()

@@ -9,6 +9,7 @@ whoever folds the batch. Who cannot publish it makes a new follower from the wat
 from collections.abc import Mapping
 
 from arco.ledger.bell import Bell
+from arco.ledger.handed import HandedSegments
 from arco.ledger.probing import Batch, Probing
 from arco.ledger.segment import Segment, SegmentPlace, find_place, find_segment
 from arco.ledger.watermark import Watermark
@@ -61,19 +62,25 @@ class PlaceFollower(Probing[SegmentPlace]):
         *,
         bell: Bell | None = None,
         most: int = MOST_PLACES,
+        handed: HandedSegments | None = None,
     ) -> None:
         super().__init__(store, domain, watermark, bell=bell)
         self.most = most
+        self._handed = handed or HandedSegments()
 
     async def _read_on(self, stream: str) -> list[SegmentPlace]:
         async def probe(seq: int) -> SegmentPlace | None:
             return await find_place(self._store, self._domain, stream, seq)
 
         first = self._watermark.open[stream] + 1
-        last, end = await last_present(probe, first - 1)
-        self._reschedule(stream, news=end is not None)
-        found = [SegmentPlace(stream, seq, seal=False) for seq in range(first, last)]
-        return found if end is None else [*found, end]
+        # What was handed over is there, and is no seal; what came after it is asked for.
+        last, end = await last_present(probe, self._handed.last_in_row(stream, first))
+        self._reschedule(stream, news=last >= first)
+        is_sealed = end is not None and end.seal
+        return [
+            SegmentPlace(stream, seq, seal=is_sealed and seq == last)
+            for seq in range(first, last + 1)
+        ]
 
     def _bounded(self, found: Mapping[str, list[SegmentPlace]]) -> list[SegmentPlace]:
         """Streams with little have all of it in the batch; the others share what room there is."""

@@ -20,6 +20,7 @@ from arco.core.tasks import Event, Task
 from arco.ledger.envelope import Envelope, RowCount
 from arco.ledger.segment import (
     LARGEST_BYTES,
+    Segment,
     encode_seal,
     encode_segment,
     find_segment,
@@ -56,7 +57,7 @@ class _Group:
     lines: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
     count: RowCount = field(default_factory=RowCount)
-    place: tuple[str, int] | None = None
+    segment: Segment | None = None
     problem: Exception | None = None
 
 
@@ -73,8 +74,8 @@ class _Stream:
 class Rings(Protocol):
     """Whoever wants to hear of new segments at once; see `Bell`."""
 
-    def ring(self, stream: str) -> None:
-        """`stream` has a new segment."""
+    def ring(self, stream: str, segment: Segment | None = None, /) -> None:
+        """`stream` has a new segment, which is durable: this one, if it is given."""
 
 
 class Writer:
@@ -120,9 +121,9 @@ class Writer:
         if self._pump is None or self._pump.done():
             self._pump = self._tasks.spawn(self._run())
         await group.done.wait()
-        if group.place is None:
+        if group.segment is None:
             raise group.problem or Unknown("the append ended without an answer")
-        return Receipt(*group.place, first_line, len(lines))
+        return Receipt(group.segment.stream, group.segment.seq, first_line, len(lines))
 
     async def close(self) -> None:
         """Take no more, finish what was taken, and seal the stream."""
@@ -148,19 +149,19 @@ class Writer:
             await self._tasks.turn()
             group = self._groups.popleft()
             try:
-                group.place = await self._store_group(group)
+                group.segment = await self._store_group(group)
             except Exception as problem:
                 group.problem = problem
             group.done.set()
-            if group.place is not None and self._bell is not None:
-                self._bell.ring(group.place[0])
+            if group.segment is not None and self._bell is not None:
+                self._bell.ring(group.segment.stream, group.segment)
 
-    async def _store_group(self, group: _Group) -> tuple[str, int]:
+    async def _store_group(self, group: _Group) -> Segment:
         for _ in range(_STREAMS_TRIED):
             stream = await self._live_stream()
             body = encode_segment(self._store.runtime, stream.id, stream.next_seq, group.lines)
             if await self._create(stream, body):
-                return stream.id, stream.next_seq - 1
+                return Segment(stream.id, stream.next_seq - 1, False, body)
         raise Unavailable("every stream that was opened had been sealed; retry")
 
     async def _live_stream(self) -> _Stream:

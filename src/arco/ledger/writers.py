@@ -3,17 +3,24 @@
 Each writer has a stream of its own and costs the compactor a probe, so there are no more than needed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from arco.core.errors import Invalid
+from arco.ledger.segment import Segment
 from arco.ledger.writer import Writer
 from arco.storage.store import Store
 
-Ring = Callable[[str, str], None]
+
+class Ring(Protocol):
+    """Whoever wants to hear of new segments of any domain at once."""
+
+    def __call__(self, domain: str, stream: str, segment: Segment | None = None, /) -> None:
+        """A stream of a domain has a new segment, which is durable: this one, if it is given."""
 
 
-def nobody(domain: str, stream: str) -> None:
+def nobody(_domain: str, _stream: str, _segment: Segment | None = None, /) -> None:
     """Whoever follows finds out by itself."""
 
 
@@ -24,8 +31,8 @@ class _DomainBell:
     domain: str
     on_ring: Ring
 
-    def ring(self, stream: str) -> None:
-        self.on_ring(self.domain, stream)
+    def ring(self, stream: str, segment: Segment | None = None, /) -> None:
+        self.on_ring(self.domain, stream, segment)
 
 
 class Writers:

@@ -10,15 +10,19 @@ from dataclasses import dataclass
 
 from arco.api.compaction import CompactionFailure, State
 from arco.cli.tier2.process import Child
-from arco.cli.tier2.wire import Cycled, Failed, Ring, Said
+from arco.cli.tier2.wire import Cycled, Failed, Handed, Ring, Said
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
+from arco.ledger.segment import Segment
 
 _LOOK_MS = 20 * 60_000
 _LOOK_AGAIN_MS = 30_000  # after a look that has failed
 _FIRST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 5 * 60_000
 _RINGS_MS = 20  # rings that come in a burst go down together
+_HANDED_BYTES = (
+    256 * 1024
+)  # of segments, in one burst; Spark reads larger ones from the store itself
 
 
 _REASONS: dict[State, str] = {
@@ -76,7 +80,8 @@ class Keeper:
         self._is_behind = is_behind
         self._heard = heard
         self._tell = tell
-        self._news: dict[tuple[str, str], None] = {}
+        self._news: dict[tuple[str, str], list[Handed]] = {}
+        self._handed_bytes = 0
         self._rung = runtime.tasks.event()
         self._life: _Life | None = None
         self._running: list[Task[None]] = []
@@ -116,9 +121,13 @@ class Keeper:
         tasks = self._runtime.tasks
         self._running = [tasks.spawn(self._live()), tasks.spawn(self._look())]
 
-    def ring(self, domain: str, stream: str) -> None:
-        """A stream of a domain has something new."""
-        self._news[domain, stream] = None
+    def ring(self, domain: str, stream: str, segment: Segment | None = None, /) -> None:
+        """A stream of a domain has something new; a small segment is handed down with the news."""
+        handed = self._news.setdefault((domain, stream), [])
+        if segment is not None and self.is_up:
+            self._handed_bytes += len(segment.raw)
+            if self._handed_bytes <= _HANDED_BYTES:
+                handed.append(Handed(segment.seq, segment.raw))
         self._rung.set()
 
     async def close(self) -> None:
@@ -183,8 +192,9 @@ class Keeper:
         while True:
             await self._rung.wait()
             self._rung.clear()
-            rings = [Ring(domain, stream) for domain, stream in self._news]
+            rings = [Ring(*where, tuple(handed)) for where, handed in self._news.items()]
             self._news.clear()
+            self._handed_bytes = 0
             life.active_ms = self._runtime.clock.elapsed_ms()
             await self._runtime.tasks.in_thread(_ringing(life.child, rings))
             await self._runtime.clock.sleep(_RINGS_MS)

@@ -72,8 +72,10 @@ class Process:
         return self._child.pid
 
     def ring(self, rings: Sequence[Ring]) -> None:
+        left = memoryview(b"".join(map(encode, rings)))
         with suppress(OSError, ValueError):  # it is gone, and whoever listens is about to hear it
-            self._rung.write(b"".join(map(encode, rings)))
+            while left:
+                left = left[self._rung.write(left) or 0 :]
 
     def listen(self) -> Said | None:
         try:

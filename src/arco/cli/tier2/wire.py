@@ -6,13 +6,29 @@ import msgspec
 
 from arco.compactor.cycle import Cycle
 from arco.core import json
+from arco.ledger.segment import Segment
 
 
-class Ring(msgspec.Struct, frozen=True, tag=True):
-    """A stream of a domain has something new. Losing one costs time only."""
+class Handed(msgspec.Struct, frozen=True):
+    """A segment that is durable, with its bytes."""
+
+    seq: int
+    raw: bytes
+
+
+class Ring(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A stream of a domain has something new, and this of it, as far as it is small.
+
+    Losing one costs time only: the segments are in the store too.
+    """
 
     domain: str
     stream: str
+    segments: tuple[Handed, ...] = ()
+
+    def handed(self) -> list[Segment]:
+        """The segments that need not be read any more."""
+        return [Segment(self.stream, each.seq, False, each.raw) for each in self.segments]
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

@@ -114,7 +114,7 @@ class _Worker:
 
         while (ring := await self._runtime.tasks.in_thread(lambda: read_ring(rung))) is not None:
             if self._opened is not None:  # else it is going to look at everything
-                self._opened.tier2.ring(ring.domain, ring.stream)
+                self._opened.tier2.ring(ring.domain, ring.stream, ring.handed())
 
     async def _compact(self) -> None:
         from arco.cli.tier2.on_spark import on_spark, open_compactor_store
