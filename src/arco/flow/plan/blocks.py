@@ -65,13 +65,16 @@ def _appended_again(judge: Judge, number: int, key: str, verdict: Verdict) -> li
     """The outputs that hold rows of the partition and would get them again.
 
     An output that is as it would be made now is left alone by the run: a task with several outputs that
-    failed between them adds rows only where they are missing.
+    failed between them adds rows only where they are missing. Rows of which nothing is recorded may come
+    from an attempt that published and died: the run finds out by the version itself, and refuses to add
+    them if they were made by other code or from other data.
     """
     made_anyway = verdict.reason in _MADE_WHATEVER_IS_THERE
     return [
         table
         for table in judge.outputs
         if table.by_key.get(key) is not None
+        and table.state.code_fingerprints[table.rows[key]] is not None
         and (made_anyway or not judge.is_current(table, number, key))
     ]
 
