@@ -184,8 +184,8 @@ async def test_a_service_that_collects_tells_of_such_tables_too(tmp_path: Path) 
         while whole.janitor.runs < 2:
             await runtime.clock.sleep(10)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert sorted(line["table"] for line in lines) == sorted(spoilt)
-    assert {line["event"] for line in lines} == {"collection of a table failed"}
+    told = [line for line in lines if line["event"] == "collection of a table failed"]
+    assert sorted(line["table"] for line in told) == sorted(spoilt)
 
 
 def raising(problem: Exception) -> None:

@@ -41,9 +41,9 @@ OPERATIONS_MUTANTS = (
         old="folded = await self._fold_on_engine(job)",
         new=(
             "try:\n"
-            "            folded = await self._fold_on_engine(job)\n"
-            "        except Exception:\n"
-            "            pass"
+            "                folded = await self._fold_on_engine(job)\n"
+            "            except Exception:\n"
+            "                pass"
         ),
     ),
     Mutant(

@@ -19,7 +19,7 @@ HAPPENED = {
     "unavailable": 60,
     "unknown": 2,
     "versions": 80,
-    "transactions committed": 4,
+    "transactions committed": 3,
     "aborted": 8,
     "append done": 15,
     "both done": 8,

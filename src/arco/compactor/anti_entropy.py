@@ -154,7 +154,8 @@ class _Look:
             return False
         path = f"{chain.path}/head.json"
         hint = await read_hint(self._store, path)
-        is_far = extent.head >= 0 and (hint is None or extent.head - hint.number > _FAR)
+        # A chain with number 0 alone has no hint yet.
+        is_far = extent.head > 0 if hint is None else extent.head - hint.number > _FAR
         if is_far and self._repair and may(self._store.role, Verb.HINT, path):
             await chain.head()
             if await chain.refresh_hint():

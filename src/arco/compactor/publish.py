@@ -71,7 +71,6 @@ class Publisher:
         self.domain = domain
         self.chain = manifests_of(store, domain)
         self.written = WrittenFiles()
-        self.seen_token = -1  # the last fencing token that was found to be one
         self._runtime = store.runtime
 
     async def publish(self, head: Head, change: Change, *guards: Guard) -> Head:

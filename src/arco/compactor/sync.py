@@ -128,13 +128,12 @@ async def _refuse_passed(publisher: Publisher, call: SyncCompact) -> None:
 
     A token that was never given out would be carried on by every later manifest, and fence everybody.
     """
-    epochs, token = Chain(publisher.store, f"locks/{publisher.domain}"), call.fencing_token
-    # That it was given out is looked up once; whether it was passed, for every commit.
-    wanted = [token + 1] if token == publisher.seen_token else [token + 1, token]
-    passed, *held = await publisher.store.runtime.tasks.gather(*map(epochs.find, wanted))
-    if passed is not None or None in held:
-        raise Fenced(f"fencing token {token} is not that of the newest lease")
-    publisher.seen_token = token
+    epochs = Chain(publisher.store, f"locks/{publisher.domain}")
+    held, passed = await publisher.store.runtime.tasks.gather(
+        epochs.find(call.fencing_token), epochs.find(call.fencing_token + 1)
+    )
+    if held is None or passed is not None:
+        raise Fenced(f"fencing token {call.fencing_token} is not that of the newest lease")
 
 
 def _draft(

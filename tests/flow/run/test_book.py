@@ -368,7 +368,7 @@ def test_a_task_that_was_given_back_is_tried_again_though_it_has_no_retries() ->
     async def tell(rig: Rig) -> None:
         run = await rig.book.submit(wish(chain(1)))
         for attempt in range(1, 5):  # three more than it may have by its own fault
-            [leased] = await rig.lease()
+            [leased] = await rig.lease(wait_ms=1_000)
             assert leased.attempt == attempt
             await rig.complete(leased, CANCELLED)
         assert (await rig.over(run.run_id)).status is RunStatus.FAILED

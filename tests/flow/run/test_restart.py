@@ -152,7 +152,7 @@ def test_attempts_that_were_lost_or_given_back_before_a_restart_do_not_count_as_
         assert await _fail_after(rig, 0) == 1
         [second] = await rig.lease(wait_ms=5_000)
         await rig.complete(second, CANCELLED)
-        [third] = await rig.lease("dead")
+        [third] = await rig.lease("dead", wait_ms=1_000)
         assert third.attempt == 3
         await rig.sleep(LEASE_MS + 1_000)
         [fourth] = await rig.lease()
