@@ -4,7 +4,7 @@ All that is said to it here are definitions and commits; rows go through Spark.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -213,35 +213,20 @@ class IcebergCatalogs:
     def drop_empty_columns(self, table: IcebergTable, names: tuple[str, ...]) -> None:
         """Drop columns of a table without rows, unless another task has changed their type meanwhile."""
         types = {name: table.type_of(name) for name in names}
-        for left in range(_TRIES - 1, -1, -1):
-            same = [name for name in names if table.type_of(name) == types[name]]
+
+        def without() -> Any:
             update = table.java.updateSchema()
-            for name in same:
-                update = update.deleteColumn(name)
-            try:
-                update.commit()
-            except Exception as problem:
-                if not left or not is_raised_by(problem, "CommitFailedException"):
-                    raise
-                table.refresh()
-            else:
-                break
-        table.refresh()
+            for name in names:
+                if table.type_of(name) == types[name]:
+                    update = update.deleteColumn(name)
+            return update
+
+        _commit_columns(table, without)
 
     def widen(self, table: IcebergTable, fields: tuple[StructField, ...]) -> None:
-        """Add columns; those that somebody else has added meanwhile are there already."""
+        """Add columns; those that another task has added meanwhile are there already."""
         wanted = self._columns(StructType(list(fields)))
-        for left in range(_TRIES - 1, -1, -1):
-            try:
-                table.java.updateSchema().unionByNameWith(wanted).commit()
-            except Exception as problem:
-                # Other partitions of the same asset come with the same columns at the same time.
-                if not left or not is_raised_by(problem, "CommitFailedException"):
-                    raise
-                table.refresh()
-            else:
-                break
-        table.refresh()
+        _commit_columns(table, lambda: table.java.updateSchema().unionByNameWith(wanted))
 
     def _table(self, java: Any) -> IcebergTable:
         return IcebergTable(java, self._jvm.org.apache.iceberg)
@@ -271,6 +256,20 @@ class IcebergCatalogs:
         namespace = self._jvm.org.apache.iceberg.catalog.Namespace.of(array)
         identifier = self._jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, name)
         return manager.catalog(catalog).icebergCatalog(), identifier
+
+
+def _commit_columns(table: IcebergTable, change: Callable[[], Any]) -> None:
+    """Commit a change of columns; other partitions of the same asset bring the same at the same time."""
+    for left in range(_TRIES - 1, -1, -1):
+        try:
+            change().commit()
+        except Exception as problem:
+            if not left or not is_raised_by(problem, "CommitFailedException"):
+                raise
+            table.refresh()
+        else:
+            break
+    table.refresh()
 
 
 def storable(data_type: DataType) -> DataType:
