@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -71,6 +72,21 @@ async def test_a_port_that_is_taken_is_an_error_that_says_so(
         )
         with pytest.raises(Unavailable, match=f"port {port}"):
             await server.serve(lambda _port: None)
+
+
+async def test_a_port_is_taken_as_soon_as_it_is_bound(runtime: Runtime, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with (tmp_path / "log").open("wb") as stream:
+        log = make_log(stream, runtime.clock)
+        first = HttpServer(_never, host="127.0.0.1", port=port, log=log)
+        second = HttpServer(_never, host="127.0.0.1", port=port, log=log)
+        first.bind()
+        with pytest.raises(Unavailable, match=f"port {port}"):
+            second.bind()
+        first.stop()
+        await first.serve(lambda _port: None)
 
 
 async def _never(scope: object, receive: object, send: object) -> None:

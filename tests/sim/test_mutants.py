@@ -18,7 +18,7 @@ _LAST_MET = {
     "a search that slept is trusted": 64,
     "forgotten before its time": 35,
     "hold not checked before the commit": 8,
-    "merge without a look at its inputs": 15,
+    "merge without a look at its inputs": 112,
     "nothing checked above the claim": 79,
     "one row twice in a commit": 78,
     "rebuild without the bounds of its time": 10,

@@ -80,7 +80,7 @@ class HttpServer:
         opened = self._opened or self._open()
 
         def listens() -> None:
-            opened.listen(_BACKLOG)  # the loop has asked for as many as it accepts at once
+            opened.listen(_BACKLOG)  # the loop has set it to what it accepts at once
             listening(opened.getsockname()[1])
 
         self._server.listening = listens
@@ -109,6 +109,8 @@ class HttpServer:
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             opened.bind((self._host, self._port))
+            # A second socket may be bound to the port until one of them listens.
+            opened.listen(_BACKLOG)
         except OSError as problem:
             opened.close()
             raise Unavailable(
