@@ -121,12 +121,22 @@ def test_columns_and_runs_hang_on_the_edge_that_they_are_of(served: Served) -> N
     assert "status -> all columns  FILTER" in filtered
 
 
+def test_json_calls_a_run_by_run_id(served: Served) -> None:
+    document = served.document("lineage", "s.gold", "--direction", "up", "--depth", "1", "--runs")
+    [edge] = document["edges"]
+    assert edge["run_id"] == edge["runs"][0]["run_id"] == "run-7"
+    assert "execution_id" not in json.dumps(document)
+
+
 def test_a_terminal_gets_the_same_tree(served: Served) -> None:
     class Terminal(StringIO):
         def isatty(self) -> bool:
             return True
 
-    lineage = decode(served.done("lineage", "s.silver", "--json").encode(), Lineage)
+    with httpx2.Client(base_url=served.url, trust_env=False) as http:
+        table_id = _shown(served, "silver")["id"]
+        answer = http.get(f"/api/v1/lineage/{table_id}", params={"freshness": "fresh"})
+    lineage = decode(answer.content, Lineage)
     with (
         redirect_stdout(Terminal()) as shown,
         patch.dict(os.environ, {"TERM": "xterm", "COLUMNS": "300"}),

@@ -7,6 +7,7 @@ from arco.cli.lineage.drawing import draw_impact, draw_lineage
 from arco.cli.lineage.mermaid import to_mermaid
 from arco.cli.lineage.tree import affected_rows, print_tree, tree_of
 from arco.cli.listing import print_rows
+from arco.cli.output import print_document
 from arco.cli.verbs import print_raw
 from arco.core import json
 from arco.query.lineage.answer import Impact, Lineage
@@ -26,7 +27,7 @@ class Style(Enum):
 def print_lineage(document: bytes, style: Style) -> None:
     """Print what a table is made of and what is made of it."""
     if style is Style.JSON:
-        print_raw(document)
+        print_document(_with_run_ids(json.decode(document, object)))
         return
     told = json.decode(document, Lineage)
     if style is Style.PLAIN:
@@ -53,3 +54,13 @@ def print_impact(document: bytes, style: Style) -> None:
             print(_MORE)
     else:
         print("Nothing is known to depend on it.")
+
+
+def _with_run_ids(value: object) -> object:
+    """The API's document with `execution_id` named `run_id`, as in all JSON of the command line."""
+    if isinstance(value, dict):
+        return {
+            "run_id" if key == "execution_id" else key: _with_run_ids(each)
+            for key, each in value.items()
+        }
+    return [_with_run_ids(each) for each in value] if isinstance(value, list) else value
