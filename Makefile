@@ -38,7 +38,7 @@ run: java $(READY) ## Start Arco on ./.arco, run the shop of examples/shop on Sp
 demo: java $(READY) ## The same on a temporary directory; show what came of it, and stop
 	@$(BIN)/python tools/run_shop.py --demo --format $(FORMAT)
 
-test: java setup check ## check, then every test but interop, on JOBS=3 processes
+test: java setup check ## check, then every test but those of sim and interop, on JOBS=3 processes
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks, randomness and threads
@@ -48,10 +48,10 @@ check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_seams.py
 
-sim: $(READY) ## Explore the small models, then run SEEDS=1000 simulations; SEED=n replays one
-	$(BIN)/python -m tests.models
+sim: $(READY) ## Run SEEDS=1000 simulations, then explore models, crash points and mutants; SEED=n replays one
 	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 	$(if $(SEED),,$(BIN)/python -m tests.sim --seeds 20 --twice)
+	$(if $(SEED),,$(BIN)/pytest -m sim -n 2 tests/models tests/sim)
 
 differential: SEEDS = 10000
 differential: $(READY) ## Random events by many ways to the same rows: SEEDS=10000, of these SPARK=300 on Spark too

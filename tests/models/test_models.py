@@ -45,6 +45,7 @@ PREVENTED = {
 }
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize("name", sound())
 def test_a_protocol_with_all_its_rules_has_no_counterexample(name: str) -> None:
     found = sound()[name]()
@@ -53,6 +54,7 @@ def test_a_protocol_with_all_its_rules_has_no_counterexample(name: str) -> None:
     assert found.states > 20_000, "too small a model to prove anything"
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize("name", weakened())
 def test_a_protocol_without_one_of_its_rules_has_a_counterexample(name: str) -> None:
     found = weakened()[name]()

@@ -9,7 +9,13 @@ from .mutants import Mutant
 NAMES = [operation.name for operation in operations(prepare())]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "create_table with a key" else pytest.mark.sim)
+        for name in NAMES
+    ],
+)
 def test_a_crash_at_any_storage_call_leaves_nothing_wrong(name: str) -> None:
     _, points, wrong = survey_singles(name)
     print(f"{name}: {points} crash points: {len(wrong)} violations")
@@ -37,6 +43,7 @@ def test_a_second_crash_is_counted_from_the_first() -> None:
     assert {point.process for point in after} == {"api", "compactor"}
 
 
+@pytest.mark.sim
 def test_a_rule_that_is_taken_out_is_missed_at_some_crash_point() -> None:
     mutant = Mutant(
         name="commit record under the bare number",

@@ -19,7 +19,14 @@ NAMES = list(operations(prepare()))
 
 
 # What a request with a key asks for is what one without asks for, and more.
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("with a key")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "commit with a key" else pytest.mark.sim)
+        for name in NAMES
+        if name.endswith("with a key")
+    ],
+)
 def test_a_crash_at_any_storage_call_leaves_nothing_wrong(name: str) -> None:
     _, points, wrong = survey_singles(name)
     print(f"{name}: {points} crash points: {len(wrong)} violations")
@@ -27,6 +34,7 @@ def test_a_crash_at_any_storage_call_leaves_nothing_wrong(name: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.sim
 def test_a_create_that_sleeps_at_any_storage_call_is_not_told_to_be_undone() -> None:
     _, points, wrong = survey_singles("create", SLEEP_MS)
     assert points >= 10
@@ -46,6 +54,7 @@ def test_a_point_that_nobody_reaches_is_noticed() -> None:
     assert wrong == ["nobody reached api before call 10000"]
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize("name", POINT_MUTANTS)
 def test_a_rule_that_is_taken_out_is_missed_at_some_point(name: str) -> None:
     operation, sleep_ms = POINT_MUTANTS[name]

@@ -50,6 +50,7 @@ def test_a_replay_is_the_same_in_every_process() -> None:
     assert b"chaos        ends" in traces.pop()
 
 
+@pytest.mark.sim
 def test_seeds_that_are_run_twice_have_the_same_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "3", "--jobs", "2", "--twice"]) == 0
     told = capsys.readouterr().out.splitlines()

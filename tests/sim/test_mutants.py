@@ -33,6 +33,8 @@ _LAST_MET = {
 }
 
 
+@pytest.mark.sim
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_rule_that_is_taken_out_is_missed(name: str) -> None:
     mutant, story = MUTANTS[name]

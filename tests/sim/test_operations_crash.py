@@ -42,6 +42,7 @@ def test_a_point_that_nobody_reaches_is_noticed() -> None:
     assert wrong == ["nobody reached worker before call 10000"]
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize("mutant", POINT_MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_rule_that_is_taken_out_is_missed_by_some_sleeper(mutant: Mutant) -> None:
     work, halt = POINT_MUTANTS[mutant]

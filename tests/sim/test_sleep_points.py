@@ -15,6 +15,7 @@ def test_a_sleep_at_any_storage_call_leaves_nothing_wrong(name: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize("mutant", SLEEP_MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_rule_that_is_taken_out_is_missed_by_some_sleeper(mutant: Mutant) -> None:
     with mutant.applied():
