@@ -1,11 +1,13 @@
 """What it costs, in round trips to the store one after the other."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
+from arco.core.errors import Unknown
 from arco.core.scope import Scope
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
@@ -14,6 +16,7 @@ from tests.catalog.workshop import (
     Post,
     Workshop,
     _office,
+    is_lost,
     new_table,
     open_workshop,
     started,
@@ -137,7 +140,7 @@ async def test_the_compactor_does_not_read_back_what_it_has_written() -> None:
     await workshop.close()
 
 
-async def test_a_token_and_its_successor_are_looked_up_for_every_commit() -> None:
+async def test_a_token_is_looked_up_once_and_its_successor_for_every_commit() -> None:
     workshop, recorder = await started(), Recorder()
     compactor = Compactor(counted(workshop, recorder, Role.COMPACTOR))
     office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
@@ -147,8 +150,54 @@ async def test_a_token_and_its_successor_are_looked_up_for_every_commit() -> Non
         recorder.clear()
         await office.do(new_table(f"t{n}", "id bigint"))
         looks.append([verb for verb, key in recorder.requests if "/locks/" in key])
-    assert looks == [["get", "get"]] * 3
+    assert looks == [["get", "get"], ["get"], ["get"]]
     await office.idempotency.close()
     await office.committer.close()
     await compactor.close()
+    await workshop.close()
+
+
+async def test_a_takeover_takes_an_epoch_of_its_own() -> None:
+    workshop, recorder = await started(), Recorder()
+    office = _office(counted(workshop, recorder, Role.API), workshop.post, workshop.rules)
+    workshop.api.lease.lost()
+    await office.do(new_table("first", "id bigint"))
+    await asyncio.sleep(0.4)
+
+    async def epochs_taken() -> int:
+        recorder.clear()
+        await office.do_once(new_table("a", "id bigint"), "k")
+        taken = [verb for verb, key in recorder.requests if "/locks/" in key]
+        return taken.count("create")
+
+    workshop.post.next(is_lost)
+    with pytest.raises(Unknown):
+        await epochs_taken()
+    await asyncio.sleep(0.4)
+    workshop.clock.pass_by(timedelta(seconds=3))
+    assert await epochs_taken() == 1
+    await office.idempotency.close()
+    await office.committer.close()
+    await workshop.close()
+
+
+async def test_changes_that_come_alone_take_no_epoch_and_still_stand_back_for_another() -> None:
+    workshop, recorder = await started(), Recorder()
+    office = _office(counted(workshop, recorder, Role.API), workshop.post, workshop.rules)
+    workshop.api.lease.lost()
+    await office.do(new_table("first", "id bigint"))
+    for name in ("a", "b"):
+        await asyncio.sleep(0.4)
+        recorder.clear()
+        await office.do(new_table(name, "id bigint"))
+        assert not [verb for verb, key in recorder.requests if "/locks/" in key]
+    await workshop.table("of_another_process")
+    await asyncio.sleep(0.4)
+    recorder.clear()
+    await office.do(new_table("c", "id bigint"))
+    assert "create" in [verb for verb, key in recorder.requests if "/locks/" in key]
+    tokens = [each.fencing_token for each in await workshop.manifests()]
+    assert tokens[-4] == tokens[-3] < tokens[-2] < tokens[-1]
+    await office.idempotency.close()
+    await office.committer.close()
     await workshop.close()

@@ -38,8 +38,8 @@ PUBLISH_MUTANTS = (
         name="passed token taken",
         rule="P28",
         target="arco.compactor.sync:_refuse_passed",
-        old="held is None or passed is not None",
-        new="held is None",
+        old="passed is not None or None in held or slept",
+        new="None in held or slept",
     ),
     Mutant(
         name="acknowledge before the manifest",
@@ -126,7 +126,7 @@ SLEEP_MUTANTS = (
         name="passed token taken once its successor is collected",
         rule="P28",
         target="arco.compactor.sync:_refuse_passed",
-        old="held is None or passed is not None",
+        old="passed is not None or None in held or slept",
         new="passed is not None",
     ),
 )
@@ -166,6 +166,13 @@ COMMIT_MUTANTS = (
         target="arco.catalog.commit:Committer._decide",
         old="view.holds(decision.rows) or ",
         new="",
+    ),
+    Mutant(
+        name="takeover with the token of the last epoch",
+        rule="P28",
+        target="arco.catalog.commit:Committer._start",
+        old="None if is_takeover else self._lease.reuse()",
+        new="self._lease.reuse()",
     ),
     Mutant(
         name="answer recalled from the head",
