@@ -168,13 +168,6 @@ COMMIT_MUTANTS = (
         new="",
     ),
     Mutant(
-        name="takeover with the token of the last epoch",
-        rule="P28",
-        target="arco.catalog.commit:Committer._start",
-        old="None if is_takeover else self._lease.reuse()",
-        new="self._lease.reuse()",
-    ),
-    Mutant(
         name="answer recalled from the head",
         rule="P10",
         target="arco.catalog.recall:recall",

@@ -29,7 +29,6 @@ _LAST_MET = {
     "refusal answered without its number": 70,
     "seal collected": 45,
     "stream ended by clock": 20,
-    "takeover with the token of the last epoch": 807,
     "unknown told as a failure": 16,
 }
 
