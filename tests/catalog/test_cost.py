@@ -1,11 +1,13 @@
 """What it costs, in round trips to the store one after the other."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
+from arco.core.errors import Unknown
 from arco.core.scope import Scope
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
@@ -14,6 +16,7 @@ from tests.catalog.workshop import (
     Post,
     Workshop,
     _office,
+    is_lost,
     new_table,
     open_workshop,
     started,
@@ -71,6 +74,37 @@ async def test_a_table_by_its_name_takes_four_round_trips_from_nothing_and_one_w
     assert (await snapshot.table(t(name))).row == found.row
     assert len(await snapshot.columns(found.row.table_id)) >= 1
     assert recorder.round_trips == 1
+
+
+async def test_a_tail_that_was_made_shorter_costs_no_round_trip_more_and_one_file_a_table() -> None:
+    workshop, recorder, counts = await started(open_workshop()), Far(), Recorder()
+    for n in range(40):
+        await workshop.table(f"t{n}", "id bigint", "v string")
+    await workshop.compactor.close()
+    assert await workshop.compactor.merge(into_base=False) is not None
+    await workshop.close()
+    snapshot = await (await cold(workshop, recorder)).head()
+    assert await snapshot.columns((await snapshot.table(t("t3"))).row.table_id)
+    assert recorder.round_trips <= 5
+    snapshot = await SnapshotReader(counted(workshop, counts, Role.READER)).head()
+    assert await snapshot.columns((await snapshot.table(t("t3"))).row.table_id)
+    files = [key for _, key in counts.requests if "/snapshots/" in key]
+    assert len(files) == 4  # of catalogs, schemas, tables and columns
+
+
+async def test_tails_of_new_tables_are_merged_for_less_than_one_file_a_table() -> None:
+    workshop, recorder = await started(), Recorder()
+    compactor = Compactor(counted(workshop, recorder, Role.COMPACTOR))
+    office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
+    for n in range(48):
+        await office.do(new_table(f"t{n}", "id bigint", "v string"))
+    await compactor.close()
+    written = [key for verb, key in recorder.requests if verb == "create" and "/snapshots/" in key]
+    # Each table's own files; three merges, and a commit that lost its number to each of them.
+    assert len(written) <= 4 * (48 + 3 + 3)
+    await office.idempotency.close()
+    await office.committer.close()
+    await workshop.close()
 
 
 @pytest.mark.parametrize("name", ["t3", "newest"])
@@ -137,7 +171,7 @@ async def test_the_compactor_does_not_read_back_what_it_has_written() -> None:
     await workshop.close()
 
 
-async def test_a_token_and_its_successor_are_looked_up_for_every_commit() -> None:
+async def test_a_token_is_looked_up_once_and_its_successor_for_every_commit() -> None:
     workshop, recorder = await started(), Recorder()
     compactor = Compactor(counted(workshop, recorder, Role.COMPACTOR))
     office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
@@ -147,8 +181,54 @@ async def test_a_token_and_its_successor_are_looked_up_for_every_commit() -> Non
         recorder.clear()
         await office.do(new_table(f"t{n}", "id bigint"))
         looks.append([verb for verb, key in recorder.requests if "/locks/" in key])
-    assert looks == [["get", "get"]] * 3
+    assert looks == [["get", "get"], ["get"], ["get"]]
     await office.idempotency.close()
     await office.committer.close()
     await compactor.close()
+    await workshop.close()
+
+
+async def test_a_takeover_takes_an_epoch_of_its_own() -> None:
+    workshop, recorder = await started(), Recorder()
+    office = _office(counted(workshop, recorder, Role.API), workshop.post, workshop.rules)
+    workshop.api.lease.lost()
+    await office.do(new_table("first", "id bigint"))
+    await asyncio.sleep(0.4)
+
+    async def epochs_taken() -> int:
+        recorder.clear()
+        await office.do_once(new_table("a", "id bigint"), "k")
+        taken = [verb for verb, key in recorder.requests if "/locks/" in key]
+        return taken.count("create")
+
+    workshop.post.next(is_lost)
+    with pytest.raises(Unknown):
+        await epochs_taken()
+    await asyncio.sleep(0.4)
+    workshop.clock.pass_by(timedelta(seconds=3))
+    assert await epochs_taken() == 1
+    await office.idempotency.close()
+    await office.committer.close()
+    await workshop.close()
+
+
+async def test_changes_that_come_alone_take_no_epoch_and_still_stand_back_for_another() -> None:
+    workshop, recorder = await started(), Recorder()
+    office = _office(counted(workshop, recorder, Role.API), workshop.post, workshop.rules)
+    workshop.api.lease.lost()
+    await office.do(new_table("first", "id bigint"))
+    for name in ("a", "b"):
+        await asyncio.sleep(0.4)
+        recorder.clear()
+        await office.do(new_table(name, "id bigint"))
+        assert not [verb for verb, key in recorder.requests if "/locks/" in key]
+    await workshop.table("of_another_process")
+    await asyncio.sleep(0.4)
+    recorder.clear()
+    await office.do(new_table("c", "id bigint"))
+    assert "create" in [verb for verb, key in recorder.requests if "/locks/" in key]
+    tokens = [each.fencing_token for each in await workshop.manifests()]
+    assert tokens[-4] == tokens[-3] < tokens[-2] < tokens[-1]
+    await office.idempotency.close()
+    await office.committer.close()
     await workshop.close()

@@ -45,6 +45,48 @@ async def test_after_a_rest_the_lease_costs_one_create(memory: Backend, runtime:
     await lease.close()
 
 
+async def test_a_change_that_comes_alone_uses_the_last_epoch_again_for_no_request(
+    memory: Backend, runtime: Runtime
+) -> None:
+    tally, store = spied(memory, runtime)
+    lease = Lease(store, DOMAIN, holder="a")
+    assert lease.reuse() is None  # there was none yet
+    assert await lease.hold() == 0
+    lease.idle()
+    assert lease.reuse() is None  # it is held still
+    await runtime.clock.sleep(2 * IDLE_MS)
+    tally.clear()
+    for _ in range(2):
+        assert lease.reuse() == 0
+        assert lease.token is None
+        assert lease.reuse() is None  # at work
+        lease.idle()
+        assert lease.reuse() is None  # the next change comes at once: worth an epoch
+        await runtime.clock.sleep(2 * IDLE_MS)
+    assert tally.seen == []
+    assert await lease.hold() == 1
+    await lease.close()
+
+
+async def test_an_epoch_that_is_known_to_have_a_successor_is_not_used_again(
+    memory: Backend, runtime: Runtime
+) -> None:
+    first = Lease(spied(memory, runtime)[1], DOMAIN, holder="a")
+    await first.hold()
+    first.idle()
+    await runtime.clock.sleep(2 * IDLE_MS)
+    second = Lease(spied(memory, runtime)[1], DOMAIN, holder="b")
+    assert await second.hold() == 1
+    await second.close()
+    assert first.reuse() == 0
+    first.lost()
+    first.idle()
+    await runtime.clock.sleep(2 * IDLE_MS)
+    assert first.reuse() is None
+    assert await first.hold() == 2
+    await first.close()
+
+
 async def test_giving_way_unasked_costs_one_read_and_one_write(
     memory: Backend, runtime: Runtime
 ) -> None:

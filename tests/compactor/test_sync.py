@@ -130,6 +130,16 @@ async def test_a_token_that_was_passed_is_fenced_before_its_successor_has_publis
     await workshop.close()
 
 
+async def test_a_token_seen_an_hour_ago_is_refused_as_its_successor_may_be_collected() -> None:
+    workshop = await started()
+    await workshop.table("before")
+    call = await call_for(workshop, "a")
+    workshop.clock.pass_by(timedelta(hours=1))
+    with pytest.raises(Fenced):
+        await workshop.compactor.sync_compact(call)
+    await workshop.close()
+
+
 async def test_calls_that_make_no_sense_are_refused() -> None:
     workshop = await started()
     call = await call_for(workshop, "a")

@@ -1,5 +1,8 @@
 """What it costs, in round trips to the store one after the other, in a process that knows the catalog."""
 
+import pytest
+
+from arco.iceberg.refusal import Refused
 from tests.catalog.test_cost import Far
 from tests.iceberg.workshop import Api, Workshop, begun, marks_of
 from tests.storage.interposed import Interposed
@@ -43,6 +46,31 @@ async def test_a_load_of_a_table_that_was_never_looked_at_takes_three() -> None:
     loaded = await api.load("other")
     assert recorder.round_trips <= 3
     assert marks_of(loaded) == {"before-0", "before-1", "before-2"}
+
+
+async def test_a_new_table_takes_seven_round_trips_and_one_look_at_the_catalog() -> None:
+    shop, recorder = await with_tables(), Far()
+    api = await far_away(shop, recorder)
+    await api.create("first")
+    await api.settle()
+    for number in range(3):
+        recorder.clear()
+        before = api.line.asked("get", "/manifests/")
+        await api.create(f"new-{number}")
+        assert recorder.round_trips <= 7
+        assert api.line.asked("get", "/manifests/") == before + 1
+        await api.settle()
+
+
+async def test_a_name_that_another_process_has_taken_meanwhile_is_refused() -> None:
+    shop, recorder = await with_tables(), Far()
+    api, other = await far_away(shop, recorder), shop.api()
+    made = await other.create("taken")
+    with pytest.raises(Refused, match="already exists"):
+        await api.create("taken")
+    assert (await api.load("taken")).metadata["table-uuid"] == made.metadata["table-uuid"]
+    await other.settle()
+    await api.settle()
 
 
 async def test_a_commit_takes_three_round_trips() -> None:

@@ -38,8 +38,8 @@ PUBLISH_MUTANTS = (
         name="passed token taken",
         rule="P28",
         target="arco.compactor.sync:_refuse_passed",
-        old="held is None or passed is not None",
-        new="held is None",
+        old="passed is not None or None in held or slept",
+        new="None in held or slept",
     ),
     Mutant(
         name="acknowledge before the manifest",
@@ -72,9 +72,9 @@ MERGE_MUTANTS = (
     Mutant(
         name="merge drops what was committed meanwhile",
         rule="P26",
-        target="arco.compactor.merge:_Merge._change",
-        old="name: tuple(ref for ref in files if ref.path not in self._merged)",
-        new="name: ()",
+        target="arco.compactor.merge:_Merge._later",
+        old="tuple(ref for ref in files if ref.path not in self._merged)",
+        new="()",
     ),
     Mutant(
         name="merge without a look at its inputs",
@@ -126,7 +126,7 @@ SLEEP_MUTANTS = (
         name="passed token taken once its successor is collected",
         rule="P28",
         target="arco.compactor.sync:_refuse_passed",
-        old="held is None or passed is not None",
+        old="passed is not None or None in held or slept",
         new="passed is not None",
     ),
 )

@@ -1,6 +1,6 @@
 """Exhaustive sleeps: one operation, with a process that falls asleep at every storage call in turn.
 
-While it sleeps, for longer than anything is kept, another API process takes the lease and gives it back,
+While it sleeps, for longer than anything is kept, two other API processes take the lease and give it back,
 another compactor serves, and the janitor collects all that it may. Then the sleeper wakes up and goes on as
 if nothing had happened.
 """
@@ -29,6 +29,9 @@ from .world import HOUR_MS, MINUTE_MS, SECOND_MS
 T = TypeVar("T")
 
 _SLEEP_MS = 3 * HOUR_MS
+
+# Each takes the lease once: a process that comes twice would use its epoch again.
+_OTHERS = ("api2", "api3")
 
 
 class SleepyBackend(BombedBackend):
@@ -62,9 +65,10 @@ class SleepTrial(Trial):
     def __init__(self, prepared: Prepared, operation: Operation, bomb: Bomb) -> None:
         super().__init__(prepared, operation, bomb)
         self.world.end_ms += 2 * _SLEEP_MS
-        self._other_inbox: Inbox | None = None
+        self._other_inboxes: dict[str, Inbox] = {}
         self.processes["compactor2"] = Process(self.world, "compactor2", self._compact)
-        self.processes["api2"] = Process(self.world, "api2", self._serve)
+        for name in _OTHERS:
+            self.processes[name] = Process(self.world, name, self._serve)
 
     def _backend(self, life: Life) -> BombedBackend:
         process = self.processes[life.name.partition(".")[0]]
@@ -75,8 +79,9 @@ class SleepTrial(Trial):
         return RemotePort(self._exchange, life, only=only)
 
     def _opened(self, life: Life, inbox: Inbox) -> None:
-        if life.name.startswith("api2"):
-            self._other_inbox = inbox
+        name = life.name.partition(".")[0]
+        if name in _OTHERS:
+            self._other_inboxes[name] = inbox
         else:
             self._inbox = inbox
 
@@ -107,11 +112,11 @@ class SleepTrial(Trial):
         await life.runtime.clock.sleep(began_ms + _SLEEP_MS + MINUTE_MS - life.world.now_ms)
 
     async def _pass_the_token(self, life: Life) -> None:
-        """Two requests that are refused: each takes the lease, and publishes nothing."""
-        for number in range(2):
+        """Two requests that are refused: each takes an epoch of its own, and publishes nothing."""
+        for name in _OTHERS:
             request = DropCatalog(target=Name("nowhere"))
-            first, self._inbox = self._inbox, self._other_inbox
-            await self._pursue(life, Wish(f"passing{number}", request, keyed=False))
+            first, self._inbox = self._inbox, self._other_inboxes[name]
+            await self._pursue(life, Wish(f"passing by {name}", request, keyed=False))
             self._inbox = first
             await life.runtime.clock.sleep(10 * SECOND_MS)
 

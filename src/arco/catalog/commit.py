@@ -146,7 +146,7 @@ class Committer:
         stuck = Stuck()
         while asks := self._in_time(still_open(group)):
             try:
-                token, snapshot = await self._start()
+                token, snapshot = await self._start(asks)
                 await stuck.refuse(self._runtime, snapshot.number, len(asks))
                 asks = await self._drop_landed(asks, snapshot)
             except ArcoError as problem:  # nothing was sent in this pass, and nothing is left over
@@ -169,16 +169,32 @@ class Committer:
         except Exception as problem:  # whatever it is: the commit may have landed (law 9)
             await self._resolve(attempt, problem)
 
-    async def _start(self) -> tuple[int, Snapshot]:
-        """The lease and the head, asked for side by side: the lease is politeness only (P28)."""
+    async def _start(self, asks: list[Ask]) -> tuple[int, Snapshot]:
+        """The token and the head to work with.
+
+        A change that comes alone uses our last token again, unless one was published with a newer one. A
+        takeover does not: what was sent for the request before may wait somewhere, and a refusal can rest
+        on the time. A new epoch stops it.
+        """
+        is_takeover = any(ask.hold is not None and ask.hold.takes_over for ask in asks)
+        token = None if is_takeover else self._lease.reuse()
+        if token is not None:
+            snapshot = await self.reader.head()
+            if snapshot.manifest is None or snapshot.manifest.fencing_token <= token:
+                return token, snapshot
+            self._lease.lost()
+        return await self._hold()
+
+    async def _hold(self) -> tuple[int, Snapshot]:
+        """The lease and the head, asked for side by side: the lease is politeness (P28)."""
         asked = self._runtime.clock.elapsed_ms()
-        token, snapshot = await self._runtime.tasks.gather(
+        held, snapshot = await self._runtime.tasks.gather(
             cast("Coroutine[Any, Any, int | Snapshot]", self._lease.hold()),
             cast("Coroutine[Any, Any, int | Snapshot]", self.reader.head()),
         )
         if self._runtime.clock.elapsed_ms() - asked > _LONG_WAIT_MS:
             snapshot = await self.reader.head()  # whoever had the lease has published meanwhile
-        return cast("int", token), cast("Snapshot", snapshot)
+        return cast("int", held), cast("Snapshot", snapshot)
 
     def _in_time(self, asks: list[Ask]) -> list[Ask]:
         now = self._runtime.clock.elapsed_ms()

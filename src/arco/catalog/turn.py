@@ -53,6 +53,17 @@ class Turn:
         """Our own epoch is over because another waits: it is to be next."""
         self._sight = _Sight(last.number, stood_back_ms=self._clock.elapsed_ms())
 
+    def passed(self) -> None:
+        """Another has taken an epoch after ours."""
+        self._after = None
+
+    def last(self) -> int | None:
+        """Our last epoch, if nobody waited when we rested and none is known to have come after it."""
+        after = self._after
+        if after is None or self._clock.elapsed_ms() - after.seen_ms >= FRESH_MS:
+            return None
+        return after.number
+
     async def take(self, is_wanted: Callable[[], bool]) -> Head | None:
         """The next epoch, which is ours; None as soon as nobody wants it any more.
 

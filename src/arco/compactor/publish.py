@@ -63,6 +63,14 @@ class Change:
     removed: tuple[str, ...] = field(default=())
 
 
+@dataclass(frozen=True)
+class SeenToken:
+    """A fencing token that was found to be the newest."""
+
+    number: int
+    seen_ms: float  # elapsed time, taken before the requests that showed it
+
+
 class Publisher:
     """Appends manifests to the chain of one domain."""
 
@@ -71,6 +79,7 @@ class Publisher:
         self.domain = domain
         self.chain = manifests_of(store, domain)
         self.written = WrittenFiles()
+        self.newest_token: SeenToken | None = None
         self._runtime = store.runtime
 
     async def publish(self, head: Head, change: Change, *guards: Guard) -> Head:

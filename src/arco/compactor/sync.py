@@ -17,7 +17,15 @@ from arco.catalog.manifest import Base, CommitKind, Deed, FileRef, read_manifest
 from arco.catalog.model import AnyRow, to_columns
 from arco.catalog.port import Committed, SyncCompact
 from arco.compactor.encode import encode, file_path
-from arco.compactor.publish import Change, NewFile, Publisher, attempt_ulid, mark_of, parent_of
+from arco.compactor.publish import (
+    Change,
+    NewFile,
+    Publisher,
+    SeenToken,
+    attempt_ulid,
+    mark_of,
+    parent_of,
+)
 from arco.core import json
 from arco.core.errors import Conflict, Denied, Fenced, Invalid, NotFound, Unknown
 from arco.core.hashing import sha256_hex
@@ -25,7 +33,7 @@ from arco.core.ids import parse_ulid
 from arco.fold.fold import fold
 from arco.fold.tier1 import COMMIT, POSITION, TIER1
 from arco.ledger.envelope import Envelope
-from arco.storage.chain import Chain, Head
+from arco.storage.chain import FRESH_MS, Chain, Head
 
 Rows = dict[str, list[AnyRow]]
 
@@ -126,14 +134,21 @@ def _refuse_another(call: SyncCompact, base_sha256: str | None) -> None:
 async def _refuse_passed(publisher: Publisher, call: SyncCompact) -> None:
     """`Fenced` unless the token is that of the newest lease, whatever was published with it so far.
 
-    A token that was never given out would be carried on by every later manifest, and fence everybody.
+    A token that was never given out would be carried on by every later manifest, and fence everybody. So
+    it is looked up itself, at its first commit. After that only its successor is: within `FRESH_MS` of a
+    moment at which there was none, one that was made since cannot have been collected (P7).
     """
-    epochs = Chain(publisher.store, f"locks/{publisher.domain}")
-    held, passed = await publisher.store.runtime.tasks.gather(
-        epochs.find(call.fencing_token), epochs.find(call.fencing_token + 1)
-    )
-    if held is None or passed is not None:
-        raise Fenced(f"fencing token {call.fencing_token} is not that of the newest lease")
+    epochs, token = Chain(publisher.store, f"locks/{publisher.domain}"), call.fencing_token
+    clock, newest = publisher.store.runtime.clock, publisher.newest_token
+    asked_ms = clock.elapsed_ms()
+    seen_ms, wanted = asked_ms, [token + 1, token]
+    if newest is not None and newest.number == token:
+        seen_ms, wanted = newest.seen_ms, [token + 1]
+    passed, *held = await publisher.store.runtime.tasks.gather(*map(epochs.find, wanted))
+    slept = clock.elapsed_ms() - seen_ms >= FRESH_MS
+    if passed is not None or None in held or slept:
+        raise Fenced(f"fencing token {token} is not that of the newest lease")
+    publisher.newest_token = SeenToken(token, asked_ms)
 
 
 def _draft(

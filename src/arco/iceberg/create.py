@@ -4,8 +4,9 @@ Until the name is there nothing exists: a lost race or a crash leaves a chain th
 everything happens under the id that the claim has fixed, so whoever takes over finds the first pointer
 already there and goes on with it.
 
-Round trips one after the other, in a warm process: the newest snapshot, metadata, pointer, the four of a
-change of the catalog, and a last look at the chain: 8.
+Round trips one after the other, in a warm process: metadata, pointer, the four of a change of the catalog,
+and a last look at the chain: 7. Whether the name is free is first looked up in the snapshot that the
+process remembers: the catalog decides on the newest one.
 """
 
 from collections.abc import Collection
@@ -20,7 +21,7 @@ from arco.iceberg.birth import Birth, Newborn, birth_refusal, name_taken, place_
 from arco.iceberg.desk import Desk
 from arco.iceberg.engine.repetition import ADD, was_applied
 from arco.iceberg.keyed import Told, refused, succeeded
-from arco.iceberg.names import occupant, release
+from arco.iceberg.names import occupant, release, seems_free
 from arco.iceberg.naming import Verdict, base_number, name_under, named_under
 from arco.iceberg.neighbours import is_place_taken
 from arco.iceberg.pointer import Pointer, pointer_of
@@ -55,7 +56,9 @@ class CreateWork:
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         desk, birth = self._desk, self._birth
         if birth.caller.key is None:
-            taken = await occupant(desk, birth.name)
+            # What was staged may be there already by this very request: look, and write no second one.
+            is_new = not birth.is_required and await seems_free(desk, birth.name)
+            taken = None if is_new else await occupant(desk, birth.name)
             if taken is not None:
                 return await _met(desk, birth, taken)
             # Under a key the catalog alone may refuse, since another holder may be landing it (P12).

@@ -45,6 +45,8 @@ class _Refusal(msgspec.Struct, frozen=True, kw_only=True):
 class _Free:
     """The right to go on of a request without a key: nobody can take it over."""
 
+    takes_over = False
+
     async def check(self) -> None:
         return
 

@@ -122,6 +122,15 @@ async def occupant(desk: Desk, name: Name) -> TableRow | None:
     return None
 
 
+async def seems_free(desk: Desk, name: Name) -> bool:
+    """Whether nobody has this name in the snapshot that this process remembers: it may be taken by now.
+
+    For those who go on to have the catalog decide; no request, in a warm process.
+    """
+    known = desk.reader.remembered()
+    return known is not None and await desk.rows.find(known, name.table) is None
+
+
 async def release(desk: Desk, table_id: str, standing: Standing, actor: str = SYSTEM) -> None:
     """Release the name of a table whose chain has ended, or never had an effective version (P31).
 

@@ -55,6 +55,10 @@ class Terms:
 class Hold(Protocol):
     """The right to go on, which another may take over at any time."""
 
+    @property
+    def takes_over(self) -> bool:
+        """Whether another has begun this request, and what it has sent may still be under way."""
+
     async def check(self) -> None:
         """`TakenOver` if something stands above the claim, `Unavailable` if it took too long.
 
@@ -282,6 +286,10 @@ class _Hold:
         self._chain = chain
         self._mine = mine
         self._until_ms = until_ms
+
+    @property
+    def takes_over(self) -> bool:
+        return self._mine.number > 0
 
     async def check(self) -> None:
         _refuse_overtime(self._chain.store.runtime.clock, self._until_ms)
