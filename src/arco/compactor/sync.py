@@ -135,14 +135,14 @@ async def _refuse_passed(publisher: Publisher, call: SyncCompact) -> None:
     """`Fenced` unless the token is that of the newest lease, whatever was published with it so far.
 
     A token that was never given out would be carried on by every later manifest, and fence everybody. So
-    it is looked up itself, at its first commit. After that only its successor is: within `FRESH_MS` of a
-    moment at which there was none, one that was made since cannot have been collected (P7).
+    it is looked up itself, at its first commit and after an hour. Otherwise only its successor is: within
+    `FRESH_MS` of a moment at which there was none, one that was made since cannot have been collected (P7).
     """
     epochs, token = Chain(publisher.store, f"locks/{publisher.domain}"), call.fencing_token
     clock, newest = publisher.store.runtime.clock, publisher.newest_token
     asked_ms = clock.elapsed_ms()
     seen_ms, wanted = asked_ms, [token + 1, token]
-    if newest is not None and newest.number == token:
+    if newest is not None and newest.number == token and asked_ms - newest.seen_ms < FRESH_MS:
         seen_ms, wanted = newest.seen_ms, [token + 1]
     passed, *held = await publisher.store.runtime.tasks.gather(*map(epochs.find, wanted))
     slept = clock.elapsed_ms() - seen_ms >= FRESH_MS
