@@ -47,6 +47,7 @@ check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_seams.py
+	$(BIN)/python tools/check_names.py
 
 sim: $(READY) ## Explore the small models, then run SEEDS=1000 simulations; SEED=n replays one
 	$(BIN)/python -m tests.models
