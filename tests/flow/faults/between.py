@@ -5,7 +5,7 @@ import signal
 from typing import NoReturn
 
 from arco.cli.main import main
-from arco.flow.spark import asset_work
+from arco.flow.spark import asset_attempt
 
 
 def _die(*_published: object) -> NoReturn:
@@ -14,5 +14,5 @@ def _die(*_published: object) -> NoReturn:
 
 
 if __name__ == "__main__":
-    setattr(asset_work, "output_done", _die)  # noqa: B010 - noted right after each table
+    setattr(asset_attempt, "output_done", _die)  # noqa: B010 - noted right after each table
     main()

@@ -26,8 +26,8 @@ from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
 from arco.flow.run.port import TaskBook
 from arco.flow.run.wire import RunStatus, RunWish
+from arco.flow.spark.engine import SparkOpener
 from arco.flow.spark.executor import SparkExecutor
-from arco.flow.spark.opening import Opening
 from arco.flow.work.code import FixedCode, code_of
 from arco.flow.work.port import Executor, Lake
 from arco.flow.work.worker import Worker
@@ -96,7 +96,7 @@ async def _lake(arco: Reached, runtime: Runtime) -> AsyncIterator[HttpLake]:
 async def _spark(
     wanted: Run, arco: Reached, loaded: Loaded, lake: HttpLake, seen: Lake, runtime: Runtime
 ) -> SparkExecutor:
-    opening = Opening(
+    opener = SparkOpener(
         arco.url,
         None,
         partial(needs_of, loaded.project, lake),
@@ -104,8 +104,8 @@ async def _spark(
         settings=SETTINGS,
         memory=MEMORY,
     )
-    await runtime.tasks.in_thread(opening)
-    return SparkExecutor(loaded.project, seen, opening, runtime.clock, poll_s=0.2)
+    await runtime.tasks.in_thread(opener)
+    return SparkExecutor(loaded.project, seen, opener, runtime.clock, poll_s=0.2)
 
 
 async def _work(

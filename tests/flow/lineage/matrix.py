@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arco.flow.lineage import Dataset, Observation
+from arco.flow.lineage import Dataset, LineageObservation
 from tests.flow.lineage.cases import CASES
 from tests.flow.lineage.truth import Case, told
 from tests.flow.lineage.world import new_session, open_world, root_of
@@ -24,7 +24,7 @@ class Outcome:
     """What was seen of one case, and what watching cost."""
 
     case: Case
-    observation: Observation
+    observation: LineageObservation
     spent_ms: float
 
     @property

@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from arco.flow.lineage.facts import Leaf, PlanFacts
 from arco.flow.lineage.observation import Dataset
+from arco.flow.lineage.plan_tree import Leaf, PlanFacts
 from tests.flow.lineage.cases import CASES
 from tests.flow.lineage.matrix import write_case
 from tests.flow.lineage.world import new_session, open_world

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arco.flow.lineage import Dataset, Observation
+from arco.flow.lineage import Dataset, LineageObservation
 from tests.flow.lineage.truth import short, told
 from tests.flow.lineage.world import new_session, root_of
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from arco.flow.spark.lineage import Capture
 
 
-def partitions(observation: Observation) -> dict[str, tuple[str, ...]]:
+def partitions(observation: LineageObservation) -> dict[str, tuple[str, ...]]:
     return {short(read.dataset): read.partitions for read in observation.reads}
 
 
@@ -128,7 +128,7 @@ def test_values_that_the_caller_names_are_no_part_of_the_fingerprint(
     for label in ("paid", "open"):
         place = tmp_path / label
         target = write(session, f"select id from orders where status = '{label}'", place)
-        found.add(capture.finish(target, forget=(label,)).fingerprint)
+        found.add(capture.finish(target, ignored_literals=(label,)).fingerprint)
         found.add(capture.finish(target).fingerprint)
     assert len(found) == 3
 
@@ -160,7 +160,7 @@ def test_a_plan_that_is_too_large_gives_its_tables_alone(
 ) -> None:
     from arco.flow.spark.lineage import query
 
-    monkeypatch.setattr(query, "MOST_CELLS", 1)
+    monkeypatch.setattr(query, "MAX_CELLS", 1)
     target = write(session, "select id from orders", tmp_path / "out")
     seen = capture.finish(target)
     assert (seen.edges, seen.soundness) == ((), "table_only")
@@ -174,9 +174,9 @@ def test_a_query_whose_time_is_up_is_told_as_far_as_it_got(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from arco.flow.spark.lineage.budget import Budget
+    from arco.flow.spark.jvm import CallBudget
 
-    monkeypatch.setattr(Budget, "is_spent", lambda _self: True)
+    monkeypatch.setattr(CallBudget, "is_spent", lambda _self: True)
     target = write(session, "select id from orders", tmp_path / "out")
     seen = capture.finish(target)
     assert (seen.edges, seen.soundness) == ((), "table_only")
@@ -194,7 +194,7 @@ def test_trouble_in_the_listener_fails_no_query_and_is_noted(
     def broken(*_args: Any) -> Any:
         raise AttributeError("no such method in this release")
 
-    monkeypatch.setattr(query, "reads_of", broken)
+    monkeypatch.setattr(query, "scans_of", broken)
     monkeypatch.setattr(query, "leaves_of", broken)
     target = write(session, "select id from orders", tmp_path / "out")
     assert session.read.parquet(str(tmp_path / "out")).count() == 3
@@ -233,14 +233,14 @@ def test_of_very_many_queries_the_last_are_kept(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from arco.flow.spark.lineage import capture as watching
+    from arco.flow.spark.lineage import capture as capture_module
 
-    monkeypatch.setattr(watching, "_MOST_QUERIES", 2)
-    monkeypatch.setattr(watching, "_MOST_TEXT", 1)
+    monkeypatch.setattr(capture_module, "_MAX_QUERIES", 2)
+    monkeypatch.setattr(capture_module, "_MAX_TEXT", 1)
     session.sql("select max(id) from customers").collect()
     first = write(session, "select id from orders", tmp_path / "first")
     last = write(session, "select id from orders", tmp_path / "last")
-    assert "let go of" in capture.finish(first).note
+    assert "dropped to save memory" in capture.finish(first).note
     seen = capture.finish(last)
     assert seen.soundness == "declared"  # rows were collected by one that is not kept
     assert "more queries than are kept" in seen.note

@@ -9,12 +9,12 @@ from arco.flow.lineage import (
     EVERY_COLUMN,
     Dataset,
     Leaf,
-    Observation,
+    LineageObservation,
     PlanFacts,
     PlanLineage,
     read_plan,
 )
-from arco.flow.lineage.cut import CUT
+from arco.flow.lineage.plan_tree import PARTITION_FILTER_MARKER
 from tests.flow.lineage.cases import CASES
 from tests.flow.lineage.handmade import (
     Flat,
@@ -37,8 +37,8 @@ SALES = Leaf((Dataset("db.sales"),), frozenset({"ds"}))
 FACTS = PlanFacts({1: SALES}, target_partition_columns=frozenset({"day"}))
 
 
-def observed(found: PlanLineage) -> Observation:
-    return Observation((), found.edges, found.soundness, found.fingerprint, found.note)
+def observed(found: PlanLineage) -> LineageObservation:
+    return LineageObservation((), found.edges, found.soundness, found.fingerprint, found.note)
 
 
 def equal(left: Flat, right: Flat) -> Flat:
@@ -134,7 +134,7 @@ def test_a_plan_cut_off_in_the_middle_gives_no_columns() -> None:
 
 def test_once_the_time_is_up_no_columns_are_told() -> None:
     asked = iter([False, False, True])
-    found = read_plan(text(project(relation(ID), ID)), FACTS, spent=lambda: next(asked))
+    found = read_plan(text(project(relation(ID), ID)), FACTS, is_out_of_time=lambda: next(asked))
     assert (found.edges, found.soundness) == ((), "table_only")
     assert "time" in found.note
 
@@ -175,7 +175,7 @@ def test_several_partitions_have_the_fingerprint_of_one() -> None:
 
 
 def test_the_cut_of_an_input_is_neither_an_influence_nor_part_of_the_fingerprint() -> None:
-    mark = node("IsNotNull", literal(CUT), child=0)
+    mark = node("IsNotNull", literal(PARTITION_FILTER_MARKER), child=0)
     sales, is_a = relation(ID, DS), equal(DS, literal("a"))
     cut = where(sales, node("And", is_a, mark, left=0, right=1))
     filtered = where(cut, equal(DS, literal("b")))
@@ -186,7 +186,7 @@ def test_the_cut_of_an_input_is_neither_an_influence_nor_part_of_the_fingerprint
 
 
 def test_a_text_like_the_mark_elsewhere_in_a_condition_is_no_cut() -> None:
-    mark = node("IsNotNull", literal(CUT), child=0)
+    mark = node("IsNotNull", literal(PARTITION_FILTER_MARKER), child=0)
     either = node("Or", equal(DS, literal("a")), mark, left=0, right=1)
     assert influences(where(relation(ID, DS), either)) == [("ds", "FILTER")]
 

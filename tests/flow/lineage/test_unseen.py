@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arco.flow.lineage import Dataset, Observation
+from arco.flow.lineage import Dataset, LineageObservation
 from tests.flow.lineage.truth import short
 from tests.flow.lineage.world import root_of
 
@@ -40,7 +40,7 @@ def by_local_iterator(session: "SparkSession") -> object:
 
 def seen_after(
     session: "SparkSession", capture: "Capture", work: Callable[["SparkSession"], object], to: Path
-) -> Observation:
+) -> LineageObservation:
     work(session)
     session.sql("select id from customers").write.parquet(str(to))
     return capture.finish(Dataset(path=str(to)))
@@ -83,7 +83,7 @@ def test_what_the_thread_does_once_the_capture_looks_away_is_not_counted(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     def work(session: "SparkSession") -> object:
-        capture.look_away()
+        capture.stop_job_tracking()
         return by_rdd(session)
 
     assert seen_after(session, capture, work, tmp_path / "out").soundness == "exact"
@@ -143,15 +143,15 @@ def test_values_that_the_program_has_collected_may_be_in_any_plan_of_it(
 
 
 def spent(patched: pytest.MonkeyPatch) -> None:
-    from arco.flow.spark.lineage.budget import Budget
+    from arco.flow.spark.jvm import CallBudget
 
-    patched.setattr(Budget, "is_spent", lambda _self: True)
+    patched.setattr(CallBudget, "is_spent", lambda _self: True)
 
 
 def broken(patched: pytest.MonkeyPatch) -> None:
     from arco.flow.spark.lineage import capture
 
-    patched.delattr(capture, "fetch")
+    patched.delattr(capture, "fetch_query")
 
 
 @pytest.mark.parametrize("hinder", [spent, broken])
@@ -177,16 +177,16 @@ def test_a_query_that_could_not_be_watched_may_have_given_the_program_anything(
 def test_queries_that_spark_has_not_told_of_in_time_are_a_doubt(
     session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from arco.flow.spark.lineage import capture as watching
+    from arco.flow.spark.lineage import capture as capture_module
 
     to = tmp_path / "out"
     assert seen_after(session, capture, lambda _session: None, to).soundness == "exact"
-    monkeypatch.setattr(watching, "DRAIN_MS", None)  # no time that Spark could wait for
+    monkeypatch.setattr(capture_module, "DRAIN_MS", None)  # no time that Spark could wait for
     seen = capture.finish(Dataset(path=str(to)))
-    assert (seen.soundness, seen.note) == ("declared", "Spark has not told of all queries in time")
+    assert (seen.soundness, seen.note) == ("declared", "Spark did not report all queries in time")
 
 
-@pytest.mark.parametrize("limit", ["_MOST_JOBS", "_MOST_NAMES"])
+@pytest.mark.parametrize("limit", ["_MAX_JOBS", "_MAX_NAMES"])
 def test_rows_are_missed_among_no_number_of_jobs(
     session: "SparkSession",
     capture: "Capture",
@@ -194,12 +194,12 @@ def test_rows_are_missed_among_no_number_of_jobs(
     monkeypatch: pytest.MonkeyPatch,
     limit: str,
 ) -> None:
-    from arco.flow.spark.lineage import jobs
+    from arco.flow.spark.lineage import capture as capture_module
 
     def work(session: "SparkSession") -> object:
         return session.table("orders").count(), by_local_iterator(session)
 
-    monkeypatch.setattr(jobs, limit, 1)
+    monkeypatch.setattr(capture_module, limit, 1)
     seen = seen_after(session, capture, work, tmp_path / "out")
     assert seen.soundness == "declared"
     assert "without a query" in seen.note
@@ -222,7 +222,7 @@ def test_what_is_collected_once_the_code_has_ended_is_no_part_of_it(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     def work(session: "SparkSession") -> object:
-        capture.code_has_ended()
+        capture.mark_end_of_code()
         return highest(session)
 
     seen = seen_after(session, capture, work, tmp_path / "out")
@@ -249,7 +249,7 @@ def test_another_output_of_the_same_code_is_not_what_an_input_was_made_of(
     one, other = str(tmp_path / "one"), str(tmp_path / "other")
     session.sql("select id from customers").write.parquet(one)
     older = session.read.parquet(one)
-    capture.code_has_ended()
+    capture.mark_end_of_code()
     session.sql("select id from orders").write.mode("append").parquet(one)
     older.write.parquet(other)
     seen = capture.finish(Dataset(path=other))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from arco.flow.lineage import Dataset, Observation
+from arco.flow.lineage import Dataset, LineageObservation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,7 @@ class Case:
         columns = {name: dict(sources) for name, sources in self.columns.items() if sources}
         return columns, set(self.influences), self.soundness
 
-    def reads_differ(self, observation: Observation) -> str:
+    def reads_differ(self, observation: LineageObservation) -> str:
         """What of the reads is not as it should be, or nothing."""
         reads = {short(read.dataset): read for read in observation.reads}
         told = {name: reads[name].partitions for name in self.partitions}
@@ -56,7 +56,7 @@ class Case:
         return f"no version of {unsaid}, no rows of {uncounted}" if unsaid | uncounted else ""
 
 
-def told(observation: Observation) -> Found:
+def told(observation: LineageObservation) -> Found:
     """What an observation says, in the form of the truth."""
     columns: dict[str, dict[str, str]] = {}
     influences: set[tuple[str, str]] = set()

@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 
 from arco.cli.flow.lake import HttpLake
 from arco.core.runtime import Runtime
-from arco.flow.spark.engine import SparkEngine, answers, forget_gateway
+from arco.flow.spark.engine import SparkEngine, is_alive, reset_gateway
 from arco.flow.spark.jars import Jars
-from arco.flow.spark.session import CatalogDoor, open_session
+from arco.flow.spark.session import CatalogSettings, open_session
 
 # Compiling code well costs more than what these few rows would gain from it.
 SETTINGS = {
@@ -33,13 +33,13 @@ class SharedSpark:
 
     def open(self) -> SparkSession:
         """What an executor is given to start Spark with."""
-        if self._session is None or not answers(self._session):
+        if self._session is None or not is_alive(self._session):
             if SparkContext._gateway is not None:  # of tests elsewhere, whose JVM has no Iceberg
-                forget_gateway()
+                reset_gateway()
             folder = str(self._scratch)
             self._session = open_session(
                 "local[2]",
-                catalogs=(CatalogDoor("default", self.url),),
+                catalogs=(CatalogSettings("default", self.url),),
                 jars=Jars((self._jar,)),
                 settings={
                     **SETTINGS,

@@ -4,9 +4,8 @@ import pytest
 
 from arco.core.errors import ArcoError, StoreFull, Unavailable, Unknown
 from arco.flow.run.wire import TaskStatus
-from arco.flow.spark.away import away
-from arco.flow.spark.outcome import given_back
 from arco.flow.spark.session import NoSpark
+from arco.flow.spark.task_errors import infrastructure_error, requeued_outcome
 from tests.flow.spark.house import House
 
 NOBODY = "http://127.0.0.1:9"  # no program listens there
@@ -45,19 +44,19 @@ def test_what_the_users_own_code_cannot_reach_is_a_failure(house: House) -> None
 
 @pytest.mark.parametrize("problem", [Unavailable("not now"), Unknown("perhaps")])
 def test_so_is_one_whose_calls_were_not_answered(problem: ArcoError) -> None:
-    assert away(problem) is problem
-    assert given_back(problem).pause_ms == 0
+    assert infrastructure_error(problem) is problem
+    assert requeued_outcome(problem).pause_ms == 0
 
 
 def test_so_is_one_for_which_spark_does_not_start_and_the_next_is_not_made_at_once() -> None:
     problem = NoSpark("Spark at spark://host:7077 could not be reached or started: nobody answers")
-    assert away(problem) is problem
-    outcome = given_back(problem)
+    assert infrastructure_error(problem) is problem
+    outcome = requeued_outcome(problem)
     assert (outcome.status, outcome.may_retry) == (TaskStatus.CANCELLED, True)
     assert outcome.error == str(problem)
     assert outcome.pause_ms >= 1_000
 
 
 def test_any_other_problem_is_none_of_these() -> None:
-    assert away(ValueError("mine")) is None
-    assert away(StoreFull("somebody has to make room")) is None
+    assert infrastructure_error(ValueError("mine")) is None
+    assert infrastructure_error(StoreFull("somebody has to make room")) is None

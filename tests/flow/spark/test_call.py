@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PythonException
 
 from arco.flow.run.wire import TaskStatus
-from arco.flow.spark.user_error import describe
+from arco.flow.spark.task_errors import describe_error
 from tests.flow.spark.house import DAY, House, Watched
 
 ONE = """
@@ -78,7 +78,7 @@ ZeroDivisionError: integer division or modulo by zero
 
 \tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)"""
 
-    assert describe(PythonException(told), tmp_path).splitlines() == [
+    assert describe_error(PythonException(told), tmp_path).splitlines() == [
         "PythonException: ZeroDivisionError: integer division or modulo by zero",
         "Traceback (most recent call last):",
         '  File "/shop/pipelines/all.py", line 3, in share',

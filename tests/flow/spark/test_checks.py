@@ -6,7 +6,7 @@ import pytest
 
 from arco.flow.define.check import RowCount
 from arco.flow.run.wire import CheckOutcome, Outcome, TaskStatus
-from arco.flow.spark.checks import wanted_rows
+from arco.flow.spark.row_checks import expected_rows
 from tests.flow.spark.house import DAY, House
 
 SALES = """
@@ -126,9 +126,9 @@ def test_rows_are_compared_with_those_that_were_staged_alone(house: House, kind:
 
 
 def test_bounds_of_rows_are_told_alike_with_a_change_and_without() -> None:
-    assert wanted_rows(RowCount(1, 9)) == "1 to 9"
-    assert wanted_rows(RowCount(1, 9, 0.5)) == "1 to 9, change <= 0.5"
-    assert wanted_rows(RowCount(change=0.5)) == "change <= 0.5"
+    assert expected_rows(RowCount(1, 9)) == "1 to 9"
+    assert expected_rows(RowCount(1, 9, 0.5)) == "1 to 9, change <= 0.5"
+    assert expected_rows(RowCount(change=0.5)) == "change <= 0.5"
 
 
 JUDGES = """

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 
 from arco.core.errors import Invalid
 from arco.events.partition_name import values_of
-from arco.flow.lineage.cut import CUT
+from arco.flow.lineage.plan_tree import PARTITION_FILTER_MARKER
 from arco.flow.partition import Daily, Hourly, Partitions, PartitionSet, Static
-from arco.flow.spark.choice import chosen_rows
+from arco.flow.spark.partition_filter import filter_partitions
 from tests.flow.spark.house import House
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ def frame(house: House, keys: Iterable[str], **casts: str) -> DataFrame:
 
 def chosen(rows: DataFrame, wanted: PartitionSet) -> tuple[list[tuple[str, ...]], int]:
     """The rows that are found, as text, and the length of the condition."""
-    found = chosen_rows(rows, wanted, "t")
+    found = filter_partitions(rows, wanted, "t")
     said: str = found._jdf.queryExecution().analyzed().toString()
     texts = found.select([F.col(name).cast("string") for name in rows.columns])
     return sorted(tuple(row) for row in texts.collect()), len(said)
@@ -84,9 +84,9 @@ def test_the_mark_of_the_choice_is_gone_before_anything_is_scanned(
     house: House, wanted: str
 ) -> None:
     rows = frame(house, list(DAYS.keys(NOW))[-3:])
-    plan = chosen_rows(rows, DAYS.parse(wanted, NOW), "t")._jdf.queryExecution()
-    assert CUT in plan.analyzed().toString()
-    assert CUT not in plan.optimizedPlan().toString()
+    plan = filter_partitions(rows, DAYS.parse(wanted, NOW), "t")._jdf.queryExecution()
+    assert PARTITION_FILTER_MARKER in plan.analyzed().toString()
+    assert PARTITION_FILTER_MARKER not in plan.optimizedPlan().toString()
 
 
 def test_a_table_without_the_column_is_told(house: House) -> None:
@@ -94,4 +94,4 @@ def test_a_table_without_the_column_is_told(house: House) -> None:
     with pytest.raises(
         Invalid, match=r"t is cut by 'ds', and has no such column; its columns are id"
     ):
-        chosen_rows(rows, DAYS.parse("latest", NOW), "t")
+        filter_partitions(rows, DAYS.parse("latest", NOW), "t")

@@ -7,7 +7,6 @@ import pytest
 from arco.core import json
 from arco.flow.define.check import Expression, NotNull, RowCount
 from arco.flow.run.wire import Outcome, TaskStatus
-from arco.flow.spark.checks import columns_of_rule
 from arco.flow.spark.failing_rows import (
     MASK,
     MAX_COLUMNS,
@@ -17,6 +16,7 @@ from arco.flow.spark.failing_rows import (
     pii_columns,
     shown_columns,
 )
+from arco.flow.spark.row_checks import columns_of_rule
 from arco.flow.work.port import LakeColumn, LakeTable
 from tests.flow.spark.house import DAY, House, Watched
 

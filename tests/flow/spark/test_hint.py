@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.flow.spark.hint import memory_hint
+from arco.flow.spark.task_errors import memory_hint
 
 
 @pytest.mark.parametrize(

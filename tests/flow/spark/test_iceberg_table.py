@@ -7,8 +7,8 @@ import pytest
 
 from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
 from arco.flow.run.task_state import attempt_id_of
-from arco.flow.spark.attempt_ids import attempts_before
 from arco.flow.spark.iceberg_table import IcebergTable
+from arco.flow.spark.table_format import attempt_ids_until
 
 
 def _attempt(number: int) -> Attempt:
@@ -50,5 +50,5 @@ def test_what_an_earlier_attempt_has_published_counts_and_what_a_later_one_has_d
     publisher: int, asker: int, is_found: bool
 ) -> None:
     table = IcebergTable(_Table(_Snapshot(_attempt(publisher))), None)
-    found = table.published(attempts_before(_attempt(asker)))
+    found = table.published(attempt_ids_until(_attempt(asker)))
     assert (found is not None) is is_found

@@ -7,7 +7,7 @@ from pyspark.sql.functions import col
 
 from arco.flow.define import load_project
 from arco.flow.define.files import modules_of
-from arco.flow.spark.parcel import send_modules
+from arco.flow.spark.engine import send_modules
 from tests.flow.spark.house import House
 
 CODE = {

@@ -4,8 +4,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from arco.flow.spark.progress import Poller
-from arco.flow.spark.running import Running
+from arco.flow.spark.running_attempt import ProgressPoller, RunningAttempt
 from arco.flow.work.said import Said
 from tests.flow.work.leased import TASK
 
@@ -34,19 +33,19 @@ class Session:
 
 
 def test_an_attempt_that_gets_its_session_late_is_looked_after_all_the_same() -> None:
-    looks, attempt = threading.Semaphore(0), Running(TASK, Said())
+    looks, attempt = threading.Semaphore(0), RunningAttempt(TASK, Said())
 
-    def running() -> list[Running]:
+    def running() -> list[RunningAttempt]:
         looks.release()
         return [attempt]
 
-    poller, session = Poller(running, _PAUSE_S), Session()
+    poller, session = ProgressPoller(running, _PAUSE_S), Session()
     poller.wake()
     try:
         for _ in range(3):  # it has looked more than once before there was a session
             assert looks.acquire(timeout=_SOON_S)
         late: Any = session
-        attempt.session(late)
+        attempt.add_session(late)
         attempt.stop()
         assert session.again.wait(_SOON_S)
     finally:

@@ -12,10 +12,10 @@ from arco.events.partition_name import key_of
 from arco.flow.define.mode import Mode
 from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.engine import activate
+from arco.flow.spark.iceberg_format import IcebergFormat
 from arco.flow.spark.iceberg_table import IcebergCatalogs
-from arco.flow.spark.shape import with_partition
-from arco.flow.spark.stage_iceberg import IcebergTables
-from arco.flow.spark.target import Published, Room, Target
+from arco.flow.spark.schema_evolution import add_partition_columns
+from arco.flow.spark.table_format import PublishedVersion, TableContext, WriteTarget
 from tests.flow.spark.house import House
 from tests.interop.lossy import LossyWay, lossy_way
 
@@ -34,7 +34,7 @@ def target(
     *,
     values: dict[str, str] | None = None,
     replaces: bool = False,
-) -> Target:
+) -> WriteTarget:
     partition = key_of(values or {})
     attempt = Attempt(
         attempt_id=f"{number:032x}",
@@ -43,7 +43,7 @@ def target(
         dispatched_at_ms=house.shared.runtime.clock.now_ms(),
         partitions=(partition,) if partition else (),
     )
-    return Target(
+    return WriteTarget(
         table=house.name("$.t"),
         format="iceberg",
         partition=partition,
@@ -56,16 +56,16 @@ def target(
 
 def stage(
     house: House, way: LossyWay, mode: Mode, number: int, at: int, **options: Any
-) -> Callable[[], Published]:
+) -> Callable[[], PublishedVersion]:
     """Stage one row; how it is published."""
     session = house.shared.open().newSession()
     session.conf.set("spark.sql.catalog.default.uri", way.url)
     activate(session)
     tables, wanted = (
-        IcebergTables(Room(session, house.shared.lake)),
+        IcebergFormat(TableContext(session, house.shared.lake)),
         target(house, mode, number, at, **options),
     )
-    frame = with_partition(session.range(number, number + 1), wanted.values)
+    frame = add_partition_columns(session.range(number, number + 1), wanted.values)
     tables.open(wanted, frame.schema)
     staged = tables.stage(wanted, frame)
     return lambda: tables.publish(wanted, staged)

@@ -10,13 +10,13 @@ import pytest
 
 from arco.flow.define import Context
 from arco.flow.run.wire import Progress
-from arco.flow.spark.running import Running, Stopped
+from arco.flow.spark.running_attempt import RunningAttempt, Stopped
 from arco.flow.work.said import Said
 from tests.flow.work.leased import TASK
 
 
 def test_metrics_are_numbers_of_pythons_own_or_their_names() -> None:
-    running, seen = Running(TASK, Said()), np.array([1, 2]).sum()
+    running, seen = RunningAttempt(TASK, Said()), np.array([1, 2]).sum()
     ctx = running.context({})
     ctx.metric("rows", 7)
     ctx.metric("seen", seen)
@@ -27,14 +27,14 @@ def test_metrics_are_numbers_of_pythons_own_or_their_names() -> None:
 
 def test_a_slip_in_a_line_of_the_log_fails_nothing() -> None:
     said = Said()
-    Running(TASK, said).context({}).log.warning("%d rows", "many")
+    RunningAttempt(TASK, said).context({}).log.warning("%d rows", "many")
     assert said.take().text == "WARNING %d rows ('many',)\n"
 
 
 @pytest.mark.parametrize(("name", "value"), [("", 1), ("x" * 256, 1), ("many", "lots")])
 def test_what_no_metric_can_be_is_an_error_where_it_is_said(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=r"the name of a metric|is no number"):
-        Running(TASK, Said()).context({}).metric(name, value)
+        RunningAttempt(TASK, Said()).context({}).metric(name, value)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_no_metric_can_be_is_an_error_where_it_is_said(name: str, value: An
 )
 def test_progress_is_a_share_of_pythons_own(done: Any, share: float | None) -> None:
     said = Said()
-    Running(TASK, said).context({}).progress(done, os.fsdecode(b"caf\xe9"))
+    RunningAttempt(TASK, said).context({}).progress(done, os.fsdecode(b"caf\xe9"))
     assert said.latest == Progress(done=share, message="caf\\udce9")
     assert type(said.latest.done) in (float, type(None))
 
@@ -58,7 +58,7 @@ SPEAKS: list[Callable[[Context], None]] = [
 def test_code_that_speaks_after_it_was_stopped_ends_whatever_errors_it_goes_on_after(
     speak: Callable[[Context], None],
 ) -> None:
-    running = Running(TASK, Said())
+    running = RunningAttempt(TASK, Said())
     ctx = running.context({})
     speak(ctx)
     running.stop()
@@ -68,7 +68,7 @@ def test_code_that_speaks_after_it_was_stopped_ends_whatever_errors_it_goes_on_a
 
 def test_code_that_was_stopped_may_speak_while_it_puts_its_things_away() -> None:
     said, put_away = Said(), False
-    running = Running(TASK, said)
+    running = RunningAttempt(TASK, said)
     ctx = running.context({})
 
     def work() -> None:
@@ -88,7 +88,7 @@ def test_code_that_was_stopped_may_speak_while_it_puts_its_things_away() -> None
 
 def test_what_is_logged_after_the_end_is_kept_though_it_ends_the_code() -> None:
     said = Said()
-    running = Running(TASK, said)
+    running = RunningAttempt(TASK, said)
     running.stop()
     with pytest.raises(Stopped):
         running.context({}).log.info("last words")

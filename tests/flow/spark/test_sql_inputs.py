@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.flow.spark.sql_inputs import with_values, with_views
+from arco.flow.spark.user_code import replace_parameters, replace_tables
 
 VIEWS = {"default.silver.orders": "v0", "lake.raw.b": "v1"}
 
@@ -42,7 +42,7 @@ VIEWS = {"default.silver.orders": "v0", "lake.raw.b": "v1"}
     ],
 )
 def test_tables_become_views(sql: str, expected: str) -> None:
-    assert with_views(sql, VIEWS) == expected
+    assert replace_tables(sql, VIEWS) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_tables_become_views(sql: str, expected: str) -> None:
     ],
 )
 def test_values_stand_where_they_are_asked_for(sql: str, expected: str) -> None:
-    assert with_values(sql, {"ds": "2026-01-05", "odd": "it's \\ odd"}) == expected
+    assert replace_parameters(sql, {"ds": "2026-01-05", "odd": "it's \\ odd"}) == expected

@@ -10,9 +10,9 @@ import pytest
 from arco.flow.define.mode import Mode
 from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.engine import activate
+from arco.flow.spark.iceberg_format import IcebergFormat
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable
-from arco.flow.spark.stage_iceberg import IcebergTables
-from arco.flow.spark.target import Room
+from arco.flow.spark.table_format import TableContext
 from tests.flow.spark.house import DAY, House, Watched
 from tests.flow.spark.test_publishing import target
 
@@ -53,7 +53,7 @@ def commits(house: House) -> dict[str, float]:
 def test_staging_commits_nothing_and_its_rows_can_be_read_back(house: House) -> None:
     session = house.shared.open().newSession()
     activate(session)
-    tables = IcebergTables(Room(session, house.shared.lake))
+    tables = IcebergFormat(TableContext(session, house.shared.lake))
     wanted = target(house, Mode("append"), 1, -1)
     frame = session.range(4)
     tables.open(wanted, frame.schema)

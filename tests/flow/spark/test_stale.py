@@ -9,10 +9,10 @@ import msgspec
 
 from arco.flow.define.mode import Mode
 from arco.flow.spark.engine import activate
+from arco.flow.spark.iceberg_format import IcebergFormat
+from arco.flow.spark.iceberg_staging import expire_stale_snapshots, stale_snapshot_ids
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable
-from arco.flow.spark.stage_iceberg import IcebergTables
-from arco.flow.spark.stale import drop_stale, stale_ids
-from arco.flow.spark.target import Room, Target
+from arco.flow.spark.table_format import TableContext, WriteTarget
 from arco.storage.collect import DEFAULT_RETENTION_MS
 from tests.flow.spark.house import House
 from tests.flow.spark.test_publishing import target
@@ -29,7 +29,7 @@ class Bench:
         self.house = house
         self.session = house.shared.open().newSession()
         activate(self.session)
-        self.tables = IcebergTables(Room(self.session, house.shared.lake))
+        self.tables = IcebergFormat(TableContext(self.session, house.shared.lake))
         self.head = -1
 
     def stage(self, number: int, *, publish: bool = False, later_ms: int = 0) -> None:
@@ -43,7 +43,7 @@ class Bench:
         else:
             self.tables.keep(wanted, staged)
 
-    def target(self, number: int, later_ms: int = 0) -> Target:
+    def target(self, number: int, later_ms: int = 0) -> WriteTarget:
         wanted = target(self.house, APPEND, number, self.head)
         ms = wanted.attempt.dispatched_at_ms + later_ms
         attempt = msgspec.structs.replace(wanted.attempt, dispatched_at_ms=ms)
@@ -71,8 +71,8 @@ def test_what_is_old_and_was_never_published_goes_with_its_files(house: House) -
     bench.stage(3, later_ms=DEFAULT_RETENTION_MS - MINUTE)
     assert len(bench.files()) == 3  # nothing is old yet
     soon = bench.target(4, DEFAULT_RETENTION_MS + MINUTE)
-    assert drop_stale(bench.session, bench.table(), soon) == 1
-    assert drop_stale(bench.session, bench.table(), soon) == 0
+    assert expire_stale_snapshots(bench.session, bench.table(), soon) == 1
+    assert expire_stale_snapshots(bench.session, bench.table(), soon) == 0
     assert bench.snapshots() == 2
     assert len(bench.files()) == 2
     assert published < bench.files()
@@ -110,5 +110,5 @@ def test_what_a_reference_leads_to_or_everybody_has_seen_stays() -> None:
         "snapshot-log": [{"snapshot-id": 1}],
         "refs": {"main": {"snapshot-id": 2}, "kept": {"snapshot-id": 4}},
     }
-    assert stale_ids(metadata, 11) == [5]
-    assert stale_ids(metadata, 10) == []
+    assert stale_snapshot_ids(metadata, 11) == [5]
+    assert stale_snapshot_ids(metadata, 10) == []

@@ -6,7 +6,7 @@ import pytest
 
 from arco.core.errors import Unsupported
 from arco.flow.spark.jars import S3_VARIABLE, Jars
-from arco.flow.spark.stores import StoreDoor, door_to
+from arco.flow.spark.stores import StoreSettings, store_settings
 from arco.flow.work.port import LakeStore
 from tests.flow.spark.shared import SharedSpark
 
@@ -22,14 +22,16 @@ def s3_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def door(location: str, *elsewhere: str, machine: str | None = None, **settings: str) -> StoreDoor:
+def door(
+    location: str, *elsewhere: str, machine: str | None = None, **settings: str
+) -> StoreSettings:
     said = {f"s3.{name.replace('_', '-')}": value for name, value in settings.items()}
-    return door_to(LakeStore(location=location, settings=said), elsewhere, {}, machine)
+    return store_settings(LakeStore(location=location, settings=said), elsewhere, {}, machine)
 
 
 def test_a_disk_needs_nothing() -> None:
-    assert door("file:///data/arco/") == StoreDoor()
-    assert door("") == StoreDoor()
+    assert door("file:///data/arco/") == StoreSettings()
+    assert door("") == StoreSettings()
 
 
 def test_a_bucket_is_reached_as_the_server_says_and_others_as_usual(s3_jar: Path) -> None:
@@ -85,9 +87,9 @@ def test_a_store_that_spark_cannot_reach_is_refused_with_what_to_do(
 
 def test_whoever_brings_jars_may_use_any_cloud() -> None:
     store = LakeStore(location="gs://lake/arco/")
-    assert door_to(store, (), {"spark.jars.packages": "a:b:1"}, None) == StoreDoor()
+    assert store_settings(store, (), {"spark.jars.packages": "a:b:1"}, None) == StoreSettings()
     with pytest.raises(Unsupported, match="memory"):
-        door_to(LakeStore(location="memory://"), (), {"spark.jars": "/x.jar"}, None)
+        store_settings(LakeStore(location="memory://"), (), {"spark.jars": "/x.jar"}, None)
 
 
 def test_where_the_store_is_the_server_says(shared: SharedSpark) -> None:

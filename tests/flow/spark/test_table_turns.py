@@ -6,7 +6,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from arco.flow.spark.table_turns import TableTurns
+from arco.flow.spark.commit_queue import CommitQueues
 
 LONG_S = 30
 
@@ -15,13 +15,13 @@ class Queue:
     """Threads that ask for the turn of one table, one after the other."""
 
     def __init__(self) -> None:
-        self.turns = TableTurns()
+        self.commit_queues = CommitQueues()
         self.order: list[int] = []
         self._threads: list[Thread] = []
 
     def ask(self, number: int, heed: Callable[[], None] = lambda: None) -> Thread:
         def run() -> None:
-            with self.turns.take("t", heed):
+            with self.commit_queues.hold("t", heed):
                 self.order.append(number)
 
         return self.start(run)
@@ -43,12 +43,12 @@ class Queue:
             assert not each.is_alive()
 
     def _waiting(self) -> int:
-        return len(self.turns._queues.get("t", ()))
+        return len(self.commit_queues._queues.get("t", ()))
 
 
 def test_turns_come_in_the_order_of_asking() -> None:
     queue = Queue()
-    with queue.turns.take("t"):
+    with queue.commit_queues.hold("t"):
         for number in range(8):
             queue.ask(number)
         assert queue.order == []
@@ -57,21 +57,21 @@ def test_turns_come_in_the_order_of_asking() -> None:
 
 
 def test_tables_do_not_wait_for_each_other() -> None:
-    turns, done = TableTurns(), Event()
+    commit_queues, done = CommitQueues(), Event()
 
     def other() -> None:
-        with turns.take("u"):
+        with commit_queues.hold("u"):
             done.set()
 
-    with turns.take("t"):
+    with commit_queues.hold("t"):
         Thread(target=other).start()
         assert done.wait(LONG_S)
 
 
 def test_who_has_the_turn_may_take_it_again_and_keeps_it_until_the_outer_block_ends() -> None:
     queue = Queue()
-    with queue.turns.take("t"):
-        with queue.turns.take("t"):
+    with queue.commit_queues.hold("t"):
+        with queue.commit_queues.hold("t"):
             queue.ask(1)
         sleep(0.05)
         assert queue.order == []
@@ -81,7 +81,7 @@ def test_who_has_the_turn_may_take_it_again_and_keeps_it_until_the_outer_block_e
 
 def test_an_error_ends_the_turn() -> None:
     queue = Queue()
-    with pytest.raises(ValueError, match="no"), queue.turns.take("t"):
+    with pytest.raises(ValueError, match="no"), queue.commit_queues.hold("t"):
         raise ValueError("no")
     queue.ask(1)
     queue.join()
@@ -99,10 +99,10 @@ def test_an_attempt_that_is_stopped_leaves_the_queue_and_holds_up_nobody() -> No
         raise Stop
 
     def run() -> None:
-        with pytest.raises(Stop), queue.turns.take("t", heed):
+        with pytest.raises(Stop), queue.commit_queues.hold("t", heed):
             queue.order.append(-1)
 
-    with queue.turns.take("t"):
+    with queue.commit_queues.hold("t"):
         first = queue.start(run)
         queue.ask(2)
         assert stopped.wait(LONG_S)

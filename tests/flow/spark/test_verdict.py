@@ -10,13 +10,13 @@ import pytest
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.flow.define.check import CheckDef, Judged, Result
-from arco.flow.spark.checks import Finding
-from arco.flow.spark.verdict import verdict
+from arco.flow.spark.row_checks import CheckFinding
+from arco.flow.spark.staged_checks import finding_of
 
 
-def _found(said: object) -> Finding:
+def _found(said: object) -> CheckFinding:
     check = CheckDef("few", Judged(lambda: None), "error", "default.s.t")
-    return verdict(check, said, 9)
+    return finding_of(check, said, 9)
 
 
 _GOOD: list[Any] = [True, np.bool_(True), np.array([1, 2]).any(), pd.Series([True]).all()]
@@ -26,28 +26,28 @@ _THREE: list[Any] = [3, np.int64(3), np.uint8(3), np.array([1, 2]).sum(), pd.Ser
 
 @pytest.mark.parametrize("said", _GOOD, ids=lambda each: type(each).__module__)
 def test_a_check_that_says_true_has_passed(said: object) -> None:
-    assert _found(said) == Finding(True, "true", "true")
+    assert _found(said) == CheckFinding(True, "true", "true")
 
 
 @pytest.mark.parametrize("said", _BAD, ids=lambda each: type(each).__module__)
 def test_a_check_that_says_false_has_failed(said: object) -> None:
-    assert _found(said) == Finding(False, "true", "false", "it does not hold")
+    assert _found(said) == CheckFinding(False, "true", "false", "it does not hold")
 
 
 @pytest.mark.parametrize("said", _THREE, ids=lambda each: type(each).__name__)
 def test_a_check_that_says_a_number_has_counted_bad_rows(said: object) -> None:
-    assert _found(said) == Finding(False, "0", "3", "3 of 9 rows are bad")
+    assert _found(said) == CheckFinding(False, "0", "3", "3 of 9 rows are bad")
 
 
 def test_no_bad_rows_are_a_check_that_has_passed() -> None:
-    assert _found(np.int64(0)) == Finding(True, "0", "0")
+    assert _found(np.int64(0)) == CheckFinding(True, "0", "0")
 
 
 def test_a_result_may_hold_such_values_too_and_can_be_told() -> None:
     said: Any = Result(passed=np.bool_(False), bad_rows=np.int64(2), expected=np.int64(0))  # type: ignore[arg-type]
     found = _found(said)
-    assert found == Finding(False, "0", "2")
-    assert json.decode(json.encode(msgspec.to_builtins(found)), Finding) == found
+    assert found == CheckFinding(False, "0", "2")
+    assert json.decode(json.encode(msgspec.to_builtins(found)), CheckFinding) == found
 
 
 class _Column:
