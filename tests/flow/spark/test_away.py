@@ -30,7 +30,7 @@ def test_an_attempt_during_which_arco_is_away_is_given_back(house: House) -> Non
     assert outcome.status is TaskStatus.CANCELLED
     assert outcome.may_retry
     assert outcome.error is not None
-    assert outcome.error.startswith("Arco was away while this was worked on: ")
+    assert outcome.error.startswith("Arco could not be reached while the task ran: ")
     assert "your code" not in outcome.error
     assert "sales" not in outcome.error
 

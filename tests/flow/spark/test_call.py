@@ -25,7 +25,7 @@ HELPERS = "def broken(x):\n    return {}[x]\n"
         ("spark.range(1)", "the function returned nothing: is its `return` missing?"),
         (
             "return (each for each in [1])",
-            "the function returned a generator: return a DataFrame of Spark",
+            "the function returned a generator: return a Spark DataFrame",
         ),
         ("return [1]", "the function returned an object of type builtins.list"),
         ("return spark.readStream.format('rate').load()", "the function returned a stream"),
@@ -212,7 +212,7 @@ def test_a_task_is_called_though_the_schema_of_what_it_writes_cannot_be_made(hou
     outcome = house.carry_out(house.lease("away"), watch)
     assert outcome.status is TaskStatus.SUCCESS
     assert any(
-        f"the schema of elsewhere.{house.schema}.log is not made" in line for line in watch.lines
+        f"the schema of elsewhere.{house.schema}.log could not be created" in line for line in watch.lines
     )
 
 
@@ -222,4 +222,4 @@ def test_a_maker_that_this_worker_does_not_know_is_told(house: House) -> None:
     house.project(TASKS.replace("@task\n", "@task()\n"))
     outcome = house.carry_out(task)
     assert not outcome.may_retry
-    assert "is the code of this worker older than the plan?" in (outcome.error or "")
+    assert "is its code older than the plan?" in (outcome.error or "")

@@ -116,7 +116,7 @@ def test_rows_are_compared_with_those_that_were_staged_alone(house: House, kind:
     assert found == {
         "unique_id": "2 of 3 rows share their id with another, such as id=0",
         "references_customer": (
-            f"1 of 3 rows have a customer that {house.name('$.customers')} does not know, such as 4"
+            f"1 of 3 rows have a customer that {house.name('$.customers')} does not have, such as 4"
         ),
         "steady": "3 rows, and 8 before",
         "no_debts": "3 rows were found by the query",

@@ -92,6 +92,6 @@ def test_the_mark_of_the_choice_is_gone_before_anything_is_scanned(
 def test_a_table_without_the_column_is_told(house: House) -> None:
     rows = house.spark.range(1)
     with pytest.raises(
-        Invalid, match=r"t is cut by 'ds', and has no such column; its columns are id"
+        Invalid, match=r"t is partitioned by 'ds', and has no such column; its columns are id"
     ):
         filter_partitions(rows, DAYS.parse("latest", NOW), "t")

@@ -125,7 +125,7 @@ def test_rows_of_others_that_come_while_appended_rows_are_replaced_stay(house: H
             session.sql(f"INSERT INTO {house.name('$.t')} VALUES (77, '2026-01-01')")
 
         way.first = write
-        with pytest.raises(Conflict, match="cannot be changed as it is now"):
+        with pytest.raises(Conflict, match="cannot be changed now"):
             publishing()
     assert [row[0] for row in house.rows("$.t")] == [1, 77]
 
