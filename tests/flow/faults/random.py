@@ -39,13 +39,20 @@ from arco.flow.run.wire import (
 )
 from arco.flow.work.code import FixedCode, code_of
 from arco.flow.work.worker import Worker
-from tests.flow.faults.hut import TIMES, Hut, HutLake
-from tests.flow.faults.lines import Lines, Tables, random_lines
-from tests.flow.faults.scribe import OF_ATTEMPTS, OF_RUNNERS, Fate, Memory, Scribe, rows_of
+from tests.flow.faults.file_executor import (
+    OF_ATTEMPTS,
+    OF_RUNNERS,
+    AttemptHistory,
+    Fault,
+    FileExecutor,
+    rows_of,
+)
+from tests.flow.faults.random_project import RandomProject, Tables, random_project
+from tests.flow.faults.workspace import TIMES, Workspace, WorkspaceLake
 
 MOST_RUNS = 30
 TROUBLE = 0.4
-PATIENCE_S = 120
+TIMEOUT_S = 120
 EVERYTHING = (*OF_ATTEMPTS, *OF_RUNNERS)
 
 _LEASE_S = LEASE_MS / TIMES / 1_000
@@ -56,30 +63,30 @@ _OVER = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.CANCELLED)
 class Wire:
     """The way of a worker to the book; it can be cut, for one attempt or for good."""
 
-    hut: Hut
+    workspace: Workspace
     silent: set[str] = field(default_factory=set)
     is_cut: bool = False
 
     async def lease(self, offer: Offer) -> Leased:
         self._pass()
-        leased = await self.hut.book.lease(offer)
+        leased = await self.workspace.book.lease(offer)
         self._pass()
         return leased
 
     async def beat(self, beat: Beat) -> Pulse:
         self._pass(beat.attempt_id)
-        return await self.hut.book.beat(beat)
+        return await self.workspace.book.beat(beat)
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
     ) -> tuple[str, ...]:
         self._pass(*attempt_ids)
-        return await self.hut.book.watch(worker, attempt_ids, wait_ms)
+        return await self.workspace.book.watch(worker, attempt_ids, wait_ms)
 
     async def complete(self, completed: Completed) -> None:
         self._pass()
         if completed.attempt_id not in self.silent:  # else its worker goes on with other tasks
-            await self.hut.book.complete(completed)
+            await self.workspace.book.complete(completed)
 
     def cut(self) -> None:
         self.is_cut = True
@@ -93,10 +100,10 @@ class Wire:
 class World:
     """One seed, until nothing is left to do."""
 
-    hut: Hut
-    lines: Lines
+    workspace: Workspace
+    lines: RandomProject
     random: Random
-    memory: Memory
+    memory: AttemptHistory
     folder: Path
     expected: Tables = field(default_factory=dict)
     runs: list[str] = field(default_factory=list)
@@ -117,8 +124,8 @@ class World:
         self.lines.write(self.folder)
         loaded = load(str(self.folder))
         for _ in range(MOST_RUNS):
-            now_ms = self.hut.runtime.clock.now_ms()
-            plan = await make_plan(self.hut.book, loaded, [], choice, now_ms)
+            now_ms = self.workspace.runtime.clock.now_ms()
+            plan = await make_plan(self.workspace.book, loaded, [], choice, now_ms)
             self.plans.append(", ".join(f"{each.key}: {each.reason}" for each in plan.tasks))
             if not plan.tasks:
                 break
@@ -127,17 +134,17 @@ class World:
             return [f"after {MOST_RUNS} runs there is still something to do"]
         await asyncio.sleep(2.5 * _LEASE_S)  # for those who come late
         return await asyncio.to_thread(
-            self._differences, HutLake(self.hut, asyncio.get_running_loop())
+            self._differences, WorkspaceLake(self.workspace, asyncio.get_running_loop())
         )
 
     async def _run(self, loaded: Loaded, plan: Plan) -> None:
         """A run of one worker that lends itself, as `arco run` does, or of three that take any task."""
         alone, name = self.random.random() < 0.5, f"w{len(self.runs)}"
-        key = new_ulid(self.hut.runtime)
+        key = new_ulid(self.workspace.runtime)
         wish = RunWish(run_key=key, plan=plan, worker=name if alone else ANYBODY)
-        view = await self.hut.book.submit(wish)
+        view = await self.workspace.book.submit(wish)
         self.runs.append(view.run_id)
-        crew = [
+        cluster = [
             asyncio.create_task(
                 self._work(loaded, view.run_id, f"{name}.{n}" if n else name, alone=alone)
             )
@@ -148,34 +155,34 @@ class World:
         try:
             if restarts:
                 await asyncio.sleep(after_s)
-                await self.hut.restart()
+                await self.workspace.restart()
             await self._over(view)
         finally:
-            for each in crew:
+            for each in cluster:
                 each.cancel()
-            await asyncio.gather(*crew, return_exceptions=True)
+            await asyncio.gather(*cluster, return_exceptions=True)
 
     async def _work(self, loaded: Loaded, run_id: str, name: str, *, alone: bool) -> None:
-        wire, loop = Wire(self.hut), asyncio.get_running_loop()
+        wire, loop = Wire(self.workspace), asyncio.get_running_loop()
         may_vanish = alone or "." in name  # of several, one has to go on
-        scribe = Scribe(
+        scribe = FileExecutor(
             self.memory,
             self.lines,
             loaded.project,
-            HutLake(self.hut, loop),
+            WorkspaceLake(self.workspace, loop),
             silence=wire.silent.add,
             vanish=wire.cut if may_vanish else lambda: None,
             late_s=2 * _LEASE_S,
         )
-        runtime, project = self.hut.runtime, loaded.project.name
+        runtime, project = self.workspace.runtime, loaded.project.name
         code = FixedCode(project, code_of(loaded.project))
         await Worker(wire, scribe, runtime, name=name, slots=2, code=code).run(run_id)
 
     async def _over(self, view: RunView) -> None:
         while view.status not in _OVER:
-            view = await self.hut.book.look(view.run_id, view.number, 1_000)
+            view = await self.workspace.book.look(view.run_id, view.number, 1_000)
 
-    def _differences(self, lake: HutLake) -> list[str]:
+    def _differences(self, lake: WorkspaceLake) -> list[str]:
         wrong = []
         for name, line in self.lines.lines.items():
             table_id = lake.find(f"default.{line.table}")
@@ -190,34 +197,36 @@ class World:
         """How the last run stands, for whoever wonders why it does not end."""
         if not self.runs:
             return []
-        view = await self.hut.book.look(self.runs[-1])
+        view = await self.workspace.book.look(self.runs[-1])
         tasks = [f"{each.key} {each.status} {each.attempt} {each.error}" for each in view.changed]
-        return [f"run {view.run_id} is {view.status}, {self.hut.books} books", *tasks]
+        return [f"run {view.run_id} is {view.status}, {self.workspace.books} books", *tasks]
 
     async def _held(self) -> list[str]:
-        views = [await self.hut.book.look(each) for each in self.runs]
+        views = [await self.workspace.book.look(each) for each in self.runs]
         wrong = [
             f"run {each.run_id} is {each.status}" for each in views if each.status not in _OVER
         ]
-        if self.hut.book.at_work:
-            wrong.append(f"{self.hut.book.at_work} attempts hold their slots")
+        if self.workspace.book.at_work:
+            wrong.append(f"{self.workspace.book.at_work} attempts hold their slots")
         return wrong
 
 
-async def _check(seed: int, folder: Path, mishaps: tuple[Fate, ...]) -> tuple[str, Counter[str]]:
+async def _check(seed: int, folder: Path, mishaps: tuple[Fault, ...]) -> tuple[str, Counter[str]]:
     random = Random(seed)
-    hut = await Hut.open(seed)
-    world = World(hut, random_lines(random), random, Memory(seed, TROUBLE, mishaps), folder)
+    workspace = await Workspace.open(seed)
+    world = World(
+        workspace, random_project(random), random, AttemptHistory(seed, TROUBLE, mishaps), folder
+    )
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             wrong = await world.check()
     except (ArcoError, TimeoutError) as problem:
         wrong = [f"{type(problem).__name__}: {problem}", *await world.standing()]
     finally:
         with suppress(ArcoError):
-            await hut.close()
+            await workspace.close()
     fates = Counter(each.rpartition(": ")[2] for each in world.memory.fates)
-    fates["books"] = hut.books
+    fates["books"] = workspace.books
     if not wrong:
         return "", fates
     story = [f"seed {seed}", *wrong, "plans:", *world.plans, "fates:", *world.memory.fates]
@@ -225,7 +234,7 @@ async def _check(seed: int, folder: Path, mishaps: tuple[Fate, ...]) -> tuple[st
 
 
 def check(
-    seed: int, folder: Path, mishaps: tuple[Fate, ...] = EVERYTHING
+    seed: int, folder: Path, mishaps: tuple[Fault, ...] = EVERYTHING
 ) -> tuple[str, Counter[str]]:
     """What is wrong with a seed and how it came about, or nothing; and how often what happened."""
     return asyncio.run(_check(seed, folder, mishaps))

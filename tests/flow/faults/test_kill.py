@@ -9,9 +9,9 @@ import pytest
 
 from tests.figures import Figure
 from tests.flow.faults.audit import ENDED, left_over, rows_at
-from tests.flow.faults.moments import Moment
+from tests.flow.faults.kill_points import KillPoint
 from tests.flow.faults.pipeline import FIRST, MADE, SECOND, TOTAL, Rows, rows_after
-from tests.flow.faults.place import Place, Ran
+from tests.flow.faults.project_root import CommandResult, ProjectRoot
 
 KILLED = -9
 
@@ -21,7 +21,7 @@ class Aftermath:
     """What was found after a kill and an ordinary run."""
 
     rows: Rows
-    second: Ran
+    second: CommandResult
     tasks: dict[str, int]  # by status
     executions: dict[str, int]
 
@@ -29,11 +29,11 @@ class Aftermath:
 class Kills:
     """One kill for each moment, whoever asks for it how often."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProjectRoot) -> None:
         self._place = place
-        self._done: dict[Moment, Aftermath] = {}
+        self._done: dict[KillPoint, Aftermath] = {}
 
-    def at(self, moment: Moment) -> Aftermath:
+    def at(self, moment: KillPoint) -> Aftermath:
         if moment not in self._done:
             self._place.set_back()
             self._done[moment] = killed(self._place, moment, MADE)
@@ -41,11 +41,11 @@ class Kills:
 
 
 @pytest.fixture(scope="module")
-def kills(seeded: Place) -> Kills:
+def kills(seeded: ProjectRoot) -> Kills:
     return Kills(seeded)
 
 
-def killed(place: Place, moment: Moment, tables: tuple[str, ...]) -> Aftermath:
+def killed(place: ProjectRoot, moment: KillPoint, tables: tuple[str, ...]) -> Aftermath:
     """Kill a run of the second day, let another one go on, and look."""
     first = place.doomed(moment, tables, *tables, TOTAL, partitions=SECOND)
     assert first.code == KILLED, f"{first.code} {first.complained[-2_000:]}"
@@ -58,7 +58,7 @@ def killed(place: Place, moment: Moment, tables: tuple[str, ...]) -> Aftermath:
     )
 
 
-def _statuses(place: Place, table: str) -> dict[str, int]:
+def _statuses(place: ProjectRoot, table: str) -> dict[str, int]:
     found = place.sql(f"SELECT status, count(*) AS n FROM system.{table} GROUP BY status")
     return {row["status"]: row["n"] for row in found}
 
@@ -79,7 +79,7 @@ def _check_rows(found: Rows, tables: tuple[str, ...], wanted: Rows) -> None:
 
 
 @pytest.mark.interop
-def test_a_run_that_nobody_disturbs_makes_the_rows_that_are_expected(seeded: Place) -> None:
+def test_a_run_that_nobody_disturbs_makes_the_rows_that_are_expected(seeded: ProjectRoot) -> None:
     seeded.set_back()
     assert seeded.run(partitions=SECOND, also=("--parallel", "3")).code == 0
     found = rows_at(seeded.root)
@@ -88,8 +88,8 @@ def test_a_run_that_nobody_disturbs_makes_the_rows_that_are_expected(seeded: Pla
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("moment", Moment)
-def test_a_kill_loses_and_doubles_no_row(moment: Moment, kills: Kills, figure: Figure) -> None:
+@pytest.mark.parametrize("moment", KillPoint)
+def test_a_kill_loses_and_doubles_no_row(moment: KillPoint, kills: Kills, figure: Figure) -> None:
     after = kills.at(moment)
     _check_rows(after.rows, MADE, _wanted(MADE))
     assert after.rows[TOTAL] == rows_after([SECOND], [TOTAL])[TOTAL]
@@ -98,8 +98,8 @@ def test_a_kill_loses_and_doubles_no_row(moment: Moment, kills: Kills, figure: F
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("moment", Moment)
-def test_a_kill_leaves_no_task_and_no_run_behind(moment: Moment, kills: Kills) -> None:
+@pytest.mark.parametrize("moment", KillPoint)
+def test_a_kill_leaves_no_task_and_no_run_behind(moment: KillPoint, kills: Kills) -> None:
     after = kills.at(moment)
     assert set(after.tasks) <= ENDED
     assert set(after.executions) <= {"SUCCESS", "FAILED"}
@@ -108,9 +108,9 @@ def test_a_kill_leaves_no_task_and_no_run_behind(moment: Moment, kills: Kills) -
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("moment", [Moment.DURING_WRITE, Moment.AFTER_STAGE])
+@pytest.mark.parametrize("moment", [KillPoint.DURING_WRITE, KillPoint.AFTER_STAGE])
 def test_a_kill_while_tables_are_made_for_the_first_time_loses_and_doubles_nothing(
-    moment: Moment, place: Place, jar: None
+    moment: KillPoint, place: ProjectRoot, jar: None
 ) -> None:
     after = killed(place, moment, MADE)
     _check_rows(after.rows, MADE, rows_after([SECOND], MADE))
@@ -118,18 +118,18 @@ def test_a_kill_while_tables_are_made_for_the_first_time_loses_and_doubles_nothi
 
 @pytest.mark.interop
 def test_partitions_of_one_table_that_are_published_at_one_moment_all_land(
-    place: Place, jar: None
+    place: ProjectRoot, jar: None
 ) -> None:
     for form in ("iceberg", "parquet"):
         both = (f"made.{form}_append", f"made.{form}_replace_partition")
-        ran = place.together(4, *both, partitions=f"{FIRST}..{SECOND}")
-        assert ran.code == 0, ran.complained[-2_000:]
+        run_command = place.together(4, *both, partitions=f"{FIRST}..{SECOND}")
+        assert run_command.code == 0, run_command.complained[-2_000:]
         _check_rows(rows_at(place.root, both), both, rows_after([FIRST, SECOND], both))
 
 
-def test_a_run_that_was_killed_right_after_it_published_is_taken_over(place: Place) -> None:
+def test_a_run_that_was_killed_right_after_it_published_is_taken_over(place: ProjectRoot) -> None:
     tables = ("made.parquet_append", "made.parquet_replace_partition")
-    after = killed(place, Moment.AFTER_PUBLISH, tables)
+    after = killed(place, KillPoint.AFTER_PUBLISH, tables)
     _check_rows(after.rows, tables, rows_after([SECOND], tables))
     assert after.rows[TOTAL] == rows_after([SECOND], [TOTAL])[TOTAL]
     assert set(after.tasks) <= ENDED

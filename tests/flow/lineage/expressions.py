@@ -1,7 +1,7 @@
 """Cases of columns: what becomes of values inside a row."""
 
 from tests.flow.lineage import queries
-from tests.flow.lineage.truth import CASE, CAST, DIRECT, EXPR, WIN, Case
+from tests.flow.lineage.expected_lineage import CASE, CAST, DIRECT, EXPR, WIN, Case
 
 EXPRESSIONS = (
     Case(

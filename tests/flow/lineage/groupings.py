@@ -1,7 +1,7 @@
 """Cases in which many rows become one, or one becomes many columns."""
 
 from tests.flow.lineage import queries
-from tests.flow.lineage.truth import AGG, DIRECT, Case, by
+from tests.flow.lineage.expected_lineage import AGG, DIRECT, Case, by
 
 GROUPINGS = (
     Case(

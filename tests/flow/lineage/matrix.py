@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from arco.flow.lineage import Dataset, LineageObservation
 from tests.flow.lineage.cases import CASES
-from tests.flow.lineage.truth import Case, told
-from tests.flow.lineage.world import new_session, open_world, root_of
+from tests.flow.lineage.expected_lineage import Case, told
+from tests.flow.lineage.sample_tables import new_session, open_sample_session, root_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +78,7 @@ def fitting(version: str, *, iceberg: bool) -> list[Case]:
 def main() -> int:
     jar = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     with tempfile.TemporaryDirectory() as root:
-        spark = open_world(Path(root), jar)
+        spark = open_sample_session(Path(root), jar)
         cases = fitting(spark.version, iceberg=jar is not None)
         left_out = [case.name for case in CASES if case not in cases]
         outcomes = []

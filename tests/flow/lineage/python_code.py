@@ -1,7 +1,7 @@
 """Cases with code of Python, which no plan shows from inside."""
 
 from tests.flow.lineage import queries
-from tests.flow.lineage.truth import DIRECT, EXPR, UNKNOWN, Case, by
+from tests.flow.lineage.expected_lineage import DIRECT, EXPR, UNKNOWN, Case, by
 
 PYTHON_CODE = (
     Case(

@@ -1,7 +1,7 @@
 """Cases of several relations in one query: joins, unions, subqueries."""
 
 from tests.flow.lineage import queries
-from tests.flow.lineage.truth import AGG, DIRECT, EXPR, Case, by
+from tests.flow.lineage.expected_lineage import AGG, DIRECT, EXPR, Case, by
 
 RELATIONS = (
     Case(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from arco.flow.lineage import Dataset, LineageObservation
-from tests.flow.lineage.truth import short, told
-from tests.flow.lineage.world import new_session, root_of
+from tests.flow.lineage.expected_lineage import short, told
+from tests.flow.lineage.sample_tables import new_session, root_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,8 @@ from arco.flow.lineage import (
 )
 from arco.flow.lineage.plan_tree import PARTITION_FILTER_MARKER
 from tests.flow.lineage.cases import CASES
-from tests.flow.lineage.handmade import (
+from tests.flow.lineage.expected_lineage import Case, told
+from tests.flow.lineage.plan_builder import (
     Flat,
     alias,
     attribute,
@@ -28,7 +29,6 @@ from tests.flow.lineage.handmade import (
     where,
 )
 from tests.flow.lineage.record import load
-from tests.flow.lineage.truth import Case, told
 
 RECORDED = [case for case in CASES if "fixture" in case.tags]
 

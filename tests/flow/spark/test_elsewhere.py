@@ -165,9 +165,9 @@ def test_every_mode_writes_the_same_rows_on_s3(
     prefix, _, endpoint = store.removeprefix("s3://arco/").partition("?endpoint=")
     with serving(tmp_path / "store", "--log-level", "warning", store=store) as served:
         flags = ("--url", served.url, "--format", kind, "--master", "local[2]")
-        made = ("t.raw", "t.loud", "t.log", "t.few", "t.latest")
-        run(project, *made, *flags)
-        run(project, *made, *flags, "--force", "--append-again")
+        assets = ("t.raw", "t.loud", "t.log", "t.few", "t.latest")
+        run(project, *assets, *flags)
+        run(project, *assets, *flags, "--force", "--append-again")
         blocked = run(project, "t.bad", *flags, code=1)
 
         def rows(table: str) -> list[tuple[Any, ...]]:

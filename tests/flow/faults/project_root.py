@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.command import ARCO
-from tests.flow.faults import spark
-from tests.flow.faults.moments import Moment
+from tests.flow.faults import spark_flags
+from tests.flow.faults.kill_points import KillPoint
 from tests.flow.faults.pipeline import write_project
 
 REPOSITORY = Path(__file__).parents[3]
-PATIENCE_S = 900  # a JVM starts slowly on a busy machine, and a lease has to end
+TIMEOUT_S = 900  # a JVM starts slowly on a busy machine, and a lease has to end
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     """How a process ended, and what it said."""
 
     code: int
@@ -35,7 +35,7 @@ class Ran:
         return found
 
 
-class Place:
+class ProjectRoot:
     """A folder with a project and a root, which can be set back to how it was kept."""
 
     def __init__(self, folder: Path, retries: int = 0) -> None:
@@ -52,37 +52,37 @@ class Place:
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.copytree(self._kept, self.root)
 
-    def arco(self, *arguments: str, within_s: float = PATIENCE_S) -> Ran:
+    def arco(self, *arguments: str, within_s: float = TIMEOUT_S) -> CommandResult:
         """An ordinary command of a person."""
-        return ran([str(ARCO), *arguments], within_s)
+        return run_command([str(ARCO), *arguments], within_s)
 
-    def run(self, *selection: str, partitions: str, also: Sequence[str] = ()) -> Ran:
+    def run(self, *selection: str, partitions: str, also: Sequence[str] = ()) -> CommandResult:
         """An ordinary `arco run`."""
         flags = ("--project", str(self.project), "--partitions", partitions)
         own = ("--root", str(self.root), "--no-fsync", "--json")
-        return self.arco("run", *selection, *flags, *own, *spark.FLAGS, *also)
+        return self.arco("run", *selection, *flags, *own, *spark_flags.FLAGS, *also)
 
     def doomed(
-        self, moment: Moment, tables: Sequence[str], *selection: str, partitions: str
-    ) -> Ran:
+        self, moment: KillPoint, tables: Sequence[str], *selection: str, partitions: str
+    ) -> CommandResult:
         """A run that is killed once all of these tables have come to the moment."""
         dies = ("--moment", moment.value, "--tables", ",".join(tables))
         return self._child(*dies, "--partitions", partitions, *selection)
 
-    def together(self, count: int, *selection: str, partitions: str) -> Ran:
+    def together(self, count: int, *selection: str, partitions: str) -> CommandResult:
         """A run of which so many attempts publish at one moment."""
         return self._child("--meet", str(count), "--partitions", partitions, *selection)
 
-    def _child(self, *arguments: str) -> Ran:
+    def _child(self, *arguments: str) -> CommandResult:
         where = ("--root", str(self.root), "--project", str(self.project))
-        command = [sys.executable, "-m", "tests.flow.faults.doomed", *where, *arguments]
-        return ran(command, PATIENCE_S)
+        command = [sys.executable, "-m", "tests.flow.faults.killed_run", *where, *arguments]
+        return run_command(command, TIMEOUT_S)
 
     def sql(self, query: str) -> list[dict[str, Any]]:
         """Rows of system tables, acknowledged facts included."""
-        ran = self.arco("sql", query, "--root", str(self.root), "--fresh", "--json")
-        assert ran.code == 0, ran.complained
-        found = ran.document()
+        run_command = self.arco("sql", query, "--root", str(self.root), "--fresh", "--json")
+        assert run_command.code == 0, run_command.complained
+        found = run_command.document()
         names = [each["name"] for each in found["columns"]]
         return [dict(zip(names, row, strict=True)) for row in found["rows"]]
 
@@ -90,11 +90,11 @@ class Place:
 def environment() -> dict[str, str]:
     """Ours without the settings of a person, and with the jar that Spark needs."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ARCO_")}
-    jar = spark.iceberg_jar()
+    jar = spark_flags.iceberg_jar()
     return kept if jar is None else kept | {"ARCO_ICEBERG_JAR": str(jar)}
 
 
-def ran(command: list[str], within_s: float) -> Ran:
+def run_command(command: list[str], within_s: float) -> CommandResult:
     """A process in a group of its own, so that a death takes its JVM along."""
     begun = time.monotonic()
     process = subprocess.run(  # noqa: PLW1510 - its code is the caller's business
@@ -107,4 +107,4 @@ def ran(command: list[str], within_s: float) -> Ran:
         start_new_session=True,
     )
     took = time.monotonic() - begun
-    return Ran(process.returncode, process.stdout, process.stderr, took)
+    return CommandResult(process.returncode, process.stdout, process.stderr, took)

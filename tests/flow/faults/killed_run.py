@@ -1,7 +1,7 @@
-"""A run that dies, or whose attempts publish at one moment: `python -m tests.flow.faults.doomed --help`.
+"""A run that is killed, or whose attempts publish at the same time: `... killed_run --help`.
 
 It is put together as `arco run --root` is, except that a worker's ports go through those of
-`tests.flow.faults.moments`. Start it in a session of its own: it kills its whole group of processes.
+`tests.flow.faults.kill_points`. Start it in a session of its own: it kills its whole group of processes.
 It ends by itself with an error if the moment never comes.
 """
 
@@ -31,16 +31,16 @@ from arco.flow.spark.executor import SparkExecutor
 from arco.flow.work.code import FixedCode, code_of
 from arco.flow.work.port import Executor, Lake
 from arco.flow.work.worker import Worker
-from tests.flow.faults.moments import (
-    Doom,
-    DoomedBook,
-    DoomedExecutor,
-    DoomedLake,
-    MeetingExecutor,
-    Moment,
+from tests.flow.faults.kill_points import (
+    BarrierExecutor,
+    KillBook,
+    KillExecutor,
+    KillLake,
+    KillPoint,
+    KillSwitch,
 )
 from tests.flow.faults.pipeline import NAP
-from tests.flow.faults.spark import MEMORY, SETTINGS
+from tests.flow.faults.spark_flags import MEMORY, SETTINGS
 
 NAP_MS = 600_000  # longer than any test lasts
 MISSED = "the moment never came"
@@ -57,14 +57,14 @@ class Run:
     slots: int
 
 
-async def doomed(wanted: Run, doom: Doom) -> None:
+async def doomed(wanted: Run, kill_switch: KillSwitch) -> None:
     """Work on a run until the moment comes."""
-    naps = {NAP: str(NAP_MS)} if doom.moment is Moment.DURING_WRITE else {}
+    naps = {NAP: str(NAP_MS)} if kill_switch.moment is KillPoint.DURING_WRITE else {}
     runtime, loaded = system_runtime(), load(wanted.project)
     async with _arco(wanted, runtime) as arco, _lake(arco, runtime) as lake:
-        executor = await _spark(wanted, arco, loaded, lake, DoomedLake(lake, doom), runtime)
-        book = DoomedBook(arco.coordinator, doom)
-        await _work(wanted, arco, loaded, book, DoomedExecutor(executor, doom), runtime, naps)
+        executor = await _spark(wanted, arco, loaded, lake, KillLake(lake, kill_switch), runtime)
+        book = KillBook(arco.coordinator, kill_switch)
+        await _work(wanted, arco, loaded, book, KillExecutor(executor, kill_switch), runtime, naps)
 
 
 async def together(wanted: Run) -> RunStatus:
@@ -72,7 +72,7 @@ async def together(wanted: Run) -> RunStatus:
     runtime, loaded = system_runtime(), load(wanted.project)
     async with _arco(wanted, runtime) as arco, _lake(arco, runtime) as lake:
         executor = await _spark(wanted, arco, loaded, lake, lake, runtime)
-        meeting = MeetingExecutor(executor, threading.Barrier(wanted.slots))
+        meeting = BarrierExecutor(executor, threading.Barrier(wanted.slots))
         try:
             run_id = await _work(wanted, arco, loaded, arco.coordinator, meeting, runtime, {})
             return (await arco.coordinator.look(run_id, 1, 30_000)).status
@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--root", required=True)
     parser.add_argument("--project", required=True)
     parser.add_argument("--partitions", required=True)
-    parser.add_argument("--moment", type=Moment, help="when it dies")
+    parser.add_argument("--moment", type=KillPoint, help="when it dies")
     parser.add_argument("--tables", default="", help="those that have to come to the moment")
     parser.add_argument("--meet", type=int, help="so many publish at one moment, and nobody dies")
     parser.add_argument("selection", nargs="*")
@@ -154,7 +154,7 @@ def main() -> None:
     if given.meet:
         status = asyncio.run(together(wanted))
         sys.exit(status is not RunStatus.SUCCESS)
-    asyncio.run(doomed(wanted, Doom(given.moment, tables)))
+    asyncio.run(doomed(wanted, KillSwitch(given.moment, tables)))
     sys.exit(MISSED)
 
 

@@ -1,8 +1,10 @@
 """What a function says of its run, by its context; no JVM is needed for it."""
 
 import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from arco.flow.define import Context
 from arco.flow.run.wire import Progress
-from arco.flow.spark.running_attempt import RunningAttempt, Stopped
+from arco.flow.spark.running_attempt import ProgressPoller, RunningAttempt, Stopped
 from arco.flow.work.said import Said
 from tests.flow.work.leased import TASK
 
@@ -93,3 +95,47 @@ def test_what_is_logged_after_the_end_is_kept_though_it_ends_the_code() -> None:
     with pytest.raises(Stopped):
         running.context({}).log.info("last words")
     assert said.take().text == "INFO last words\n"
+
+
+_SOON_S = 10.0
+_PAUSE_S = 0.01
+
+
+class Session:
+    """As far as it is asked to stop: `again` is set once somebody has said it twice."""
+
+    def __init__(self) -> None:
+        self._jsparkSession = SimpleNamespace(sessionUUID=lambda: "one")
+        self.sparkContext = SimpleNamespace(
+            addJobTag=lambda _: None,
+            setInterruptOnCancel=lambda _: None,
+            setLocalProperty=lambda *_: None,
+            cancelJobsWithTag=lambda _: None,
+        )
+        self.again = threading.Event()
+        self._asked = 0
+
+    def interruptAll(self) -> None:  # noqa: N802 - as Spark calls it
+        self._asked += 1
+        if self._asked > 1:
+            self.again.set()
+
+
+def test_an_attempt_that_gets_its_session_late_is_looked_after_all_the_same() -> None:
+    looks, attempt = threading.Semaphore(0), RunningAttempt(TASK, Said())
+
+    def running() -> list[RunningAttempt]:
+        looks.release()
+        return [attempt]
+
+    poller, session = ProgressPoller(running, _PAUSE_S), Session()
+    poller.wake()
+    try:
+        for _ in range(3):  # it has looked more than once before there was a session
+            assert looks.acquire(timeout=_SOON_S)
+        late: Any = session
+        attempt.add_session(late)
+        attempt.stop()
+        assert session.again.wait(_SOON_S)
+    finally:
+        poller.close()

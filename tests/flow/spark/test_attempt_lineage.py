@@ -3,7 +3,7 @@
 import pytest
 
 from arco.flow.run.wire import TaskStatus
-from tests.flow.spark.house import House, Watched
+from tests.flow.spark.harness import ProjectHarness, RecordingWatch
 
 CODE = """
 @asset("$.customers", format="FORMAT")
@@ -26,14 +26,16 @@ def sly(orders, spark):
 
 
 @pytest.mark.parametrize("kind", [pytest.param("iceberg", marks=pytest.mark.interop), "parquet"])
-def test_columns_are_traced_to_the_tables_they_come_from(house: House, kind: str) -> None:
-    house.project(CODE.replace("FORMAT", kind))
-    house.made("$.customers")
-    house.made("$.orders")
-    outcome = house.made("$.spend")
+def test_columns_are_traced_to_the_tables_they_come_from(
+    harness: ProjectHarness, kind: str
+) -> None:
+    harness.project(CODE.replace("FORMAT", kind))
+    harness.materialize("$.customers")
+    harness.materialize("$.orders")
+    outcome = harness.materialize("$.spend")
     (seen,) = outcome.lineage
     ids = {
-        name: house.shared.lake.find(house.name(f"$.{name}"))
+        name: harness.shared.lake.find(harness.name(f"$.{name}"))
         for name in ("orders", "customers", "spend")
     }
     tables = {each.table_id: name for name, each in ids.items() if each is not None}
@@ -65,11 +67,11 @@ def last_two(sales=table("$.sales", window=2)):
 
 
 @pytest.mark.parametrize("kind", [pytest.param("iceberg", marks=pytest.mark.interop), "parquet"])
-def test_the_partitions_that_were_read_are_known(house: House, kind: str) -> None:
-    house.project(DAYS.replace("FORMAT", kind))
+def test_the_partitions_that_were_read_are_known(harness: ProjectHarness, kind: str) -> None:
+    harness.project(DAYS.replace("FORMAT", kind))
     for day in (1, 2, 3):
-        house.made("$.sales", f"ds=2026-01-0{day}")
-    (seen,) = house.made("$.last_two", "ds=2026-01-03").lineage
+        harness.materialize("$.sales", f"ds=2026-01-0{day}")
+    (seen,) = harness.materialize("$.last_two", "ds=2026-01-03").lineage
     assert [set(each.partitions) for each in seen.inputs] == [{"ds=2026-01-02", "ds=2026-01-03"}]
     assert [each.partitions for each in seen.outputs] == [("ds=2026-01-03",)]
 
@@ -105,17 +107,17 @@ SELECT a.id, (SELECT count(*) FROM both) AS n FROM $.sales a WHERE a.id IN (SELE
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=pytest.mark.interop)])
 def test_what_the_code_filters_by_is_told_and_the_choice_of_partitions_is_not(
-    house: House, kind: str
+    harness: ProjectHarness, kind: str
 ) -> None:
     query = {"pipelines/named.sql": QUERY.replace("FORMAT", kind)}
-    house.project((DAYS + CUTS).replace("FORMAT", kind), query)
+    harness.project((DAYS + CUTS).replace("FORMAT", kind), query)
     for day in (1, 2, 3):
-        house.made("$.sales", f"ds=2026-01-0{day}")
+        harness.materialize("$.sales", f"ds=2026-01-0{day}")
 
     read: dict[str, set[str]] = {}
 
     def edges(maker: str, partition: str = "ds=2026-01-03") -> set[str]:
-        (seen,) = house.made(maker, partition).lineage
+        (seen,) = harness.materialize(maker, partition).lineage
         assert seen.soundness == "exact"
         read[maker] = {key for each in seen.inputs for key in each.partitions}
         return {
@@ -131,25 +133,25 @@ def test_what_the_code_filters_by_is_told_and_the_choice_of_partitions_is_not(
     assert read["$.plain"] == read["$.joined"] == {"ds=2026-01-03"}
 
 
-def test_an_input_that_was_not_declared_is_a_warning(house: House) -> None:
-    house.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "False"))
-    house.made("$.customers")
-    house.made("$.orders")
-    watch = Watched()
-    outcome = house.carry_out(house.lease("$.sly"), watch)
-    told = f"it reads {house.name('$.customers')} without having declared it"
+def test_an_input_that_was_not_declared_is_a_warning(harness: ProjectHarness) -> None:
+    harness.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "False"))
+    harness.materialize("$.customers")
+    harness.materialize("$.orders")
+    watch = RecordingWatch()
+    outcome = harness.execute(harness.lease("$.sly"), watch)
+    told = f"it reads {harness.name('$.customers')} without having declared it"
     assert outcome.warnings == (told,)
     assert told in watch.lines
 
 
-def test_in_a_strict_asset_it_is_an_error_and_nothing_is_published(house: House) -> None:
-    house.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "True"))
-    house.made("$.customers")
-    house.made("$.orders")
-    outcome = house.run("$.sly")
+def test_in_a_strict_asset_it_is_an_error_and_nothing_is_published(harness: ProjectHarness) -> None:
+    harness.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "True"))
+    harness.materialize("$.customers")
+    harness.materialize("$.orders")
+    outcome = harness.run("$.sly")
     assert outcome.status is TaskStatus.FAILED
     assert "without having declared it" in (outcome.error or "")
-    assert house.rows("$.sly") == []
+    assert harness.rows("$.sly") == []
 
 
 COUNTED = """
@@ -160,11 +162,13 @@ def counted(sales=table("$.sales", window=2)):
 
 
 @pytest.mark.interop
-def test_partitions_that_were_answered_from_metadata_are_those_of_the_input(house: House) -> None:
-    house.project((DAYS + COUNTED).replace("FORMAT", "iceberg"))
+def test_partitions_that_were_answered_from_metadata_are_those_of_the_input(
+    harness: ProjectHarness,
+) -> None:
+    harness.project((DAYS + COUNTED).replace("FORMAT", "iceberg"))
     for day in (1, 2, 3):
-        house.made("$.sales", f"ds=2026-01-0{day}")
-    (seen,) = house.made("$.counted", "ds=2026-01-03").lineage
+        harness.materialize("$.sales", f"ds=2026-01-0{day}")
+    (seen,) = harness.materialize("$.counted", "ds=2026-01-03").lineage
     assert [set(each.partitions) for each in seen.inputs] == [{"ds=2026-01-02", "ds=2026-01-03"}]
     assert seen.soundness == "exact"
 
@@ -180,31 +184,33 @@ def checked(customers):
 """
 
 
-def test_an_input_that_was_read_past_all_queries_is_told_as_declared(house: House) -> None:
-    house.project((CODE + PAST_QUERIES).replace("FORMAT", "parquet"))
+def test_an_input_that_was_read_past_all_queries_is_told_as_declared(
+    harness: ProjectHarness,
+) -> None:
+    harness.project((CODE + PAST_QUERIES).replace("FORMAT", "parquet"))
     for name in ("customers", "orders"):
-        house.made(f"$.{name}")
-    (seen,) = house.made("$.past").lineage
+        harness.materialize(f"$.{name}")
+    (seen,) = harness.materialize("$.past").lineage
     assert seen.soundness == "declared"
     assert {each.name for each in seen.inputs} == {
-        house.name("$.orders"),
-        house.name("$.customers"),
+        harness.name("$.orders"),
+        harness.name("$.customers"),
     }
-    (seen,) = house.made("$.checked").lineage
+    (seen,) = harness.materialize("$.checked").lineage
     assert seen.soundness == "exact"  # though its check has looked, in a session of its own
 
 
 def test_a_table_of_plain_files_that_was_asked_for_by_name_is_told_how_to_be_read(
-    house: House,
+    harness: ProjectHarness,
 ) -> None:
-    house.project(CODE.replace("FORMAT", "parquet") + SLY.replace("STRICT", "False"))
-    house.made("$.customers")
-    house.made("$.orders")
-    outcome = house.run("$.sly")
+    harness.project(CODE.replace("FORMAT", "parquet") + SLY.replace("STRICT", "False"))
+    harness.materialize("$.customers")
+    harness.materialize("$.orders")
+    outcome = harness.run("$.sly")
     assert outcome.status is TaskStatus.FAILED
     assert outcome.error is not None
     assert outcome.error.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
-    name = house.name("$.customers")
+    name = harness.name("$.customers")
     assert f"customers=table('{name}')" in outcome.error.splitlines()[-1]
 
 
@@ -224,27 +230,29 @@ BY_ITSELF = """spark.sql("create table if not exists $.model (best bigint) using
 
 
 @pytest.mark.interop
-def test_what_a_task_writes_is_traced_to_what_it_reads(house: House) -> None:
-    house.project(TASK.replace("TRAIN", BY_SPARK))
-    house.made("$.orders")
-    (seen,) = house.made("train").lineage
+def test_what_a_task_writes_is_traced_to_what_it_reads(harness: ProjectHarness) -> None:
+    harness.project(TASK.replace("TRAIN", BY_SPARK))
+    harness.materialize("$.orders")
+    (seen,) = harness.materialize("train").lineage
     assert seen.soundness == "exact"
-    assert [each.name for each in seen.inputs] == [house.name("$.orders")]
-    assert [each.name for each in seen.outputs] == [house.name("$.model")]
+    assert [each.name for each in seen.inputs] == [harness.name("$.orders")]
+    assert [each.name for each in seen.outputs] == [harness.name("$.model")]
     assert [(each.source_name, each.target_name) for each in seen.column_edges] == [
         ("amount", "best")
     ]
-    house.project(TASK.replace("(spark):\n    TRAIN", "(ctx):\n    pass"))
-    (told,) = house.made("train").lineage
+    harness.project(TASK.replace("(spark):\n    TRAIN", "(ctx):\n    pass"))
+    (told,) = harness.materialize("train").lineage
     assert told.soundness == "declared"
     assert [each.table_id for each in told.inputs] == [each.table_id for each in seen.inputs]
     assert [each.table_id for each in told.outputs] == [each.table_id for each in seen.outputs]
 
 
 @pytest.mark.interop
-def test_a_task_whose_write_spark_has_not_seen_is_told_by_what_it_declares(house: House) -> None:
-    house.project(TASK.replace("TRAIN", BY_ITSELF))
-    house.made("$.orders")
-    (seen,) = house.made("train").lineage
+def test_a_task_whose_write_spark_has_not_seen_is_told_by_what_it_declares(
+    harness: ProjectHarness,
+) -> None:
+    harness.project(TASK.replace("TRAIN", BY_ITSELF))
+    harness.materialize("$.orders")
+    (seen,) = harness.materialize("train").lineage
     assert seen.soundness == "table_only"
-    assert [each.name for each in seen.inputs] == [house.name("$.orders")]
+    assert [each.name for each in seen.inputs] == [harness.name("$.orders")]

@@ -14,14 +14,14 @@ from arco.flow.plan.key import task_key
 from arco.flow.run.task_state import attempt_id_of
 from arco.flow.run.wire import LeasedTask, Outcome, OutputPlace, Progress, TaskStatus
 from arco.flow.spark.executor import SparkExecutor
-from tests.flow.spark.shared import SharedSpark
+from tests.flow.spark.shared_spark import SharedSpark
 
 NOW_MS = 1_768_000_000_000  # 2026-01-09T23:06:40Z
 DAY = "ds=2026-01-05"
 
 
 @dataclass
-class Watched:
+class RecordingWatch:
     """A watch that remembers what it was told."""
 
     lines: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Watched:
         return list(dict.fromkeys(each.phase for each in self.told))
 
 
-class House:
+class ProjectHarness:
     """The executor of one project; `schema` is the schema that belongs to one test alone."""
 
     def __init__(self, shared: SharedSpark, folder: Path) -> None:
@@ -53,7 +53,7 @@ class House:
         self._heads: dict[str, int] = defaultdict(lambda: -1)
         self._runs = 0
 
-    def project(self, code: str, files: Mapping[str, str] = {}, **options: Any) -> "House":
+    def project(self, code: str, files: Mapping[str, str] = {}, **options: Any) -> "ProjectHarness":
         """Load a project; `$` in its text stands for the schema of the test."""
         head = (
             "from arco import *\nfrom arco import checks as c\n"
@@ -129,16 +129,16 @@ class House:
 
     def run(self, maker: str, partition: str = "", **options: Any) -> Outcome:
         """Carry a task out."""
-        return self.carry_out(self.lease(maker, partition, **options))
+        return self.execute(self.lease(maker, partition, **options))
 
-    def carry_out(self, task: LeasedTask, watch: Watched | None = None) -> Outcome:
-        outcome = self.executor.execute(task, watch or Watched())
+    def execute(self, task: LeasedTask, watch: RecordingWatch | None = None) -> Outcome:
+        outcome = self.executor.execute(task, watch or RecordingWatch())
         for done in outcome.outputs:
             if done.version is not None:
                 self._heads[done.table] = max(self._heads[done.table], done.version)
         return outcome
 
-    def made(self, maker: str, partition: str = "", **options: Any) -> Outcome:
+    def materialize(self, maker: str, partition: str = "", **options: Any) -> Outcome:
         """Carry a task out that has to succeed."""
         outcome = self.run(maker, partition, **options)
         assert outcome.status is TaskStatus.SUCCESS, outcome.error

@@ -14,16 +14,16 @@ from arco.core.errors import Unavailable, Unknown
 from arco.core.runtime import Runtime, system_runtime
 from arco.flow.run.wire import RunStatus, RunView, TaskView
 from tests.cli.command import ARCO
-from tests.flow.faults import spark
+from tests.flow.faults import spark_flags
 from tests.flow.faults.audit import read_rows
 from tests.flow.faults.pipeline import NAP, Rows
-from tests.flow.faults.place import PATIENCE_S, Place, environment
+from tests.flow.faults.project_root import TIMEOUT_S, ProjectRoot, environment
 from tests.processes.server import Server
 
 OVER = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
-class Hand:
+class ArcoProcess:
     """One process with a JVM, in a group of its own; what it says goes to a file."""
 
     def __init__(self, command: list[str], log: Path) -> None:
@@ -65,23 +65,23 @@ class Hand:
         return None
 
 
-class Crew:
+class Cluster:
     """A server, workers, and the book of runs as a client sees it."""
 
-    def __init__(self, place: Place, folder: Path) -> None:
+    def __init__(self, place: ProjectRoot, folder: Path) -> None:
         self.place = place
         self.folder = folder
         self.runtime: Runtime = system_runtime()
         flags = ["up", "--root", str(place.root), "--no-fsync", "--no-spark"]
         self.server = Server(flags, log=folder / "up.log")
-        self.hands: dict[str, Hand] = {}
+        self.processes: dict[str, ArcoProcess] = {}
         self.book = HttpCoordinator(self.server.url, self.runtime)
 
-    async def worker(self, name: str) -> Hand:
+    async def worker(self, name: str) -> ArcoProcess:
         """A worker that is warm."""
         flags = ["--project", str(self.place.project), "--url", self.server.url]
-        command = ["worker", "--name", name, "--slots", "1", *flags, *spark.FLAGS]
-        hand = self.hands[name] = Hand(command, self.folder / f"{name}.log")
+        command = ["worker", "--name", name, "--slots", "1", *flags, *spark_flags.FLAGS]
+        hand = self.processes[name] = ArcoProcess(command, self.folder / f"{name}.log")
         await until(lambda: "takes tasks" in hand.said)
         return hand
 
@@ -89,15 +89,15 @@ class Crew:
         """A run that is left to the workers."""
         params = ("--param", f"{NAP}={nap_ms}") if nap_ms else ()
         flags = ("--project", str(self.place.project), "--url", self.server.url, "--detach")
-        ran = self.place.arco(
+        run_command = self.place.arco(
             "run", *selection, *flags, "--partitions", partitions, "--json", *params
         )
-        assert ran.code == 0, ran.complained
-        return str(ran.document()["run_id"])
+        assert run_command.code == 0, run_command.complained
+        return str(run_command.document()["run_id"])
 
     async def at_work(self, run_id: str, phase: str = "writing") -> TaskView:
         """A task of a run that has come to a phase, as its beats tell."""
-        ends = time.monotonic() + PATIENCE_S
+        ends = time.monotonic() + TIMEOUT_S
         while time.monotonic() < ends:
             for each in (await self.book.look(run_id)).changed:
                 if each.progress is not None and each.progress.phase == phase:
@@ -107,7 +107,7 @@ class Crew:
 
     async def over(self, run_id: str) -> RunView:
         """A run once it is over."""
-        ends = time.monotonic() + PATIENCE_S
+        ends = time.monotonic() + TIMEOUT_S
         while time.monotonic() < ends:
             try:
                 view = await self.book.look(run_id)
@@ -123,25 +123,25 @@ class Crew:
         return await asyncio.to_thread(read_rows, self.server.url, tables, self.runtime)
 
     async def close(self) -> None:
-        for hand in self.hands.values():
+        for hand in self.processes.values():
             hand.end()
         await self.book.close()
         self.server.end()
 
 
 @asynccontextmanager
-async def crew_of(place: Place, folder: Path, *names: str) -> AsyncIterator[Crew]:
+async def start_cluster(place: ProjectRoot, folder: Path, *names: str) -> AsyncIterator[Cluster]:
     """A server with workers of these names, until the block ends."""
-    crew = Crew(place, folder)
+    cluster = Cluster(place, folder)
     try:
-        await crew.server.start()
-        await asyncio.gather(*map(crew.worker, names))
-        yield crew
+        await cluster.server.start()
+        await asyncio.gather(*map(cluster.worker, names))
+        yield cluster
     finally:
-        await crew.close()
+        await cluster.close()
 
 
-async def until(asked: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
+async def until(asked: Callable[[], bool], within_s: float = TIMEOUT_S) -> None:
     """Wait for something that nobody tells of."""
     ends = time.monotonic() + within_s
     while not asked():

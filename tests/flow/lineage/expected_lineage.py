@@ -13,6 +13,7 @@ from arco.flow.lineage import Dataset, LineageObservation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
 DIRECT = "DIRECT"
 CAST = "CAST"
 EXPR = "EXPRESSION"

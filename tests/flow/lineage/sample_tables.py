@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 DATABASE = "spark_catalog.shop"
 
 _ROOT = "spark.arco.test.root"
@@ -27,7 +28,7 @@ _ORDERS = """
 """
 
 
-def open_world(root: Path, jar: Path | None) -> "SparkSession":
+def open_sample_session(root: Path, jar: Path | None) -> "SparkSession":
     """A session with the tables, and with Iceberg's catalog `ice` if there is a jar for it."""
     from pyspark.sql import SparkSession
 
@@ -60,11 +61,11 @@ def open_world(root: Path, jar: Path | None) -> "SparkSession":
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    fill(session, root, iceberg=jar is not None)
+    create_tables(session, root, iceberg=jar is not None)
     return session
 
 
-def fill(session: "SparkSession", root: Path, *, iceberg: bool) -> None:
+def create_tables(session: "SparkSession", root: Path, *, iceberg: bool) -> None:
     """Make the tables, in a database of their own: the Spark may be somebody else's too."""
     session.conf.set(_ROOT, str(root))
     session.sql(f"drop database if exists {DATABASE} cascade")

@@ -31,10 +31,10 @@ from tests.flow.work.scripted import HurriedClock, HurriedTasks
 
 T = TypeVar("T")
 
-TIMES = 20  # so much faster than the machine's does the clock of a hut go
+TIMES = 20  # so much faster than the machine's does the clock of a workspace go
 
 
-class Hut:
+class Workspace:
     """All that a run needs but Spark."""
 
     def __init__(self, runtime: Runtime, shop: Workshop, store: dict[Role, Store]) -> None:
@@ -48,17 +48,17 @@ class Hut:
         self.books = 1
 
     @classmethod
-    async def open(cls, seed: int, clock: Clock | None = None) -> "Hut":
-        """A hut with nothing in it."""
+    async def open(cls, seed: int, clock: Clock | None = None) -> "Workspace":
+        """A workspace with nothing in it."""
         runtime = Runtime(clock or HurriedClock(TIMES), Random(seed), HurriedTasks(TIMES))
         shop = await started(open_workshop())
         store = {
             role: Store(shop.backend, runtime, scope=SCOPE, role=role)
             for role in (Role.API, Role.FLOW)
         }
-        hut = cls(runtime, shop, store)
-        await hut.book.begin()
-        return hut
+        workspace = cls(runtime, shop, store)
+        await workspace.book.begin()
+        return workspace
 
     def _new(self) -> RunBook:
         return RunBook(
@@ -132,11 +132,11 @@ class Hut:
         return found
 
 
-class HutLake:
-    """A hut as the threads of tasks see it; every call blocks."""
+class WorkspaceLake:
+    """A workspace as the threads of tasks see it; every call blocks."""
 
-    def __init__(self, hut: Hut, loop: asyncio.AbstractEventLoop) -> None:
-        self._hut = hut
+    def __init__(self, workspace: Workspace, loop: asyncio.AbstractEventLoop) -> None:
+        self._hut = workspace
         self._loop = loop
 
     def make(self, table: str) -> str:

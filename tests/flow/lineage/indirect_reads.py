@@ -1,9 +1,9 @@
 """Cases in which rows take a detour: views, caches, paths, hints."""
 
 from tests.flow.lineage import queries
-from tests.flow.lineage.truth import DIRECT, EXPR, Case, by
+from tests.flow.lineage.expected_lineage import DIRECT, EXPR, Case, by
 
-DETOURS = (
+INDIRECT_READS = (
     Case(
         "stored view",
         {"shout": {"customers.name": EXPR}},

@@ -25,7 +25,7 @@ from arco.flow.work.port import (
 )
 
 
-class Moment(StrEnum):
+class KillPoint(StrEnum):
     """When it dies."""
 
     BEFORE_STAGE = "before_stage"
@@ -38,22 +38,22 @@ class Moment(StrEnum):
 
 
 _PHASES = {
-    "writing": Moment.BEFORE_STAGE,
-    "checking": Moment.AFTER_STAGE,
-    "publishing": Moment.BEFORE_PUBLISH,
+    "writing": KillPoint.BEFORE_STAGE,
+    "checking": KillPoint.AFTER_STAGE,
+    "publishing": KillPoint.BEFORE_PUBLISH,
 }
 
 
 @dataclass
-class Doom:
+class KillSwitch:
     """Who has come to the moment. Once all of `tables` have, nothing of this process is left."""
 
-    moment: Moment
+    moment: KillPoint
     tables: Collection[str]  # full names
     _there: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def comes(self, moment: Moment, table: str) -> bool:
+    def comes(self, moment: KillPoint, table: str) -> bool:
         """An attempt at a table has come to a moment; whether it is to wait there for the end."""
         if moment is not self.moment or table not in self.tables:
             return False
@@ -63,18 +63,18 @@ class Doom:
                 os.killpg(os.getpgid(0), signal.SIGKILL)
         return True
 
-    def stay(self, moment: Moment, table: str) -> None:
+    def stay(self, moment: KillPoint, table: str) -> None:
         """The same in a thread, which goes no further."""
         if self.comes(moment, table):
             threading.Event().wait()
 
 
 @dataclass(frozen=True)
-class DoomedWatch:
+class KillWatch:
     """Hears of the phases of one attempt."""
 
     watch: Watch
-    doom: Doom
+    kill_switch: KillSwitch
     table: str
 
     def log(self, line: str) -> None:
@@ -83,20 +83,22 @@ class DoomedWatch:
     def progress(self, progress: Progress) -> None:
         self.watch.progress(progress)
         if progress.phase == "writing" and 0 < (progress.done or 0) < 1:
-            self.doom.comes(Moment.DURING_WRITE, self.table)  # told by one thread for all attempts
+            self.kill_switch.comes(
+                KillPoint.DURING_WRITE, self.table
+            )  # told by one thread for all attempts
         elif progress.phase in _PHASES and progress.done is None:
-            self.doom.stay(_PHASES[progress.phase], self.table)
+            self.kill_switch.stay(_PHASES[progress.phase], self.table)
 
     def is_stopped(self) -> bool:
         return self.watch.is_stopped()
 
 
 @dataclass(frozen=True)
-class DoomedLake:
+class KillLake:
     """The first that an attempt does after it has published is to describe its table."""
 
     lake: Lake
-    doom: Doom
+    kill_switch: KillSwitch
 
     def find(self, table: str) -> LakeTable | None:
         return self.lake.find(table)
@@ -114,7 +116,7 @@ class DoomedLake:
         return self.lake.narrow(table, columns)
 
     def describe(self, table: LakeTable, wanted: NewLakeTable) -> None:
-        self.doom.stay(Moment.AFTER_PUBLISH, table.name)
+        self.kill_switch.stay(KillPoint.AFTER_PUBLISH, table.name)
         self.lake.describe(table, wanted)
 
     def files(self, table_id: str) -> FilesNow:
@@ -125,14 +127,14 @@ class DoomedLake:
 
 
 @dataclass(frozen=True)
-class DoomedExecutor:
+class KillExecutor:
     """Gives each attempt a watch that hears of its phases."""
 
     executor: Executor
-    doom: Doom
+    kill_switch: KillSwitch
 
     def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
-        return self.executor.execute(task, DoomedWatch(watch, self.doom, task.maker))
+        return self.executor.execute(task, KillWatch(watch, self.kill_switch, task.maker))
 
     def interrupt(self, attempt_id: str) -> None:
         self.executor.interrupt(attempt_id)
@@ -142,11 +144,11 @@ class DoomedExecutor:
 
 
 @dataclass(frozen=True)
-class DoomedBook:
+class KillBook:
     """Hears of the ends of attempts."""
 
     book: TaskBook
-    doom: Doom
+    kill_switch: KillSwitch
     makers: dict[str, str] = field(default_factory=dict)  # by attempt
 
     async def lease(self, offer: Offer) -> Leased:
@@ -164,15 +166,15 @@ class DoomedBook:
 
     async def complete(self, completed: Completed) -> None:
         maker = self.makers[completed.attempt_id]
-        if self.doom.comes(Moment.BEFORE_COMPLETION, maker):
+        if self.kill_switch.comes(KillPoint.BEFORE_COMPLETION, maker):
             await asyncio.Event().wait()
         await self.book.complete(completed)
-        if self.doom.comes(Moment.AFTER_COMPLETION, maker):
+        if self.kill_switch.comes(KillPoint.AFTER_COMPLETION, maker):
             await asyncio.Event().wait()
 
 
 @dataclass(frozen=True)
-class MeetingWatch:
+class BarrierWatch:
     """Waits before it publishes until all others are there too."""
 
     watch: Watch
@@ -191,14 +193,14 @@ class MeetingWatch:
 
 
 @dataclass(frozen=True)
-class MeetingExecutor:
+class BarrierExecutor:
     """Has so many attempts publish at the same moment."""
 
     executor: Executor
     meeting: threading.Barrier
 
     def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
-        return self.executor.execute(task, MeetingWatch(watch, self.meeting))
+        return self.executor.execute(task, BarrierWatch(watch, self.meeting))
 
     def interrupt(self, attempt_id: str) -> None:
         self.executor.interrupt(attempt_id)

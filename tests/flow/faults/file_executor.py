@@ -16,13 +16,13 @@ from arco.flow.publish.wire import FilesStaged, StagedFile
 from arco.flow.run.made import stamped
 from arco.flow.run.wire import LeasedTask, Outcome, OutputDone, OutputPlace, TaskStatus
 from arco.flow.work.port import Watch
-from tests.flow.faults.hut import HutLake
-from tests.flow.faults.lines import Line, Lines, made_row
+from tests.flow.faults.random_project import RandomAsset, RandomProject, made_row
+from tests.flow.faults.workspace import WorkspaceLake
 
 TROUBLED = 2  # so often something may go wrong with a task; then it is made
 
 
-class Fate(StrEnum):
+class Fault(StrEnum):
     """What becomes of an attempt."""
 
     WELL = "well"
@@ -35,30 +35,30 @@ class Fate(StrEnum):
 
 
 # What one worker can survive, and what takes a run its only one.
-OF_ATTEMPTS = (Fate.BROKEN, Fate.WASTED, Fate.SILENT, Fate.LATE)
-OF_RUNNERS = (Fate.RUNNER_GONE, Fate.RUNNER_LATE)
+OF_ATTEMPTS = (Fault.BROKEN, Fault.WASTED, Fault.SILENT, Fault.LATE)
+OF_RUNNERS = (Fault.RUNNER_GONE, Fault.RUNNER_LATE)
 
 
 @dataclass
-class Memory:
+class AttemptHistory:
     """What is known of all attempts at all tasks of a seed."""
 
     seed: int
     trouble: float  # how likely something goes wrong with an attempt
-    mishaps: tuple[Fate, ...]  # what may
+    mishaps: tuple[Fault, ...]  # what may
     tries: dict[str, int] = field(default_factory=dict)
     fates: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(frozen=True)
-class Scribe:
+class FileExecutor:
     """Fills `arco.flow.work.port.Executor`; `silence` cuts one attempt off, `vanish` its whole worker."""
 
-    memory: Memory
-    lines: Lines
+    memory: AttemptHistory
+    lines: RandomProject
     project: Project
-    lake: HutLake
+    lake: WorkspaceLake
     silence: Callable[[str], None]
     vanish: Callable[[], None]
     late_s: float
@@ -66,17 +66,17 @@ class Scribe:
     def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
         line = self.lines.lines[task.maker.rpartition(".")[2]]
         fate = self._fate(task, line)
-        if fate is Fate.BROKEN:
+        if fate is Fault.BROKEN:
             return Outcome(status=TaskStatus.FAILED, error="it broke")
-        if fate in (Fate.SILENT, Fate.LATE):
+        if fate in (Fault.SILENT, Fault.LATE):
             self.silence(task.attempt_id)
         if fate in OF_RUNNERS:
             self.vanish()
         [place] = stamped(task, self.project.fingerprints[task.maker]).outputs
         staged = self._stage(task, line, place)
-        if fate is Fate.WASTED:
+        if fate is Fault.WASTED:
             return Outcome(status=TaskStatus.FAILED, error="it broke after it had written")
-        if fate in (Fate.LATE, Fate.RUNNER_LATE):
+        if fate in (Fault.LATE, Fault.RUNNER_LATE):
             threading.Event().wait(self.late_s)
         return self._publish(task, place, staged)
 
@@ -86,18 +86,18 @@ class Scribe:
     def close(self) -> None:
         """Nothing was opened."""
 
-    def _fate(self, task: LeasedTask, line: Line) -> Fate:
+    def _fate(self, task: LeasedTask, line: RandomAsset) -> Fault:
         name, memory = f"{line.version}/{task.key}", self.memory
         with memory.lock:
             tried = memory.tries[name] = memory.tries.get(name, 0) + 1
             random = Random(f"{memory.seed}/{name}/{tried}")
             bad = tried <= TROUBLED and random.random() < memory.trouble
-            fate = random.choice(memory.mishaps) if bad else Fate.WELL
+            fate = random.choice(memory.mishaps) if bad else Fault.WELL
             said = f"{task.key} version {line.version} attempt {task.attempt}"
             memory.fates.append(f"{said} of {task.run_id[-4:]}: {fate}")
         return fate
 
-    def _stage(self, task: LeasedTask, line: Line, place: OutputPlace) -> FilesStaged:
+    def _stage(self, task: LeasedTask, line: RandomAsset, place: OutputPlace) -> FilesStaged:
         row = made_row(line, task.partition, self._read(task, line))
         table_id = self.lake.make(place.table)
         path, body = f"data/{task.attempt_id}/rows.json", json.dumps([row]).encode()
@@ -109,7 +109,7 @@ class Scribe:
             files={task.partition: (StagedFile(path=path, rows=1, bytes=len(body)),)},
         )
 
-    def _read(self, task: LeasedTask, line: Line) -> list[str]:
+    def _read(self, task: LeasedTask, line: RandomAsset) -> list[str]:
         rows: list[str] = []
         for name in line.inputs:
             table_id = self.lake.find(f"default.{self.lines.lines[name].table}")
@@ -142,7 +142,7 @@ class Scribe:
         return Outcome(status=TaskStatus.FAILED, error="the catalog does not answer")
 
 
-def rows_of(lake: HutLake, table_id: str) -> dict[str, list[str]]:
+def rows_of(lake: WorkspaceLake, table_id: str) -> dict[str, list[str]]:
     """All rows of a table, by partition."""
     now = lake.files(table_id)
     return {

@@ -5,8 +5,8 @@ import pytest
 from arco.core.errors import ArcoError, StoreFull, Unavailable, Unknown
 from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.session import NoSpark
-from arco.flow.spark.task_errors import infrastructure_error, requeued_outcome
-from tests.flow.spark.house import House
+from arco.flow.spark.task_errors import infrastructure_error, memory_hint, requeued_outcome
+from tests.flow.spark.harness import ProjectHarness
 
 NOBODY = "http://127.0.0.1:9"  # no program listens there
 
@@ -25,8 +25,8 @@ def sales(spark):
 """
 
 
-def test_an_attempt_during_which_arco_is_away_is_given_back(house: House) -> None:
-    outcome = house.project(WRITING).run("$.sales")
+def test_an_attempt_during_which_arco_is_away_is_given_back(harness: ProjectHarness) -> None:
+    outcome = harness.project(WRITING).run("$.sales")
     assert outcome.status is TaskStatus.CANCELLED
     assert outcome.may_retry
     assert outcome.error is not None
@@ -35,8 +35,8 @@ def test_an_attempt_during_which_arco_is_away_is_given_back(house: House) -> Non
     assert "sales" not in outcome.error
 
 
-def test_what_the_users_own_code_cannot_reach_is_a_failure(house: House) -> None:
-    outcome = house.project(READING_ELSEWHERE).run("$.sales")
+def test_what_the_users_own_code_cannot_reach_is_a_failure(harness: ProjectHarness) -> None:
+    outcome = harness.project(READING_ELSEWHERE).run("$.sales")
     assert outcome.status is TaskStatus.FAILED
     assert outcome.error is not None
     assert "pipelines/all.py" in outcome.error
@@ -60,3 +60,24 @@ def test_so_is_one_for_which_spark_does_not_start_and_the_next_is_not_made_at_on
 def test_any_other_problem_is_none_of_these() -> None:
     assert infrastructure_error(ValueError("mine")) is None
     assert infrastructure_error(StoreFull("somebody has to make room")) is None
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        MemoryError(),
+        RuntimeError("java.lang.OutOfMemoryError: Java heap space"),
+        RuntimeError("SparkException: Python worker exited unexpectedly (crashed)"),
+        RuntimeError("Container killed by YARN for exceeding memory limits. 5.5 GB used"),
+        RuntimeError("The executor with id 1 exited with exit code 137(SIGKILL, possible OOM)"),
+    ],
+)
+def test_memory_is_named(problem: Exception) -> None:
+    assert "--memory" in (memory_hint(problem) or "")
+    caused = ValueError("the step failed")
+    caused.__cause__ = problem
+    assert "--memory" in (memory_hint(caused) or "")
+
+
+def test_other_errors_say_nothing_of_memory() -> None:
+    assert memory_hint(ValueError("x")) is None

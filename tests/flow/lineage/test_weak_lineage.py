@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arco.flow.lineage import Dataset, LineageObservation
-from tests.flow.lineage.truth import short
-from tests.flow.lineage.world import root_of
+from tests.flow.lineage.expected_lineage import short
+from tests.flow.lineage.sample_tables import root_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

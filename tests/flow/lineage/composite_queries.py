@@ -2,8 +2,19 @@
 
 from typing import TYPE_CHECKING
 
+from tests.flow.lineage.expected_lineage import (
+    AGG,
+    CASE,
+    CAST,
+    DIRECT,
+    EXPR,
+    UNKNOWN,
+    WIN,
+    Case,
+    Sources,
+    by,
+)
 from tests.flow.lineage.queries import sql
-from tests.flow.lineage.truth import AGG, CASE, CAST, DIRECT, EXPR, UNKNOWN, WIN, Case, Sources, by
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +71,7 @@ def with_arguments(session: "SparkSession") -> "DataFrame":
     )
 
 
-EVERYDAY = (
+COMPOSITE_QUERIES = (
     Case(
         "nested CTE with a window, joined by using",
         {

@@ -9,7 +9,7 @@ from arco.flow.spark.engine import SparkEngine
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.flow.spark.shared import SharedSpark
+from tests.flow.spark.shared_spark import SharedSpark
 from tests.flow.work.scripted import Scripted, book_here, carried_out, disk, plan
 
 FEW = 2

@@ -18,7 +18,7 @@ Tables = dict[str, dict[str, list[str]]]  # rows, by table and partition
 
 
 @dataclass
-class Line:
+class RandomAsset:
     """One asset: how it writes, and what it reads. `all_of`: all partitions of an input, not its own."""
 
     name: str
@@ -37,10 +37,10 @@ class Line:
 
 
 @dataclass
-class Lines:
+class RandomProject:
     """Assets in an order in which each stands after what it reads."""
 
-    lines: dict[str, Line]
+    lines: dict[str, RandomAsset]
 
     def write(self, folder: Path) -> None:
         """The project as files; only its definitions matter, since somebody else makes the rows."""
@@ -77,7 +77,11 @@ class Lines:
                 ]
 
     def read(
-        self, tables: Mapping[str, Mapping[str, list[str]]], line: Line, name: str, partition: str
+        self,
+        tables: Mapping[str, Mapping[str, list[str]]],
+        line: RandomAsset,
+        name: str,
+        partition: str,
     ) -> list[str]:
         """The rows that a partition of an asset reads of one of its inputs."""
         source = tables[name]
@@ -85,27 +89,27 @@ class Lines:
         return [row for each in wanted for row in source[each]]
 
 
-def made_row(line: Line, partition: str, read: Iterable[str]) -> str:
+def made_row(line: RandomAsset, partition: str, read: Iterable[str]) -> str:
     """The one row that an asset makes of a partition out of what it reads."""
     digest = hashlib.sha256("\n".join(sorted(read)).encode()).hexdigest()[:16]
     return f"{line.name}/{partition}/{line.version}/{digest}"
 
 
-def random_lines(random: Random) -> Lines:
+def random_project(random: Random) -> RandomProject:
     """Two to six assets, cut or not, in any way of writing that plain files have."""
-    lines: dict[str, Line] = {}
+    lines: dict[str, RandomAsset] = {}
     for number in range(random.randrange(2, 7)):
         is_cut = random.random() < 0.7
         mode = random.choice(["replace_partition", "append"] if is_cut else ["replace", "append"])
-        line = Line(f"t{number}", mode, is_cut=is_cut)
+        line = RandomAsset(f"t{number}", mode, is_cut=is_cut)
         for name in random.sample(list(lines), random.randrange(min(3, len(lines)) + 1)):
             other = lines[name]
             line.inputs[name] = not (line.is_cut and other.is_cut) or random.random() < 0.3
         lines[line.name] = line
-    return Lines(lines)
+    return RandomProject(lines)
 
 
-def _text(line: Line) -> str:
+def _text(line: RandomAsset) -> str:
     cut = ", partitions=P" if line.is_cut else ""
     reads = "".join(
         f', {name}=table("{SCHEMA}.{name}"{", partitions=" + repr("all") if whole else ""})'
