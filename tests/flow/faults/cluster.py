@@ -1,4 +1,4 @@
-"""An `arco up` with real workers, each a group of processes that can be killed, stopped and begun again."""
+"""An `arco up` with real workers, each a group of processes that can be killed, stopped and restarted."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ OVER = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
 class ArcoProcess:
-    """One process with a JVM, in a group of its own; what it says goes to a file."""
+    """A process with a JVM in a new process group; its output goes to a file."""
 
     def __init__(self, command: list[str], log: Path) -> None:
         self.log = log
@@ -38,7 +38,7 @@ class ArcoProcess:
         )
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text()
 
     def send(self, number: signal.Signals) -> None:
@@ -66,7 +66,7 @@ class ArcoProcess:
 
 
 class Cluster:
-    """A server, workers, and the book of runs as a client sees it."""
+    """A server, workers, and a client of the coordinator."""
 
     def __init__(self, place: ProjectRoot, folder: Path) -> None:
         self.place = place
@@ -75,15 +75,15 @@ class Cluster:
         flags = ["up", "--root", str(place.root), "--no-fsync", "--no-spark"]
         self.server = Server(flags, log=folder / "up.log")
         self.processes: dict[str, ArcoProcess] = {}
-        self.book = HttpCoordinator(self.server.url, self.runtime)
+        self.coordinator = HttpCoordinator(self.server.url, self.runtime)
 
     async def worker(self, name: str) -> ArcoProcess:
         """A worker that is warm."""
         flags = ["--project", str(self.place.project), "--url", self.server.url]
         command = ["worker", "--name", name, "--slots", "1", *flags, *spark_flags.FLAGS]
-        hand = self.processes[name] = ArcoProcess(command, self.folder / f"{name}.log")
-        await until(lambda: "takes tasks" in hand.said)
-        return hand
+        process = self.processes[name] = ArcoProcess(command, self.folder / f"{name}.log")
+        await until(lambda: "takes tasks" in process.output)
+        return process
 
     def submit(self, *selection: str, partitions: str, nap_ms: int = 0) -> str:
         """A run that is left to the workers."""
@@ -92,14 +92,14 @@ class Cluster:
         run_command = self.place.arco(
             "run", *selection, *flags, "--partitions", partitions, "--json", *params
         )
-        assert run_command.code == 0, run_command.complained
+        assert run_command.code == 0, run_command.errors
         return str(run_command.document()["run_id"])
 
     async def at_work(self, run_id: str, phase: str = "writing") -> TaskView:
-        """A task of a run that has come to a phase, as its beats tell."""
+        """A task of a run that has reached a phase, by its heartbeats."""
         ends = time.monotonic() + TIMEOUT_S
         while time.monotonic() < ends:
-            for each in (await self.book.look(run_id)).changed:
+            for each in (await self.coordinator.look(run_id)).changed:
                 if each.progress is not None and each.progress.phase == phase:
                     return each
             await asyncio.sleep(0.2)
@@ -110,7 +110,7 @@ class Cluster:
         ends = time.monotonic() + TIMEOUT_S
         while time.monotonic() < ends:
             try:
-                view = await self.book.look(run_id)
+                view = await self.coordinator.look(run_id)
             except (Unavailable, Unknown):
                 await asyncio.sleep(0.5)
                 continue
@@ -123,9 +123,9 @@ class Cluster:
         return await asyncio.to_thread(read_rows, self.server.url, tables, self.runtime)
 
     async def close(self) -> None:
-        for hand in self.processes.values():
-            hand.end()
-        await self.book.close()
+        for process in self.processes.values():
+            process.end()
+        await self.coordinator.close()
         self.server.end()
 
 
@@ -142,7 +142,7 @@ async def start_cluster(place: ProjectRoot, folder: Path, *names: str) -> AsyncI
 
 
 async def until(asked: Callable[[], bool], within_s: float = TIMEOUT_S) -> None:
-    """Wait for something that nobody tells of."""
+    """Wait until a condition holds."""
     ends = time.monotonic() + within_s
     while not asked():
         assert time.monotonic() < ends, "it did not come"

@@ -46,9 +46,9 @@ def place(java: None, tmp_path: Path) -> ProjectRoot:
 
 @pytest.fixture(scope="session")
 def seeded(jar: None, tmp_path_factory: pytest.TempPathFactory) -> ProjectRoot:
-    """A root in which the first day was made; every test begins with `set_back`."""
+    """A root in which the first day was made; every test begins with `restore`."""
     made = ProjectRoot(tmp_path_factory.mktemp("seeded"))
     run_command = made.run(*MADE, partitions=FIRST, also=("--parallel", "3"))
-    assert run_command.code == 0, run_command.complained
+    assert run_command.code == 0, run_command.errors
     made.keep()
     return made

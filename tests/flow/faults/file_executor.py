@@ -23,15 +23,15 @@ TROUBLED = 2  # so often something may go wrong with a task; then it is made
 
 
 class Fault(StrEnum):
-    """What becomes of an attempt."""
+    """What happens to an attempt."""
 
     WELL = "well"
     BROKEN = "broken"  # before anything is written
     WASTED = "wasted"  # what it has staged is never published
-    SILENT = "silent"  # it has published, and nobody hears of it
-    LATE = "late"  # it is silent until its task is somebody else's, and publishes then
-    RUNNER_GONE = "runner gone"  # it has published, and its worker is never heard of again
-    RUNNER_LATE = "runner late"  # the same, and it publishes when nobody expects it any more
+    SILENT = "silent"  # it has published, and its completion is lost
+    LATE = "late"  # it is silent until its task is leased to another worker, and publishes then
+    RUNNER_GONE = "runner gone"  # it has published, and its worker disappears
+    RUNNER_LATE = "runner late"  # the same, and it publishes after its task was leased again
 
 
 # What one worker can survive, and what takes a run its only one.
@@ -45,9 +45,9 @@ class AttemptHistory:
 
     seed: int
     trouble: float  # how likely something goes wrong with an attempt
-    mishaps: tuple[Fault, ...]  # what may
+    possible: tuple[Fault, ...]  # what may
     tries: dict[str, int] = field(default_factory=dict)
-    fates: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -55,7 +55,7 @@ class AttemptHistory:
 class FileExecutor:
     """Fills `arco.flow.work.port.Executor`; `silence` cuts one attempt off, `vanish` its whole worker."""
 
-    memory: AttemptHistory
+    history: AttemptHistory
     lines: RandomProject
     project: Project
     lake: WorkspaceLake
@@ -65,18 +65,18 @@ class FileExecutor:
 
     def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
         line = self.lines.lines[task.maker.rpartition(".")[2]]
-        fate = self._fate(task, line)
-        if fate is Fault.BROKEN:
+        fault = self._fate(task, line)
+        if fault is Fault.BROKEN:
             return Outcome(status=TaskStatus.FAILED, error="it broke")
-        if fate in (Fault.SILENT, Fault.LATE):
+        if fault in (Fault.SILENT, Fault.LATE):
             self.silence(task.attempt_id)
-        if fate in OF_RUNNERS:
+        if fault in OF_RUNNERS:
             self.vanish()
         [place] = stamped(task, self.project.fingerprints[task.maker]).outputs
         staged = self._stage(task, line, place)
-        if fate is Fault.WASTED:
+        if fault is Fault.WASTED:
             return Outcome(status=TaskStatus.FAILED, error="it broke after it had written")
-        if fate in (Fault.LATE, Fault.RUNNER_LATE):
+        if fault in (Fault.LATE, Fault.RUNNER_LATE):
             threading.Event().wait(self.late_s)
         return self._publish(task, place, staged)
 
@@ -87,15 +87,15 @@ class FileExecutor:
         """Nothing was opened."""
 
     def _fate(self, task: LeasedTask, line: RandomAsset) -> Fault:
-        name, memory = f"{line.version}/{task.key}", self.memory
-        with memory.lock:
-            tried = memory.tries[name] = memory.tries.get(name, 0) + 1
-            random = Random(f"{memory.seed}/{name}/{tried}")
-            bad = tried <= TROUBLED and random.random() < memory.trouble
-            fate = random.choice(memory.mishaps) if bad else Fault.WELL
-            said = f"{task.key} version {line.version} attempt {task.attempt}"
-            memory.fates.append(f"{said} of {task.run_id[-4:]}: {fate}")
-        return fate
+        name, history = f"{line.version}/{task.key}", self.history
+        with history.lock:
+            tried = history.tries[name] = history.tries.get(name, 0) + 1
+            random = Random(f"{history.seed}/{name}/{tried}")
+            bad = tried <= TROUBLED and random.random() < history.trouble
+            fault = random.choice(history.possible) if bad else Fault.WELL
+            label = f"{task.key} version {line.version} attempt {task.attempt}"
+            history.faults.append(f"{label} of {task.run_id[-4:]}: {fault}")
+        return fault
 
     def _stage(self, task: LeasedTask, line: RandomAsset, place: OutputPlace) -> FilesStaged:
         row = made_row(line, task.partition, self._read(task, line))

@@ -1,7 +1,7 @@
 """The moments at which a process dies, and the ports of a worker that notice them.
 
 Nothing of the product is changed: what is said to a worker's ports goes through these, and when all
-attempts that are meant have come to the moment, the whole group of processes is killed, the JVM with it.
+attempts that are meant have come to the point, the whole group of processes is killed, the JVM with it.
 """
 
 import asyncio
@@ -46,26 +46,26 @@ _PHASES = {
 
 @dataclass
 class KillSwitch:
-    """Who has come to the moment. Once all of `tables` have, nothing of this process is left."""
+    """Kills the process group once attempts at all of `tables` have reached the kill point."""
 
-    moment: KillPoint
+    point: KillPoint
     tables: Collection[str]  # full names
-    _there: set[str] = field(default_factory=set)
+    _reached: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def comes(self, moment: KillPoint, table: str) -> bool:
-        """An attempt at a table has come to a moment; whether it is to wait there for the end."""
-        if moment is not self.moment or table not in self.tables:
+    def reach(self, point: KillPoint, table: str) -> bool:
+        """An attempt at a table has reached a point; whether it has to wait there for the kill."""
+        if point is not self.point or table not in self.tables:
             return False
         with self._lock:
-            self._there.add(table)
-            if self._there >= set(self.tables):
+            self._reached.add(table)
+            if self._reached >= set(self.tables):
                 os.killpg(os.getpgid(0), signal.SIGKILL)
         return True
 
-    def stay(self, moment: KillPoint, table: str) -> None:
+    def wait_at(self, point: KillPoint, table: str) -> None:
         """The same in a thread, which goes no further."""
-        if self.comes(moment, table):
+        if self.reach(point, table):
             threading.Event().wait()
 
 
@@ -83,11 +83,11 @@ class KillWatch:
     def progress(self, progress: Progress) -> None:
         self.watch.progress(progress)
         if progress.phase == "writing" and 0 < (progress.done or 0) < 1:
-            self.kill_switch.comes(
+            self.kill_switch.reach(
                 KillPoint.DURING_WRITE, self.table
-            )  # told by one thread for all attempts
+            )  # reported by one thread for all attempts
         elif progress.phase in _PHASES and progress.done is None:
-            self.kill_switch.stay(_PHASES[progress.phase], self.table)
+            self.kill_switch.wait_at(_PHASES[progress.phase], self.table)
 
     def is_stopped(self) -> bool:
         return self.watch.is_stopped()
@@ -116,7 +116,7 @@ class KillLake:
         return self.lake.narrow(table, columns)
 
     def describe(self, table: LakeTable, wanted: NewLakeTable) -> None:
-        self.kill_switch.stay(KillPoint.AFTER_PUBLISH, table.name)
+        self.kill_switch.wait_at(KillPoint.AFTER_PUBLISH, table.name)
         self.lake.describe(table, wanted)
 
     def files(self, table_id: str) -> FilesNow:
@@ -128,7 +128,7 @@ class KillLake:
 
 @dataclass(frozen=True)
 class KillExecutor:
-    """Gives each attempt a watch that hears of its phases."""
+    """Gives each attempt a watch that sees its phases."""
 
     executor: Executor
     kill_switch: KillSwitch
@@ -147,29 +147,29 @@ class KillExecutor:
 class KillBook:
     """Hears of the ends of attempts."""
 
-    book: TaskBook
+    coordinator: TaskBook
     kill_switch: KillSwitch
     makers: dict[str, str] = field(default_factory=dict)  # by attempt
 
     async def lease(self, offer: Offer) -> Leased:
-        leased = await self.book.lease(offer)
+        leased = await self.coordinator.lease(offer)
         self.makers.update({task.attempt_id: task.maker for task in leased.tasks})
         return leased
 
     async def beat(self, beat: Beat) -> Pulse:
-        return await self.book.beat(beat)
+        return await self.coordinator.beat(beat)
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
     ) -> tuple[str, ...]:
-        return await self.book.watch(worker, attempt_ids, wait_ms)
+        return await self.coordinator.watch(worker, attempt_ids, wait_ms)
 
     async def complete(self, completed: Completed) -> None:
         maker = self.makers[completed.attempt_id]
-        if self.kill_switch.comes(KillPoint.BEFORE_COMPLETION, maker):
+        if self.kill_switch.reach(KillPoint.BEFORE_COMPLETION, maker):
             await asyncio.Event().wait()
-        await self.book.complete(completed)
-        if self.kill_switch.comes(KillPoint.AFTER_COMPLETION, maker):
+        await self.coordinator.complete(completed)
+        if self.kill_switch.reach(KillPoint.AFTER_COMPLETION, maker):
             await asyncio.Event().wait()
 
 
@@ -194,7 +194,7 @@ class BarrierWatch:
 
 @dataclass(frozen=True)
 class BarrierExecutor:
-    """Has so many attempts publish at the same moment."""
+    """Has so many attempts publish at the same time."""
 
     executor: Executor
     meeting: threading.Barrier

@@ -1,8 +1,8 @@
 """A run that is killed, or whose attempts publish at the same time: `... killed_run --help`.
 
-It is put together as `arco run --root` is, except that a worker's ports go through those of
-`tests.flow.faults.kill_points`. Start it in a session of its own: it kills its whole group of processes.
-It ends by itself with an error if the moment never comes.
+It is built as `arco run --root` is, except that the worker's ports are wrapped by those of
+`tests.flow.faults.kill_points`. Start it in a new session: it kills its whole process group. It ends with
+an error if the kill point is never reached.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from tests.flow.faults.pipeline import NAP
 from tests.flow.faults.spark_flags import MEMORY, SETTINGS
 
 NAP_MS = 600_000  # longer than any test lasts
-MISSED = "the moment never came"
+MISSED = "the kill point was never reached"
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,20 @@ class Run:
     slots: int
 
 
-async def doomed(wanted: Run, kill_switch: KillSwitch) -> None:
-    """Work on a run until the moment comes."""
-    naps = {NAP: str(NAP_MS)} if kill_switch.moment is KillPoint.DURING_WRITE else {}
+async def run_until_killed(wanted: Run, kill_switch: KillSwitch) -> None:
+    """Work on a run until the kill point."""
+    naps = {NAP: str(NAP_MS)} if kill_switch.point is KillPoint.DURING_WRITE else {}
     runtime, loaded = system_runtime(), load(wanted.project)
     async with _arco(wanted, runtime) as arco, _lake(arco, runtime) as lake:
         executor = await _spark(wanted, arco, loaded, lake, KillLake(lake, kill_switch), runtime)
-        book = KillBook(arco.coordinator, kill_switch)
-        await _work(wanted, arco, loaded, book, KillExecutor(executor, kill_switch), runtime, naps)
+        coordinator = KillBook(arco.coordinator, kill_switch)
+        await _work(
+            wanted, arco, loaded, coordinator, KillExecutor(executor, kill_switch), runtime, naps
+        )
 
 
 async def together(wanted: Run) -> RunStatus:
-    """Carry a run out whose attempts all wait for each other before they publish."""
+    """A run whose attempts all wait for each other before they publish."""
     runtime, loaded = system_runtime(), load(wanted.project)
     async with _arco(wanted, runtime) as arco, _lake(arco, runtime) as lake:
         executor = await _spark(wanted, arco, loaded, lake, lake, runtime)
@@ -100,7 +102,7 @@ async def _spark(
         arco.url,
         None,
         partial(needs_of, loaded.project, lake),
-        master=f"local[{wanted.slots + 1}]",  # who naps keeps nobody else from working
+        master=f"local[{wanted.slots + 1}]",  # a pausing task leaves threads for the others
         settings=SETTINGS,
         memory=MEMORY,
     )
@@ -112,21 +114,21 @@ async def _work(
     wanted: Run,
     arco: Reached,
     loaded: Loaded,
-    book: TaskBook,
+    coordinator: TaskBook,
     executor: Executor,
     runtime: Runtime,
     params: dict[str, str],
 ) -> str:
     choice, now_ms = Choice(partitions=wanted.partitions), runtime.clock.now_ms()
     plan = await make_plan(arco.coordinator, loaded, wanted.selection, choice, now_ms)
-    key, name = f"doomed:{new_ulid(runtime)}", worker_name(runtime)
+    key, name = f"killed:{new_ulid(runtime)}", worker_name(runtime)
     begun = await arco.coordinator.submit(
         RunWish(run_key=key, plan=plan, worker=name, params=params)
     )
     print(begun.run_id, flush=True)
     project = loaded.project
     worker = Worker(
-        book,
+        coordinator,
         executor,
         runtime,
         name=name,
@@ -143,9 +145,9 @@ def main() -> None:
     parser.add_argument("--root", required=True)
     parser.add_argument("--project", required=True)
     parser.add_argument("--partitions", required=True)
-    parser.add_argument("--moment", type=KillPoint, help="when it dies")
-    parser.add_argument("--tables", default="", help="those that have to come to the moment")
-    parser.add_argument("--meet", type=int, help="so many publish at one moment, and nobody dies")
+    parser.add_argument("--moment", type=KillPoint, help="the kill point")
+    parser.add_argument("--tables", default="", help="tables that have to reach it")
+    parser.add_argument("--meet", type=int, help="so many publish at the same time, without a kill")
     parser.add_argument("selection", nargs="*")
     given = parser.parse_args()
     tables = [f"default.{each}" for each in given.tables.split(",")]
@@ -154,7 +156,7 @@ def main() -> None:
     if given.meet:
         status = asyncio.run(together(wanted))
         sys.exit(status is not RunStatus.SUCCESS)
-    asyncio.run(doomed(wanted, KillSwitch(given.moment, tables)))
+    asyncio.run(run_until_killed(wanted, KillSwitch(given.moment, tables)))
     sys.exit(MISSED)
 
 

@@ -1,4 +1,4 @@
-"""A root with a project beside it: runs that die, runs that go on, and what is there afterwards."""
+"""A root with a project beside it: runs that are killed, and runs that continue."""
 
 import json
 import os
@@ -22,21 +22,21 @@ TIMEOUT_S = 900  # a JVM starts slowly on a busy machine, and a lease has to end
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How a process ended, and what it said."""
+    """The exit code and output of a process."""
 
     code: int
-    said: str
-    complained: str
+    output: str
+    errors: str
     seconds: float
 
     def document(self) -> dict[str, Any]:
-        found = json.loads(self.said)
+        found = json.loads(self.output)
         assert isinstance(found, dict)
         return found
 
 
 class ProjectRoot:
-    """A folder with a project and a root, which can be set back to how it was kept."""
+    """A folder with a project and a root, which can be restored to a saved state."""
 
     def __init__(self, folder: Path, retries: int = 0) -> None:
         self.root = folder / "root"
@@ -44,16 +44,16 @@ class ProjectRoot:
         self._kept = folder / "kept"
 
     def keep(self) -> None:
-        """Remember the root as it is. Tables name their files by where they lie, so it comes back there."""
+        """Save the root. Tables have absolute paths, so it is restored to the same folder."""
         shutil.copytree(self.root, self._kept)
 
-    def set_back(self) -> None:
-        """The root as it was kept."""
+    def restore(self) -> None:
+        """Restore the saved root."""
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.copytree(self._kept, self.root)
 
     def arco(self, *arguments: str, within_s: float = TIMEOUT_S) -> CommandResult:
-        """An ordinary command of a person."""
+        """A command of the user."""
         return run_command([str(ARCO), *arguments], within_s)
 
     def run(self, *selection: str, partitions: str, also: Sequence[str] = ()) -> CommandResult:
@@ -62,15 +62,15 @@ class ProjectRoot:
         own = ("--root", str(self.root), "--no-fsync", "--json")
         return self.arco("run", *selection, *flags, *own, *spark_flags.FLAGS, *also)
 
-    def doomed(
-        self, moment: KillPoint, tables: Sequence[str], *selection: str, partitions: str
+    def run_killed(
+        self, point: KillPoint, tables: Sequence[str], *selection: str, partitions: str
     ) -> CommandResult:
-        """A run that is killed once all of these tables have come to the moment."""
-        dies = ("--moment", moment.value, "--tables", ",".join(tables))
+        """A run that is killed once all of these tables have reached the kill point."""
+        dies = ("--moment", point.value, "--tables", ",".join(tables))
         return self._child(*dies, "--partitions", partitions, *selection)
 
     def together(self, count: int, *selection: str, partitions: str) -> CommandResult:
-        """A run of which so many attempts publish at one moment."""
+        """A run of which so many attempts publish at the same time."""
         return self._child("--meet", str(count), "--partitions", partitions, *selection)
 
     def _child(self, *arguments: str) -> CommandResult:
@@ -81,21 +81,21 @@ class ProjectRoot:
     def sql(self, query: str) -> list[dict[str, Any]]:
         """Rows of system tables, acknowledged facts included."""
         run_command = self.arco("sql", query, "--root", str(self.root), "--fresh", "--json")
-        assert run_command.code == 0, run_command.complained
+        assert run_command.code == 0, run_command.errors
         found = run_command.document()
         names = [each["name"] for each in found["columns"]]
         return [dict(zip(names, row, strict=True)) for row in found["rows"]]
 
 
 def environment() -> dict[str, str]:
-    """Ours without the settings of a person, and with the jar that Spark needs."""
+    """The environment without settings of the user, and with the jar that Spark needs."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ARCO_")}
     jar = spark_flags.iceberg_jar()
     return kept if jar is None else kept | {"ARCO_ICEBERG_JAR": str(jar)}
 
 
 def run_command(command: list[str], within_s: float) -> CommandResult:
-    """A process in a group of its own, so that a death takes its JVM along."""
+    """Run a process in a new process group, so that killing it kills its JVM too."""
     begun = time.monotonic()
     process = subprocess.run(  # noqa: PLW1510 - its code is the caller's business
         command,

@@ -1,11 +1,10 @@
-"""Any project, in any weather, ends as a serial run without trouble: `python -m tests.flow.faults.random`.
+"""Runs of random projects with faults, compared with a serial run: `python -m tests.flow.faults.random`.
 
-The planner, the book of runs, the worker, the API and the way plain files are published are the real ones;
-only who makes the rows is not Spark. Attempts break, fall silent, come late, and whole workers vanish. Runs
-are planned anew until nothing is left to do, as a person would do it. Then the code of one asset changes,
-and all of it once more.
+The planner, the coordinator, the worker, the API and the publication of plain files are real; only the
+executor is not Spark. Attempts fail, fall silent or come late, and whole workers disappear. Runs are
+planned until no task is left. Then the code of one asset changes, and everything is repeated.
 
-What is random follows from the seed; when exactly things happen follows from the machine.
+Random choices follow from the seed; the exact timing follows from the machine.
 """
 
 import argparse
@@ -61,7 +60,7 @@ _OVER = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.CANCELLED)
 
 @dataclass
 class Wire:
-    """The way of a worker to the book; it can be cut, for one attempt or for good."""
+    """The connection of a worker to the coordinator; it can be cut, for one attempt or for all."""
 
     workspace: Workspace
     silent: set[str] = field(default_factory=set)
@@ -69,24 +68,24 @@ class Wire:
 
     async def lease(self, offer: Offer) -> Leased:
         self._pass()
-        leased = await self.workspace.book.lease(offer)
+        leased = await self.workspace.coordinator.lease(offer)
         self._pass()
         return leased
 
     async def beat(self, beat: Beat) -> Pulse:
         self._pass(beat.attempt_id)
-        return await self.workspace.book.beat(beat)
+        return await self.workspace.coordinator.beat(beat)
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
     ) -> tuple[str, ...]:
         self._pass(*attempt_ids)
-        return await self.workspace.book.watch(worker, attempt_ids, wait_ms)
+        return await self.workspace.coordinator.watch(worker, attempt_ids, wait_ms)
 
     async def complete(self, completed: Completed) -> None:
         self._pass()
         if completed.attempt_id not in self.silent:  # else its worker goes on with other tasks
-            await self.workspace.book.complete(completed)
+            await self.workspace.coordinator.complete(completed)
 
     def cut(self) -> None:
         self.is_cut = True
@@ -103,7 +102,7 @@ class World:
     workspace: Workspace
     lines: RandomProject
     random: Random
-    memory: AttemptHistory
+    history: AttemptHistory
     folder: Path
     expected: Tables = field(default_factory=dict)
     runs: list[str] = field(default_factory=list)
@@ -125,14 +124,14 @@ class World:
         loaded = load(str(self.folder))
         for _ in range(MOST_RUNS):
             now_ms = self.workspace.runtime.clock.now_ms()
-            plan = await make_plan(self.workspace.book, loaded, [], choice, now_ms)
+            plan = await make_plan(self.workspace.coordinator, loaded, [], choice, now_ms)
             self.plans.append(", ".join(f"{each.key}: {each.reason}" for each in plan.tasks))
             if not plan.tasks:
                 break
             await self._run(loaded, plan)
         else:
             return [f"after {MOST_RUNS} runs there is still something to do"]
-        await asyncio.sleep(2.5 * _LEASE_S)  # for those who come late
+        await asyncio.sleep(2.5 * _LEASE_S)  # for late attempts
         return await asyncio.to_thread(
             self._differences, WorkspaceLake(self.workspace, asyncio.get_running_loop())
         )
@@ -142,7 +141,7 @@ class World:
         alone, name = self.random.random() < 0.5, f"w{len(self.runs)}"
         key = new_ulid(self.workspace.runtime)
         wish = RunWish(run_key=key, plan=plan, worker=name if alone else ANYBODY)
-        view = await self.workspace.book.submit(wish)
+        view = await self.workspace.coordinator.submit(wish)
         self.runs.append(view.run_id)
         cluster = [
             asyncio.create_task(
@@ -166,7 +165,7 @@ class World:
         wire, loop = Wire(self.workspace), asyncio.get_running_loop()
         may_vanish = alone or "." in name  # of several, one has to go on
         scribe = FileExecutor(
-            self.memory,
+            self.history,
             self.lines,
             loaded.project,
             WorkspaceLake(self.workspace, loop),
@@ -180,7 +179,7 @@ class World:
 
     async def _over(self, view: RunView) -> None:
         while view.status not in _OVER:
-            view = await self.workspace.book.look(view.run_id, view.number, 1_000)
+            view = await self.workspace.coordinator.look(view.run_id, view.number, 1_000)
 
     def _differences(self, lake: WorkspaceLake) -> list[str]:
         wrong = []
@@ -194,28 +193,31 @@ class World:
         return wrong
 
     async def standing(self) -> list[str]:
-        """How the last run stands, for whoever wonders why it does not end."""
+        """The state of the last run, to explain why it does not end."""
         if not self.runs:
             return []
-        view = await self.workspace.book.look(self.runs[-1])
+        view = await self.workspace.coordinator.look(self.runs[-1])
         tasks = [f"{each.key} {each.status} {each.attempt} {each.error}" for each in view.changed]
-        return [f"run {view.run_id} is {view.status}, {self.workspace.books} books", *tasks]
+        return [
+            f"run {view.run_id} is {view.status}, {self.workspace.starts} starts of the coordinator",
+            *tasks,
+        ]
 
     async def _held(self) -> list[str]:
-        views = [await self.workspace.book.look(each) for each in self.runs]
+        views = [await self.workspace.coordinator.look(each) for each in self.runs]
         wrong = [
             f"run {each.run_id} is {each.status}" for each in views if each.status not in _OVER
         ]
-        if self.workspace.book.at_work:
-            wrong.append(f"{self.workspace.book.at_work} attempts hold their slots")
+        if self.workspace.coordinator.at_work:
+            wrong.append(f"{self.workspace.coordinator.at_work} attempts hold their slots")
         return wrong
 
 
-async def _check(seed: int, folder: Path, mishaps: tuple[Fault, ...]) -> tuple[str, Counter[str]]:
+async def _check(seed: int, folder: Path, possible: tuple[Fault, ...]) -> tuple[str, Counter[str]]:
     random = Random(seed)
     workspace = await Workspace.open(seed)
     world = World(
-        workspace, random_project(random), random, AttemptHistory(seed, TROUBLE, mishaps), folder
+        workspace, random_project(random), random, AttemptHistory(seed, TROUBLE, possible), folder
     )
     try:
         async with asyncio.timeout(TIMEOUT_S):
@@ -225,39 +227,39 @@ async def _check(seed: int, folder: Path, mishaps: tuple[Fault, ...]) -> tuple[s
     finally:
         with suppress(ArcoError):
             await workspace.close()
-    fates = Counter(each.rpartition(": ")[2] for each in world.memory.fates)
-    fates["books"] = workspace.books
+    faults = Counter(each.rpartition(": ")[2] for each in world.history.faults)
+    faults["starts"] = workspace.starts
     if not wrong:
-        return "", fates
-    story = [f"seed {seed}", *wrong, "plans:", *world.plans, "fates:", *world.memory.fates]
-    return "\n  ".join(story), fates
+        return "", faults
+    story = [f"seed {seed}", *wrong, "plans:", *world.plans, "faults:", *world.history.faults]
+    return "\n  ".join(story), faults
 
 
 def check(
-    seed: int, folder: Path, mishaps: tuple[Fault, ...] = EVERYTHING
+    seed: int, folder: Path, possible: tuple[Fault, ...] = EVERYTHING
 ) -> tuple[str, Counter[str]]:
     """What is wrong with a seed and how it came about, or nothing; and how often what happened."""
-    return asyncio.run(_check(seed, folder, mishaps))
+    return asyncio.run(_check(seed, folder, possible))
 
 
 def main() -> None:
-    """Seeds from `--seed` on; those that fail are told, each with its number to try it again."""
+    """Seeds from `--seed` on; those that fail are printed with their numbers."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runners-stay", action="store_true", help="no run loses its only worker")
     given = parser.parse_args()
-    mishaps = OF_ATTEMPTS if given.runners_stay else EVERYTHING
-    begun, failed, fates = time.monotonic(), list[int](), Counter[str]()
+    possible = OF_ATTEMPTS if given.runners_stay else EVERYTHING
+    begun, failed, faults = time.monotonic(), list[int](), Counter[str]()
     for seed in range(given.seed, given.seed + given.seeds):
         with tempfile.TemporaryDirectory() as folder:
-            told, happened = check(seed, Path(folder), mishaps)
-        fates += happened
-        if told:
+            problem, happened = check(seed, Path(folder), possible)
+        faults += happened
+        if problem:
             failed.append(seed)
-            print(told, flush=True)
+            print(problem, flush=True)
     took = time.monotonic() - begun
-    print(", ".join(f"{count} {what}" for what, count in fates.most_common()))
+    print(", ".join(f"{count} {what}" for what, count in faults.most_common()))
     print(f"{given.seeds} seeds from {given.seed} on, {len(failed)} failed {failed}, {took:.0f} s")
     sys.exit(bool(failed))
 

@@ -43,14 +43,14 @@ class RandomProject:
     lines: dict[str, RandomAsset]
 
     def write(self, folder: Path) -> None:
-        """The project as files; only its definitions matter, since somebody else makes the rows."""
+        """The project as files; only its definitions matter, as another executor makes the rows."""
         package = folder / "pipelines"
         package.mkdir(parents=True, exist_ok=True)
         text = f'from arco import Static, asset, table\nP = Static("p", {list(PARTS)!r})\n'
         (package / "lines.py").write_text(text + "".join(map(_text, self.lines.values())))
 
     def remade(self, name: str, *, append_again: bool) -> list[str]:
-        """The assets that are made again when one of them changes: it, and those behind what is made.
+        """The assets that run again when one of them changes: it, and those downstream of what runs.
 
         Rows are appended a second time only if that is asked for.
         """

@@ -28,14 +28,14 @@ TABLE = "default.s.t"
 async def leased(workspace: Workspace, worker: str, slots: int = 1) -> tuple[LeasedTask, ...]:
     for _ in range(10):
         offer = Offer(worker=worker, slots=slots, project=PROJECT, wait_ms=10_000)
-        found = (await workspace.book.lease(offer)).tasks
+        found = (await workspace.coordinator.lease(offer)).tasks
         if found:
             return found
     pytest.fail("no task came")
 
 
 async def staged(workspace: Workspace, given: LeasedTask, mode: str = "append") -> FilesStaged:
-    """A row that says which attempt has made it, where nobody sees it yet."""
+    """An unpublished row that names its attempt."""
     table_id = await workspace.make(TABLE)
     path, body = f"data/{given.attempt_id}/rows.json", json.dumps([given.attempt_id]).encode()
     await workspace.write(table_id, path, body)
@@ -43,11 +43,11 @@ async def staged(workspace: Workspace, given: LeasedTask, mode: str = "append") 
     return FilesStaged(table_id=table_id, attempt=given.outputs[0].attempt, mode=mode, files=files)
 
 
-async def published(workspace: Workspace, given: LeasedTask, said: FilesStaged) -> Outcome:
-    done = await workspace.tables.publish(said)
+async def published(workspace: Workspace, given: LeasedTask, files: FilesStaged) -> Outcome:
+    done = await workspace.tables.publish(files)
     made = OutputDone(
         table=TABLE,
-        table_id=said.table_id,
+        table_id=files.table_id,
         partition=given.partition,
         version=done.number,
         rows=1,
@@ -57,7 +57,7 @@ async def published(workspace: Workspace, given: LeasedTask, said: FilesStaged) 
 
 async def complete(workspace: Workspace, given: LeasedTask, worker: str, outcome: Outcome) -> None:
     now_ms = workspace.runtime.clock.now_ms()
-    await workspace.book.complete(
+    await workspace.coordinator.complete(
         Completed(
             attempt_id=given.attempt_id,
             worker=worker,
@@ -89,7 +89,7 @@ def _plan(*partitions: str) -> Plan:
 async def test_an_attempt_that_stood_still_cannot_publish_after_another_has() -> None:
     workspace = await Workspace.open(1)
     await workspace.make(TABLE)
-    view = await workspace.book.submit(wish(_plan("p=a")))
+    view = await workspace.coordinator.submit(wish(_plan("p=a")))
     [still] = await leased(workspace, "still")
     late = await staged(workspace, still)
     await workspace.runtime.clock.sleep(LEASE_MS + 2_000)
@@ -104,14 +104,14 @@ async def test_an_attempt_that_stood_still_cannot_publish_after_another_has() ->
         await workspace.tables.publish(late)
     assert await rows(workspace) == {"p=a": [second.attempt_id]}
     assert (await workspace.over(view.run_id)).status is RunStatus.SUCCESS
-    assert workspace.book.at_work == 0
+    assert workspace.coordinator.at_work == 0
     await workspace.close()
 
 
 async def test_an_attempt_that_stood_still_cannot_publish_before_the_other_has() -> None:
     workspace = await Workspace.open(2)
     await workspace.make(TABLE)
-    await workspace.book.submit(wish(_plan("p=a")))
+    await workspace.coordinator.submit(wish(_plan("p=a")))
     [still] = await leased(workspace, "still")
     late = await staged(workspace, still)
     await workspace.runtime.clock.sleep(LEASE_MS + 2_000)
@@ -131,12 +131,12 @@ async def test_an_attempt_that_stood_still_cannot_publish_before_the_other_has()
 async def test_what_was_published_before_the_lease_ended_is_not_made_again() -> None:
     workspace = await Workspace.open(3)
     await workspace.make(TABLE)
-    view = await workspace.book.submit(wish(_plan("p=a")))
+    view = await workspace.coordinator.submit(wish(_plan("p=a")))
     [first] = await leased(workspace, "still")
     await published(workspace, first, await staged(workspace, first))
     await workspace.runtime.clock.sleep(LEASE_MS + 2_000)
     offer = Offer(worker="other", slots=1, project=PROJECT)
-    assert (await workspace.book.lease(offer)).tasks == ()
+    assert (await workspace.coordinator.lease(offer)).tasks == ()
     assert (await workspace.over(view.run_id)).status is RunStatus.SUCCESS
     assert await rows(workspace) == {"p=a": [first.attempt_id]}
     await workspace.close()
@@ -145,11 +145,11 @@ async def test_what_was_published_before_the_lease_ended_is_not_made_again() -> 
 async def test_two_workers_that_were_given_one_attempt_make_its_rows_once() -> None:
     workspace = await Workspace.open(4)
     await workspace.make(TABLE)
-    await workspace.book.submit(wish(_plan("p=a")))
+    await workspace.coordinator.submit(wish(_plan("p=a")))
     [given] = await leased(workspace, "one")
-    said = await staged(workspace, given)
+    files = await staged(workspace, given)
     numbers = {
-        each.number for each in await asyncio.gather(*map(workspace.tables.publish, [said, said]))
+        each.number for each in await asyncio.gather(*map(workspace.tables.publish, [files, files]))
     }
     assert len(numbers) == 1
     assert await rows(workspace) == {"p=a": [given.attempt_id]}
@@ -160,11 +160,11 @@ async def test_partitions_of_one_table_that_are_published_at_once_all_land() -> 
     workspace = await Workspace.open(5)
     await workspace.make(TABLE)
     keys = [f"p={each}" for each in "abcdefgh"]
-    view = await workspace.book.submit(wish(_plan(*keys)))
+    view = await workspace.coordinator.submit(wish(_plan(*keys)))
     given = await leased(workspace, "one", slots=len(keys))
     assert len(given) == len(keys)
-    said = [await staged(workspace, each) for each in given]
-    work = [published(workspace, *each) for each in zip(given, said, strict=True)]
+    files = [await staged(workspace, each) for each in given]
+    work = [published(workspace, *each) for each in zip(given, files, strict=True)]
     for each, outcome in zip(given, await asyncio.gather(*work), strict=True):
         await complete(workspace, each, "one", outcome)
     assert await rows(workspace) == {each.partition: [each.attempt_id] for each in given}

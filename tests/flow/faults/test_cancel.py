@@ -1,4 +1,4 @@
-"""`arco cancel` while Spark works: its job is gone at once, for good, and `arco retry` makes the rest."""
+"""`arco cancel` while Spark works: its job ends at once, and `arco retry` makes the rest."""
 
 import asyncio
 import json
@@ -36,8 +36,8 @@ def running_jobs(port: int) -> int:
         return 0  # it is not up yet
 
 
-async def _run_of(cluster: Cluster, hand: ArcoProcess) -> str:
-    await until(lambda: "start " in hand.said)
+async def _run_of(cluster: Cluster, process: ArcoProcess) -> str:
+    await until(lambda: "start " in process.output)
     found = cluster.place.arco("runs", "--url", cluster.server.url, "--json").document()
     return str(found["items"][0]["execution_id"])
 
@@ -52,9 +52,9 @@ async def test_a_cancelled_job_is_gone_and_the_rest_is_made_by_a_retry(
         flags = ("--project", str(place.project), *url, *FLAGS)
         naps = ("--partitions", FIRST, "--param", f"{NAP}={NAP_MS}")
         assert place.arco("run", QUICK, *flags, "--partitions", FIRST).code == 0
-        hand = ArcoProcess(["run", SLOW, *flags, *naps, *seen], tmp_path / "run.log")
-        cluster.processes["runner"] = hand
-        run_id = await _run_of(cluster, hand)
+        process = ArcoProcess(["run", SLOW, *flags, *naps, *seen], tmp_path / "run.log")
+        cluster.processes["runner"] = process
+        run_id = await _run_of(cluster, process)
         await until(lambda: running_jobs(port) > 0)
         begun = time.monotonic()
         served = Served(
@@ -66,10 +66,10 @@ async def test_a_cancelled_job_is_gone_and_the_rest_is_made_by_a_retry(
         assert (await cancelling).returncode == 0
         figure(f"cancel: Spark's job was gone {took:.2f} s after `arco cancel`")
         assert (await cluster.over(run_id)).status is RunStatus.CANCELLED
-        await asyncio.to_thread(hand.process.wait, 120)
-        assert (await cluster.book.look(run_id)).status is RunStatus.CANCELLED
+        await asyncio.to_thread(process.process.wait, 120)
+        assert (await cluster.coordinator.look(run_id)).status is RunStatus.CANCELLED
         assert await cluster.rows(SLOW) in ({}, {SLOW: []})
-        again = await asyncio.to_thread(place.arco, "retry", run_id, *flags, "--json")
-        assert again.code == 0, again.complained
-        assert (await cluster.book.look(run_id)).status is RunStatus.CANCELLED
+        retried = await asyncio.to_thread(place.arco, "retry", run_id, *flags, "--json")
+        assert retried.code == 0, retried.errors
+        assert (await cluster.coordinator.look(run_id)).status is RunStatus.CANCELLED
         assert await cluster.rows(QUICK, SLOW) == rows_after([FIRST], [QUICK, SLOW])

@@ -1,4 +1,4 @@
-"""Clocks that jump by hours, of the book of runs and of workers: each task is done, and done once."""
+"""Clocks of the coordinator and of workers that jump by hours: each task runs exactly once."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ PARTS = ("p=a", "p=b", "p=c")
 
 
 class JumpingClock(HurriedClock):
-    """A wall clock that somebody sets; how much time goes by it does not change."""
+    """A wall clock that is set; the elapsed time is not affected."""
 
     def __init__(self) -> None:
         super().__init__(TIMES)
@@ -32,7 +32,7 @@ class JumpingClock(HurriedClock):
 
 @dataclass
 class Slow:
-    """Makes one row of a partition, and takes longer for it than a lease lasts; tells what it began."""
+    """Makes one row of a partition, and takes longer than a lease lasts; records what it began."""
 
     workspace: Workspace
     loop: asyncio.AbstractEventLoop
@@ -43,9 +43,9 @@ class Slow:
         return asyncio.run_coroutine_threadsafe(self._make(task), self.loop).result()
 
     async def _make(self, task: LeasedTask) -> Outcome:
-        said = await staged(self.workspace, task)
+        files = await staged(self.workspace, task)
         await self.workspace.runtime.clock.sleep(20_000)
-        return await published(self.workspace, task, said)
+        return await published(self.workspace, task, files)
 
     def interrupt(self, attempt_id: str) -> None:
         """Nobody stops it."""
@@ -61,7 +61,7 @@ async def _begin(
     await workspace.make(TABLE)
     tasks = [task(f"t@{each}", maker=TABLE, partition=each) for each in PARTS]
     made = plan(*tasks, makers=[asset(TABLE, mode="append")])
-    view = await workspace.book.submit(wish(made))
+    view = await workspace.coordinator.submit(wish(made))
     slow = Slow(workspace, asyncio.get_running_loop())
     runtime = replace(workspace.runtime, clock=clock)
     code = FixedCode(PROJECT)
@@ -77,13 +77,13 @@ async def _begin(
 
 
 class _Book:
-    """Whichever book is open now."""
+    """The current coordinator."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._hut = workspace
+        self._workspace = workspace
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self._hut.book, name)
+        return getattr(self._workspace.coordinator, name)
 
 
 async def _check(
@@ -100,8 +100,8 @@ async def _check(
     assert stored is not None
     assert {each.status for each in stored.tasks} == {TaskStatus.SUCCESS}
     assert stored.is_over
-    assert workspace.book.at_work == 0
-    assert workspace.book.figures.lost == 0
+    assert workspace.coordinator.at_work == 0
+    assert workspace.coordinator.figures.lost == 0
 
 
 @pytest.mark.parametrize("by_ms", JUMPS)

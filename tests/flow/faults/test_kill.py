@@ -1,6 +1,6 @@
-"""`kill -9` of a run and its JVM at every moment, for each format and way of writing: rows are counted.
+"""`kill -9` of a run and its JVM at every point, for each format and way of writing: rows are counted.
 
-All ways of writing are killed at one stroke: each waits at the moment until the last has come there.
+All ways of writing are killed at one stroke: each waits at the point until the last has come there.
 """
 
 from dataclasses import dataclass
@@ -27,17 +27,17 @@ class Aftermath:
 
 
 class Kills:
-    """One kill for each moment, whoever asks for it how often."""
+    """One kill for each point, whoever asks for it how often."""
 
     def __init__(self, place: ProjectRoot) -> None:
         self._place = place
         self._done: dict[KillPoint, Aftermath] = {}
 
-    def at(self, moment: KillPoint) -> Aftermath:
-        if moment not in self._done:
-            self._place.set_back()
-            self._done[moment] = killed(self._place, moment, MADE)
-        return self._done[moment]
+    def at(self, point: KillPoint) -> Aftermath:
+        if point not in self._done:
+            self._place.restore()
+            self._done[point] = killed(self._place, point, MADE)
+        return self._done[point]
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +45,13 @@ def kills(seeded: ProjectRoot) -> Kills:
     return Kills(seeded)
 
 
-def killed(place: ProjectRoot, moment: KillPoint, tables: tuple[str, ...]) -> Aftermath:
+def killed(place: ProjectRoot, point: KillPoint, tables: tuple[str, ...]) -> Aftermath:
     """Kill a run of the second day, let another one go on, and look."""
-    first = place.doomed(moment, tables, *tables, TOTAL, partitions=SECOND)
-    assert first.code == KILLED, f"{first.code} {first.complained[-2_000:]}"
+    first = place.run_killed(point, tables, *tables, TOTAL, partitions=SECOND)
+    assert first.code == KILLED, f"{first.code} {first.errors[-2_000:]}"
     second = place.run(*tables, TOTAL, partitions=SECOND, also=("--parallel", "3"))
-    assert second.code == 0, second.complained[-2_000:]
-    runs = [first.said.strip(), second.document()["run_id"]]
+    assert second.code == 0, second.errors[-2_000:]
+    runs = [first.output.strip(), second.document()["run_id"]]
     assert left_over(place.root, runs) == {}
     return Aftermath(
         rows_at(place.root), second, _statuses(place, "tasks"), _statuses(place, "executions")
@@ -80,7 +80,7 @@ def _check_rows(found: Rows, tables: tuple[str, ...], wanted: Rows) -> None:
 
 @pytest.mark.interop
 def test_a_run_that_nobody_disturbs_makes_the_rows_that_are_expected(seeded: ProjectRoot) -> None:
-    seeded.set_back()
+    seeded.restore()
     assert seeded.run(partitions=SECOND, also=("--parallel", "3")).code == 0
     found = rows_at(seeded.root)
     _check_rows(found, MADE, _wanted(MADE))
@@ -88,19 +88,19 @@ def test_a_run_that_nobody_disturbs_makes_the_rows_that_are_expected(seeded: Pro
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("moment", KillPoint)
-def test_a_kill_loses_and_doubles_no_row(moment: KillPoint, kills: Kills, figure: Figure) -> None:
-    after = kills.at(moment)
+@pytest.mark.parametrize("point", KillPoint)
+def test_a_kill_loses_and_doubles_no_row(point: KillPoint, kills: Kills, figure: Figure) -> None:
+    after = kills.at(point)
     _check_rows(after.rows, MADE, _wanted(MADE))
     assert after.rows[TOTAL] == rows_after([SECOND], [TOTAL])[TOTAL]
     counts = ", ".join(f"{each} {len(after.rows[each])}" for each in MADE)
-    figure(f"kill {moment}: gone on in {after.second.seconds:.0f} s; rows: {counts}")
+    figure(f"kill {point}: gone on in {after.second.seconds:.0f} s; rows: {counts}")
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("moment", KillPoint)
-def test_a_kill_leaves_no_task_and_no_run_behind(moment: KillPoint, kills: Kills) -> None:
-    after = kills.at(moment)
+@pytest.mark.parametrize("point", KillPoint)
+def test_a_kill_leaves_no_task_and_no_run_behind(point: KillPoint, kills: Kills) -> None:
+    after = kills.at(point)
     assert set(after.tasks) <= ENDED
     assert set(after.executions) <= {"SUCCESS", "FAILED"}
     assert after.executions["SUCCESS"] == 2
@@ -108,11 +108,11 @@ def test_a_kill_leaves_no_task_and_no_run_behind(moment: KillPoint, kills: Kills
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("moment", [KillPoint.DURING_WRITE, KillPoint.AFTER_STAGE])
+@pytest.mark.parametrize("point", [KillPoint.DURING_WRITE, KillPoint.AFTER_STAGE])
 def test_a_kill_while_tables_are_made_for_the_first_time_loses_and_doubles_nothing(
-    moment: KillPoint, place: ProjectRoot, jar: None
+    point: KillPoint, place: ProjectRoot, jar: None
 ) -> None:
-    after = killed(place, moment, MADE)
+    after = killed(place, point, MADE)
     _check_rows(after.rows, MADE, rows_after([SECOND], MADE))
 
 
@@ -123,7 +123,7 @@ def test_partitions_of_one_table_that_are_published_at_one_moment_all_land(
     for form in ("iceberg", "parquet"):
         both = (f"made.{form}_append", f"made.{form}_replace_partition")
         run_command = place.together(4, *both, partitions=f"{FIRST}..{SECOND}")
-        assert run_command.code == 0, run_command.complained[-2_000:]
+        assert run_command.code == 0, run_command.errors[-2_000:]
         _check_rows(rows_at(place.root, both), both, rows_after([FIRST, SECOND], both))
 
 

@@ -1,4 +1,4 @@
-"""`kill -9` between two tables that one task appends to: each has its rows once, whoever goes on."""
+"""`kill -9` between two tables that one task appends to: each has its rows once afterwards."""
 
 import asyncio
 import sys
@@ -79,7 +79,7 @@ def test_a_run_after_a_kill_between_two_tables_appends_to_the_second_alone(
     assert two.arco("run", dies=True).code == -9
     assert two.rows() == [10, 0]
     second = two.arco("run")
-    assert second.code == 0, second.said + second.complained[-2_000:]
+    assert second.code == 0, second.output + second.errors[-2_000:]
     assert two.rows() == [10, 20]
     assert two.arco("run").document()["tasks"] == []
 
@@ -90,5 +90,5 @@ def test_so_does_a_retry_though_the_code_was_edited(tmp_path: Path, java: None) 
     assert two.arco("run", dies=True).code == -9
     two.file.write_text(_PROJECT.replace("range(10)", "range(0, 10)"))
     second = two.arco("retry", two.run_id())
-    assert second.code == 0, second.said + second.complained[-2_000:]
+    assert second.code == 0, second.output + second.errors[-2_000:]
     assert two.rows() == [10, 20]

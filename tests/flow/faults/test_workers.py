@@ -1,4 +1,4 @@
-"""Workers and servers as real processes that are killed, stopped and begun again while they work."""
+"""Workers and servers as real processes that are killed, stopped and restarted while they work."""
 
 import asyncio
 import os
@@ -36,9 +36,9 @@ async def test_what_a_killed_worker_held_is_taken_over_after_one_lease(
         took = time.monotonic() - begun
         assert view.status is RunStatus.SUCCESS, view
         assert await cluster.rows(*BOTH) == rows_after([FIRST], BOTH)
-        again = next(each for each in view.changed if each.key == task.key)
-        assert again.attempt == 2
-        assert again.worker != task.worker
+        second = next(each for each in view.changed if each.key == task.key)
+        assert second.attempt == 2
+        assert second.worker != task.worker
         figure(f"worker killed: the run ended {took:.0f} s later, nothing lost or doubled")
 
 
@@ -57,15 +57,15 @@ async def test_a_worker_that_stood_still_cannot_publish_what_another_has_made(
             finally:
                 still.send(signal.SIGCONT)
             assert view.status is RunStatus.SUCCESS, view
-            # It notices that its task is gone, and says so of it.
+            # It notices and reports that its task was leased to another worker.
             await until(partial(_says_twice, still, task.key))
-            assert f"success   {task.key}" not in still.said
+            assert f"success   {task.key}" not in still.output
             assert await cluster.rows(table) == rows_after([FIRST], [table])
 
 
-def _says_twice(hand: ArcoProcess, key: str) -> bool:
+def _says_twice(process: ArcoProcess, key: str) -> bool:
     """That it has begun with a task, and how that ended."""
-    return hand.said.count(key) >= 2
+    return process.output.count(key) >= 2
 
 
 async def test_a_run_goes_on_after_the_server_was_killed_and_begun_again(
@@ -90,15 +90,15 @@ async def test_a_run_whose_jvm_is_killed_starts_another_and_goes_on(
     place = ProjectRoot(tmp_path)
     flags = ("--project", str(place.project), "--root", str(place.root), "--no-fsync")
     naps = ("--param", f"{NAP}={NAP_MS}", "--partitions", FIRST)
-    hand = ArcoProcess(["run", *BOTH, *flags, *naps, *FLAGS], tmp_path / "run.log")
+    process = ArcoProcess(["run", *BOTH, *flags, *naps, *FLAGS], tmp_path / "run.log")
     try:
         # A part is written, another naps.
         await until(lambda: any(place.root.rglob("warehouse/*/data/**/*.parquet")))
-        jvm = hand.jvm()
+        jvm = process.jvm()
         assert jvm is not None
         os.kill(jvm, signal.SIGKILL)
-        assert await asyncio.to_thread(hand.process.wait, 600) == 0, hand.said
+        assert await asyncio.to_thread(process.process.wait, 600) == 0, process.output
     finally:
-        hand.end()
+        process.end()
     rows = await asyncio.to_thread(rows_at, place.root, BOTH)
     assert rows == rows_after([FIRST], BOTH)

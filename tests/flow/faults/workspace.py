@@ -1,7 +1,7 @@
-"""A workspace without any server: the real book of runs over real tables of plain files, in memory.
+"""A workspace without a server: the real coordinator over real tables of plain files, in memory.
 
-The book can be dropped and opened again, as when its process ends. Threads of tasks ask the catalog through
-the loop that all of it runs on.
+The coordinator can be closed and opened again, as when its process ends. Threads of tasks call the catalog
+on the event loop of the workspace.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tests.flow.work.scripted import HurriedClock, HurriedTasks
 
 T = TypeVar("T")
 
-TIMES = 20  # so much faster than the machine's does the clock of a workspace go
+TIMES = 20  # the clock of a workspace is so much faster than the machine's
 
 
 class Workspace:
@@ -44,12 +44,12 @@ class Workspace:
         self.ids: dict[str, str] = {}  # of tables, by their full names
         self._store = store
         self.reader = LedgerReader(store[Role.API], self.ids)
-        self.book = self._new()
-        self.books = 1
+        self.coordinator = self._new()
+        self.starts = 1
 
     @classmethod
     async def open(cls, seed: int, clock: Clock | None = None) -> "Workspace":
-        """A workspace with nothing in it."""
+        """An empty workspace."""
         runtime = Runtime(clock or HurriedClock(TIMES), Random(seed), HurriedTasks(TIMES))
         shop = await started(open_workshop())
         store = {
@@ -57,7 +57,7 @@ class Workspace:
             for role in (Role.API, Role.FLOW)
         }
         workspace = cls(runtime, shop, store)
-        await workspace.book.begin()
+        await workspace.coordinator.begin()
         return workspace
 
     def _new(self) -> RunBook:
@@ -71,25 +71,25 @@ class Workspace:
         )
 
     async def restart(self) -> None:
-        """The process that keeps the book ends, and another one begins."""
-        await self.book.close()
-        self.books += 1
-        self.book = self._new()
-        await self.book.begin()
+        """The process of the coordinator ends, and another one starts."""
+        await self.coordinator.close()
+        self.starts += 1
+        self.coordinator = self._new()
+        await self.coordinator.begin()
 
     async def over(self, run_id: str) -> RunView:
         """A run once it is over."""
-        view = await self.book.look(run_id)
+        view = await self.coordinator.look(run_id)
         while view.status is RunStatus.RUNNING:
-            view = await self.book.look(run_id, view.number, 1_000)
+            view = await self.coordinator.look(run_id, view.number, 1_000)
         return view
 
     async def close(self) -> None:
-        await self.book.close()
+        await self.coordinator.close()
         await self.tables.close()
         await self.shop.close()
 
-    # What the book asks of tables.
+    # Ports of the coordinator.
 
     async def place(self, table: str) -> Place | None:
         table_id = self.ids.get(table)
@@ -117,7 +117,7 @@ class Workspace:
                 )
                 self.ids[table] = as_table(done).table_id
             except AlreadyExists:
-                while table not in self.ids:  # noqa: ASYNC110 - whoever was faster is about to tell
+                while table not in self.ids:  # noqa: ASYNC110 - another task has created it
                     await asyncio.sleep(0.001)
         return self.ids[table]
 

@@ -1,4 +1,4 @@
-"""The cases of the matrix: queries with their truth."""
+"""The cases of the matrix: queries with their expected lineage."""
 
 from tests.flow.lineage.composite_queries import COMPOSITE_QUERIES
 from tests.flow.lineage.expressions import EXPRESSIONS

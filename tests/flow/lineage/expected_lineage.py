@@ -1,7 +1,7 @@
-"""The truth about queries, written by hand, as data.
+"""Test cases for lineage: queries with their expected lineage, written by hand, as data.
 
-A case makes a frame, or writes by itself. Its truth names for each column of the result the columns that it
-was made from, each with the type of what was done to it; and what decided which rows there are.
+A case makes a frame, or writes by itself. It names for each column of the result its source columns, each
+with the type of the transformation, and the columns that decide which rows exist.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ WIN = "WINDOW"
 UNKNOWN = "UNKNOWN"
 
 Sources = Mapping[str, str]  # `table.column` and a type
-Found = tuple[dict[str, dict[str, str]], set[tuple[str, str]], str]
+Lineage = tuple[dict[str, dict[str, str]], set[tuple[str, str]], str]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A query and the truth about it."""
+    """A query and its expected lineage."""
 
     name: str
     columns: Mapping[str, Sources]
@@ -38,27 +38,31 @@ class Case:
     write: "Callable[[SparkSession], Dataset] | None" = None
     needs_iceberg: bool = False
     partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of tables, as read
-    snapshots: frozenset[str] = frozenset()  # tables of which the version must be told
+    snapshots: frozenset[str] = frozenset()  # tables whose version must be reported
     tags: frozenset[str] = field(default_factory=frozenset)
 
-    def truth(self) -> Found:
-        """What an observation must say."""
+    def expected(self) -> Lineage:
+        """The lineage that must be observed."""
         columns = {name: dict(sources) for name, sources in self.columns.items() if sources}
         return columns, set(self.influences), self.soundness
 
     def reads_differ(self, observation: LineageObservation) -> str:
-        """What of the reads is not as it should be, or nothing."""
+        """How the reads differ from what is expected, or nothing."""
         reads = {short(read.dataset): read for read in observation.reads}
-        told = {name: reads[name].partitions for name in self.partitions}
-        if told != dict(self.partitions):
-            return f"partitions {told} instead of {self.partitions}"
-        unsaid = {name for name in self.snapshots if not reads[name].version}
+        partitions = {name: reads[name].partitions for name in self.partitions}
+        if partitions != dict(self.partitions):
+            return f"partitions {partitions} instead of {self.partitions}"
+        unversioned = {name for name in self.snapshots if not reads[name].version}
         uncounted = {name for name in self.partitions if not reads[name].rows}
-        return f"no version of {unsaid}, no rows of {uncounted}" if unsaid | uncounted else ""
+        return (
+            f"no version of {unversioned}, no rows of {uncounted}"
+            if unversioned | uncounted
+            else ""
+        )
 
 
-def told(observation: LineageObservation) -> Found:
-    """What an observation says, in the form of the truth."""
+def lineage_of(observation: LineageObservation) -> Lineage:
+    """The lineage of an observation, in the form of `Case.expected`."""
     columns: dict[str, dict[str, str]] = {}
     influences: set[tuple[str, str]] = set()
     for edge in observation.edges:

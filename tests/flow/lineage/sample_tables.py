@@ -66,7 +66,7 @@ def open_sample_session(root: Path, jar: Path | None) -> "SparkSession":
 
 
 def create_tables(session: "SparkSession", root: Path, *, iceberg: bool) -> None:
-    """Make the tables, in a database of their own: the Spark may be somebody else's too."""
+    """Create the tables in their own database, as other tests may use the same Spark."""
     session.conf.set(_ROOT, str(root))
     session.sql(f"drop database if exists {DATABASE} cascade")
     session.sql(f"create database {DATABASE} location '{root / 'tables'}'")
@@ -106,7 +106,7 @@ def _table(session: "SparkSession", name: str, how: str, columns: str, rows: str
 
 
 def new_session(spark: "SparkSession") -> "SparkSession":
-    """A session of its own over the same tables."""
+    """Another session over the same tables."""
     session = spark.newSession()
     session.sql(f"use {DATABASE}")
     session.conf.set(_ROOT, str(root_of(spark)))
@@ -114,7 +114,7 @@ def new_session(spark: "SparkSession") -> "SparkSession":
 
 
 def root_of(session: "SparkSession") -> Path:
-    """Where the world's files are."""
-    told = session.conf.get(_ROOT)
-    assert told is not None
-    return Path(told)
+    """The folder of the tables."""
+    root = session.conf.get(_ROOT)
+    assert root is not None
+    return Path(root)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from arco.flow.lineage import Dataset, LineageObservation
-from tests.flow.lineage.expected_lineage import short, told
+from tests.flow.lineage.expected_lineage import lineage_of, short
 from tests.flow.lineage.sample_tables import new_session, root_of
 
 if TYPE_CHECKING:
@@ -98,13 +98,13 @@ def test_the_fingerprint_is_the_same_for_another_day_and_another_for_other_code(
 
     code = "select id, amount * {rate} as twice from orders where ds = date'{day}'"
     first = fingerprint(code.format(rate=2, day="2026-01-01"), "first")
-    again = fingerprint(code.format(rate=2, day="2026-01-02"), "again")
+    other_day = fingerprint(code.format(rate=2, day="2026-01-02"), "other_day")
     several = fingerprint(
         "select id, amount * 2 as twice from orders where ds in (date'2026-01-01', date'2026-01-02')",
         "several",
     )
     changed = fingerprint(code.format(rate=3, day="2026-01-01"), "changed")
-    assert first == again == several
+    assert first == other_day == several
     assert first is not None
     assert first != changed
 
@@ -138,7 +138,7 @@ def test_where_no_write_was_seen_the_plan_of_the_frame_tells_what_it_can(
 ) -> None:
     frame = session.sql("select id, upper(name) as loud from customers where region = 'eu'")
     seen = capture.finish(Dataset("nowhere"), frame=frame)
-    assert told(seen) == (
+    assert lineage_of(seen) == (
         {"id": {"customers.id": "DIRECT"}, "loud": {"customers.name": "EXPRESSION"}},
         {("customers.region", "FILTER")},
         "exact",

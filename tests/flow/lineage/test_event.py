@@ -23,7 +23,7 @@ TABLES = {
 }
 
 
-def told(observation: LineageObservation, *partitions: str) -> LineageObserved:
+def event_of(observation: LineageObservation, *partitions: str) -> LineageObserved:
     event = to_event(
         observation,
         TABLES.get,
@@ -43,7 +43,7 @@ def edge(source: Dataset, column: str, target: str = "id", how: str = "DIRECT") 
 
 
 def test_what_the_catalog_knows_is_told_by_id() -> None:
-    (found,) = told(LineageObservation(edges=(edge(RAW, "id"),))).column_edges
+    (found,) = event_of(LineageObservation(edges=(edge(RAW, "id"),))).column_edges
     assert found == ColumnEdge(
         source_table_id="t-raw",
         source_column_id="c-raw-id",
@@ -57,7 +57,7 @@ def test_what_the_catalog_knows_is_told_by_id() -> None:
 
 
 def test_what_it_does_not_know_stays_a_name_with_its_table_before_it() -> None:
-    event = told(LineageObservation((ReadFact(LOST),), (edge(LOST, "z"),)))
+    event = event_of(LineageObservation((ReadFact(LOST),), (edge(LOST, "z"),)))
     (found,) = event.column_edges
     assert (found.source_table_id, found.source_column_id, found.source_name) == (
         None,
@@ -68,18 +68,18 @@ def test_what_it_does_not_know_stays_a_name_with_its_table_before_it() -> None:
 
 
 def test_a_column_that_the_table_has_not_told_of_goes_by_its_name() -> None:
-    (found,) = told(LineageObservation(edges=(edge(RAW, "new", "fresh"),))).column_edges
+    (found,) = event_of(LineageObservation(edges=(edge(RAW, "new", "fresh"),))).column_edges
     assert (found.source_column_id, found.source_name) == (None, "new")
     assert (found.target_column_id, found.target_name) == (None, "fresh")
 
 
 def test_spark_does_not_tell_large_letters_from_small_ones() -> None:
-    (found,) = told(LineageObservation(edges=(edge(RAW, "ID"),))).column_edges
+    (found,) = event_of(LineageObservation(edges=(edge(RAW, "ID"),))).column_edges
     assert found.source_column_id == "c-raw-id"
 
 
 def test_an_influence_reaches_the_whole_table_by_a_star() -> None:
-    (found,) = told(LineageObservation(edges=(edge(RAW, "id", "*", "FILTER"),))).column_edges
+    (found,) = event_of(LineageObservation(edges=(edge(RAW, "id", "*", "FILTER"),))).column_edges
     assert (found.target_table_id, found.target_column_id, found.target_name) == (
         "t-orders",
         None,
@@ -94,7 +94,7 @@ def test_two_paths_of_one_table_are_one_input_and_one_edge() -> None:
         ReadFact(RAW, ("ds=1",), 2, 20, "v1"),
         ReadFact(other, ("ds=2",), 3, 30, "v1"),
     )
-    event = told(LineageObservation(reads, (edge(RAW, "id"), edge(other, "id"))))
+    event = event_of(LineageObservation(reads, (edge(RAW, "id"), edge(other, "id"))))
     (source,) = event.inputs
     assert (source.partitions, source.rows, source.bytes) == (("ds=1", "ds=2"), 5, 50)
     assert source.version == "v1"
@@ -102,14 +102,14 @@ def test_two_paths_of_one_table_are_one_input_and_one_edge() -> None:
 
 
 def test_the_same_observation_again_has_the_same_edges() -> None:
-    one, again = (told(LineageObservation(edges=(edge(RAW, "id"),))) for _ in range(2))
+    one, other = (event_of(LineageObservation(edges=(edge(RAW, "id"),))) for _ in range(2))
     assert [edge_id(each) for each in one.column_edges] == [
-        edge_id(each) for each in again.column_edges
+        edge_id(each) for each in other.column_edges
     ]
 
 
 def test_soundness_and_run_are_told() -> None:
-    event = told(LineageObservation(soundness="opaque"), "ds=2026-01-01")
+    event = event_of(LineageObservation(soundness="opaque"), "ds=2026-01-01")
     assert event.soundness == "opaque"
     assert (event.execution_id, event.task_id, event.attempt_id) == (
         "run-1",
@@ -122,7 +122,7 @@ def test_soundness_and_run_are_told() -> None:
 
 def test_too_many_edges_are_told_as_tables() -> None:
     edges = tuple(edge(RAW, f"c{at}") for at in range(10_001))
-    event = told(LineageObservation((ReadFact(RAW),), edges))
+    event = event_of(LineageObservation((ReadFact(RAW),), edges))
     assert event.column_edges == ()
     assert event.soundness == "table_only"
     assert event.inputs[0].table_id == "t-raw"
@@ -130,26 +130,26 @@ def test_too_many_edges_are_told_as_tables() -> None:
 
 def test_edges_to_the_brim_are_kept() -> None:
     edges = tuple(edge(RAW, f"c{at}") for at in range(10_000))
-    assert len(told(LineageObservation(edges=edges)).column_edges) == 10_000
+    assert len(event_of(LineageObservation(edges=edges)).column_edges) == 10_000
 
 
 def test_of_too_many_partitions_the_longest_list_is_left_out() -> None:
     many = tuple(f"ds={at:05}" for at in range(9_999))
     reads = (ReadFact(RAW, many), ReadFact(LOST, ("p=1", "p=2")))
-    event = told(LineageObservation(reads), "ds=1")
+    event = event_of(LineageObservation(reads), "ds=1")
     assert [len(each.partitions) for each in event.inputs] == [0, 2]
 
 
 @pytest.mark.parametrize("count", [5_000, 10_001])
 def test_more_written_partitions_than_pairs_allow_are_left_out(count: int) -> None:
     reads = (ReadFact(RAW), ReadFact(LOST), ReadFact(Dataset("z")))
-    event = told(LineageObservation(reads), *(f"ds={at:05}" for at in range(count)))
+    event = event_of(LineageObservation(reads), *(f"ds={at:05}" for at in range(count)))
     assert event.outputs[0].partitions == ()
     assert len(event.inputs) == 3
 
 
 def test_more_inputs_than_an_event_holds_are_cut() -> None:
     reads = tuple(ReadFact(Dataset(f"t{at}")) for at in range(1_001))
-    event = told(LineageObservation(reads))
+    event = event_of(LineageObservation(reads))
     assert len(event.inputs) == 1_000
     assert event.soundness == "table_only"

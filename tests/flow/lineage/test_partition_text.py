@@ -11,11 +11,11 @@ def listing(*rows: str) -> str:
 
 
 def tasks(*data: str) -> str:
-    told = (
+    tasks_text = (
         f"BaseFileScanTask{{file=/x, partition_data=PartitionData{{{each}}}, residual=true}}"
         for each in data
     )
-    return f"[{', '.join(told)}]"
+    return f"[{', '.join(tasks_text)}]"
 
 
 def test_days_are_told_as_dates() -> None:

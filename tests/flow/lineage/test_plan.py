@@ -16,7 +16,7 @@ from arco.flow.lineage import (
 )
 from arco.flow.lineage.plan_tree import PARTITION_FILTER_MARKER
 from tests.flow.lineage.cases import CASES
-from tests.flow.lineage.expected_lineage import Case, told
+from tests.flow.lineage.expected_lineage import Case, lineage_of
 from tests.flow.lineage.plan_builder import (
     Flat,
     alias,
@@ -63,7 +63,7 @@ def influences(plan: Flat) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.name)
 def test_a_recorded_plan_gives_the_truth(case: Case) -> None:
     found = read_plan(*load(case.name))
-    assert told(observed(found)) == case.truth()
+    assert lineage_of(observed(found)) == case.expected()
     assert not found.note
 
 
@@ -72,7 +72,7 @@ def test_the_very_first_column_of_a_spark_has_the_number_0_and_an_origin() -> No
     found = read_plan(
         text(project(relation(first, DS), alias(first, "key", 3))), PlanFacts({0: SALES})
     )
-    assert told(observed(found)) == ({"key": {"sales.id": "DIRECT"}}, set(), "exact")
+    assert lineage_of(observed(found)) == ({"key": {"sales.id": "DIRECT"}}, set(), "exact")
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.name)
@@ -89,9 +89,9 @@ def test_other_numbers_of_columns_give_the_same_fingerprint(case: Case) -> None:
         for key, projections in facts.expansions.items()
     }
     leaves = {key + 777: leaf for key, leaf in facts.leaves.items()}
-    again = read_plan(moved, PlanFacts(leaves, expansions, facts.target))
+    renumbered = read_plan(moved, PlanFacts(leaves, expansions, facts.target))
     assert moved != plan
-    assert again == read_plan(plan, facts)
+    assert renumbered == read_plan(plan, facts)
 
 
 def test_there_are_six_recorded_plans() -> None:

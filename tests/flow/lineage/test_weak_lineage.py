@@ -1,4 +1,4 @@
-"""What no query tells of is never told as exact: rows read past them, and rows that the program brought."""
+"""Lineage that is not exact: rows read without a query, and rows that the program brought."""
 
 import json
 from collections.abc import Callable
@@ -166,7 +166,7 @@ def test_a_query_that_could_not_be_watched_may_have_given_the_program_anything(
         with monkeypatch.context() as patched:
             hinder(patched)
             highest(session)
-            capture.reads()  # once Spark has told of it
+            capture.reads()  # waits until Spark has reported it
 
     seen = seen_after(session, capture, work, tmp_path / "out")
     assert seen.soundness == "declared"

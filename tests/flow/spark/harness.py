@@ -1,4 +1,4 @@
-"""A project and what its tasks do: leased as the book of runs would lease them, carried out for real."""
+"""A project and its tasks: leased as the coordinator leases them, and really run."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -22,24 +22,24 @@ DAY = "ds=2026-01-05"
 
 @dataclass
 class RecordingWatch:
-    """A watch that remembers what it was told."""
+    """A watch that records logs and progress."""
 
     lines: list[str] = field(default_factory=list)
-    told: list[Progress] = field(default_factory=list)
+    reported: list[Progress] = field(default_factory=list)
     stopped: bool = False
 
     def log(self, line: str) -> None:
         self.lines.append(line)
 
     def progress(self, progress: Progress) -> None:
-        self.told.append(progress)
+        self.reported.append(progress)
 
     def is_stopped(self) -> bool:
         return self.stopped
 
     @property
     def phases(self) -> list[str]:
-        return list(dict.fromkeys(each.phase for each in self.told))
+        return list(dict.fromkeys(each.phase for each in self.reported))
 
 
 class ProjectHarness:
@@ -91,14 +91,14 @@ class ProjectHarness:
         """A task as it would be leased now."""
         self._runs += run is None
         run_id = run or f"RUN{self._runs}{self.schema}"
-        found = next(
+        maker_def = next(
             each
             for each in self.loaded.makers()
             if each.name in (maker, self._named(maker), f"default.{self._named(maker)}")
         )
-        key = task_key(found.name, partition)
+        key = task_key(maker_def.name, partition)
         attempt_id = attempt_id_of(run_id, key, attempt)
-        places = tuple(
+        outputs = tuple(
             OutputPlace(
                 table=output.table,
                 table_id=None,
@@ -110,12 +110,12 @@ class ProjectHarness:
                     partitions=(partition,) if partition else (),
                 ),
             )
-            for output in found.outputs
+            for output in maker_def.outputs
         )
         return LeasedTask(
             run_id=run_id,
             key=key,
-            maker=found.name,
+            maker=maker_def.name,
             partition=partition,
             attempt=attempt,
             attempt_id=attempt_id,
@@ -124,11 +124,11 @@ class ProjectHarness:
             now_ms=NOW_MS,
             params=dict(params or {}),
             dynamic=dict(dynamic or {}),
-            outputs=places,
+            outputs=outputs,
         )
 
     def run(self, maker: str, partition: str = "", **options: Any) -> Outcome:
-        """Carry a task out."""
+        """Run a task."""
         return self.execute(self.lease(maker, partition, **options))
 
     def execute(self, task: LeasedTask, watch: RecordingWatch | None = None) -> Outcome:
@@ -139,19 +139,19 @@ class ProjectHarness:
         return outcome
 
     def materialize(self, maker: str, partition: str = "", **options: Any) -> Outcome:
-        """Carry a task out that has to succeed."""
+        """Run a task that has to succeed."""
         outcome = self.run(maker, partition, **options)
         assert outcome.status is TaskStatus.SUCCESS, outcome.error
         return outcome
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
-        """All rows of a table as everybody sees them, sorted."""
-        found = self.shared.lake.find(self.name(table))
-        assert found is not None
-        if found.format == "iceberg":
+        """All rows of a table that readers see, sorted."""
+        table_row = self.shared.lake.find(self.name(table))
+        assert table_row is not None
+        if table_row.format == "iceberg":
             frame = self.shared.open().newSession().table(self._named(table))
         else:
-            now = self.shared.lake.files(found.table_id)
+            now = self.shared.lake.files(table_row.table_id)
             paths = [f"{now.location}/{f.path}" for files in now.files.values() for f in files]
             if not paths:
                 return []
@@ -159,9 +159,9 @@ class ProjectHarness:
         return sorted((tuple(row) for row in frame.collect()), key=repr)
 
     def columns(self, table: str) -> dict[str, str]:
-        found = self.shared.lake.find(self.name(table))
-        assert found is not None
-        if found.format == "iceberg":  # whose columns the catalog learns a moment after a commit
+        table_row = self.shared.lake.find(self.name(table))
+        assert table_row is not None
+        if table_row.format == "iceberg":  # the catalog updates its columns shortly after a commit
             frame = self.shared.open().newSession().table(self._named(table))
             return {each.name: each.dataType.simpleString() for each in frame.schema.fields}
-        return {each.name: each.data_type for each in found.columns}
+        return {each.name: each.data_type for each in table_row.columns}

@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 class SharedSpark:
-    """A session that is opened when it is first asked for, and again when a test has ended its JVM."""
+    """A session that is opened when it is first used, and after a test has ended its JVM."""
 
     def __init__(self, url: str, jar: Path, scratch: Path, runtime: Runtime) -> None:
         self.url = url

@@ -1,4 +1,4 @@
-"""The lineage of tasks, and inputs that nobody has declared."""
+"""The lineage of tasks, and undeclared inputs."""
 
 import pytest
 
@@ -33,22 +33,22 @@ def test_columns_are_traced_to_the_tables_they_come_from(
     harness.materialize("$.customers")
     harness.materialize("$.orders")
     outcome = harness.materialize("$.spend")
-    (seen,) = outcome.lineage
+    (observed,) = outcome.lineage
     ids = {
         name: harness.shared.lake.find(harness.name(f"$.{name}"))
         for name in ("orders", "customers", "spend")
     }
     tables = {each.table_id: name for name, each in ids.items() if each is not None}
-    assert seen.soundness == "exact"
-    assert {tables.get(each.table_id or "") for each in seen.inputs} == {"orders", "customers"}
-    assert [tables.get(each.table_id or "") for each in seen.outputs] == ["spend"]
+    assert observed.soundness == "exact"
+    assert {tables.get(each.table_id or "") for each in observed.inputs} == {"orders", "customers"}
+    assert [tables.get(each.table_id or "") for each in observed.outputs] == ["spend"]
     edges = {
         (tables.get(each.source_table_id or ""), each.source_name, each.target_name)
-        for each in seen.column_edges
+        for each in observed.column_edges
         if each.target_name != "*"
     }
     assert edges == {("customers", "region", "region"), ("orders", "amount", "spend")}
-    assert all(each.source_column_id and each.source_table_id for each in seen.column_edges)
+    assert all(each.source_column_id and each.source_table_id for each in observed.column_edges)
     assert outcome.rows_read == 8
     assert outcome.warnings == ()
 
@@ -71,9 +71,11 @@ def test_the_partitions_that_were_read_are_known(harness: ProjectHarness, kind: 
     harness.project(DAYS.replace("FORMAT", kind))
     for day in (1, 2, 3):
         harness.materialize("$.sales", f"ds=2026-01-0{day}")
-    (seen,) = harness.materialize("$.last_two", "ds=2026-01-03").lineage
-    assert [set(each.partitions) for each in seen.inputs] == [{"ds=2026-01-02", "ds=2026-01-03"}]
-    assert [each.partitions for each in seen.outputs] == [("ds=2026-01-03",)]
+    (observed,) = harness.materialize("$.last_two", "ds=2026-01-03").lineage
+    assert [set(each.partitions) for each in observed.inputs] == [
+        {"ds=2026-01-02", "ds=2026-01-03"}
+    ]
+    assert [each.partitions for each in observed.outputs] == [("ds=2026-01-03",)]
 
 
 CUTS = """
@@ -117,12 +119,12 @@ def test_what_the_code_filters_by_is_told_and_the_choice_of_partitions_is_not(
     read: dict[str, set[str]] = {}
 
     def edges(maker: str, partition: str = "ds=2026-01-03") -> set[str]:
-        (seen,) = harness.materialize(maker, partition).lineage
-        assert seen.soundness == "exact"
-        read[maker] = {key for each in seen.inputs for key in each.partitions}
+        (observed,) = harness.materialize(maker, partition).lineage
+        assert observed.soundness == "exact"
+        read[maker] = {key for each in observed.inputs for key in each.partitions}
         return {
             f"{each.source_name} {each.transformation_type} {each.target_name}"
-            for each in seen.column_edges
+            for each in observed.column_edges
         }
 
     assert edges("$.plain") == {"id DIRECT id"}
@@ -139,9 +141,9 @@ def test_an_input_that_was_not_declared_is_a_warning(harness: ProjectHarness) ->
     harness.materialize("$.orders")
     watch = RecordingWatch()
     outcome = harness.execute(harness.lease("$.sly"), watch)
-    told = f"it reads {harness.name('$.customers')} without having declared it"
-    assert outcome.warnings == (told,)
-    assert told in watch.lines
+    warning = f"it reads {harness.name('$.customers')} without having declared it"
+    assert outcome.warnings == (warning,)
+    assert warning in watch.lines
 
 
 def test_in_a_strict_asset_it_is_an_error_and_nothing_is_published(harness: ProjectHarness) -> None:
@@ -168,9 +170,11 @@ def test_partitions_that_were_answered_from_metadata_are_those_of_the_input(
     harness.project((DAYS + COUNTED).replace("FORMAT", "iceberg"))
     for day in (1, 2, 3):
         harness.materialize("$.sales", f"ds=2026-01-0{day}")
-    (seen,) = harness.materialize("$.counted", "ds=2026-01-03").lineage
-    assert [set(each.partitions) for each in seen.inputs] == [{"ds=2026-01-02", "ds=2026-01-03"}]
-    assert seen.soundness == "exact"
+    (observed,) = harness.materialize("$.counted", "ds=2026-01-03").lineage
+    assert [set(each.partitions) for each in observed.inputs] == [
+        {"ds=2026-01-02", "ds=2026-01-03"}
+    ]
+    assert observed.soundness == "exact"
 
 
 PAST_QUERIES = """
@@ -190,14 +194,14 @@ def test_an_input_that_was_read_past_all_queries_is_told_as_declared(
     harness.project((CODE + PAST_QUERIES).replace("FORMAT", "parquet"))
     for name in ("customers", "orders"):
         harness.materialize(f"$.{name}")
-    (seen,) = harness.materialize("$.past").lineage
-    assert seen.soundness == "declared"
-    assert {each.name for each in seen.inputs} == {
+    (observed,) = harness.materialize("$.past").lineage
+    assert observed.soundness == "declared"
+    assert {each.name for each in observed.inputs} == {
         harness.name("$.orders"),
         harness.name("$.customers"),
     }
-    (seen,) = harness.materialize("$.checked").lineage
-    assert seen.soundness == "exact"  # though its check has looked, in a session of its own
+    (observed,) = harness.materialize("$.checked").lineage
+    assert observed.soundness == "exact"  # though its check has looked, in a session of its own
 
 
 def test_a_table_of_plain_files_that_was_asked_for_by_name_is_told_how_to_be_read(
@@ -233,18 +237,22 @@ BY_ITSELF = """spark.sql("create table if not exists $.model (best bigint) using
 def test_what_a_task_writes_is_traced_to_what_it_reads(harness: ProjectHarness) -> None:
     harness.project(TASK.replace("TRAIN", BY_SPARK))
     harness.materialize("$.orders")
-    (seen,) = harness.materialize("train").lineage
-    assert seen.soundness == "exact"
-    assert [each.name for each in seen.inputs] == [harness.name("$.orders")]
-    assert [each.name for each in seen.outputs] == [harness.name("$.model")]
-    assert [(each.source_name, each.target_name) for each in seen.column_edges] == [
+    (observed,) = harness.materialize("train").lineage
+    assert observed.soundness == "exact"
+    assert [each.name for each in observed.inputs] == [harness.name("$.orders")]
+    assert [each.name for each in observed.outputs] == [harness.name("$.model")]
+    assert [(each.source_name, each.target_name) for each in observed.column_edges] == [
         ("amount", "best")
     ]
     harness.project(TASK.replace("(spark):\n    TRAIN", "(ctx):\n    pass"))
-    (told,) = harness.materialize("train").lineage
-    assert told.soundness == "declared"
-    assert [each.table_id for each in told.inputs] == [each.table_id for each in seen.inputs]
-    assert [each.table_id for each in told.outputs] == [each.table_id for each in seen.outputs]
+    (declared,) = harness.materialize("train").lineage
+    assert declared.soundness == "declared"
+    assert [each.table_id for each in declared.inputs] == [
+        each.table_id for each in observed.inputs
+    ]
+    assert [each.table_id for each in declared.outputs] == [
+        each.table_id for each in observed.outputs
+    ]
 
 
 @pytest.mark.interop
@@ -253,6 +261,6 @@ def test_a_task_whose_write_spark_has_not_seen_is_told_by_what_it_declares(
 ) -> None:
     harness.project(TASK.replace("TRAIN", BY_ITSELF))
     harness.materialize("$.orders")
-    (seen,) = harness.materialize("train").lineage
-    assert seen.soundness == "table_only"
-    assert [each.name for each in seen.inputs] == [harness.name("$.orders")]
+    (observed,) = harness.materialize("train").lineage
+    assert observed.soundness == "table_only"
+    assert [each.name for each in observed.inputs] == [harness.name("$.orders")]

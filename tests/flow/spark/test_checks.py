@@ -1,4 +1,4 @@
-"""Checks: counted while rows are written, or looked at where they were staged, before anybody sees them."""
+"""Checks: counted while rows are written or run on staged rows, before they are published."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def sold(harness: ProjectHarness, sql: str, partition: str = DAY) -> Outcome:
     return harness.run("$.sales", partition, params={"sql": sql})
 
 
-def told(outcome: Outcome) -> dict[str, CheckOutcome]:
+def outcomes_by_name(outcome: Outcome) -> dict[str, CheckOutcome]:
     return {each.name: each for each in outcome.checks}
 
 
@@ -59,7 +59,7 @@ def test_a_failed_check_blocks_and_readers_keep_what_they_had(
     assert "7 of 8 rows do not hold amount < 100" in (bad.error or "")
     assert [each.version for each in bad.outputs] == [None]
     assert harness.rows("$.sales") == before
-    found = told(bad)["cheap"]
+    found = outcomes_by_name(bad)["cheap"]
     assert (found.passed, found.severity, found.expected, found.actual) == (
         False,
         "error",
@@ -85,7 +85,9 @@ def test_each_check_by_row_finds_what_it_is_for(harness: ProjectHarness) -> None
         "element_at(array('eu', null, 'xx', 'us'), INT(id + 1)) AS region FROM range(4)",
     )
     assert outcome.status is TaskStatus.SUCCESS, outcome.error
-    failed = {name: each.actual for name, each in told(outcome).items() if not each.passed}
+    failed = {
+        name: each.actual for name, each in outcomes_by_name(outcome).items() if not each.passed
+    }
     age = failed.pop("freshness_at")
     assert age is not None
     assert int(age.removesuffix(" ms")) > 10**11
@@ -124,7 +126,7 @@ def test_rows_are_compared_with_those_that_were_staged_alone(
         "SELECT id % 2 AS id, id + 2 AS customer, -1D AS amount, 'eu' AS region FROM range(3)",
     )
     assert bad.status is TaskStatus.BLOCKED
-    found = {name: each.message for name, each in told(bad).items() if not each.passed}
+    found = {name: each.message for name, each in outcomes_by_name(bad).items() if not each.passed}
     assert found == {
         "unique_id": "2 of 3 rows share their id with another, such as id=0",
         "references_customer": (
@@ -173,7 +175,7 @@ def test_functions_judge_what_was_staged(harness: ProjectHarness) -> None:
     project(harness, "", JUDGES)
     outcome = sold(harness, GOOD)
     assert outcome.status is TaskStatus.SUCCESS, outcome.error
-    found = {name: (each.passed, each.actual) for name, each in told(outcome).items()}
+    found = {name: (each.passed, each.actual) for name, each in outcomes_by_name(outcome).items()}
     assert found == {
         "is_true": (True, "true"),
         "bad_rows": (False, "2"),
@@ -184,7 +186,7 @@ def test_functions_judge_what_was_staged(harness: ProjectHarness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("checks", "more", "said"),
+    ("checks", "more", "message"),
     [
         ("c.not_null('nobody')", "", "the check 'not_null_nobody' of"),
         ("c.unique('nobody')", "", "names the column 'nobody'"),
@@ -196,12 +198,12 @@ def test_functions_judge_what_was_staged(harness: ProjectHarness) -> None:
     ],
 )
 def test_a_check_that_cannot_be_is_named(
-    harness: ProjectHarness, checks: str, more: str, said: str
+    harness: ProjectHarness, checks: str, more: str, message: str
 ) -> None:
     project(harness, checks, more)
     outcome = sold(harness, GOOD)
     assert outcome.status is TaskStatus.FAILED
-    assert said in (outcome.error or "")
+    assert message in (outcome.error or "")
 
 
 def test_checks_by_row_add_no_job(harness: ProjectHarness) -> None:
@@ -237,9 +239,9 @@ def test_columns_are_looked_into_while_they_are_written(harness: ProjectHarness)
     assert (found["amount"].min_value, found["amount"].max_value) == ("0.0", "10.5")
 
 
-def _found(said: object) -> CheckFinding:
+def _finding(result: object) -> CheckFinding:
     check = CheckDef("few", Judged(lambda: None), "error", "default.s.t")
-    return finding_of(check, said, 9)
+    return finding_of(check, result, 9)
 
 
 _GOOD: list[Any] = [True, np.bool_(True), np.array([1, 2]).any(), pd.Series([True]).all()]
@@ -247,28 +249,28 @@ _BAD: list[Any] = [False, np.bool_(False), np.array([1, 0]).all(), pd.Series([Fa
 _THREE: list[Any] = [3, np.int64(3), np.uint8(3), np.array([1, 2]).sum(), pd.Series([1, 2]).sum()]
 
 
-@pytest.mark.parametrize("said", _GOOD, ids=lambda each: type(each).__module__)
-def test_a_check_that_says_true_has_passed(said: object) -> None:
-    assert _found(said) == CheckFinding(True, "true", "true")
+@pytest.mark.parametrize("result", _GOOD, ids=lambda each: type(each).__module__)
+def test_a_check_that_says_true_has_passed(result: object) -> None:
+    assert _finding(result) == CheckFinding(True, "true", "true")
 
 
-@pytest.mark.parametrize("said", _BAD, ids=lambda each: type(each).__module__)
-def test_a_check_that_says_false_has_failed(said: object) -> None:
-    assert _found(said) == CheckFinding(False, "true", "false", "it does not hold")
+@pytest.mark.parametrize("result", _BAD, ids=lambda each: type(each).__module__)
+def test_a_check_that_says_false_has_failed(result: object) -> None:
+    assert _finding(result) == CheckFinding(False, "true", "false", "it does not hold")
 
 
-@pytest.mark.parametrize("said", _THREE, ids=lambda each: type(each).__name__)
-def test_a_check_that_says_a_number_has_counted_bad_rows(said: object) -> None:
-    assert _found(said) == CheckFinding(False, "0", "3", "3 of 9 rows are bad")
+@pytest.mark.parametrize("result", _THREE, ids=lambda each: type(each).__name__)
+def test_a_check_that_says_a_number_has_counted_bad_rows(result: object) -> None:
+    assert _finding(result) == CheckFinding(False, "0", "3", "3 of 9 rows are bad")
 
 
 def test_no_bad_rows_are_a_check_that_has_passed() -> None:
-    assert _found(np.int64(0)) == CheckFinding(True, "0", "0")
+    assert _finding(np.int64(0)) == CheckFinding(True, "0", "0")
 
 
 def test_a_result_may_hold_such_values_too_and_can_be_told() -> None:
-    said: Any = Result(passed=np.bool_(False), bad_rows=np.int64(2), expected=np.int64(0))  # type: ignore[arg-type]
-    found = _found(said)
+    result: Any = Result(passed=np.bool_(False), bad_rows=np.int64(2), expected=np.int64(0))  # type: ignore[arg-type]
+    found = _finding(result)
     assert found == CheckFinding(False, "0", "2")
     assert json.decode(json.encode(msgspec.to_builtins(found)), CheckFinding) == found
 
@@ -289,10 +291,10 @@ class _Column:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "result",
     [None, 0.5, "3", [True], np.float64(1), np.array([True]), pd.Series([True, False]), _Column()],
     ids=lambda each: type(each).__name__,
 )
-def test_whatever_says_neither_is_refused_with_what_to_return(said: object) -> None:
+def test_whatever_says_neither_is_refused_with_what_to_return(result: object) -> None:
     with pytest.raises(Invalid, match=r"'few' returned .*: return true or false, the number"):
-        _found(said)
+        _finding(result)

@@ -1,4 +1,4 @@
-"""Events of a command with its own Arco are compacted on the very Spark that its tasks have used."""
+"""Events of a command with an embedded server are compacted on the Spark of its tasks."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ async def _waiting(place: Place, spark: SharedSpark) -> int:
 async def test_what_tasks_have_told_is_compacted_beside_them(
     shared: SharedSpark, tmp_path: Path
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     place, runtime = disk(tmp_path / "store"), shared.runtime
     engine = SparkEngine(shared.open)
     assert engine.lend() is None  # it is not started for this
@@ -33,8 +33,8 @@ async def test_what_tasks_have_told_is_compacted_beside_them(
         await carried_out(book, runtime, Scripted(), plan("a", "b", "c", b=["a"], c=["b"]))
         count = await _waiting(place, shared)
         assert count > FEW
-        await Tidying(place, runtime, said.append, many=FEW).after(engine.lend())
-        assert said == [f"Tidying up {count:,} segments"]
+        await Tidying(place, runtime, messages.append, many=FEW).after(engine.lend())
+        assert messages == [f"Tidying up {count:,} segments"]
         assert await _waiting(place, shared) == 0
         assert (await book.state([])).number >= 0  # there is a manifest, and it can be read
         runs = await carried_out(book, runtime, Scripted(), plan("again"))

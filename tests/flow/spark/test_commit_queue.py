@@ -1,4 +1,4 @@
-"""Turns at a table: one at a time, in the order of asking, whatever becomes of who has one."""
+"""Commit queues of tables: one attempt at a time, in the order of arrival, whatever happens to it."""
 
 from collections.abc import Callable
 from threading import Event, Thread

@@ -1,4 +1,4 @@
-"""Spark that is opened, lost, and opened again."""
+"""Spark that is started, lost and restarted, and the modules that it gets."""
 
 import sys
 from pathlib import Path
@@ -117,6 +117,6 @@ def test_modules_that_have_changed_are_imported_again(
     send_modules(harness.spark, modules_of(folder))
     assert [row[0] for row in words.select(shout(col("word"))).collect()] == ["A"]
     (folder / "lent_words/loud.py").write_text("def loud(text):\n    return text + '!'\n")
-    again = load_project(folder).modules.load("pipelines.lent").shout
+    changed = load_project(folder).modules.load("pipelines.lent").shout
     send_modules(harness.spark, modules_of(folder))
-    assert [row[0] for row in words.select(again(col("word"))).collect()] == ["a!"]
+    assert [row[0] for row in words.select(changed(col("word"))).collect()] == ["a!"]

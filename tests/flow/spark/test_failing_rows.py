@@ -144,8 +144,8 @@ def test_failing_rows_are_logged_with_pii_masked(harness: ProjectHarness, kind: 
     assert messages["unique_email"] == (
         "2 of 5 rows share their email with another, such as email=***"
     )
-    assert (messages["references_alias"] or "").endswith("does not know, such as ***")
-    assert (messages["references_city"] or "").endswith("does not know, such as bonn")
+    assert (messages["references_alias"] or "").endswith("does not have, such as ***")
+    assert (messages["references_city"] or "").endswith("does not have, such as bonn")
 
 
 LIMITED = """

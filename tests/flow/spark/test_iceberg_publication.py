@@ -1,4 +1,4 @@
-"""Publishing when answers are lost, and by many at once."""
+"""Publication when answers are lost, and by many attempts at the same time."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Data files of Iceberg that are staged: no commit, nobody sees them, and none is left behind."""
+"""Staged Iceberg data files: no commit, not visible, and none is left behind."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -170,7 +170,7 @@ MINUTE = 60_000
 
 
 class Bench:
-    """A table in a session of its own; attempts are told apart by a number, and by when they were."""
+    """A table with a session; attempts have a number and a time of dispatch."""
 
     def __init__(self, harness: ProjectHarness) -> None:
         self.harness = harness
@@ -180,7 +180,7 @@ class Bench:
         self.head = -1
 
     def stage(self, number: int, *, publish: bool = False, later_ms: int = 0) -> None:
-        """Stage a row, and let everybody see it if `publish`; else it is kept for people to look at."""
+        """Stage a row, and publish it if `publish`; else it is kept for inspection."""
         wanted = self.target(number, later_ms)
         frame = self.session.range(number, number + 1)
         self.tables.open(wanted, frame.schema)
@@ -205,7 +205,7 @@ class Bench:
         return sum(1 for _ in self.table().snapshots())
 
     def files(self) -> set[str]:
-        """The data files that lie there, whoever knows of them."""
+        """All data files in the folder."""
         place = Path(urlsplit(str(self.table().java.location())).path, "data")
         return {each.name for each in place.rglob("*.parquet")}
 
@@ -250,7 +250,7 @@ def test_what_a_reference_leads_to_or_everybody_has_seen_stays() -> None:
     summary = {"wap.id": "a" * 32, "arco.attempt": '{"dispatched_at_ms": 10}'}
     own = {number: {"snapshot-id": number, "summary": summary} for number in range(1, 8)}
     own[4]["parent-snapshot-id"] = 3
-    own[6]["summary"] = {"wap.id": "of somebody else", "arco.attempt": summary["arco.attempt"]}
+    own[6]["summary"] = {"wap.id": "of another tool", "arco.attempt": summary["arco.attempt"]}
     own[7]["summary"] = {"wap.id": "a" * 32}
     metadata = {
         "snapshots": list(own.values()),

@@ -65,8 +65,8 @@ def test_only_the_partitions_that_a_lease_names_are_read_where_missing_ones_are_
     outcome = harness.execute(task)
     assert outcome.status is TaskStatus.SUCCESS, outcome.error
     assert days(harness, "$.week") == [3, 5]
-    [told] = outcome.lineage
-    assert "2026-01-04" not in msgspec.json.encode(told).decode()
+    [lineage] = outcome.lineage
+    assert "2026-01-04" not in msgspec.json.encode(lineage).decode()
 
 
 @FORMATS

@@ -1,4 +1,4 @@
-"""How rows enter their table, in both formats, and again."""
+"""How rows are written to their table in each mode, in both formats, and a second time."""
 
 import msgspec
 import pytest
@@ -39,7 +39,7 @@ def test_a_partition_is_replaced_and_the_others_stay(harness: ProjectHarness, ki
     project(harness, SALES, kind, "replace_partition")
     first = harness.materialize("$.sales", DAY)
     harness.materialize("$.sales", "ds=2026-01-06", params={"rows": "1"})
-    again = harness.materialize("$.sales", DAY, params={"rows": "2"})
+    second = harness.materialize("$.sales", DAY, params={"rows": "2"})
     assert harness.rows("$.sales") == [
         (0, 0, "2026-01-05"),
         (0, 0, "2026-01-06"),
@@ -49,7 +49,7 @@ def test_a_partition_is_replaced_and_the_others_stay(harness: ProjectHarness, ki
     assert (done.rows, done.partition, done.table) == (3, DAY, harness.name("$.sales"))
     assert done.bytes
     assert done.files
-    (after,) = again.outputs
+    (after,) = second.outputs
     assert (after.rows, after.table_rows) == (2, 3)
     assert after.version is not None
     assert done.version is not None

@@ -1,11 +1,11 @@
-"""Chosen partitions as a condition: the right rows, said in few words."""
+"""Partition filters: the right rows, by a short condition."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from arco.core.errors import Invalid
 from arco.events.partition_name import values_of
@@ -32,9 +32,9 @@ def frame(harness: ProjectHarness, keys: Iterable[str], **casts: str) -> DataFra
 def chosen(rows: DataFrame, wanted: PartitionSet) -> tuple[list[tuple[str, ...]], int]:
     """The rows that are found, as text, and the length of the condition."""
     found = filter_partitions(rows, wanted, "t")
-    said: str = found._jdf.queryExecution().analyzed().toString()
+    plan: str = found._jdf.queryExecution().analyzed().toString()
     texts = found.select([F.col(name).cast("string") for name in rows.columns])
-    return sorted(tuple(row) for row in texts.collect()), len(said)
+    return sorted(tuple(row) for row in texts.collect()), len(plan)
 
 
 def expected(wanted: PartitionSet) -> list[tuple[str, ...]]:

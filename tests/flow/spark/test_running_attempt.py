@@ -1,4 +1,4 @@
-"""What a function says of its run, by its context; no JVM is needed for it."""
+"""What a function reports by its context, and the progress of Spark; no JVM is needed."""
 
 import os
 import threading
@@ -18,19 +18,19 @@ from tests.flow.work.leased import TASK
 
 
 def test_metrics_are_numbers_of_pythons_own_or_their_names() -> None:
-    running, seen = RunningAttempt(TASK, Said()), np.array([1, 2]).sum()
-    ctx = running.context({})
+    attempt, count = RunningAttempt(TASK, Said()), np.array([1, 2]).sum()
+    ctx = attempt.context({})
     ctx.metric("rows", 7)
-    ctx.metric("seen", seen)
+    ctx.metric("seen", count)
     ctx.metric("mean", np.float64("nan"))
-    assert running.metrics == {"rows": 7, "seen": 3, "mean": "nan"}
-    assert {type(each) for each in running.metrics.values()} == {int, str}
+    assert attempt.metrics == {"rows": 7, "seen": 3, "mean": "nan"}
+    assert {type(each) for each in attempt.metrics.values()} == {int, str}
 
 
 def test_a_slip_in_a_line_of_the_log_fails_nothing() -> None:
-    said = Said()
-    RunningAttempt(TASK, said).context({}).log.warning("%d rows", "many")
-    assert said.take().text == "WARNING %d rows ('many',)\n"
+    watch = Said()
+    RunningAttempt(TASK, watch).context({}).log.warning("%d rows", "many")
+    assert watch.take().text == "WARNING %d rows ('many',)\n"
 
 
 @pytest.mark.parametrize(("name", "value"), [("", 1), ("x" * 256, 1), ("many", "lots")])
@@ -43,10 +43,10 @@ def test_what_no_metric_can_be_is_an_error_where_it_is_said(name: str, value: An
     ("done", "share"), [(np.float32(0.5), 0.5), (7, 1.0), (-1, 0.0), (float("nan"), None)]
 )
 def test_progress_is_a_share_of_pythons_own(done: Any, share: float | None) -> None:
-    said = Said()
-    RunningAttempt(TASK, said).context({}).progress(done, os.fsdecode(b"caf\xe9"))
-    assert said.latest == Progress(done=share, message="caf\\udce9")
-    assert type(said.latest.done) in (float, type(None))
+    watch = Said()
+    RunningAttempt(TASK, watch).context({}).progress(done, os.fsdecode(b"caf\xe9"))
+    assert watch.latest == Progress(done=share, message="caf\\udce9")
+    assert type(watch.latest.done) in (float, type(None))
 
 
 SPEAKS: list[Callable[[Context], None]] = [
@@ -60,18 +60,18 @@ SPEAKS: list[Callable[[Context], None]] = [
 def test_code_that_speaks_after_it_was_stopped_ends_whatever_errors_it_goes_on_after(
     speak: Callable[[Context], None],
 ) -> None:
-    running = RunningAttempt(TASK, Said())
-    ctx = running.context({})
+    attempt = RunningAttempt(TASK, Said())
+    ctx = attempt.context({})
     speak(ctx)
-    running.stop()
+    attempt.stop()
     with pytest.raises(Stopped), suppress(Exception):
         speak(ctx)
 
 
 def test_code_that_was_stopped_may_speak_while_it_puts_its_things_away() -> None:
-    said, put_away = Said(), False
-    running = RunningAttempt(TASK, said)
-    ctx = running.context({})
+    watch, put_away = Said(), False
+    attempt = RunningAttempt(TASK, watch)
+    ctx = attempt.context({})
 
     def work() -> None:
         nonlocal put_away
@@ -81,20 +81,20 @@ def test_code_that_was_stopped_may_speak_while_it_puts_its_things_away() -> None
             ctx.log.info("closing")
             put_away = True
 
-    running.stop()
+    attempt.stop()
     with pytest.raises(Stopped):
         work()
     assert put_away
-    assert said.take().text == "INFO closing\n"
+    assert watch.take().text == "INFO closing\n"
 
 
 def test_what_is_logged_after_the_end_is_kept_though_it_ends_the_code() -> None:
-    said = Said()
-    running = RunningAttempt(TASK, said)
-    running.stop()
+    watch = Said()
+    attempt = RunningAttempt(TASK, watch)
+    attempt.stop()
     with pytest.raises(Stopped):
-        running.context({}).log.info("last words")
-    assert said.take().text == "INFO last words\n"
+        attempt.context({}).log.info("last words")
+    assert watch.take().text == "INFO last words\n"
 
 
 _SOON_S = 10.0
@@ -102,7 +102,7 @@ _PAUSE_S = 0.01
 
 
 class Session:
-    """As far as it is asked to stop: `again` is set once somebody has said it twice."""
+    """As far as it is asked to stop: `again` is set once somebody has watch it twice."""
 
     def __init__(self) -> None:
         self._jsparkSession = SimpleNamespace(sessionUUID=lambda: "one")
@@ -112,23 +112,23 @@ class Session:
             setLocalProperty=lambda *_: None,
             cancelJobsWithTag=lambda _: None,
         )
-        self.again = threading.Event()
+        self.interrupted_twice = threading.Event()
         self._asked = 0
 
     def interruptAll(self) -> None:  # noqa: N802 - as Spark calls it
         self._asked += 1
         if self._asked > 1:
-            self.again.set()
+            self.interrupted_twice.set()
 
 
 def test_an_attempt_that_gets_its_session_late_is_looked_after_all_the_same() -> None:
     looks, attempt = threading.Semaphore(0), RunningAttempt(TASK, Said())
 
-    def running() -> list[RunningAttempt]:
+    def attempts() -> list[RunningAttempt]:
         looks.release()
         return [attempt]
 
-    poller, session = ProgressPoller(running, _PAUSE_S), Session()
+    poller, session = ProgressPoller(attempts, _PAUSE_S), Session()
     poller.wake()
     try:
         for _ in range(3):  # it has looked more than once before there was a session
@@ -136,6 +136,6 @@ def test_an_attempt_that_gets_its_session_late_is_looked_after_all_the_same() ->
         late: Any = session
         attempt.add_session(late)
         attempt.stop()
-        assert session.again.wait(_SOON_S)
+        assert session.interrupted_twice.wait(_SOON_S)
     finally:
         poller.close()

@@ -34,10 +34,10 @@ def test_rows_of_another_partition_are_refused_and_nothing_is_published(
 ) -> None:
     harness.project(SALES.replace("FORMAT", kind))
     assert run(harness, "SELECT 1 AS id").status is TaskStatus.SUCCESS
-    told = refused(
+    error = refused(
         run(harness, "SELECT INT(id), IF(id < 2, '2026-01-05', '2026-01-08') AS ds FROM range(3)")
     )
-    assert "1 of 3 rows do not belong to ds=2026-01-05, such as one with ds=2026-01-08" in told
+    assert "1 of 3 rows do not belong to ds=2026-01-05, such as one with ds=2026-01-08" in error
     assert harness.rows("$.sales") == [(1, "2026-01-05")]
 
 
@@ -76,10 +76,10 @@ def test_a_column_that_the_result_lacks_is_refused_and_nothing_is_published(
     harness.project(SALES.replace("FORMAT", kind))
     assert run(harness, "SELECT 1 AS id, 'a' AS name").status is TaskStatus.SUCCESS
     lacking = run(harness, "SELECT 2 AS id, true AS is_new")
-    told = refused(lacking)
-    assert "the result lacks the column 'name', which the table has: return it" in told
-    assert "on_missing_column='null'" in told
-    assert "on_missing_column='drop'" in told
+    error = refused(lacking)
+    assert "the result lacks the column 'name', which the table has: return it" in error
+    assert "on_missing_column='null'" in error
+    assert "on_missing_column='drop'" in error
     assert differences(lacking) == [("is_new", None, "boolean"), ("name", "string", None)]
     assert harness.rows("$.sales") == [(1, "a", "2026-01-05")]
 
@@ -94,8 +94,8 @@ def test_a_column_that_the_result_lacks_is_dropped_if_that_is_declared(
     assert harness.columns("$.sales") == {"id": "int", "ds": "string"}
     if kind == "iceberg":  # plain files keep what they were written with, and the catalog hides it
         assert harness.rows("$.sales") == [(1, "2026-01-05"), (2, "2026-01-06")]
-    again = run(harness, "SELECT 3 AS id")
-    assert (again.status, differences(again)) == (TaskStatus.SUCCESS, [])
+    second = run(harness, "SELECT 3 AS id")
+    assert (second.status, differences(second)) == (TaskStatus.SUCCESS, [])
 
 
 @MORE
@@ -133,8 +133,8 @@ def test_a_column_of_another_type_is_refused_with_both_types(
 ) -> None:
     harness.project(SALES.replace("FORMAT", kind))
     assert run(harness, "SELECT 1 AS id").status is TaskStatus.SUCCESS
-    told = refused(run(harness, "SELECT 'one' AS id"))
-    assert "column 'id' is int in the table and string in the result" in told
+    error = refused(run(harness, "SELECT 'one' AS id"))
+    assert "column 'id' is int in the table and string in the result" in error
 
 
 @MORE
@@ -157,15 +157,15 @@ def test_small_numbers_are_stored_as_iceberg_has_them(harness: ProjectHarness) -
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "error"),
     [
         ("SELECT 1 AS id, null AS nothing", "column 'nothing' has no type"),
         ("SELECT 1 AS id, 2 AS ID", "two columns called 'ID'"),
     ],
 )
-def test_what_no_table_can_hold_is_told(harness: ProjectHarness, sql: str, told: str) -> None:
+def test_what_no_table_can_hold_is_told(harness: ProjectHarness, sql: str, error: str) -> None:
     harness.project(SALES.replace("FORMAT", "iceberg"))
-    assert told in refused(run(harness, sql))
+    assert error in refused(run(harness, sql))
 
 
 @MORE
@@ -213,12 +213,12 @@ def test_a_table_that_was_cut_otherwise_is_refused_and_stays_as_it_is(
     assert first.status is TaskStatus.SUCCESS, first.error
     was = harness.rows("$.sales")
     harness.project(cut(after))
-    told = refused(run(harness, "SELECT 7 AS id", partition))
+    error = refused(run(harness, "SELECT 7 AS id", partition))
     if (
-        "files with rows" not in told
+        "files with rows" not in error
     ):  # an unpartitioned table of Iceberg is met when it is published
-        assert f"`arco partitions clear {harness.name('$.sales')} all`" in told
-    assert f"`arco table drop {harness.name('$.sales')}`" in told
+        assert f"`arco partitions clear {harness.name('$.sales')} all`" in error
+    assert f"`arco table drop {harness.name('$.sales')}`" in error
     assert [row[: len(was[0])] for row in harness.rows("$.sales")] == was
 
 
@@ -264,8 +264,8 @@ def test_a_table_that_was_dropped_is_described_again_when_it_is_made_again(
     for _ in range(2):
         outcome = harness.run("$.sales", DAY, params={"sql": "SELECT 1 AS id"}, at=-1)
         assert outcome.status is TaskStatus.SUCCESS, outcome.error
-        told = harness.shared.lake._remote.get(
+        error = harness.shared.lake._remote.get(
             f"/catalogs/default/schemas/{harness.schema}/tables/sales"
         )
-        assert b'"comment":"All of them."' in told
+        assert b'"comment":"All of them."' in error
         harness.spark.sql(f"DROP TABLE {harness.schema}.sales")

@@ -1,4 +1,4 @@
-"""Stopping: by the word to stop, and by the end of Spark itself."""
+"""Stopping attempts: on request, and by the end of Spark itself."""
 
 import os
 import signal

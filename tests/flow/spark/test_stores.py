@@ -1,4 +1,4 @@
-"""What Spark is told of the store that tables lie on, and which stores it cannot reach."""
+"""The settings of Spark for the stores of tables, and stores that it cannot reach."""
 
 from pathlib import Path
 
@@ -25,8 +25,8 @@ def s3_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def door(
     location: str, *elsewhere: str, machine: str | None = None, **settings: str
 ) -> StoreSettings:
-    said = {f"s3.{name.replace('_', '-')}": value for name, value in settings.items()}
-    return store_settings(LakeStore(location=location, settings=said), elsewhere, {}, machine)
+    properties = {f"s3.{name.replace('_', '-')}": value for name, value in settings.items()}
+    return store_settings(LakeStore(location=location, settings=properties), elsewhere, {}, machine)
 
 
 def test_a_disk_needs_nothing() -> None:
@@ -70,7 +70,7 @@ def test_a_table_elsewhere_on_s3_needs_the_jars_too(s3_jar: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "said"),
+    ("location", "message"),
     [
         ("gs://lake/arco/", "gs://.*iceberg-gcp-bundle"),
         ("abfss://lake@account.dfs.core.windows.net/", "abfss://.*iceberg-azure-bundle"),
@@ -79,9 +79,9 @@ def test_a_table_elsewhere_on_s3_needs_the_jars_too(s3_jar: Path) -> None:
     ],
 )
 def test_a_store_that_spark_cannot_reach_is_refused_with_what_to_do(
-    location: str, said: str
+    location: str, message: str
 ) -> None:
-    with pytest.raises(Unsupported, match=said):
+    with pytest.raises(Unsupported, match=message):
         door(location)
 
 

@@ -1,4 +1,4 @@
-"""An Arco, or a Spark, that is away: the attempt is given back, and nobody is blamed."""
+"""Errors of attempts: requeued if Arco or Spark cannot be reached, and hints for the user."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_so_is_one_whose_calls_were_not_answered(problem: ArcoError) -> None:
 
 
 def test_so_is_one_for_which_spark_does_not_start_and_the_next_is_not_made_at_once() -> None:
-    problem = NoSpark("Spark at spark://host:7077 could not be reached or started: nobody answers")
+    problem = NoSpark("Spark at spark://host:7077 could not be reached or started: no answer")
     assert infrastructure_error(problem) is problem
     outcome = requeued_outcome(problem)
     assert (outcome.status, outcome.may_retry) == (TaskStatus.CANCELLED, True)
@@ -59,7 +59,7 @@ def test_so_is_one_for_which_spark_does_not_start_and_the_next_is_not_made_at_on
 
 def test_any_other_problem_is_none_of_these() -> None:
     assert infrastructure_error(ValueError("mine")) is None
-    assert infrastructure_error(StoreFull("somebody has to make room")) is None
+    assert infrastructure_error(StoreFull("the store is full")) is None
 
 
 @pytest.mark.parametrize(

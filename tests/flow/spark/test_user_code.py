@@ -1,4 +1,4 @@
-"""What people's code is given, what it may return, and what is said of its errors."""
+"""What user code gets, what it may return, and how its errors are reported."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ HELPERS = "def broken(x):\n    return {}[x]\n"
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("spark.range(1)", "the function returned nothing: is its `return` missing?"),
         (
@@ -32,11 +32,11 @@ HELPERS = "def broken(x):\n    return {}[x]\n"
         ("return spark.readStream.format('rate').load()", "the function returned a stream"),
     ],
 )
-def test_what_is_no_frame_is_told(harness: ProjectHarness, body: str, said: str) -> None:
+def test_what_is_no_frame_is_told(harness: ProjectHarness, body: str, message: str) -> None:
     harness.project(ONE.replace("BODY", body), {"helpers.py": HELPERS})
     outcome = harness.run("$.one")
     assert outcome.status is TaskStatus.FAILED
-    assert said in (outcome.error or "")
+    assert message in (outcome.error or "")
     assert "pipelines/all.py:" in (outcome.error or "")
 
 
@@ -70,7 +70,7 @@ def test_an_error_of_spark_is_its_message_and_the_line_that_led_to_it(
 
 
 def test_an_error_in_a_worker_of_spark_begins_with_what_was_raised(tmp_path: Path) -> None:
-    told = """An exception was thrown from the Python worker.
+    text = """An exception was thrown from the Python worker.
 Traceback (most recent call last):
   File "/lib/pyspark/worker.py", line 9, in main
     process()
@@ -81,7 +81,7 @@ ZeroDivisionError: integer division or modulo by zero
 
 \tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)"""
 
-    assert describe_error(PythonException(told), tmp_path).splitlines() == [
+    assert describe_error(PythonException(text), tmp_path).splitlines() == [
         "PythonException: ZeroDivisionError: integer division or modulo by zero",
         "Traceback (most recent call last):",
         '  File "/shop/pipelines/all.py", line 3, in share',
@@ -114,15 +114,15 @@ def one():
     assert harness.rows("$.one") == []
 
 
-@pytest.mark.parametrize(("code", "told"), [("3", "3"), ("", ""), ("'no data'", "'no data'")])
+@pytest.mark.parametrize(("code", "text"), [("3", "3"), ("", ""), ("'no data'", "'no data'")])
 def test_code_that_exits_fails_its_own_task_and_nothing_else(
-    harness: ProjectHarness, code: str, told: str
+    harness: ProjectHarness, code: str, text: str
 ) -> None:
     harness.project(f"import sys\n\n@task()\ndef leave():\n    sys.exit({code})\n")
     outcome = harness.run("leave")
     assert (outcome.status, outcome.may_retry) == (TaskStatus.FAILED, True)
     assert (outcome.error or "").splitlines() == [
-        f"the code called sys.exit({told})",
+        f"the code called sys.exit({text})",
         "in your code, the innermost line last:",
         "  pipelines/all.py:8 in leave",
         f"    sys.exit({code})",
@@ -176,7 +176,7 @@ def test_several_outputs_are_all_staged_and_checked_before_one_is_published(
     assert outcome.metrics == {"rows": 6}
     assert watch.lines == ["WARNING attempt 1 of {'ds': '2026-01-05'}"]
     assert watch.phases == ["reading", "computing", "writing", "checking"]
-    assert (0.5, "half") in [(each.done, each.message) for each in watch.told]
+    assert (0.5, "half") in [(each.done, each.message) for each in watch.reported]
     harness.project(SEVERAL.replace("< 3", "< 4"))
     done = harness.materialize("$.big", DAY, params={"keys": "big,small"})
     assert [each.table for each in done.outputs] == [harness.name("$.big"), harness.name("$.small")]
