@@ -15,14 +15,7 @@ from enum import StrEnum
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
 from arco.flow.run.port import TaskBook
 from arco.flow.run.wire import Beat, Completed, Leased, LeasedTask, Offer, Outcome, Progress, Pulse
-from arco.flow.work.port import (
-    Executor,
-    Lake,
-    LakeColumn,
-    LakeTable,
-    NewLakeTable,
-    Watch,
-)
+from arco.flow.work.port import Executor, Lake, LakeColumn, LakeTable, NewLakeTable, Watch
 
 
 class KillPoint(StrEnum):

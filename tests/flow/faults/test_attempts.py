@@ -46,11 +46,7 @@ async def staged(workspace: Workspace, given: LeasedTask, mode: str = "append") 
 async def published(workspace: Workspace, given: LeasedTask, files: FilesStaged) -> Outcome:
     done = await workspace.tables.publish(files)
     made = OutputDone(
-        table=TABLE,
-        table_id=files.table_id,
-        partition=given.partition,
-        version=done.number,
-        rows=1,
+        table=TABLE, table_id=files.table_id, partition=given.partition, version=done.number, rows=1
     )
     return Outcome(status=TaskStatus.SUCCESS, code_fingerprint="code", outputs=(made,))
 
@@ -128,7 +124,7 @@ async def test_an_attempt_that_stood_still_cannot_publish_before_the_other_has()
     await workspace.close()
 
 
-async def test_what_was_published_before_the_lease_ended_is_not_made_again() -> None:
+async def test_a_partition_published_before_the_lease_ended_does_not_run_again() -> None:
     workspace = await Workspace.open(3)
     await workspace.make(TABLE)
     view = await workspace.coordinator.submit(wish(_plan("p=a")))

@@ -43,7 +43,7 @@ async def _run_of(cluster: Cluster, process: ArcoProcess) -> str:
 
 
 @pytest.mark.interop
-async def test_a_cancelled_job_is_gone_and_the_rest_is_made_by_a_retry(
+async def test_a_cancelled_job_ends_and_a_retry_runs_the_rest(
     place: ProjectRoot, tmp_path: Path, figure: Figure
 ) -> None:
     async with start_cluster(place, tmp_path) as cluster:

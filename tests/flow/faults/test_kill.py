@@ -79,7 +79,7 @@ def _check_rows(found: Rows, tables: tuple[str, ...], wanted: Rows) -> None:
 
 
 @pytest.mark.interop
-def test_a_run_that_nobody_disturbs_makes_the_rows_that_are_expected(seeded: ProjectRoot) -> None:
+def test_an_undisturbed_run_makes_the_expected_rows(seeded: ProjectRoot) -> None:
     seeded.restore()
     assert seeded.run(partitions=SECOND, also=("--parallel", "3")).code == 0
     found = rows_at(seeded.root)
@@ -109,7 +109,7 @@ def test_a_kill_leaves_no_task_and_no_run_behind(point: KillPoint, kills: Kills)
 
 @pytest.mark.interop
 @pytest.mark.parametrize("point", [KillPoint.DURING_WRITE, KillPoint.AFTER_STAGE])
-def test_a_kill_while_tables_are_made_for_the_first_time_loses_and_doubles_nothing(
+def test_a_kill_while_tables_are_created_loses_and_doubles_nothing(
     point: KillPoint, place: ProjectRoot, jar: None
 ) -> None:
     after = killed(place, point, MADE)

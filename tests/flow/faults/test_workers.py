@@ -42,7 +42,7 @@ async def test_what_a_killed_worker_held_is_taken_over_after_one_lease(
         figure(f"worker killed: the run ended {took:.0f} s later, nothing lost or doubled")
 
 
-async def test_a_worker_that_stood_still_cannot_publish_what_another_has_made(
+async def test_a_worker_that_was_paused_cannot_publish_after_another(
     place: ProjectRoot, jar: None, tmp_path: Path
 ) -> None:
     async with start_cluster(place, tmp_path, "one", "two") as cluster:

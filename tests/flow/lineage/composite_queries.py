@@ -74,11 +74,7 @@ def with_arguments(session: "SparkSession") -> "DataFrame":
 COMPOSITE_QUERIES = (
     Case(
         "nested CTE with a window, joined by using",
-        {
-            "id": orders("customer_id"),
-            "name": customers("name"),
-            "order_id": orders("id"),
-        },
+        {"id": orders("customer_id"), "name": customers("name"), "order_id": orders("id")},
         by("JOIN", "orders.customer_id", "customers.id")
         | by("FILTER", "orders.customer_id", "orders.amount"),
         frame=sql(

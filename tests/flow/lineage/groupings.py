@@ -79,11 +79,7 @@ GROUPINGS = (
     ),
     Case(
         "rollup",
-        {
-            "region": {"customers.region": DIRECT},
-            "level": {},
-            "most": {"customers.id": AGG},
-        },
+        {"region": {"customers.region": DIRECT}, "level": {}, "most": {"customers.id": AGG}},
         by("GROUP_BY", "customers.region", "customers.name"),
         frame=queries.sql(
             """select region, grouping_id() as level, max(id) as most from customers

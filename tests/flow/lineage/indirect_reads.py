@@ -4,11 +4,7 @@ from tests.flow.lineage import queries
 from tests.flow.lineage.expected_lineage import DIRECT, EXPR, Case, by
 
 INDIRECT_READS = (
-    Case(
-        "stored view",
-        {"shout": {"customers.name": EXPR}},
-        frame=queries.stored_view,
-    ),
+    Case("stored view", {"shout": {"customers.name": EXPR}}, frame=queries.stored_view),
     Case(
         "cached frame",
         {"id": {"orders.id": DIRECT}, "twice": {"orders.amount": EXPR}},

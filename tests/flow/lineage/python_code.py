@@ -6,10 +6,7 @@ from tests.flow.lineage.expected_lineage import DIRECT, EXPR, UNKNOWN, Case, by
 PYTHON_CODE = (
     Case(
         "python function",
-        {
-            "id": {"orders.id": DIRECT},
-            "label": {"orders.status": EXPR, "orders.amount": EXPR},
-        },
+        {"id": {"orders.id": DIRECT}, "label": {"orders.status": EXPR, "orders.amount": EXPR}},
         frame=queries.udf,
     ),
     Case(

@@ -22,10 +22,7 @@ RELATIONS = (
     ),
     Case(
         "natural full outer join",
-        {
-            "id": {"orders.id": EXPR, "customers.id": EXPR},
-            "name": {"customers.name": DIRECT},
-        },
+        {"id": {"orders.id": EXPR, "customers.id": EXPR}, "name": {"customers.name": DIRECT}},
         by("JOIN", "orders.id", "customers.id"),
         frame=queries.sql("select id, name from orders natural full outer join customers"),
     ),

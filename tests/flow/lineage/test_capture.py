@@ -56,7 +56,7 @@ def test_what_a_query_beside_the_write_has_read_is_noticed(
     assert {short(edge.source) for edge in seen.edges} == {"orders"}
 
 
-def test_what_went_into_another_output_is_not_told_of_this_one(
+def test_sources_of_another_output_do_not_count(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     one = write(session, "select id from orders", tmp_path / "one")
@@ -66,7 +66,7 @@ def test_what_went_into_another_output_is_not_told_of_this_one(
     assert {short(read.dataset) for read in capture.reads()} == {"customers", "orders"}
 
 
-def test_what_went_into_files_that_were_read_again_is_told(
+def test_sources_of_files_that_were_read_again_count(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     write(session, "select id from orders", tmp_path / "between")
@@ -75,14 +75,14 @@ def test_what_went_into_files_that_were_read_again_is_told(
     assert found == {"between", "orders"}
 
 
-def test_another_session_is_not_heard(
+def test_another_session_is_not_observed(
     spark: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     write(new_session(spark), "select id from orders", tmp_path / "out")
     assert capture.reads() == ()
 
 
-def test_a_closed_capture_hears_nothing_more(
+def test_a_closed_capture_observes_nothing_more(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     capture.close()
@@ -133,7 +133,7 @@ def test_values_that_the_caller_names_are_no_part_of_the_fingerprint(
     assert len(found) == 3
 
 
-def test_where_no_write_was_seen_the_plan_of_the_frame_tells_what_it_can(
+def test_without_an_observed_write_the_plan_of_the_frame_is_read(
     session: "SparkSession", capture: "Capture"
 ) -> None:
     frame = session.sql("select id, upper(name) as loud from customers where region = 'eu'")
@@ -147,16 +147,13 @@ def test_where_no_write_was_seen_the_plan_of_the_frame_tells_what_it_can(
     assert "no write of nowhere was seen" in seen.note
 
 
-def test_without_a_write_and_a_frame_no_columns_are_told(capture: "Capture") -> None:
+def test_without_a_write_and_a_frame_there_are_no_columns(capture: "Capture") -> None:
     seen = capture.finish(Dataset("nowhere"))
     assert (seen.edges, seen.soundness) == ((), "table_only")
 
 
 def test_a_plan_that_is_too_large_gives_its_tables_alone(
-    session: "SparkSession",
-    capture: "Capture",
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from arco.flow.spark.lineage import query
 
@@ -168,11 +165,8 @@ def test_a_plan_that_is_too_large_gives_its_tables_alone(
     assert [short(read.dataset) for read in seen.reads] == ["orders"]
 
 
-def test_a_query_whose_time_is_up_is_told_as_far_as_it_got(
-    session: "SparkSession",
-    capture: "Capture",
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_query_that_exceeds_its_time_is_table_only(
+    session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from arco.flow.spark.jvm import CallBudget
 
@@ -184,10 +178,7 @@ def test_a_query_whose_time_is_up_is_told_as_far_as_it_got(
 
 
 def test_trouble_in_the_listener_fails_no_query_and_is_noted(
-    session: "SparkSession",
-    capture: "Capture",
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from arco.flow.spark.lineage import query
 
@@ -203,7 +194,7 @@ def test_trouble_in_the_listener_fails_no_query_and_is_noted(
     assert seen.edges == ()
 
 
-def test_a_query_that_fails_leaves_nothing_and_the_next_is_heard(
+def test_a_failed_query_leaves_nothing_and_the_next_is_observed(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
@@ -214,7 +205,7 @@ def test_a_query_that_fails_leaves_nothing_and_the_next_is_heard(
     assert seen.note == ""
 
 
-def test_files_that_are_named_one_by_one_are_told_as_their_folder(
+def test_files_that_are_named_one_by_one_become_their_folder(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     folder = root_of(session) / "events" / "p=0"
@@ -228,10 +219,7 @@ def test_files_that_are_named_one_by_one_are_told_as_their_folder(
 
 
 def test_of_very_many_queries_the_last_are_kept(
-    session: "SparkSession",
-    capture: "Capture",
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from arco.flow.spark.lineage import capture as capture_module
 

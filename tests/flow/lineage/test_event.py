@@ -42,7 +42,7 @@ def edge(source: Dataset, column: str, target: str = "id", how: str = "DIRECT") 
     return LineageEdge(source, column, target, how, None, "f" * 64)  # type: ignore[arg-type]
 
 
-def test_what_the_catalog_knows_is_told_by_id() -> None:
+def test_tables_of_the_catalog_have_ids() -> None:
     (found,) = event_of(LineageObservation(edges=(edge(RAW, "id"),))).column_edges
     assert found == ColumnEdge(
         source_table_id="t-raw",
@@ -67,7 +67,7 @@ def test_what_it_does_not_know_stays_a_name_with_its_table_before_it() -> None:
     assert event.inputs[0].name == "x.y"
 
 
-def test_a_column_that_the_table_has_not_told_of_goes_by_its_name() -> None:
+def test_a_column_without_an_id_keeps_its_name() -> None:
     (found,) = event_of(LineageObservation(edges=(edge(RAW, "new", "fresh"),))).column_edges
     assert (found.source_column_id, found.source_name) == (None, "new")
     assert (found.target_column_id, found.target_name) == (None, "fresh")
@@ -90,10 +90,7 @@ def test_an_influence_reaches_the_whole_table_by_a_star() -> None:
 
 def test_two_paths_of_one_table_are_one_input_and_one_edge() -> None:
     other = Dataset(path="file:/lake/raw2")
-    reads = (
-        ReadFact(RAW, ("ds=1",), 2, 20, "v1"),
-        ReadFact(other, ("ds=2",), 3, 30, "v1"),
-    )
+    reads = (ReadFact(RAW, ("ds=1",), 2, 20, "v1"), ReadFact(other, ("ds=2",), 3, 30, "v1"))
     event = event_of(LineageObservation(reads, (edge(RAW, "id"), edge(other, "id"))))
     (source,) = event.inputs
     assert (source.partitions, source.rows, source.bytes) == (("ds=1", "ds=2"), 5, 50)
@@ -108,7 +105,7 @@ def test_the_same_observation_again_has_the_same_edges() -> None:
     ]
 
 
-def test_soundness_and_run_are_told() -> None:
+def test_the_event_has_soundness_and_run() -> None:
     event = event_of(LineageObservation(soundness="opaque"), "ds=2026-01-01")
     assert event.soundness == "opaque"
     assert (event.execution_id, event.task_id, event.attempt_id) == (
@@ -120,7 +117,7 @@ def test_soundness_and_run_are_told() -> None:
     assert event.outputs[0].table_id == "t-orders"
 
 
-def test_too_many_edges_are_told_as_tables() -> None:
+def test_too_many_edges_are_table_only() -> None:
     edges = tuple(edge(RAW, f"c{at}") for at in range(10_001))
     event = event_of(LineageObservation((ReadFact(RAW),), edges))
     assert event.column_edges == ()

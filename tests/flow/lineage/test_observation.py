@@ -9,50 +9,37 @@ from arco.flow.lineage.observation import (
 )
 
 T, U = Dataset("t"), Dataset("u")
-
-
-def test_scans_of_one_write_add_up() -> None:
-    facts = [ReadFact(T, (), 2, 20), ReadFact(T, (), 3, 30)]
-    assert combine_reads(facts, facts, [T]) == (ReadFact(T, (), 5, 50),)
-
-
-def test_a_count_before_the_write_does_not_double_its_rows() -> None:
-    write = [ReadFact(T, (), 2, 20)]
-    assert combine_reads(write, [ReadFact(T, (), 9, 90), *write], []) == (ReadFact(T, (), 2, 20),)
-
-
-def test_of_queries_that_write_nothing_the_largest_counts() -> None:
-    facts = [ReadFact(T, (), 2), ReadFact(T, (), 3)]
-    assert combine_reads([], facts, []) == (ReadFact(T, (), 3),)
-
-
-def test_partitions_of_all_queries_are_united() -> None:
-    facts = [ReadFact(T, ("p=2",), 1), ReadFact(T, ("p=1", "p=2"), 1)]
-    assert combine_reads(facts[:1], facts, [])[0].partitions == ("p=1", "p=2")
-
-
-def test_if_one_scan_may_have_read_any_partition_none_is_named() -> None:
-    facts = [ReadFact(T, ("p=2",), 1), ReadFact(T, (), 4)]
-    assert combine_reads([], facts, [])[0].partitions == ()
-
-
-def test_a_scan_that_found_nothing_hides_no_partitions() -> None:
-    facts = [ReadFact(T, ("p=2",), 1), ReadFact(T, (), 0)]
-    assert combine_reads([], facts, [])[0].partitions == ("p=2",)
-
-
-def test_what_only_a_plan_names_is_told_without_figures() -> None:
-    assert combine_reads([], [], [U, T]) == (ReadFact(T), ReadFact(U))
-
-
-def test_of_two_versions_none_is_told() -> None:
-    facts = [ReadFact(T, version="1"), ReadFact(T, version="2")]
-    assert combine_reads([], facts, [])[0].version is None
-    assert combine_reads([], facts[:1], [])[0].version == "1"
+P1, P2 = "p=1", "p=2"
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("by_write", "others", "combined"),
+    [
+        # Scans of one write add up; a count before the write does not double its rows.
+        ([ReadFact(T, (), 2, 20), ReadFact(T, (), 3, 30)], [], ReadFact(T, (), 5, 50)),
+        ([ReadFact(T, (), 2, 20)], [ReadFact(T, (), 9, 90)], ReadFact(T, (), 2, 20)),
+        # Of queries that write nothing the largest counts.
+        ([], [ReadFact(T, (), 2), ReadFact(T, (), 3)], ReadFact(T, (), 3)),
+        # Partitions are united, unless one scan may have read any; a scan without rows does not count.
+        ([ReadFact(T, (P2,), 1)], [ReadFact(T, (P1, P2), 1)], ReadFact(T, (P1, P2), 1)),
+        ([], [ReadFact(T, (P2,), 1), ReadFact(T, (), 4)], ReadFact(T, (), 4)),
+        ([], [ReadFact(T, (P2,), 1), ReadFact(T, (), 0)], ReadFact(T, (P2,), 1)),
+        ([], [ReadFact(T, version="1")], ReadFact(T, version="1")),
+        ([], [ReadFact(T, version="1"), ReadFact(T, version="2")], ReadFact(T)),
+    ],
+)
+def test_the_facts_of_one_dataset_are_combined(
+    by_write: list[ReadFact], others: list[ReadFact], combined: ReadFact
+) -> None:
+    assert combine_reads(by_write, [*others, *by_write], [T]) == (combined,)
+
+
+def test_a_dataset_that_only_a_plan_names_has_no_figures() -> None:
+    assert combine_reads([], [], [U, T]) == (ReadFact(T), ReadFact(U))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "other"),
     [
         (Dataset("silver.orders"), Dataset("default.silver.orders")),
         (Dataset("default.silver.orders"), Dataset("silver.orders")),
@@ -62,12 +49,12 @@ def test_of_two_versions_none_is_told() -> None:
         (Dataset(path="s3://b/t"), Dataset(path="s3a://b/t/ds=1")),
     ],
 )
-def test_two_spellings_of_one_place_are_the_same(wanted: Dataset, found: Dataset) -> None:
-    assert is_same_dataset(wanted, found)
+def test_two_spellings_of_one_dataset_are_the_same(dataset: Dataset, other: Dataset) -> None:
+    assert is_same_dataset(dataset, other)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("dataset", "other"),
     [
         (Dataset("silver.orders"), Dataset("silver.orders2")),
         (Dataset("silver.orders"), Dataset("gold.orders")),
@@ -77,8 +64,8 @@ def test_two_spellings_of_one_place_are_the_same(wanted: Dataset, found: Dataset
         (Dataset(), Dataset()),
     ],
 )
-def test_two_places_are_not_the_same(wanted: Dataset, found: Dataset) -> None:
-    assert not is_same_dataset(wanted, found)
+def test_two_datasets_are_not_the_same(dataset: Dataset, other: Dataset) -> None:
+    assert not is_same_dataset(dataset, other)
 
 
 def test_of_several_marks_the_worst_counts() -> None:

@@ -98,7 +98,7 @@ def test_there_are_six_recorded_plans() -> None:
     assert len(RECORDED) == 6
 
 
-def test_an_operator_that_is_not_known_is_said_and_not_guessed_at() -> None:
+def test_an_unknown_operator_is_noted_and_not_guessed_at() -> None:
     plan = node("Teleport", relation(ID, DS), child=0, output=[attribute("x", 9)])
     found = read_plan(text(plan), FACTS)
     assert found.soundness == "unsupported"
@@ -109,13 +109,13 @@ def test_an_operator_that_is_not_known_is_said_and_not_guessed_at() -> None:
     }
 
 
-def test_a_column_from_nowhere_is_said() -> None:
+def test_a_column_without_a_source_is_noted() -> None:
     found = read_plan(text(project(relation(ID), attribute("ghost", 99))), FACTS)
     assert (found.edges, found.soundness) == ((), "unsupported")
     assert "ghost" in found.note
 
 
-def test_a_relation_that_nobody_knows_is_said() -> None:
+def test_an_unknown_relation_is_noted() -> None:
     found = read_plan(text(relation(ID)), PlanFacts())
     assert (found.edges, found.soundness) == ((), "unsupported")
 
@@ -132,14 +132,14 @@ def test_a_plan_cut_off_in_the_middle_gives_no_columns() -> None:
     assert read_plan(text(plan[:1]), FACTS).soundness == "table_only"
 
 
-def test_once_the_time_is_up_no_columns_are_told() -> None:
+def test_a_plan_that_exceeds_its_time_has_no_columns() -> None:
     asked = iter([False, False, True])
     found = read_plan(text(project(relation(ID), ID)), FACTS, is_out_of_time=lambda: next(asked))
     assert (found.edges, found.soundness) == ((), "table_only")
     assert "time" in found.note
 
 
-def test_more_edges_than_an_event_holds_are_told_as_tables() -> None:
+def test_more_edges_than_an_event_holds_are_table_only() -> None:
     columns = [attribute(f"c{at}", at + 1) for at in range(101)]
     outputs = [attribute(f"o{at}", at + 1000) for at in range(101)]
     plan = node("MapInPandas", relation(*columns), child=0, output=outputs)
@@ -174,7 +174,7 @@ def test_several_partitions_have_the_fingerprint_of_one() -> None:
     assert fingerprint(one) != fingerprint(later)
 
 
-def test_the_cut_of_an_input_is_neither_an_influence_nor_part_of_the_fingerprint() -> None:
+def test_the_partition_filter_is_no_influence_and_not_in_the_fingerprint() -> None:
     mark = node("IsNotNull", literal(PARTITION_FILTER_MARKER), child=0)
     sales, is_a = relation(ID, DS), equal(DS, literal("a"))
     cut = where(sales, node("And", is_a, mark, left=0, right=1))

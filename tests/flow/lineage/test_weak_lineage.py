@@ -47,8 +47,7 @@ def seen_after(
 
 
 @pytest.mark.parametrize(
-    "work",
-    [by_rdd, by_foreach, by_grouped_rdd, by_local_iterator, by_a_session_of_its_own],
+    "work", [by_rdd, by_foreach, by_grouped_rdd, by_local_iterator, by_a_session_of_its_own]
 )
 def test_rows_that_were_read_without_a_query_of_the_session_make_it_declared(
     session: "SparkSession",
@@ -79,7 +78,7 @@ def test_jobs_that_look_for_a_schema_or_read_nothing_change_nothing(
     assert (seen.soundness, seen.note) == ("exact", "")
 
 
-def test_what_the_thread_does_once_the_capture_looks_away_is_not_counted(
+def test_jobs_after_the_end_of_job_tracking_do_not_count(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     def work(session: "SparkSession") -> object:
@@ -174,7 +173,7 @@ def test_a_query_that_could_not_be_watched_may_have_given_the_program_anything(
     assert [short(read.dataset) for read in seen.reads] == ["customers"]
 
 
-def test_queries_that_spark_has_not_told_of_in_time_are_a_doubt(
+def test_queries_that_spark_does_not_report_in_time_weaken_lineage(
     session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from arco.flow.spark.lineage import capture as capture_module

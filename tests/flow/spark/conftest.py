@@ -13,7 +13,7 @@ from arco.core.runtime import system_runtime
 from tests.cli.serving import serving
 
 if TYPE_CHECKING:
-    from tests.flow.spark.harness import ProjectHarness
+    from tests.flow.spark.harness import Harness
     from tests.flow.spark.shared_spark import SharedSpark
 
 _HERE = Path(__file__).parent
@@ -58,10 +58,8 @@ def shared(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Sha
 
 
 @pytest.fixture
-def harness(
-    shared: "SharedSpark", tmp_path: Path, request: pytest.FixtureRequest
-) -> "ProjectHarness":
+def harness(shared: "SharedSpark", tmp_path: Path, request: pytest.FixtureRequest) -> "Harness":
     """A project of one test, with schemas of its own."""
-    from tests.flow.spark.harness import ProjectHarness
+    from tests.flow.spark.harness import Harness
 
-    return ProjectHarness(shared, tmp_path / "project")
+    return Harness(shared, tmp_path / "project")

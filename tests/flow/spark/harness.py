@@ -42,7 +42,7 @@ class RecordingWatch:
         return list(dict.fromkeys(each.phase for each in self.reported))
 
 
-class ProjectHarness:
+class Harness:
     """The executor of one project; `schema` is the schema that belongs to one test alone."""
 
     def __init__(self, shared: SharedSpark, folder: Path) -> None:
@@ -53,7 +53,7 @@ class ProjectHarness:
         self._heads: dict[str, int] = defaultdict(lambda: -1)
         self._runs = 0
 
-    def project(self, code: str, files: Mapping[str, str] = {}, **options: Any) -> "ProjectHarness":
+    def project(self, code: str, files: Mapping[str, str] = {}, **options: Any) -> "Harness":
         """Load a project; `$` in its text stands for the schema of the test."""
         head = (
             "from arco import *\nfrom arco import checks as c\n"

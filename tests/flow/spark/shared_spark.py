@@ -41,11 +41,7 @@ class SharedSpark:
                 "local[2]",
                 catalogs=(CatalogSettings("default", self.url),),
                 jars=Jars((self._jar,)),
-                settings={
-                    **SETTINGS,
-                    "spark.local.dir": folder,
-                    "spark.sql.warehouse.dir": folder,
-                },
+                settings={**SETTINGS, "spark.local.dir": folder, "spark.sql.warehouse.dir": folder},
                 memory="1g",
             )
             self.opened += 1

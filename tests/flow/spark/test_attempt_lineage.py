@@ -3,7 +3,7 @@
 import pytest
 
 from arco.flow.run.wire import TaskStatus
-from tests.flow.spark.harness import ProjectHarness, RecordingWatch
+from tests.flow.spark.harness import Harness, RecordingWatch
 
 CODE = """
 @asset("$.customers", format="FORMAT")
@@ -26,9 +26,7 @@ def sly(orders, spark):
 
 
 @pytest.mark.parametrize("kind", [pytest.param("iceberg", marks=pytest.mark.interop), "parquet"])
-def test_columns_are_traced_to_the_tables_they_come_from(
-    harness: ProjectHarness, kind: str
-) -> None:
+def test_columns_are_traced_to_the_tables_they_come_from(harness: Harness, kind: str) -> None:
     harness.project(CODE.replace("FORMAT", kind))
     harness.materialize("$.customers")
     harness.materialize("$.orders")
@@ -67,7 +65,7 @@ def last_two(sales=table("$.sales", window=2)):
 
 
 @pytest.mark.parametrize("kind", [pytest.param("iceberg", marks=pytest.mark.interop), "parquet"])
-def test_the_partitions_that_were_read_are_known(harness: ProjectHarness, kind: str) -> None:
+def test_the_partitions_that_were_read_are_known(harness: Harness, kind: str) -> None:
     harness.project(DAYS.replace("FORMAT", kind))
     for day in (1, 2, 3):
         harness.materialize("$.sales", f"ds=2026-01-0{day}")
@@ -108,8 +106,8 @@ SELECT a.id, (SELECT count(*) FROM both) AS n FROM $.sales a WHERE a.id IN (SELE
 
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=pytest.mark.interop)])
-def test_what_the_code_filters_by_is_told_and_the_choice_of_partitions_is_not(
-    harness: ProjectHarness, kind: str
+def test_filters_of_the_code_are_lineage_and_the_partition_filter_is_not(
+    harness: Harness, kind: str
 ) -> None:
     query = {"pipelines/named.sql": QUERY.replace("FORMAT", kind)}
     harness.project((DAYS + CUTS).replace("FORMAT", kind), query)
@@ -135,7 +133,7 @@ def test_what_the_code_filters_by_is_told_and_the_choice_of_partitions_is_not(
     assert read["$.plain"] == read["$.joined"] == {"ds=2026-01-03"}
 
 
-def test_an_input_that_was_not_declared_is_a_warning(harness: ProjectHarness) -> None:
+def test_an_input_that_was_not_declared_is_a_warning(harness: Harness) -> None:
     harness.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "False"))
     harness.materialize("$.customers")
     harness.materialize("$.orders")
@@ -146,7 +144,7 @@ def test_an_input_that_was_not_declared_is_a_warning(harness: ProjectHarness) ->
     assert warning in watch.lines
 
 
-def test_in_a_strict_asset_it_is_an_error_and_nothing_is_published(harness: ProjectHarness) -> None:
+def test_in_a_strict_asset_it_is_an_error_and_nothing_is_published(harness: Harness) -> None:
     harness.project(CODE.replace("FORMAT", "iceberg") + SLY.replace("STRICT", "True"))
     harness.materialize("$.customers")
     harness.materialize("$.orders")
@@ -165,7 +163,7 @@ def counted(sales=table("$.sales", window=2)):
 
 @pytest.mark.interop
 def test_partitions_that_were_answered_from_metadata_are_those_of_the_input(
-    harness: ProjectHarness,
+    harness: Harness,
 ) -> None:
     harness.project((DAYS + COUNTED).replace("FORMAT", "iceberg"))
     for day in (1, 2, 3):
@@ -188,9 +186,7 @@ def checked(customers):
 """
 
 
-def test_an_input_that_was_read_past_all_queries_is_told_as_declared(
-    harness: ProjectHarness,
-) -> None:
+def test_an_input_read_without_a_query_is_declared(harness: Harness) -> None:
     harness.project((CODE + PAST_QUERIES).replace("FORMAT", "parquet"))
     for name in ("customers", "orders"):
         harness.materialize(f"$.{name}")
@@ -204,9 +200,7 @@ def test_an_input_that_was_read_past_all_queries_is_told_as_declared(
     assert observed.soundness == "exact"  # though its check has looked, in a session of its own
 
 
-def test_a_table_of_plain_files_that_was_asked_for_by_name_is_told_how_to_be_read(
-    harness: ProjectHarness,
-) -> None:
+def test_the_error_for_a_parquet_table_by_name_says_how_to_read_it(harness: Harness) -> None:
     harness.project(CODE.replace("FORMAT", "parquet") + SLY.replace("STRICT", "False"))
     harness.materialize("$.customers")
     harness.materialize("$.orders")
@@ -234,7 +228,7 @@ BY_ITSELF = """spark.sql("create table if not exists $.model (best bigint) using
 
 
 @pytest.mark.interop
-def test_what_a_task_writes_is_traced_to_what_it_reads(harness: ProjectHarness) -> None:
+def test_what_a_task_writes_is_traced_to_what_it_reads(harness: Harness) -> None:
     harness.project(TASK.replace("TRAIN", BY_SPARK))
     harness.materialize("$.orders")
     (observed,) = harness.materialize("train").lineage
@@ -256,9 +250,7 @@ def test_what_a_task_writes_is_traced_to_what_it_reads(harness: ProjectHarness) 
 
 
 @pytest.mark.interop
-def test_a_task_whose_write_spark_has_not_seen_is_told_by_what_it_declares(
-    harness: ProjectHarness,
-) -> None:
+def test_a_task_that_writes_without_spark_has_its_declared_lineage(harness: Harness) -> None:
     harness.project(TASK.replace("TRAIN", BY_ITSELF))
     harness.materialize("$.orders")
     (observed,) = harness.materialize("train").lineage

@@ -13,7 +13,7 @@ from arco.flow.define.check import CheckDef, Judged, Result, RowCount
 from arco.flow.run.wire import CheckOutcome, Outcome, TaskStatus
 from arco.flow.spark.row_checks import CheckFinding, expected_rows
 from arco.flow.spark.staged_checks import finding_of
-from tests.flow.spark.harness import DAY, ProjectHarness
+from tests.flow.spark.harness import DAY, Harness
 
 SALES = """
 @asset("$.customers", format="FORMAT")
@@ -27,13 +27,11 @@ def sales(spark, ctx):
 GOOD = "SELECT id, id % 4 AS customer, id * 1.5D AS amount, 'eu' AS region FROM range(8)"
 
 
-def project(
-    harness: ProjectHarness, checks: str, more: str = "", kind: str = "iceberg"
-) -> ProjectHarness:
+def project(harness: Harness, checks: str, more: str = "", kind: str = "iceberg") -> Harness:
     return harness.project(SALES.replace("CHECKS", checks).replace("FORMAT", kind) + more)
 
 
-def sold(harness: ProjectHarness, sql: str, partition: str = DAY) -> Outcome:
+def sold(harness: Harness, sql: str, partition: str = DAY) -> Outcome:
     return harness.run("$.sales", partition, params={"sql": sql})
 
 
@@ -42,9 +40,7 @@ def outcomes_by_name(outcome: Outcome) -> dict[str, CheckOutcome]:
 
 
 @pytest.mark.parametrize("kind", [pytest.param("iceberg", marks=pytest.mark.interop), "parquet"])
-def test_a_failed_check_blocks_and_readers_keep_what_they_had(
-    harness: ProjectHarness, kind: str
-) -> None:
+def test_a_failed_check_blocks_and_readers_keep_what_they_had(harness: Harness, kind: str) -> None:
     checks = (
         "c.expr('amount < 100', name='cheap'), c.row_count(min=10, severity='warn', name='many')"
     )
@@ -68,7 +64,7 @@ def test_a_failed_check_blocks_and_readers_keep_what_they_had(
     )
 
 
-def test_each_check_by_row_finds_what_it_is_for(harness: ProjectHarness) -> None:
+def test_each_check_by_row_finds_what_it_is_for(harness: Harness) -> None:
     project(
         harness,
         """
@@ -105,9 +101,7 @@ def test_each_check_by_row_finds_what_it_is_for(harness: ProjectHarness) -> None
 
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=pytest.mark.interop)])
-def test_rows_are_compared_with_those_that_were_staged_alone(
-    harness: ProjectHarness, kind: str
-) -> None:
+def test_rows_are_compared_with_those_that_were_staged_alone(harness: Harness, kind: str) -> None:
     project(
         harness,
         """c.unique("id"), c.references("customer", "$.customers"),
@@ -139,7 +133,7 @@ def test_rows_are_compared_with_those_that_were_staged_alone(
     assert len(harness.rows("$.sales")) == 8
 
 
-def test_bounds_of_rows_are_told_alike_with_a_change_and_without() -> None:
+def test_bounds_of_rows_are_formatted_with_and_without_a_change() -> None:
     assert expected_rows(RowCount(1, 9)) == "1 to 9"
     assert expected_rows(RowCount(1, 9, 0.5)) == "1 to 9, change <= 0.5"
     assert expected_rows(RowCount(change=0.5)) == "change <= 0.5"
@@ -171,7 +165,7 @@ def all_by_numpy(df):
 """
 
 
-def test_functions_judge_what_was_staged(harness: ProjectHarness) -> None:
+def test_functions_judge_what_was_staged(harness: Harness) -> None:
     project(harness, "", JUDGES)
     outcome = sold(harness, GOOD)
     assert outcome.status is TaskStatus.SUCCESS, outcome.error
@@ -198,7 +192,7 @@ def test_functions_judge_what_was_staged(harness: ProjectHarness) -> None:
     ],
 )
 def test_a_check_that_cannot_be_is_named(
-    harness: ProjectHarness, checks: str, more: str, message: str
+    harness: Harness, checks: str, more: str, message: str
 ) -> None:
     project(harness, checks, more)
     outcome = sold(harness, GOOD)
@@ -206,7 +200,7 @@ def test_a_check_that_cannot_be_is_named(
     assert message in (outcome.error or "")
 
 
-def test_checks_by_row_add_no_job(harness: ProjectHarness) -> None:
+def test_checks_by_row_add_no_job(harness: Harness) -> None:
     eleven = """c.not_null("id"), c.not_null("customer", "amount"), c.expr("amount >= 0"),
     c.expr("id >= 0"),
     c.range("amount", min=0), c.range("id", max=100), c.accepted_values("region", ["eu"]),
@@ -222,7 +216,7 @@ def test_checks_by_row_add_no_job(harness: ProjectHarness) -> None:
     assert jobs[0] > 0
 
 
-def _jobs(harness: ProjectHarness) -> int:
+def _jobs(harness: Harness) -> int:
     """How many jobs Spark has begun so far, in whichever session."""
     context: Any = harness.spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty(10_000)
@@ -230,7 +224,7 @@ def _jobs(harness: ProjectHarness) -> int:
     return max((jobs.apply(at).jobId() for at in range(jobs.size())), default=-1) + 1
 
 
-def test_columns_are_looked_into_while_they_are_written(harness: ProjectHarness) -> None:
+def test_column_statistics_are_counted_during_the_write(harness: Harness) -> None:
     project(harness, "")
     outcome = sold(harness, GOOD.replace("'eu'", "IF(id < 3, null, 'eu')"))
     found = {each.column_name: each for each in outcome.outputs[0].columns}
@@ -249,26 +243,22 @@ _BAD: list[Any] = [False, np.bool_(False), np.array([1, 0]).all(), pd.Series([Fa
 _THREE: list[Any] = [3, np.int64(3), np.uint8(3), np.array([1, 2]).sum(), pd.Series([1, 2]).sum()]
 
 
-@pytest.mark.parametrize("result", _GOOD, ids=lambda each: type(each).__module__)
-def test_a_check_that_says_true_has_passed(result: object) -> None:
-    assert _finding(result) == CheckFinding(True, "true", "true")
+_FINDINGS = [
+    *((each, CheckFinding(True, "true", "true")) for each in _GOOD),
+    *((each, CheckFinding(False, "true", "false", "it does not hold")) for each in _BAD),
+    *((each, CheckFinding(False, "0", "3", "3 of 9 rows are bad")) for each in _THREE),
+    (np.int64(0), CheckFinding(True, "0", "0")),
+]
 
 
-@pytest.mark.parametrize("result", _BAD, ids=lambda each: type(each).__module__)
-def test_a_check_that_says_false_has_failed(result: object) -> None:
-    assert _finding(result) == CheckFinding(False, "true", "false", "it does not hold")
+@pytest.mark.parametrize(("result", "finding"), _FINDINGS)
+def test_a_check_may_return_a_truth_value_or_a_number_of_bad_rows(
+    result: object, finding: CheckFinding
+) -> None:
+    assert _finding(result) == finding
 
 
-@pytest.mark.parametrize("result", _THREE, ids=lambda each: type(each).__name__)
-def test_a_check_that_says_a_number_has_counted_bad_rows(result: object) -> None:
-    assert _finding(result) == CheckFinding(False, "0", "3", "3 of 9 rows are bad")
-
-
-def test_no_bad_rows_are_a_check_that_has_passed() -> None:
-    assert _finding(np.int64(0)) == CheckFinding(True, "0", "0")
-
-
-def test_a_result_may_hold_such_values_too_and_can_be_told() -> None:
+def test_a_result_may_hold_such_values_and_can_be_encoded() -> None:
     result: Any = Result(passed=np.bool_(False), bad_rows=np.int64(2), expected=np.int64(0))  # type: ignore[arg-type]
     found = _finding(result)
     assert found == CheckFinding(False, "0", "2")
@@ -295,6 +285,6 @@ class _Column:
     [None, 0.5, "3", [True], np.float64(1), np.array([True]), pd.Series([True, False]), _Column()],
     ids=lambda each: type(each).__name__,
 )
-def test_whatever_says_neither_is_refused_with_what_to_return(result: object) -> None:
+def test_any_other_result_is_an_error_that_says_what_to_return(result: object) -> None:
     with pytest.raises(Invalid, match=r"'few' returned .*: return true or false, the number"):
         _finding(result)

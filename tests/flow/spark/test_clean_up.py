@@ -21,7 +21,7 @@ async def _waiting(place: Place, spark: SharedSpark) -> int:
     return await waiting_segments(store, EXECUTIONS_DOMAIN)
 
 
-async def test_what_tasks_have_told_is_compacted_beside_them(
+async def test_events_of_tasks_are_compacted_after_them(
     shared: SharedSpark, tmp_path: Path
 ) -> None:
     messages: list[str] = []

@@ -88,7 +88,7 @@ def test_an_error_ends_the_turn() -> None:
     assert queue.order == [1]
 
 
-def test_an_attempt_that_is_stopped_leaves_the_queue_and_holds_up_nobody() -> None:
+def test_a_stopped_attempt_leaves_the_queue_and_blocks_no_other() -> None:
     queue, stopped = Queue(), Event()
 
     class Stop(BaseException):

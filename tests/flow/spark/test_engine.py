@@ -12,7 +12,7 @@ from arco.core.errors import Unavailable
 from arco.flow.define import load_project
 from arco.flow.define.files import modules_of
 from arco.flow.spark.engine import SparkEngine, send_modules
-from tests.flow.spark.harness import ProjectHarness
+from tests.flow.spark.harness import Harness
 
 
 class Gateway:
@@ -76,9 +76,7 @@ def write(folder: Path, *more: str) -> Path:
     return folder
 
 
-def test_what_a_function_imports_when_it_runs_is_found(
-    harness: ProjectHarness, tmp_path: Path
-) -> None:
+def test_what_a_function_imports_when_it_runs_is_found(harness: Harness, tmp_path: Path) -> None:
     folder, before = write(tmp_path), list(sys.path)
     loaded = load_project(folder)
     send_modules(harness.spark, modules_of(folder))
@@ -94,13 +92,13 @@ def test_environments_and_hidden_folders_stay_here(tmp_path: Path) -> None:
     assert set(modules_of(tmp_path)) == set(CODE)
 
 
-def test_a_project_of_queries_alone_sends_nothing(harness: ProjectHarness, tmp_path: Path) -> None:
+def test_a_project_of_queries_alone_sends_nothing(harness: Harness, tmp_path: Path) -> None:
     before = harness.spark.sparkContext.listFiles
     send_modules(harness.spark, modules_of(tmp_path))
     assert harness.spark.sparkContext.listFiles == before
 
 
-def test_the_same_modules_make_the_same_file(harness: ProjectHarness, tmp_path: Path) -> None:
+def test_the_same_modules_make_the_same_file(harness: Harness, tmp_path: Path) -> None:
     folder = write(tmp_path)
     send_modules(harness.spark, modules_of(folder))
     once = harness.spark.sparkContext.listFiles
@@ -108,9 +106,7 @@ def test_the_same_modules_make_the_same_file(harness: ProjectHarness, tmp_path: 
     assert harness.spark.sparkContext.listFiles == once
 
 
-def test_modules_that_have_changed_are_imported_again(
-    harness: ProjectHarness, tmp_path: Path
-) -> None:
+def test_modules_that_have_changed_are_imported_again(harness: Harness, tmp_path: Path) -> None:
     folder = write(tmp_path)
     shout = load_project(folder).modules.load("pipelines.lent").shout
     words = harness.spark.createDataFrame([("a",)], ["word"])

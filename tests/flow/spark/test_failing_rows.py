@@ -18,7 +18,7 @@ from arco.flow.spark.failing_rows import (
 )
 from arco.flow.spark.row_checks import columns_of_rule
 from arco.flow.work.port import LakeColumn, LakeTable
-from tests.flow.spark.harness import DAY, ProjectHarness, RecordingWatch
+from tests.flow.spark.harness import DAY, Harness, RecordingWatch
 
 
 def test_rows_are_aligned_below_their_names() -> None:
@@ -87,7 +87,7 @@ BAD = """SELECT * FROM VALUES
     ('d@x', 'a@x', 200, 'rome'), ('e@x', 'a@x', null, 'bonn') AS t(email, alias, age, city)"""
 
 
-def _mark(harness: ProjectHarness, table: str, column: str) -> None:
+def _mark(harness: Harness, table: str, column: str) -> None:
     url = f"{harness.shared.url}/api/v1/catalogs/default/schemas/{harness.schema}/tables/{table}"
     body = json.encode({"pii_type": "EMAIL"})
     headers = {"Content-Type": "application/json"}
@@ -96,7 +96,7 @@ def _mark(harness: ProjectHarness, table: str, column: str) -> None:
         assert answer.status == 200
 
 
-def _run(harness: ProjectHarness, sql: str) -> tuple[Outcome, dict[str, list[str]]]:
+def _run(harness: Harness, sql: str) -> tuple[Outcome, dict[str, list[str]]]:
     """How a run ended, and the lines of each check in its log, without the first of them."""
     watch = RecordingWatch()
     outcome = harness.execute(harness.lease("$.people", DAY, params={"sql": sql}), watch)
@@ -105,7 +105,7 @@ def _run(harness: ProjectHarness, sql: str) -> tuple[Outcome, dict[str, list[str
 
 
 @pytest.mark.parametrize("kind", ["parquet", pytest.param("iceberg", marks=pytest.mark.interop)])
-def test_failing_rows_are_logged_with_pii_masked(harness: ProjectHarness, kind: str) -> None:
+def test_failing_rows_are_logged_with_pii_masked(harness: Harness, kind: str) -> None:
     harness.project(PEOPLE.replace("FORMAT", kind))
     harness.materialize("$.cities")
     good, logged = _run(harness, FEW)
@@ -132,11 +132,7 @@ def test_failing_rows_are_logged_with_pii_masked(harness: ProjectHarness, kind: 
             ["***", "a@x", "8", "rome", "2026-01-05"],
             ["***", "z@x", "9", "oslo", "2026-01-05"],
         ],
-        "references_city": [
-            head.split(),
-            none.split(),
-            ["***", "z@x", "9", "oslo", "2026-01-05"],
-        ],
+        "references_city": [head.split(), none.split(), ["***", "z@x", "9", "oslo", "2026-01-05"]],
         "references_alias": [head.split(), ["***", "***", "9", "oslo", "2026-01-05"]],
         "old": [["age", "email", "city"], ["200", MASK, MASK]],
     }
@@ -156,7 +152,7 @@ def people(spark, ctx):
 """
 
 
-def test_rows_that_cannot_be_read_change_nothing_else(harness: ProjectHarness) -> None:
+def test_rows_that_cannot_be_read_change_nothing_else(harness: Harness) -> None:
     harness.project(LIMITED)
     watch = RecordingWatch()
     outcome = harness.execute(harness.lease("$.people", params={"sql": BAD}), watch)
@@ -177,7 +173,7 @@ def people(spark, ctx):
 
 
 @pytest.mark.interop
-def test_a_key_that_is_there_twice_is_masked_too(harness: ProjectHarness) -> None:
+def test_a_key_that_is_there_twice_is_masked_too(harness: Harness) -> None:
     harness.project(MERGED)
     first = harness.lease("$.people", params={"sql": FEW})
     assert harness.execute(first).status is TaskStatus.SUCCESS

@@ -24,7 +24,7 @@ from arco.flow.spark.table_format import (
     WriteTarget,
     attempt_ids_until,
 )
-from tests.flow.spark.harness import ProjectHarness
+from tests.flow.spark.harness import Harness
 from tests.interop.lossy import LossyWay, lossy_way
 
 SALES = """
@@ -35,7 +35,7 @@ def sales(spark, ctx):
 
 
 def target(
-    harness: ProjectHarness,
+    harness: Harness,
     mode: Mode,
     number: int,
     at: int,
@@ -63,7 +63,7 @@ def target(
 
 
 def stage(
-    harness: ProjectHarness, way: LossyWay, mode: Mode, number: int, at: int, **options: Any
+    harness: Harness, way: LossyWay, mode: Mode, number: int, at: int, **options: Any
 ) -> Callable[[], PublishedVersion]:
     """Stage one row; how it is published."""
     session = harness.shared.open().newSession()
@@ -79,9 +79,7 @@ def stage(
     return lambda: tables.publish(wanted, staged)
 
 
-def publish(
-    harness: ProjectHarness, way: LossyWay, mode: Mode, number: int, at: int, lose: int
-) -> int:
+def publish(harness: Harness, way: LossyWay, mode: Mode, number: int, at: int, lose: int) -> int:
     """Stage one row, and lose the answers to its publication; the number that publishes it."""
     publishing = stage(harness, way, mode, number, at)
     way.to_lose = lose
@@ -92,7 +90,7 @@ def publish(
     "mode", [Mode("append"), pytest.param(Mode("merge", ("id",)), marks=pytest.mark.interop)]
 )
 def test_a_publication_whose_answer_was_lost_is_found_and_made_once(
-    harness: ProjectHarness, mode: Mode
+    harness: Harness, mode: Mode
 ) -> None:
     with lossy_way(f"{harness.shared.url}/iceberg") as way:
         head = publish(harness, way, mode, 1, -1, 0)
@@ -102,7 +100,7 @@ def test_a_publication_whose_answer_was_lost_is_found_and_made_once(
 
 
 def test_a_publication_names_its_own_version_though_the_table_changes_before_the_answer(
-    harness: ProjectHarness,
+    harness: Harness,
 ) -> None:
     name = harness.name("$.t")
 
@@ -123,9 +121,7 @@ def test_a_publication_names_its_own_version_though_the_table_changes_before_the
         assert number() == before + 2
 
 
-def test_rows_of_others_that_come_while_appended_rows_are_replaced_stay(
-    harness: ProjectHarness,
-) -> None:
+def test_rows_of_others_that_come_while_appended_rows_are_replaced_stay(harness: Harness) -> None:
     with lossy_way(f"{harness.shared.url}/iceberg") as way:
         days = {"ds": "2026-01-01"}
         publishing = stage(harness, way, Mode("append"), 1, -1, values=days)
@@ -143,9 +139,7 @@ def test_rows_of_others_that_come_while_appended_rows_are_replaced_stay(
 
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=pytest.mark.interop)])
-def test_partitions_of_a_table_that_is_not_there_yet_are_made_side_by_side(
-    harness: ProjectHarness, kind: str
-) -> None:
+def test_partitions_of_a_new_table_are_published_in_parallel(harness: Harness, kind: str) -> None:
     harness.project(SALES.replace("FORMAT", kind))
     days = [f"ds=2026-01-0{day}" for day in range(1, 5)]
     tasks = [harness.lease("$.sales", day) for day in days]

@@ -18,7 +18,7 @@ from arco.flow.spark.iceberg_staging import expire_stale_snapshots, stale_snapsh
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable
 from arco.flow.spark.table_format import TableContext, WriteTarget
 from arco.storage.collect import DEFAULT_RETENTION_MS
-from tests.flow.spark.harness import DAY, ProjectHarness, RecordingWatch
+from tests.flow.spark.harness import DAY, Harness, RecordingWatch
 from tests.flow.spark.test_iceberg_publication import target
 
 SALES = """
@@ -35,18 +35,18 @@ def t(spark, ctx):
 """
 
 
-def loaded(harness: ProjectHarness, name: str) -> IcebergTable:
+def loaded(harness: Harness, name: str) -> IcebergTable:
     found = IcebergCatalogs(harness.shared.open()).load(harness.name(name))
     assert found is not None
     return found
 
 
-def data_files(harness: ProjectHarness, name: str) -> list[Path]:
+def data_files(harness: Harness, name: str) -> list[Path]:
     place = Path(urlsplit(str(loaded(harness, name).java.location())).path, "data")
     return sorted(place.rglob("*.parquet"))
 
 
-def commits(harness: ProjectHarness) -> dict[str, float]:
+def commits(harness: Harness) -> dict[str, float]:
     """How often commits of tables were answered so far, by the status."""
     with urlopen(f"{harness.shared.url}/metrics") as answer:
         lines = answer.read().decode().splitlines()
@@ -55,7 +55,7 @@ def commits(harness: ProjectHarness) -> dict[str, float]:
     return {line[:3]: float(line.rpartition(" ")[2]) for line in found}
 
 
-def test_staging_commits_nothing_and_its_rows_can_be_read_back(harness: ProjectHarness) -> None:
+def test_staging_commits_nothing_and_its_rows_can_be_read_back(harness: Harness) -> None:
     session = harness.shared.open().newSession()
     activate(session)
     tables = IcebergFormat(TableContext(session, harness.shared.lake))
@@ -75,9 +75,7 @@ def test_staging_commits_nothing_and_its_rows_can_be_read_back(harness: ProjectH
     assert data_files(harness, "$.t") == []
 
 
-def test_what_an_attempt_leaves_that_fails_while_it_writes_is_deleted(
-    harness: ProjectHarness,
-) -> None:
+def test_what_an_attempt_leaves_that_fails_while_it_writes_is_deleted(harness: Harness) -> None:
     harness.project(SALES.replace("CHECKS", ""))
     harness.materialize("$.sales", DAY)
     there = data_files(harness, "$.sales")
@@ -86,7 +84,7 @@ def test_what_an_attempt_leaves_that_fails_while_it_writes_is_deleted(
     assert data_files(harness, "$.sales") == there
 
 
-def test_rows_that_a_check_refuses_can_be_looked_at(harness: ProjectHarness) -> None:
+def test_rows_that_fail_a_check_can_be_inspected(harness: Harness) -> None:
     harness.project(SALES.replace("CHECKS", "checks=[c.expr('id < 5')]"))
     outcome = harness.run("$.sales", DAY)
     assert outcome.status is TaskStatus.BLOCKED
@@ -97,7 +95,7 @@ def test_rows_that_a_check_refuses_can_be_looked_at(harness: ProjectHarness) -> 
     assert harness.rows("$.sales") == []
 
 
-def test_a_later_attempt_deletes_what_an_earlier_one_has_left(harness: ProjectHarness) -> None:
+def test_a_later_attempt_deletes_what_an_earlier_one_has_left(harness: Harness) -> None:
     harness.project(SALES.replace("CHECKS", ""))
     first = harness.lease("$.sales", DAY, run="RUNX")
     harness.materialize("$.sales", "ds=2026-01-06")
@@ -110,9 +108,7 @@ def test_a_later_attempt_deletes_what_an_earlier_one_has_left(harness: ProjectHa
     assert len(harness.rows("$.sales")) == 20
 
 
-def test_an_attempt_that_was_published_before_keeps_those_files_alone(
-    harness: ProjectHarness,
-) -> None:
+def test_an_attempt_that_was_published_before_keeps_those_files_alone(harness: Harness) -> None:
     harness.project(SALES.replace("CHECKS", ""))
     task = harness.lease("$.sales", DAY)
     assert harness.execute(task).status is TaskStatus.SUCCESS
@@ -124,7 +120,7 @@ def test_an_attempt_that_was_published_before_keeps_those_files_alone(
 
 @pytest.mark.parametrize("version", ["2", pytest.param("3", marks=pytest.mark.interop)])
 def test_a_merge_takes_in_what_another_process_has_written_meanwhile(
-    harness: ProjectHarness, version: str
+    harness: Harness, version: str
 ) -> None:
     harness.project(MERGED)
     harness.materialize("$.t", DAY)
@@ -151,7 +147,7 @@ def test_a_merge_takes_in_what_another_process_has_written_meanwhile(
 
 @pytest.mark.interop
 @pytest.mark.parametrize("mode", ["'replace_partition'", "'append'", "merge(on=['id', 'ds'])"])
-def test_partitions_side_by_side_lose_no_commit(harness: ProjectHarness, mode: str) -> None:
+def test_partitions_side_by_side_lose_no_commit(harness: Harness, mode: str) -> None:
     harness.project(SALES.replace("CHECKS", f"mode={mode}"))
     before = commits(harness)
     tasks = [harness.lease("$.sales", f"ds=2026-01-{day:02}") for day in range(1, 25)]
@@ -172,7 +168,7 @@ MINUTE = 60_000
 class Bench:
     """A table with a session; attempts have a number and a time of dispatch."""
 
-    def __init__(self, harness: ProjectHarness) -> None:
+    def __init__(self, harness: Harness) -> None:
         self.harness = harness
         self.session = harness.shared.open().newSession()
         activate(self.session)
@@ -210,7 +206,7 @@ class Bench:
         return {each.name for each in place.rglob("*.parquet")}
 
 
-def test_what_is_old_and_was_never_published_goes_with_its_files(harness: ProjectHarness) -> None:
+def test_what_is_old_and_was_never_published_goes_with_its_files(harness: Harness) -> None:
     bench = Bench(harness)
     bench.stage(1, publish=True)
     published = bench.files()
@@ -226,7 +222,7 @@ def test_what_is_old_and_was_never_published_goes_with_its_files(harness: Projec
     assert harness.rows("$.t") == [(1,)]
 
 
-def test_whoever_writes_next_drops_it(harness: ProjectHarness) -> None:
+def test_the_next_write_expires_it(harness: Harness) -> None:
     bench = Bench(harness)
     bench.stage(1, publish=True)
     bench.stage(2)
@@ -236,7 +232,7 @@ def test_whoever_writes_next_drops_it(harness: ProjectHarness) -> None:
     assert harness.rows("$.t") == [(1,), (3,)]
 
 
-def test_publishing_lets_go_of_no_other_snapshot_however_old(harness: ProjectHarness) -> None:
+def test_publishing_lets_go_of_no_other_snapshot_however_old(harness: Harness) -> None:
     bench = Bench(harness)
     bench.stage(1, publish=True)
     java: Any = bench.table().java
@@ -246,7 +242,7 @@ def test_publishing_lets_go_of_no_other_snapshot_however_old(harness: ProjectHar
     assert bench.snapshots() == 3
 
 
-def test_what_a_reference_leads_to_or_everybody_has_seen_stays() -> None:
+def test_snapshots_that_are_referenced_or_were_current_stay() -> None:
     summary = {"wap.id": "a" * 32, "arco.attempt": '{"dispatched_at_ms": 10}'}
     own = {number: {"snapshot-id": number, "summary": summary} for number in range(1, 8)}
     own[4]["parent-snapshot-id"] = 3

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from arco.flow.run.wire import InputMaterial, TaskStatus
-from tests.flow.spark.harness import DAY, ProjectHarness
+from tests.flow.spark.harness import DAY, Harness
 
 MORE = pytest.mark.interop  # takes its time, and shows the same in the other format
 FORMATS = pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=MORE)])
@@ -43,13 +43,13 @@ JOIN (SELECT DISTINCT day FROM wide) w ON w.day = raw.day;
 """
 
 
-def days(harness: ProjectHarness, table: str) -> list[int]:
+def days(harness: Harness, table: str) -> list[int]:
     return [row[0] for row in harness.rows(table)]
 
 
 @FORMATS
 def test_only_the_partitions_that_a_lease_names_are_read_where_missing_ones_are_skipped(
-    harness: ProjectHarness, kind: str
+    harness: Harness, kind: str
 ) -> None:
     code = CHAIN.replace("FORMAT", kind).replace("window=3", 'window=3, missing="skip"')
     harness.project(code)
@@ -71,7 +71,7 @@ def test_only_the_partitions_that_a_lease_names_are_read_where_missing_ones_are_
 
 @FORMATS
 def test_a_function_gets_the_partitions_that_are_mapped_to_its_own(
-    harness: ProjectHarness, kind: str
+    harness: Harness, kind: str
 ) -> None:
     harness.project(CHAIN.replace("FORMAT", kind))
     for day in range(1, 6):
@@ -85,7 +85,7 @@ def test_a_function_gets_the_partitions_that_are_mapped_to_its_own(
 
 
 @FORMATS
-def test_a_query_reads_the_same_and_knows_its_partition(harness: ProjectHarness, kind: str) -> None:
+def test_a_query_reads_the_same_and_knows_its_partition(harness: Harness, kind: str) -> None:
     query = {"pipelines/named.sql": QUERY.replace("FORMAT", kind)}
     harness.project(CHAIN.replace("FORMAT", kind), query)
     for day in (4, 5):
@@ -95,9 +95,7 @@ def test_a_query_reads_the_same_and_knows_its_partition(harness: ProjectHarness,
     assert harness.rows("$.named") == [(5, 5, "2026-01-05", "2026-01-05")]
 
 
-def test_who_reads_the_day_before_of_its_own_is_given_none_on_the_first(
-    harness: ProjectHarness,
-) -> None:
+def test_who_reads_the_day_before_of_its_own_is_given_none_on_the_first(harness: Harness) -> None:
     harness.project(
         """
 @asset("$.sum", partitions=Daily("ds", start="2026-01-04"))
@@ -111,14 +109,14 @@ def total(spark, before: DataFrame | None = table("$.sum", offset=-1)):
         assert harness.rows("$.sum") == [(0, "2026-01-04"), (1, "2026-01-05")]
 
 
-def test_an_input_that_is_not_there_is_named(harness: ProjectHarness) -> None:
+def test_an_input_that_is_not_there_is_named(harness: Harness) -> None:
     harness.project(CHAIN.replace("FORMAT", "iceberg"))
     outcome = harness.run("$.week", DAY)
     assert outcome.status is TaskStatus.FAILED
     assert f"there is no table {harness.name('$.raw')}" in (outcome.error or "")
 
 
-def test_a_source_is_cut_by_its_column_whatever_its_type(harness: ProjectHarness) -> None:
+def test_a_source_is_partitioned_by_a_column_of_any_type(harness: Harness) -> None:
     harness.spark.sql(f"CREATE NAMESPACE {harness.schema}")
     harness.spark.sql(
         f"CREATE TABLE {harness.schema}.events (n int, d date, r int) PARTITIONED BY (d, r)"

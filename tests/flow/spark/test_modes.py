@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from arco.flow.run.wire import LeasedTask, TaskStatus
-from tests.flow.spark.harness import DAY, ProjectHarness
+from tests.flow.spark.harness import DAY, Harness
 
 FORMATS = pytest.mark.parametrize("kind", ["iceberg", "parquet"])
 MORE = pytest.mark.interop  # takes its time, and shows the same in the other format
@@ -30,12 +30,12 @@ def items(spark, ctx):
 """
 
 
-def project(harness: ProjectHarness, code: str, kind: str, mode: str) -> ProjectHarness:
+def project(harness: Harness, code: str, kind: str, mode: str) -> Harness:
     return harness.project(code.replace("FORMAT", kind).replace("MODE", mode))
 
 
 @FORMATS
-def test_a_partition_is_replaced_and_the_others_stay(harness: ProjectHarness, kind: str) -> None:
+def test_a_partition_is_replaced_and_the_others_stay(harness: Harness, kind: str) -> None:
     project(harness, SALES, kind, "replace_partition")
     first = harness.materialize("$.sales", DAY)
     harness.materialize("$.sales", "ds=2026-01-06", params={"rows": "1"})
@@ -60,7 +60,7 @@ def test_a_partition_is_replaced_and_the_others_stay(harness: ProjectHarness, ki
 
 
 @ICEBERG
-def test_an_empty_result_empties_its_partition(harness: ProjectHarness, kind: str) -> None:
+def test_an_empty_result_empties_its_partition(harness: Harness, kind: str) -> None:
     project(harness, SALES, kind, "replace_partition")
     harness.materialize("$.sales", "ds=2026-01-04", params={"rows": "1"})
     harness.materialize("$.sales", DAY)
@@ -70,7 +70,7 @@ def test_an_empty_result_empties_its_partition(harness: ProjectHarness, kind: st
 
 
 @PARQUET
-def test_a_whole_table_is_replaced(harness: ProjectHarness, kind: str) -> None:
+def test_a_whole_table_is_replaced(harness: Harness, kind: str) -> None:
     project(harness, ITEMS, kind, "replace")
     harness.materialize("$.items")
     harness.materialize("$.items", params={"first": "7"})
@@ -79,7 +79,7 @@ def test_a_whole_table_is_replaced(harness: ProjectHarness, kind: str) -> None:
 
 @FORMATS
 def test_rows_are_appended_by_each_run_and_once_by_all_attempts_of_it(
-    harness: ProjectHarness, kind: str
+    harness: Harness, kind: str
 ) -> None:
     project(harness, ITEMS, kind, "append")
     harness.materialize("$.items")
@@ -97,7 +97,7 @@ def replacing(task: LeasedTask) -> LeasedTask:
 
 @FORMATS
 def test_rows_that_were_appended_are_replaced_and_the_other_partitions_stay(
-    harness: ProjectHarness, kind: str
+    harness: Harness, kind: str
 ) -> None:
     project(harness, SALES, kind, "append")
     harness.materialize("$.sales", DAY)
@@ -113,9 +113,7 @@ def test_rows_that_were_appended_are_replaced_and_the_other_partitions_stay(
     ]
 
 
-def test_rows_of_others_are_not_replaced_with_those_that_were_appended(
-    harness: ProjectHarness,
-) -> None:
+def test_rows_of_others_are_not_replaced_with_those_that_were_appended(harness: Harness) -> None:
     project(harness, SALES, "iceberg", "append")
     harness.materialize("$.sales", DAY, params={"rows": "1"})
     harness.materialize("$.sales", "ds=2026-01-06", params={"rows": "1"})
@@ -136,9 +134,7 @@ def test_rows_of_others_are_not_replaced_with_those_that_were_appended(
 
 
 @PARQUET
-def test_an_attempt_that_lost_its_partition_publishes_nothing(
-    harness: ProjectHarness, kind: str
-) -> None:
+def test_an_attempt_that_lost_its_partition_publishes_nothing(harness: Harness, kind: str) -> None:
     project(harness, SALES, kind, "replace_partition")
     harness.materialize("$.sales", DAY, params={"rows": "1"})
     late = harness.lease("$.sales", DAY)
@@ -152,9 +148,7 @@ def test_an_attempt_that_lost_its_partition_publishes_nothing(
 
 
 @ICEBERG
-def test_a_task_that_an_earlier_attempt_has_published_is_done(
-    harness: ProjectHarness, kind: str
-) -> None:
+def test_a_task_that_an_earlier_attempt_has_published_is_done(harness: Harness, kind: str) -> None:
     project(harness, ITEMS, kind, "append")
     harness.materialize("$.items")
     first = harness.lease("$.items", run="RUNX", params={"first": "2"})
@@ -165,7 +159,7 @@ def test_a_task_that_an_earlier_attempt_has_published_is_done(
     assert [row[0] for row in harness.rows("$.items")] == [0, 1, 2, 3]
 
 
-def test_rows_are_merged_on_their_key(harness: ProjectHarness) -> None:
+def test_rows_are_merged_on_their_key(harness: Harness) -> None:
     harness.project(MERGED)
     harness.materialize("$.items", params={"rows": "1,2", "name": "a"})
     outcome = harness.materialize("$.items", params={"rows": "2,3", "name": "b"})
@@ -175,7 +169,7 @@ def test_rows_are_merged_on_their_key(harness: ProjectHarness) -> None:
 
 
 @MORE
-def test_a_merge_of_two_rows_with_one_key_is_refused(harness: ProjectHarness) -> None:
+def test_a_merge_of_two_rows_with_one_key_is_refused(harness: Harness) -> None:
     harness.project(MERGED)
     harness.materialize("$.items", params={"rows": "1", "name": "a"})
     outcome = harness.run("$.items", params={"rows": "2,2", "name": "b"})
@@ -191,7 +185,7 @@ def items(spark, ctx):
 """
 
 
-def test_a_row_that_has_no_whole_key_is_not_merged(harness: ProjectHarness) -> None:
+def test_a_row_that_has_no_whole_key_is_not_merged(harness: Harness) -> None:
     """It would equal no row that is there, and be added once more by each run."""
     harness.project(ON_TWO)
     harness.materialize("$.items", params={"rows": "('eu', 1)"})

@@ -34,7 +34,7 @@ def test_a_slip_in_a_line_of_the_log_fails_nothing() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("", 1), ("x" * 256, 1), ("many", "lots")])
-def test_what_no_metric_can_be_is_an_error_where_it_is_said(name: str, value: Any) -> None:
+def test_an_invalid_metric_is_an_error(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=r"the name of a metric|is no number"):
         RunningAttempt(TASK, Said()).context({}).metric(name, value)
 
@@ -57,7 +57,7 @@ SPEAKS: list[Callable[[Context], None]] = [
 
 
 @pytest.mark.parametrize("speak", SPEAKS, ids=["progress", "log", "metric"])
-def test_code_that_speaks_after_it_was_stopped_ends_whatever_errors_it_goes_on_after(
+def test_stopped_code_ends_when_it_reports_even_if_it_catches_errors(
     speak: Callable[[Context], None],
 ) -> None:
     attempt = RunningAttempt(TASK, Said())
@@ -68,7 +68,7 @@ def test_code_that_speaks_after_it_was_stopped_ends_whatever_errors_it_goes_on_a
         speak(ctx)
 
 
-def test_code_that_was_stopped_may_speak_while_it_puts_its_things_away() -> None:
+def test_stopped_code_may_log_while_it_cleans_up() -> None:
     watch, put_away = Said(), False
     attempt = RunningAttempt(TASK, watch)
     ctx = attempt.context({})
@@ -121,7 +121,7 @@ class Session:
             self.interrupted_twice.set()
 
 
-def test_an_attempt_that_gets_its_session_late_is_looked_after_all_the_same() -> None:
+def test_an_attempt_that_gets_its_session_late_is_polled() -> None:
     looks, attempt = threading.Semaphore(0), RunningAttempt(TASK, Said())
 
     def attempts() -> list[RunningAttempt]:

@@ -5,7 +5,7 @@ from pyspark.sql.types import LongType, StructField
 
 from arco.flow.run.wire import Outcome, TaskStatus
 from arco.flow.spark.iceberg_table import IcebergCatalogs
-from tests.flow.spark.harness import DAY, ProjectHarness
+from tests.flow.spark.harness import DAY, Harness
 
 MORE = pytest.mark.interop  # takes its time, and shows the same in the other format
 FORMATS = pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=MORE)])
@@ -17,7 +17,7 @@ def sales(spark, ctx):
 """
 
 
-def run(harness: ProjectHarness, sql: str, partition: str = DAY) -> Outcome:
+def run(harness: Harness, sql: str, partition: str = DAY) -> Outcome:
     return harness.run("$.sales", partition, params={"sql": sql})
 
 
@@ -30,7 +30,7 @@ def refused(outcome: Outcome) -> str:
 
 @FORMATS
 def test_rows_of_another_partition_are_refused_and_nothing_is_published(
-    harness: ProjectHarness, kind: str
+    harness: Harness, kind: str
 ) -> None:
     harness.project(SALES.replace("FORMAT", kind))
     assert run(harness, "SELECT 1 AS id").status is TaskStatus.SUCCESS
@@ -43,7 +43,7 @@ def test_rows_of_another_partition_are_refused_and_nothing_is_published(
 
 @FORMATS
 def test_a_table_gets_the_new_columns_of_a_result_and_null_for_those_that_it_lacks(
-    harness: ProjectHarness, kind: str
+    harness: Harness, kind: str
 ) -> None:
     harness.project(missing_column("null", kind))
     assert run(harness, "SELECT 1 AS id, 'a' AS name").status is TaskStatus.SUCCESS
@@ -55,10 +55,7 @@ def test_a_table_gets_the_new_columns_of_a_result_and_null_for_those_that_it_lac
         "ds": "string",
         "sizes": "array<double>",
     }
-    assert harness.rows("$.sales") == [
-        (1, "a", "2026-01-05", None),
-        (2, None, "2026-01-06", [1.0]),
-    ]
+    assert harness.rows("$.sales") == [(1, "a", "2026-01-05", None), (2, None, "2026-01-06", [1.0])]
 
 
 def missing_column(what: str, kind: str) -> str:
@@ -71,7 +68,7 @@ def differences(outcome: Outcome) -> list[tuple[str, str | None, str | None]]:
 
 @FORMATS
 def test_a_column_that_the_result_lacks_is_refused_and_nothing_is_published(
-    harness: ProjectHarness, kind: str
+    harness: Harness, kind: str
 ) -> None:
     harness.project(SALES.replace("FORMAT", kind))
     assert run(harness, "SELECT 1 AS id, 'a' AS name").status is TaskStatus.SUCCESS
@@ -86,7 +83,7 @@ def test_a_column_that_the_result_lacks_is_refused_and_nothing_is_published(
 
 @FORMATS
 def test_a_column_that_the_result_lacks_is_dropped_if_that_is_declared(
-    harness: ProjectHarness, kind: str
+    harness: Harness, kind: str
 ) -> None:
     harness.project(missing_column("drop", kind))
     assert run(harness, "SELECT 1 AS id, 'a' AS name").status is TaskStatus.SUCCESS
@@ -99,7 +96,7 @@ def test_a_column_that_the_result_lacks_is_dropped_if_that_is_declared(
 
 
 @MORE
-def test_a_merge_may_drop_a_column_too(harness: ProjectHarness) -> None:
+def test_a_merge_may_drop_a_column_too(harness: Harness) -> None:
     harness.project(
         """
 @asset("$.sales", mode=merge(on=["id"]), on_missing_column="drop")
@@ -115,9 +112,7 @@ def sales(spark, ctx):
 
 
 @FORMATS
-def test_a_table_without_rows_takes_the_types_of_the_result(
-    harness: ProjectHarness, kind: str
-) -> None:
+def test_a_table_without_rows_takes_the_types_of_the_result(harness: Harness, kind: str) -> None:
     harness.project(SALES.replace("FORMAT", kind))
     assert run(harness, "SELECT 1 AS id, 'a' AS name").status is TaskStatus.SUCCESS
     assert run(harness, "SELECT 1 AS id, 'a' AS name LIMIT 0").status is TaskStatus.SUCCESS
@@ -128,9 +123,7 @@ def test_a_table_without_rows_takes_the_types_of_the_result(
 
 
 @FORMATS
-def test_a_column_of_another_type_is_refused_with_both_types(
-    harness: ProjectHarness, kind: str
-) -> None:
+def test_a_column_of_another_type_is_refused_with_both_types(harness: Harness, kind: str) -> None:
     harness.project(SALES.replace("FORMAT", kind))
     assert run(harness, "SELECT 1 AS id").status is TaskStatus.SUCCESS
     error = refused(run(harness, "SELECT 'one' AS id"))
@@ -138,7 +131,7 @@ def test_a_column_of_another_type_is_refused_with_both_types(
 
 
 @MORE
-def test_a_date_will_do_as_the_column_of_a_day(harness: ProjectHarness) -> None:
+def test_a_date_will_do_as_the_column_of_a_day(harness: Harness) -> None:
     harness.project(SALES.replace("FORMAT", "iceberg"))
     days = "SELECT 1L AS id, DATE'2026-01-05' AS ds"
     assert run(harness, days).status is TaskStatus.SUCCESS
@@ -148,7 +141,7 @@ def test_a_date_will_do_as_the_column_of_a_day(harness: ProjectHarness) -> None:
 
 
 @MORE
-def test_small_numbers_are_stored_as_iceberg_has_them(harness: ProjectHarness) -> None:
+def test_small_numbers_are_stored_as_iceberg_has_them(harness: Harness) -> None:
     harness.project(SALES.replace("FORMAT", "iceberg"))
     for _ in range(2):
         done = run(harness, "SELECT 1Y AS tiny, struct(2S AS a) AS nested")
@@ -163,13 +156,15 @@ def test_small_numbers_are_stored_as_iceberg_has_them(harness: ProjectHarness) -
         ("SELECT 1 AS id, 2 AS ID", "two columns called 'ID'"),
     ],
 )
-def test_what_no_table_can_hold_is_told(harness: ProjectHarness, sql: str, error: str) -> None:
+def test_a_result_that_no_table_can_hold_is_an_error(
+    harness: Harness, sql: str, error: str
+) -> None:
     harness.project(SALES.replace("FORMAT", "iceberg"))
     assert error in refused(run(harness, sql))
 
 
 @MORE
-def test_each_dimension_is_a_column(harness: ProjectHarness) -> None:
+def test_each_dimension_is_a_column(harness: Harness) -> None:
     harness.project(
         """
 @asset("$.sales", partitions=[Daily("ds", start="2026-01-01"), Static("region", ["eu", "us"])])
@@ -183,7 +178,7 @@ def sales(spark):
 
 
 @MORE
-def test_a_table_of_another_format_is_left_alone(harness: ProjectHarness) -> None:
+def test_a_table_of_another_format_is_left_alone(harness: Harness) -> None:
     harness.project(SALES.replace("FORMAT", "parquet"))
     assert run(harness, "SELECT 1 AS id").status is TaskStatus.SUCCESS
     harness.project(SALES.replace("FORMAT", "iceberg"))
@@ -202,8 +197,8 @@ CUTS = {
     ("before", "after", "partition"),
     [("by day", "by month", "month=2026-01"), ("not at all", "by day", DAY)],
 )
-def test_a_table_that_was_cut_otherwise_is_refused_and_stays_as_it_is(
-    harness: ProjectHarness, kind: str, before: str, after: str, partition: str
+def test_a_table_with_other_partition_columns_is_refused_and_stays(
+    harness: Harness, kind: str, before: str, after: str, partition: str
 ) -> None:
     def cut(how: str) -> str:
         return SALES.replace("FORMAT", kind).replace(CUTS["by day"], CUTS[how])
@@ -222,9 +217,7 @@ def test_a_table_that_was_cut_otherwise_is_refused_and_stays_as_it_is(
     assert [row[: len(was[0])] for row in harness.rows("$.sales")] == was
 
 
-def test_two_partitions_may_bring_the_same_new_column_at_the_same_time(
-    harness: ProjectHarness,
-) -> None:
+def test_two_partitions_may_bring_the_same_new_column_at_the_same_time(harness: Harness) -> None:
     harness.project(SALES.replace("FORMAT", "iceberg"))
     assert run(harness, "SELECT 1 AS id").status is TaskStatus.SUCCESS
     catalogs = IcebergCatalogs(harness.spark)
@@ -245,7 +238,7 @@ def copy(sales):
 
 
 def test_columns_that_were_renamed_or_dropped_by_hand_are_read_as_they_are_now(
-    harness: ProjectHarness,
+    harness: Harness,
 ) -> None:
     harness.project(SALES.replace("FORMAT", "iceberg") + COPY)
     assert run(harness, "SELECT 1 AS id, 2 AS amount, 'x' AS email").status is TaskStatus.SUCCESS
@@ -257,9 +250,7 @@ def test_columns_that_were_renamed_or_dropped_by_hand_are_read_as_they_are_now(
     assert harness.rows("$.copy") == [(1, 2, "2026-01-05")]
 
 
-def test_a_table_that_was_dropped_is_described_again_when_it_is_made_again(
-    harness: ProjectHarness,
-) -> None:
+def test_a_dropped_table_is_described_again_when_it_is_recreated(harness: Harness) -> None:
     harness.project(SALES.replace('format="FORMAT"', 'description="All of them."'))
     for _ in range(2):
         outcome = harness.run("$.sales", DAY, params={"sql": "SELECT 1 AS id"}, at=-1)

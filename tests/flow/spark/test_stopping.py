@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from arco.flow.run.wire import TaskStatus
-from tests.flow.spark.harness import ProjectHarness, RecordingWatch
+from tests.flow.spark.harness import Harness, RecordingWatch
 
 SLEEPY = """
 import time
@@ -36,7 +36,7 @@ def _wait(until: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def _busy(harness: ProjectHarness) -> int:
+def _busy(harness: Harness) -> int:
     """How many tasks Spark works on."""
     tracker: Any = harness.shared.open().sparkContext._jsc.sc().statusTracker()
     return sum(
@@ -44,7 +44,7 @@ def _busy(harness: ProjectHarness) -> int:
     )
 
 
-def test_an_interrupted_attempt_is_gone_within_two_seconds(harness: ProjectHarness) -> None:
+def test_an_interrupted_attempt_ends_within_two_seconds(harness: Harness) -> None:
     harness.project(SLEEPY)
     harness.materialize("$.quick")
     task, watch = harness.lease("$.slow"), RecordingWatch()
@@ -77,15 +77,13 @@ def quick(spark):
 """
 
 
-def _jobs(harness: ProjectHarness) -> int:
+def _jobs(harness: Harness) -> int:
     """How many jobs Spark itself says it has."""
     tracker: Any = harness.shared.open().sparkContext._jsc.sc().statusTracker()
     return len(tracker.getActiveJobIds())
 
 
-def test_a_task_that_works_on_rows_without_a_query_is_gone_within_two_seconds(
-    harness: ProjectHarness,
-) -> None:
+def test_a_task_that_uses_rdds_ends_within_two_seconds(harness: Harness) -> None:
     harness.project(ON_ROWS)
     harness.materialize("$.quick")
     task, watch = harness.lease("on_rows"), RecordingWatch()
@@ -101,7 +99,7 @@ def test_a_task_that_works_on_rows_without_a_query_is_gone_within_two_seconds(
     assert harness.materialize("$.quick").outputs[0].rows == 1
 
 
-def test_stopping_one_task_on_rows_leaves_the_other_alone(harness: ProjectHarness) -> None:
+def test_stopping_one_task_on_rows_leaves_the_other_alone(harness: Harness) -> None:
     code = ON_ROWS.replace("range(0, 2, 1, 2)", "range(0, 1, 1, 1)")
     harness.project(code.replace("time.sleep(60)", "time.sleep(2)"))
     stopped, other = harness.lease("on_rows"), harness.lease("on_rows")
@@ -113,7 +111,7 @@ def test_stopping_one_task_on_rows_leaves_the_other_alone(harness: ProjectHarnes
     assert found == [TaskStatus.CANCELLED, TaskStatus.SUCCESS]
 
 
-def test_a_short_task_does_not_wait_until_a_long_one_is_through(harness: ProjectHarness) -> None:
+def test_a_short_task_does_not_wait_until_a_long_one_is_through(harness: Harness) -> None:
     harness.project(
         ON_ROWS.replace("range(0, 2, 1, 2)", "range(0, 40, 1, 40)").replace("(60)", "(0.5)")
     )
@@ -129,7 +127,7 @@ def test_a_short_task_does_not_wait_until_a_long_one_is_through(harness: Project
         assert ending.result(30).status is TaskStatus.CANCELLED
 
 
-def test_a_thread_is_free_of_its_task_once_that_is_over(harness: ProjectHarness) -> None:
+def test_a_thread_is_free_of_its_task_once_that_is_over(harness: Harness) -> None:
     harness.project(SLEEPY)
     harness.materialize("$.quick")
     context = harness.shared.open().sparkContext
@@ -137,7 +135,7 @@ def test_a_thread_is_free_of_its_task_once_that_is_over(harness: ProjectHarness)
     assert context.getLocalProperty("spark.scheduler.pool") is None
 
 
-def test_what_was_stopped_meanwhile_is_not_published(harness: ProjectHarness) -> None:
+def test_what_was_stopped_meanwhile_is_not_published(harness: Harness) -> None:
     harness.project(SLEEPY)
     harness.materialize("$.quick")
 
@@ -152,7 +150,7 @@ def test_what_was_stopped_meanwhile_is_not_published(harness: ProjectHarness) ->
 
 @pytest.mark.interop
 def test_an_attempt_that_loses_its_jvm_is_given_back_and_the_next_one_has_a_new_one(
-    harness: ProjectHarness,
+    harness: Harness,
 ) -> None:
     harness.project(SLEEPY)
     task, watch = harness.lease("$.slow"), RecordingWatch()

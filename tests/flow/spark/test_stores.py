@@ -58,7 +58,7 @@ def test_a_store_that_knows_no_regions_is_given_one_unless_the_machine_has_one()
     assert door("s3://lake/").catalog == {}
 
 
-def test_no_secret_is_told() -> None:
+def test_settings_hold_no_secret() -> None:
     found = door("s3://lake/", endpoint="http://minio:9000")
     assert not [name for name in found.settings if "key" in name or "secret" in name]
 
@@ -85,14 +85,14 @@ def test_a_store_that_spark_cannot_reach_is_refused_with_what_to_do(
         door(location)
 
 
-def test_whoever_brings_jars_may_use_any_cloud() -> None:
+def test_with_jars_of_the_user_any_cloud_is_supported() -> None:
     store = LakeStore(location="gs://lake/arco/")
     assert store_settings(store, (), {"spark.jars.packages": "a:b:1"}, None) == StoreSettings()
     with pytest.raises(Unsupported, match="memory"):
         store_settings(LakeStore(location="memory://"), (), {"spark.jars": "/x.jar"}, None)
 
 
-def test_where_the_store_is_the_server_says(shared: SharedSpark) -> None:
+def test_the_server_reports_the_location_of_its_store(shared: SharedSpark) -> None:
     found = shared.lake.store()
     assert found.location.startswith("file:///")
     assert found.location.endswith("/tenant=default/workspace=default/")

@@ -6,7 +6,7 @@ from arco.core.errors import ArcoError, StoreFull, Unavailable, Unknown
 from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.session import NoSpark
 from arco.flow.spark.task_errors import infrastructure_error, memory_hint, requeued_outcome
-from tests.flow.spark.harness import ProjectHarness
+from tests.flow.spark.harness import Harness
 
 NOBODY = "http://127.0.0.1:9"  # no program listens there
 
@@ -25,7 +25,7 @@ def sales(spark):
 """
 
 
-def test_an_attempt_during_which_arco_is_away_is_given_back(harness: ProjectHarness) -> None:
+def test_an_attempt_that_cannot_reach_arco_is_requeued(harness: Harness) -> None:
     outcome = harness.project(WRITING).run("$.sales")
     assert outcome.status is TaskStatus.CANCELLED
     assert outcome.may_retry
@@ -35,7 +35,7 @@ def test_an_attempt_during_which_arco_is_away_is_given_back(harness: ProjectHarn
     assert "sales" not in outcome.error
 
 
-def test_what_the_users_own_code_cannot_reach_is_a_failure(harness: ProjectHarness) -> None:
+def test_what_the_users_own_code_cannot_reach_is_a_failure(harness: Harness) -> None:
     outcome = harness.project(READING_ELSEWHERE).run("$.sales")
     assert outcome.status is TaskStatus.FAILED
     assert outcome.error is not None
@@ -48,7 +48,7 @@ def test_so_is_one_whose_calls_were_not_answered(problem: ArcoError) -> None:
     assert requeued_outcome(problem).pause_ms == 0
 
 
-def test_so_is_one_for_which_spark_does_not_start_and_the_next_is_not_made_at_once() -> None:
+def test_an_attempt_without_spark_is_requeued_after_a_pause() -> None:
     problem = NoSpark("Spark at spark://host:7077 could not be reached or started: no answer")
     assert infrastructure_error(problem) is problem
     outcome = requeued_outcome(problem)
@@ -79,5 +79,5 @@ def test_memory_is_named(problem: Exception) -> None:
     assert "--memory" in (memory_hint(caused) or "")
 
 
-def test_other_errors_say_nothing_of_memory() -> None:
+def test_other_errors_have_no_memory_hint() -> None:
     assert memory_hint(ValueError("x")) is None

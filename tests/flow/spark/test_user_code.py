@@ -8,7 +8,7 @@ from pyspark.errors import PythonException
 from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.task_errors import describe_error
 from arco.flow.spark.user_code import replace_parameters, replace_tables
-from tests.flow.spark.harness import DAY, ProjectHarness, RecordingWatch
+from tests.flow.spark.harness import DAY, Harness, RecordingWatch
 
 ONE = """
 from helpers import broken
@@ -32,7 +32,7 @@ HELPERS = "def broken(x):\n    return {}[x]\n"
         ("return spark.readStream.format('rate').load()", "the function returned a stream"),
     ],
 )
-def test_what_is_no_frame_is_told(harness: ProjectHarness, body: str, message: str) -> None:
+def test_a_result_that_is_no_frame_is_an_error(harness: Harness, body: str, message: str) -> None:
     harness.project(ONE.replace("BODY", body), {"helpers.py": HELPERS})
     outcome = harness.run("$.one")
     assert outcome.status is TaskStatus.FAILED
@@ -40,7 +40,7 @@ def test_what_is_no_frame_is_told(harness: ProjectHarness, body: str, message: s
     assert "pipelines/all.py:" in (outcome.error or "")
 
 
-def test_an_error_shows_the_lines_of_the_project_and_no_others(harness: ProjectHarness) -> None:
+def test_an_error_shows_the_lines_of_the_project_and_no_others(harness: Harness) -> None:
     harness.project(ONE.replace("BODY", "return broken('x')"), {"helpers.py": HELPERS})
     outcome = harness.run("$.one")
     assert outcome.may_retry
@@ -54,9 +54,7 @@ def test_an_error_shows_the_lines_of_the_project_and_no_others(harness: ProjectH
     ]
 
 
-def test_an_error_of_spark_is_its_message_and_the_line_that_led_to_it(
-    harness: ProjectHarness,
-) -> None:
+def test_an_error_of_spark_is_its_message_and_the_line_that_led_to_it(harness: Harness) -> None:
     body = "return spark.range(3).select('nobody')"
     harness.project(ONE.replace("BODY", body), {"helpers.py": HELPERS})
     lines = (harness.run("$.one").error or "").splitlines()
@@ -90,9 +88,7 @@ ZeroDivisionError: integer division or modulo by zero
 
 
 @pytest.mark.interop
-def test_an_error_in_a_worker_of_spark_shows_what_python_said_there(
-    harness: ProjectHarness,
-) -> None:
+def test_an_error_in_a_spark_worker_shows_its_python_trace(harness: Harness) -> None:
     body = "return spark.range(2).select(F.udf(lambda x: 1 // x, 'int')('id').alias('q'))"
     harness.project(ONE.replace("BODY", body), {"helpers.py": HELPERS})
     error = harness.run("$.one").error or ""
@@ -101,7 +97,7 @@ def test_an_error_in_a_worker_of_spark_shows_what_python_said_there(
     assert "\tat " not in error
 
 
-def test_a_frame_of_another_session_is_staged_all_the_same(harness: ProjectHarness) -> None:
+def test_a_frame_of_another_session_is_staged_all_the_same(harness: Harness) -> None:
     code = """
 from pyspark.sql import SparkSession
 
@@ -116,7 +112,7 @@ def one():
 
 @pytest.mark.parametrize(("code", "text"), [("3", "3"), ("", ""), ("'no data'", "'no data'")])
 def test_code_that_exits_fails_its_own_task_and_nothing_else(
-    harness: ProjectHarness, code: str, text: str
+    harness: Harness, code: str, text: str
 ) -> None:
     harness.project(f"import sys\n\n@task()\ndef leave():\n    sys.exit({code})\n")
     outcome = harness.run("leave")
@@ -129,15 +125,13 @@ def test_code_that_exits_fails_its_own_task_and_nothing_else(
     ]
 
 
-def test_a_task_that_is_interrupted_from_the_keyboard_is_not_said_to_have_failed(
-    harness: ProjectHarness,
-) -> None:
+def test_a_task_interrupted_from_the_keyboard_has_not_failed(harness: Harness) -> None:
     harness.project("@task()\ndef leave():\n    raise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
         harness.run("leave")
 
 
-def test_an_error_in_a_query_names_the_line_of_its_file(harness: ProjectHarness) -> None:
+def test_an_error_in_a_query_names_the_line_of_its_file(harness: Harness) -> None:
     header = "/*---\nname: $.one\n---*/\n\n"
     query = "select id,\n  nobody\nfrom range(3)\n"
     harness.project("", {"pipelines/one.sql": header + query})
@@ -165,7 +159,7 @@ def is_small(df):
 
 
 def test_several_outputs_are_all_staged_and_checked_before_one_is_published(
-    harness: ProjectHarness,
+    harness: Harness,
 ) -> None:
     harness.project(SEVERAL)
     watch = RecordingWatch()
@@ -183,7 +177,7 @@ def test_several_outputs_are_all_staged_and_checked_before_one_is_published(
     assert len(harness.rows("$.big")) == len(harness.rows("$.small")) == 3
 
 
-def test_an_output_that_is_missing_is_named(harness: ProjectHarness) -> None:
+def test_an_output_that_is_missing_is_named(harness: Harness) -> None:
     harness.project(SEVERAL)
     outcome = harness.run("$.big", DAY, params={"keys": "big"})
     assert "the function returned the keys 'big', and its outputs are 'big', 'small'" in (
@@ -206,15 +200,15 @@ def away():
 """
 
 
-def test_a_task_does_all_by_itself(harness: ProjectHarness) -> None:
+def test_a_task_does_all_by_itself(harness: Harness) -> None:
     harness.project(TASKS.replace("@task\n", "@task()\n"))
     outcome = harness.materialize("loud")
     assert [(each.table, each.version) for each in outcome.outputs] == [(harness.name("$.log"), 0)]
     assert harness.rows("$.log") == [(0,), (1,)]
 
 
-def test_a_task_is_called_though_the_schema_of_what_it_writes_cannot_be_made(
-    harness: ProjectHarness,
+def test_a_task_is_called_even_if_the_schema_of_its_output_cannot_be_created(
+    harness: Harness,
 ) -> None:
     harness.project(TASKS.replace("@task\n", "@task()\n"))
     watch = RecordingWatch()
@@ -226,7 +220,7 @@ def test_a_task_is_called_though_the_schema_of_what_it_writes_cannot_be_made(
     )
 
 
-def test_a_maker_that_this_worker_does_not_know_is_told(harness: ProjectHarness) -> None:
+def test_a_task_that_the_code_of_the_worker_lacks_fails_with_the_reason(harness: Harness) -> None:
     harness.project(SEVERAL)
     task = harness.lease("$.big", DAY, params={"keys": "big,small"})
     harness.project(TASKS.replace("@task\n", "@task()\n"))
