@@ -8,8 +8,8 @@ import pytest
 from arco.events.lineage import ColumnEdge, LineageObserved, edge_id
 from arco.flow.lineage import (
     Dataset,
-    LineageEdge,
     LineageObservation,
+    ObservedEdge,
     ReadFact,
     ResolvedTable,
     to_event,
@@ -38,8 +38,8 @@ def event_of(observation: LineageObservation, *partitions: str) -> LineageObserv
     return msgspec.json.decode(msgspec.json.encode(event), type=LineageObserved)
 
 
-def edge(source: Dataset, column: str, target: str = "id", how: str = "DIRECT") -> LineageEdge:
-    return LineageEdge(source, column, target, how, None, "f" * 64)  # type: ignore[arg-type]
+def edge(source: Dataset, column: str, target: str = "id", how: str = "DIRECT") -> ObservedEdge:
+    return ObservedEdge(source, column, target, how, None, "f" * 64)  # type: ignore[arg-type]
 
 
 def test_tables_of_the_catalog_have_ids() -> None:

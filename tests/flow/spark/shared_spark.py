@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from arco.cli.flow.lake import HttpLake
 from arco.core.runtime import Runtime
-from arco.flow.spark.engine import SparkEngine, is_alive, reset_gateway
+from arco.flow.spark.engine import WorkerSpark, is_alive, reset_gateway
 from arco.flow.spark.jars import Jars
 from arco.flow.spark.session import CatalogSettings, open_session
 
@@ -48,7 +48,7 @@ class SharedSpark:
         return self._session
 
     def close(self) -> None:
-        engine = SparkEngine(self.open)
+        engine = WorkerSpark(self.open)
         if self._session is not None:
             engine.new_session()
         engine.close()

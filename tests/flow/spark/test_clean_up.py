@@ -5,7 +5,7 @@ from pathlib import Path
 from arco.cli.flow.tidying import Tidying
 from arco.cli.place import Place
 from arco.compactor.behind import waiting_segments
-from arco.flow.spark.engine import SparkEngine
+from arco.flow.spark.engine import WorkerSpark
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -26,7 +26,7 @@ async def test_events_of_tasks_are_compacted_after_them(
 ) -> None:
     messages: list[str] = []
     place, runtime = disk(tmp_path / "store"), shared.runtime
-    engine = SparkEngine(shared.open)
+    engine = WorkerSpark(shared.open)
     assert engine.lend() is None  # it is not started for this
     engine.new_session()
     async with book_here("here", runtime, place) as book:

@@ -11,7 +11,7 @@ from pyspark.sql.functions import col
 from arco.core.errors import Unavailable
 from arco.flow.define import load_project
 from arco.flow.define.files import modules_of
-from arco.flow.spark.engine import SparkEngine, send_modules
+from arco.flow.spark.engine import WorkerSpark, send_modules
 from tests.flow.spark.harness import Harness
 
 
@@ -46,7 +46,7 @@ def test_a_jvm_that_dies_while_spark_starts_is_not_asked_again() -> None:
         SparkContext._gateway = gateways[-1]
         raise Unavailable("Spark at local[*] could not be reached or started")
 
-    engine = SparkEngine(opener)
+    engine = WorkerSpark(opener)
     for _ in range(2):
         with pytest.raises(Unavailable):
             engine.new_session()

@@ -18,8 +18,8 @@ from arco.flow.lineage.event import ResolvedTable, to_event
 from arco.flow.lineage.observation import (
     EVERY_COLUMN,
     Dataset,
-    LineageEdge,
     LineageObservation,
+    ObservedEdge,
     ReadFact,
 )
 from arco.flow.lineage.plan import PlanLineage, read_plan
@@ -29,8 +29,8 @@ __all__ = [
     "EVERY_COLUMN",
     "Dataset",
     "Leaf",
-    "LineageEdge",
     "LineageObservation",
+    "ObservedEdge",
     "PlanFacts",
     "PlanLineage",
     "ReadFact",

@@ -19,8 +19,8 @@ from arco.flow.lineage.observation import (
     EVERY_COLUMN,
     MAX_EDGES,
     Dataset,
-    LineageEdge,
     LineageObservation,
+    ObservedEdge,
     ReadFact,
 )
 
@@ -158,7 +158,7 @@ def _limit_partitions(inputs: list[Input], written: int) -> tuple[Input, ...]:
 
 
 def _column_edges(
-    lookup: _TableLookup, edges: Iterable[LineageEdge], target: Dataset
+    lookup: _TableLookup, edges: Iterable[ObservedEdge], target: Dataset
 ) -> tuple[ColumnEdge, ...]:
     """Each edge once: two datasets may be one table."""
     table = lookup(target)

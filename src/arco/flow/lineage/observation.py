@@ -43,7 +43,7 @@ class ReadFact:
 
 
 @dataclass(frozen=True)
-class LineageEdge:
+class ObservedEdge:
     """From a column that was read to one that was written, or to `*` for an influence."""
 
     source: Dataset
@@ -59,7 +59,7 @@ class LineageObservation:
     """All that was observed of one write; `note` says what is missing and why."""
 
     reads: tuple[ReadFact, ...] = ()
-    edges: tuple[LineageEdge, ...] = ()
+    edges: tuple[ObservedEdge, ...] = ()
     soundness: Soundness = "exact"
     fingerprint: str | None = None
     note: str = ""

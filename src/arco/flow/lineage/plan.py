@@ -7,7 +7,7 @@ from itertools import islice
 from arco.events.lineage import Soundness
 from arco.flow.lineage.column_origins import PlanColumn, PlanColumns
 from arco.flow.lineage.fingerprint import fingerprint_of
-from arco.flow.lineage.observation import EVERY_COLUMN, MAX_EDGES, LineageEdge
+from arco.flow.lineage.observation import EVERY_COLUMN, MAX_EDGES, ObservedEdge
 from arco.flow.lineage.operators import LAZY, columns_of
 from arco.flow.lineage.plan_tree import Node, PlanFacts, build_tree, decode_plan
 from arco.flow.lineage.plan_walk import PlanWalk
@@ -21,7 +21,7 @@ _BY_NAME = frozenset(("ReplaceData", "WriteDelta"))
 class PlanLineage:
     """What a plan says of columns; `has_literal_rows`: the program itself brought some of the rows."""
 
-    edges: tuple[LineageEdge, ...]
+    edges: tuple[ObservedEdge, ...]
     soundness: Soundness
     fingerprint: str | None
     note: str = ""
@@ -84,7 +84,7 @@ def _written_columns(root: Node, columns: PlanColumns) -> list[tuple[str, PlanCo
 
 def _edges(
     walk: PlanWalk, root: Node, written: list[tuple[str, PlanColumn]], fingerprint: str
-) -> Iterator[LineageEdge]:
+) -> Iterator[ObservedEdge]:
     rewritten = walk.facts.target if root.kind in _BY_NAME else None
     for name, column in written:
         for source, step in column.derivation.sources.items():
@@ -93,7 +93,7 @@ def _edges(
                 # An unchanged row says nothing of where its values came from.
                 is_unchanged = dataset == rewritten and source.column == name and step == "DIRECT"
                 if not is_unchanged:
-                    yield LineageEdge(dataset, source.column, name, step, sql, fingerprint)
+                    yield ObservedEdge(dataset, source.column, name, step, sql, fingerprint)
     for source, kind in walk.influences:
         for dataset in source.datasets:
-            yield LineageEdge(dataset, source.column, EVERY_COLUMN, kind, None, fingerprint)
+            yield ObservedEdge(dataset, source.column, EVERY_COLUMN, kind, None, fingerprint)

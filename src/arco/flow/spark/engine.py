@@ -72,7 +72,7 @@ class SparkOpener:
         return session
 
 
-class SparkEngine:
+class WorkerSpark:
     """Starts Spark once for all tasks, and again after its JVM has ended."""
 
     def __init__(self, opener: Callable[[], SparkSession]) -> None:

@@ -15,7 +15,7 @@ from arco.flow.run.made import stamped
 from arco.flow.run.wire import LeasedTask, MakerCode, Outcome, OutputDone
 from arco.flow.spark.asset_attempt import AssetAttempt
 from arco.flow.spark.commit_queue import CommitQueues
-from arco.flow.spark.engine import SparkEngine, is_alive
+from arco.flow.spark.engine import WorkerSpark, is_alive
 from arco.flow.spark.running_attempt import ProgressPoller, RunningAttempt, Stopped
 from arco.flow.spark.task_attempt import TaskAttempt
 from arco.flow.spark.task_errors import (
@@ -51,7 +51,7 @@ class SparkExecutor:
         """`opener` starts Spark; it is called when the first task needs it, and again if Spark is lost."""
         self._lake = lake
         self._clock = clock
-        self._engine = SparkEngine(opener)
+        self._engine = WorkerSpark(opener)
         self._use(project)
         self._running: dict[str, RunningAttempt] = {}
         self._lock = Lock()

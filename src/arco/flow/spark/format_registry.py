@@ -5,9 +5,9 @@ from collections.abc import Callable
 from arco.core.errors import Invalid
 from arco.flow.spark.iceberg_format import IcebergFormat
 from arco.flow.spark.parquet_format import ParquetFormat
-from arco.flow.spark.table_format import TableContext, TableFormat
+from arco.flow.spark.table_format import SparkTableFormat, TableContext
 
-_FORMATS: dict[str, Callable[[TableContext], TableFormat]] = {
+_FORMATS: dict[str, Callable[[TableContext], SparkTableFormat]] = {
     "iceberg": IcebergFormat,
     "parquet": ParquetFormat,
 }
@@ -18,9 +18,9 @@ class TableFormats:
 
     def __init__(self, table_context: TableContext) -> None:
         self._table_context = table_context
-        self._created: dict[str, TableFormat] = {}
+        self._created: dict[str, SparkTableFormat] = {}
 
-    def get(self, name: str, table: str) -> TableFormat:
+    def get(self, name: str, table: str) -> SparkTableFormat:
         """The format of this name; `Invalid` if pipelines do not support it."""
         key = name.lower()
         if key not in _FORMATS:

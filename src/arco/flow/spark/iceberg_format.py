@@ -22,7 +22,7 @@ from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable, storabl
 from arco.flow.spark.jvm import JvmError, java_message, sql_name
 from arco.flow.spark.partition_filter import filter_partitions, filter_values
 from arco.flow.spark.schema_evolution import (
-    TableState,
+    ExistingTable,
     check_partitioning,
     columns_of_new_table,
     fit_columns,
@@ -96,7 +96,7 @@ class IcebergFormat:
             if table.partition_columns and not table.is_empty:
                 check_partitioning(table.partition_columns, target)
             expire_stale_snapshots(self._session, table, target)
-            plan = fit_columns(schema, _table_state(table), target, self._table_context.changes)
+            plan = fit_columns(schema, _existing_table(table), target, self._table_context.changes)
             if plan.added or plan.retyped or _needs_repartitioning(table, target):
                 self._fit(target, table, schema)
             self._opened[target.table], self._dropped[target.table] = table, plan.dropped
@@ -169,7 +169,7 @@ class IcebergFormat:
         """Add the columns of a result to the table, unless another attempt has done so meanwhile."""
         with self._changing(target, "changed"):
             table.refresh()
-            plan = fit_columns(schema, _table_state(table), target, [])
+            plan = fit_columns(schema, _existing_table(table), target, [])
             if plan.retyped:
                 self._catalogs.drop_empty_columns(table, tuple(each.name for each in plan.retyped))
             if added := (*plan.added, *plan.retyped):
@@ -194,8 +194,8 @@ class IcebergFormat:
         return loaded
 
 
-def _table_state(table: IcebergTable) -> TableState:
-    return TableState(table.columns(), table.was_published, table.is_empty)
+def _existing_table(table: IcebergTable) -> ExistingTable:
+    return ExistingTable(table.columns(), table.was_published, table.is_empty)
 
 
 def _needs_repartitioning(table: IcebergTable, target: WriteTarget) -> bool:

@@ -17,7 +17,7 @@ from arco.flow.partition import PartitionSet
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged, StagedFile
 from arco.flow.spark.jvm import java_session, jvm_of, quote_name
 from arco.flow.spark.schema_evolution import (
-    TableState,
+    ExistingTable,
     check_partitioning,
     columns_of_new_table,
     fit_columns,
@@ -108,7 +108,7 @@ class ParquetFormat:
         for key, files in now.files.items():
             if files:
                 check_partitioning(values_of(key) or {}, target)
-        before = TableState(_schema(table), bool(now.materials), not any(now.files.values()))
+        before = ExistingTable(_schema(table), bool(now.materials), not any(now.files.values()))
         plan = fit_columns(schema, before, target, self._table_context.changes)
         self._dropped[target.table] = plan.dropped
         if plan.retyped:

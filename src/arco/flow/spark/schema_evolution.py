@@ -67,7 +67,7 @@ class ColumnPlan:
 
 
 @dataclass(frozen=True)
-class TableState:
+class ExistingTable:
     """A table before a result is written to it. `was_published`: by an attempt of a pipeline."""
 
     columns: StructType
@@ -76,7 +76,7 @@ class TableState:
 
 
 def fit_columns(
-    schema: StructType, table: TableState, target: WriteTarget, changes: list[ColumnChange]
+    schema: StructType, table: ExistingTable, target: WriteTarget, changes: list[ColumnChange]
 ) -> ColumnPlan:
     """What a table needs for a result; all differences go to `changes`, `Invalid` if it cannot hold it."""
     table_fields = {field.name.lower(): field for field in table.columns.fields}

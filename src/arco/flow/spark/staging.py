@@ -16,9 +16,9 @@ from arco.flow.spark.row_checks import Metrics, row_checks
 from arco.flow.spark.schema_evolution import add_partition_columns, check_columns, select_columns
 from arco.flow.spark.table_format import (
     PublishedVersion,
+    SparkTableFormat,
     StagedData,
     TableContext,
-    TableFormat,
     WriteTarget,
 )
 from arco.flow.spark.write_metrics import WriteMetrics, observe_write, query_metrics, statistics_of
@@ -31,7 +31,7 @@ class StagedOutput:
     """An output that is staged and measured, and later published or kept for inspection."""
 
     target: WriteTarget
-    format: TableFormat
+    format: SparkTableFormat
     frame: DataFrame
     staged: StagedData
     checks: tuple[CheckDef, ...]
@@ -67,7 +67,10 @@ def stage_output(
 
 
 def _write(
-    target: WriteTarget, table_format: TableFormat, frame: DataFrame, write_metrics: WriteMetrics
+    target: WriteTarget,
+    table_format: SparkTableFormat,
+    frame: DataFrame,
+    write_metrics: WriteMetrics,
 ) -> tuple[StagedData, Metrics]:
     observed, get_metrics = observe_write(frame, write_metrics)
     staged = table_format.stage(target, observed)

@@ -82,7 +82,7 @@ class PublishedVersion:
     table_bytes: int | None = None
 
 
-class TableFormat(Protocol):
+class SparkTableFormat(Protocol):
     """Tables of one format, in the session of one task."""
 
     def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:

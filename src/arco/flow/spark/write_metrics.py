@@ -33,7 +33,7 @@ _MAX_VALUE_CHARS = 256
 
 
 @dataclass(frozen=True)
-class ColumnStatistics:
+class WriteStatistics:
     """Nulls, least and largest values of the first columns whose values have an order."""
 
     names: tuple[str, ...]
@@ -64,10 +64,10 @@ class ColumnStatistics:
         )
 
 
-def statistics_of(schema: StructType) -> ColumnStatistics:
+def statistics_of(schema: StructType) -> WriteStatistics:
     """The statistics for a table with these columns."""
     ordered = [field.name for field in schema.fields if _has_order(field.dataType)]
-    return ColumnStatistics(tuple(ordered[:_MAX_COLUMNS]))
+    return WriteStatistics(tuple(ordered[:_MAX_COLUMNS]))
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class WriteMetrics:
 
     target: WriteTarget
     checks: RowChecks
-    statistics: ColumnStatistics
+    statistics: WriteStatistics
     masked: frozenset[str] = frozenset()  # in lower case
 
     def aggregates(self) -> list[Column]:

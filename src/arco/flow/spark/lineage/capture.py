@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from arco.core.errors import Unsupported
 from arco.flow.lineage.observation import (
     Dataset,
-    LineageEdge,
     LineageObservation,
+    ObservedEdge,
     ReadFact,
     combine_reads,
     is_same_dataset,
@@ -244,7 +244,7 @@ class Capture:
         has_collected: bool,
     ) -> LineageObservation:
         """All writes of one target together; there are several if it was appended to more than once."""
-        edges: dict[LineageEdge, None] = {}
+        edges: dict[ObservedEdge, None] = {}
         notes: dict[str, None] = {}
         plans: list[PlanLineage] = []
         for query in writes:
