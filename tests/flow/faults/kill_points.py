@@ -1,7 +1,7 @@
-"""The moments at which a process dies, and the ports of a worker that notice them.
+"""The points at which a process is killed, and wrappers of a worker's ports that notice them.
 
-Nothing of the product is changed: what is said to a worker's ports goes through these, and when all
-attempts that are meant have come to the point, the whole group of processes is killed, the JVM with it.
+The product is not changed: the calls of a worker's ports go through these wrappers. When all attempts in
+question have reached the point, the whole process group is killed, with the JVM.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """`kill -9` of a run and its JVM at every point, for each format and way of writing: rows are counted.
 
-All ways of writing are killed at one stroke: each waits at the point until the last has come there.
+All assets are killed together: each waits at the kill point until all have reached it.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ KILLED = -9
 
 
 @dataclass(frozen=True)
-class Aftermath:
-    """What was found after a kill and an ordinary run."""
+class KillResult:
+    """The state after a kill and an ordinary run."""
 
     rows: Rows
     second: CommandResult
@@ -27,13 +27,13 @@ class Aftermath:
 
 
 class Kills:
-    """One kill for each point, whoever asks for it how often."""
+    """One kill for each point, for all tests."""
 
     def __init__(self, place: ProjectRoot) -> None:
         self._place = place
-        self._done: dict[KillPoint, Aftermath] = {}
+        self._done: dict[KillPoint, KillResult] = {}
 
-    def at(self, point: KillPoint) -> Aftermath:
+    def at(self, point: KillPoint) -> KillResult:
         if point not in self._done:
             self._place.restore()
             self._done[point] = killed(self._place, point, MADE)
@@ -45,7 +45,7 @@ def kills(seeded: ProjectRoot) -> Kills:
     return Kills(seeded)
 
 
-def killed(place: ProjectRoot, point: KillPoint, tables: tuple[str, ...]) -> Aftermath:
+def killed(place: ProjectRoot, point: KillPoint, tables: tuple[str, ...]) -> KillResult:
     """Kill a run of the second day, let another one go on, and look."""
     first = place.run_killed(point, tables, *tables, TOTAL, partitions=SECOND)
     assert first.code == KILLED, f"{first.code} {first.errors[-2_000:]}"
@@ -53,7 +53,7 @@ def killed(place: ProjectRoot, point: KillPoint, tables: tuple[str, ...]) -> Aft
     assert second.code == 0, second.errors[-2_000:]
     runs = [first.output.strip(), second.document()["run_id"]]
     assert left_over(place.root, runs) == {}
-    return Aftermath(
+    return KillResult(
         rows_at(place.root), second, _statuses(place, "tasks"), _statuses(place, "executions")
     )
 

@@ -1,4 +1,4 @@
-"""What needs Spark here takes the one that runs in its process, with a database of its own."""
+"""Tests that need Spark use the session of their process, with a separate database."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -59,7 +59,7 @@ def shared(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Sha
 
 @pytest.fixture
 def harness(shared: "SharedSpark", tmp_path: Path, request: pytest.FixtureRequest) -> "Harness":
-    """A project of one test, with schemas of its own."""
+    """A project of one test, with its own schemas."""
     from tests.flow.spark.harness import Harness
 
     return Harness(shared, tmp_path / "project")

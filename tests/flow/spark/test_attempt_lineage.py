@@ -197,7 +197,7 @@ def test_an_input_read_without_a_query_is_declared(harness: Harness) -> None:
         harness.name("$.customers"),
     }
     (observed,) = harness.materialize("$.checked").lineage
-    assert observed.soundness == "exact"  # though its check has looked, in a session of its own
+    assert observed.soundness == "exact"  # its check reads in another session
 
 
 def test_the_error_for_a_parquet_table_by_name_says_how_to_read_it(harness: Harness) -> None:

@@ -102,7 +102,7 @@ def variables() -> dict[str, str]:
 
 
 def begin(project: Path, *flags: str) -> subprocess.Popen[str]:
-    """`arco run` as a process of its own, from a folder where nothing of the project is found."""
+    """`arco run` as a process, from a folder outside of the project."""
     outside = project.parent / "outside"
     outside.mkdir(exist_ok=True)
     return subprocess.Popen(

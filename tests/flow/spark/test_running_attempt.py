@@ -102,7 +102,7 @@ _PAUSE_S = 0.01
 
 
 class Session:
-    """As far as it is asked to stop: `again` is set once somebody has watch it twice."""
+    """Counts interrupts; `interrupted_twice` is set at the second."""
 
     def __init__(self) -> None:
         self._jsparkSession = SimpleNamespace(sessionUUID=lambda: "one")

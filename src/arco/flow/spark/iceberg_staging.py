@@ -25,9 +25,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from arco.catalog.publication import ATTEMPT_PROPERTY
 from arco.flow.publish.staged import is_attempt_id
 from arco.flow.spark.iceberg_table import WAP_ID, IcebergTable
-from arco.flow.spark.jvm import is_raised_by, java_session, jvm_of, quote_name
+from arco.flow.spark.jvm import is_raised_by, jvm_of, quote_name
 from arco.flow.spark.session import STAGING_CATALOG
-from arco.flow.spark.table_format import WriteTarget
+from arco.flow.spark.table_format import WriteTarget, attempt_folder
 from arco.storage.collect import DEFAULT_RETENTION_MS
 
 _DATA_PATH = "write.data.path"
@@ -35,7 +35,6 @@ _OWN_LAYOUT = ("write.object-storage.enabled", "write.location-provider.impl")
 # Columns of format version 3 that the rewrite catalog has. For new rows they are null.
 _ROW_LINEAGE = ("_row_id", "_last_updated_sequence_number")
 _TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
-_UUID_CHARS = 13
 _NUMBERS = count()  # for ids in the JVM of this process
 
 
@@ -47,10 +46,8 @@ class StagingTable:
         self._iceberg = jvm_of(session).org.apache.iceberg
         self._table = table
         self._io = table.java.io()
-        # An attempt that runs twice must not touch the files that it has published.
-        once = str(java_session(session).sessionUUID())[:_UUID_CHARS]
         root = _data_folder(table)
-        self.folder = None if root is None else f"{root}/{attempt_id}/{once}"
+        self.folder = None if root is None else f"{root}/{attempt_folder(session, attempt_id)}"
         self._java = self._uncommitted_table()
         self._cache = _table_cache(session)
         self._read_ids: list[str] = []

@@ -27,12 +27,12 @@ from arco.flow.spark.table_format import (
     StagedData,
     TableContext,
     WriteTarget,
+    attempt_folder,
     attempt_ids_until,
 )
 from arco.flow.work.port import LakeColumn, LakeTable
 
 _TRIES = 3
-_UUID_CHARS = 13
 _S3A_FILE_SYSTEM = "S3AFileSystem"
 _MAX_FOOTERS = 64  # a Spark job counts the rows of more files in parallel
 
@@ -118,9 +118,7 @@ class ParquetFormat:
 
     def stage(self, target: WriteTarget, frame: DataFrame) -> StagedParquetFiles:
         table = self._opened[target.table]
-        # An attempt that runs twice must not touch the files that it has published.
-        once = str(java_session(self._session).sessionUUID())[:_UUID_CHARS]
-        folder = f"data/{target.attempt.attempt_id}/{once}"
+        folder = f"data/{attempt_folder(self._session, target.attempt.attempt_id)}"
         location = f"{table.location.rstrip('/')}/{folder}"
         frame.write.parquet(location)
         _delete_folder_marker(self._session, location)

@@ -12,10 +12,12 @@ from arco.flow.define.mode import Mode, OnMissingColumn
 from arco.flow.partition import PartitionSet
 from arco.flow.run.task_state import attempt_ids_of
 from arco.flow.spark.commit_queue import CommitQueues
+from arco.flow.spark.jvm import java_session
 from arco.flow.state import ColumnChange
 from arco.flow.work.port import Lake, LakeColumn, LakeTable, NewLakeTable
 
 _MAX_ATTEMPTS = 1_000
+_UUID_CHARS = 13
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +135,11 @@ class TableContext:
         if self.found.get(table) is None:
             self.found[table] = self.lake.find(table)
         return self.found[table]
+
+
+def attempt_folder(session: SparkSession, attempt_id: str) -> str:
+    """The folder of an attempt's files; one that runs twice must not touch the files it has published."""
+    return f"{attempt_id}/{str(java_session(session).sessionUUID())[:_UUID_CHARS]}"
 
 
 def attempt_ids_until(attempt: Attempt) -> frozenset[str]:
