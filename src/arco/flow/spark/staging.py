@@ -72,8 +72,8 @@ def _write(
     frame: DataFrame,
     write_metrics: WriteMetrics,
 ) -> tuple[StagedData, Metrics]:
-    observed, get_metrics = observe_write(frame, write_metrics)
-    staged = table_format.stage(target, observed)
+    watched_frame, get_metrics = observe_write(frame, write_metrics)
+    staged = table_format.stage(target, watched_frame)
     metrics = get_metrics()
     if metrics is None:
         metrics = query_metrics(staged.rows(frame.sparkSession), write_metrics)

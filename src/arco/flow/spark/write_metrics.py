@@ -115,7 +115,7 @@ def observe_write(
     """The frame to write, and a function for its metrics afterwards; None if Spark reported none."""
     observation = Observation(_NAME)
     try:
-        observed = frame.observe(observation, *write_metrics.aggregates())
+        watched_frame = frame.observe(observation, *write_metrics.aggregates())
     except AnalysisException as problem:
         raise _check_error(frame, write_metrics, problem) from problem
 
@@ -127,7 +127,7 @@ def observe_write(
             return None
         return observation.get
 
-    return observed, get_metrics
+    return watched_frame, get_metrics
 
 
 def query_metrics(frame: DataFrame, write_metrics: WriteMetrics) -> Metrics:
