@@ -77,9 +77,9 @@ class _Job:
         if not with_checks:
             frame.write.parquet(place)
             return
-        from arco.flow.spark.measured import observed
+        from arco.flow.spark.write_metrics import observe_write
 
-        watched, counted = observed(frame, _measures(frame))
+        watched, counted = observe_write(frame, _measures(frame))
         watched.write.parquet(place)
         metrics = counted()
         if metrics is None or metrics["rows"] != _ROWS:
@@ -109,10 +109,9 @@ def _measures(frame: Any) -> Any:
     from arco.catalog.publication import Attempt
     from arco.flow.define import checks as c
     from arco.flow.define.mode import Mode
-    from arco.flow.spark.checks import row_checks
-    from arco.flow.spark.measured import Measures
-    from arco.flow.spark.statistics import profile_of
-    from arco.flow.spark.target import Target
+    from arco.flow.spark.row_checks import row_checks
+    from arco.flow.spark.table_format import WriteTarget
+    from arco.flow.spark.write_metrics import WriteMetrics, statistics_of
 
     eleven = (
         c.not_null("order_id"),
@@ -128,7 +127,7 @@ def _measures(frame: Any) -> Any:
         c.expr("ordered_at >= timestamp'2026-01-05'"),
     )
     attempt = Attempt(attempt_id="a", task="t", dispatched_at_number=-1, dispatched_at_ms=0)
-    target = Target(
+    target = WriteTarget(
         table="default.silver.orders",
         format="parquet",
         partition="ds=2026-01-05",
@@ -136,4 +135,4 @@ def _measures(frame: Any) -> Any:
         mode=Mode("replace_partition"),
         attempt=attempt,
     )
-    return Measures(target, row_checks(eleven), profile_of(frame.schema))
+    return WriteMetrics(target, row_checks(eleven), statistics_of(frame.schema))

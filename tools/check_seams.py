@@ -91,11 +91,11 @@ PERMITS = (
     Permit("core/tasks.py", "asyncio", "tasks on the running loop are made here and nowhere else"),
     Permit("core/tasks.py", "concurrent.futures", "the threads behind `in_thread`"),
     Permit("flow/define/turns.py", "threading", "imports of users' code wait for each other"),
+    Permit("flow/spark/jvm.py", "time", "it bounds its own processor time, in no protocol"),
     Permit(
-        "flow/spark/lineage/budget.py", "time", "it bounds its own processor time, in no protocol"
+        "flow/spark/running_attempt.py", "threading", "it looks on while the threads of tasks work"
     ),
-    Permit("flow/spark/progress.py", "threading", "it looks on while the threads of tasks work"),
-    Permit("flow/spark/table_turns.py", "threading", "threads of attempts wait for their turn"),
+    Permit("flow/spark/commit_queue.py", "threading", "threads of attempts wait for their turn"),
 )
 
 # Libraries that one room hides from all others: a pattern of where, and the same in words.

@@ -11,9 +11,9 @@ def living_session() -> "SparkSession":
     from pyspark.sql import SparkSession
 
     from arco.compactor.spark.session import open_session
-    from arco.flow.spark.engine import answers, forget_gateway
+    from arco.flow.spark.engine import is_alive, reset_gateway
 
     there = SparkSession._instantiatedSession
-    if there is not None and not answers(there):
-        forget_gateway()
+    if there is not None and not is_alive(there):
+        reset_gateway()
     return open_session("local[2]")

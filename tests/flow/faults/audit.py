@@ -1,6 +1,6 @@
-"""What is there after a disturbed run: all rows of all tables, and whether anything is still held.
+"""The state after a disturbed run: all rows of all tables, and runs that have not ended.
 
-Tables are read by programs that know nothing of runs: Iceberg's by PyIceberg, plain files by Arrow.
+Tables are read by other programs: Iceberg's by PyIceberg, plain files by Arrow.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def read_rows(url: str, tables: Iterable[str], runtime: Runtime) -> Rows:
 
 
 def left_over(root: Path, runs: Iterable[str]) -> dict[str, str]:
-    """Runs and attempts that are not over though their time is: whoever serves the root next ends them.
+    """Runs and attempts that have not ended after their leases; the next server of the root ends them.
 
     Waits for as long as a lease lasts, and no longer than it has to.
     """

@@ -7,8 +7,8 @@ import pytest
 from arco.core.errors import Unsupported
 from arco.core.java import check_java
 from tests.flow.faults.pipeline import FIRST, MADE
-from tests.flow.faults.place import Place
-from tests.flow.faults.spark import iceberg_jar
+from tests.flow.faults.project_root import ProjectRoot
+from tests.flow.faults.spark_flags import iceberg_jar
 
 _HERE = Path(__file__).parent
 _WITHOUT_SPARK = ("test_attempts.py", "test_clocks.py", "test_random.py")
@@ -39,16 +39,16 @@ def jar(java: None) -> None:
 
 
 @pytest.fixture
-def place(java: None, tmp_path: Path) -> Place:
+def place(java: None, tmp_path: Path) -> ProjectRoot:
     """A root with nothing in it."""
-    return Place(tmp_path)
+    return ProjectRoot(tmp_path)
 
 
 @pytest.fixture(scope="session")
-def seeded(jar: None, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A root in which the first day was made; every test begins with `set_back`."""
-    made = Place(tmp_path_factory.mktemp("seeded"))
-    ran = made.run(*MADE, partitions=FIRST, also=("--parallel", "3"))
-    assert ran.code == 0, ran.complained
+def seeded(jar: None, tmp_path_factory: pytest.TempPathFactory) -> ProjectRoot:
+    """A root in which the first day was made; every test begins with `restore`."""
+    made = ProjectRoot(tmp_path_factory.mktemp("seeded"))
+    run_command = made.run(*MADE, partitions=FIRST, also=("--parallel", "3"))
+    assert run_command.code == 0, run_command.errors
     made.keep()
     return made

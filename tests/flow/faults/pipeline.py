@@ -1,7 +1,7 @@
 """A project whose every row is known beforehand: one asset for each format and way of writing.
 
-Each row says which day it was made for, so that rows that are lost, doubled or of somebody else are told
-apart. A nap in the last row of a day keeps Spark at work until somebody ends it.
+Each row names the asset and the day that it was made for, so that lost, doubled and foreign rows are
+recognized. A pause in the last row of a day keeps Spark busy until it is stopped.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,9 @@ WAYS = tuple(
 MADE = tuple(f"made.{way}" for way in WAYS)
 TOTAL = "gold.total"
 
-Row = tuple[str, int, int, str]  # the day, the id, the amount, and who has made it for which day
+Row = tuple[
+    str, int, int, str
+]  # the day, the id, the amount, and the asset and day that it was made for
 Rows = dict[str, list[Row]]
 
 _HEAD = f"""

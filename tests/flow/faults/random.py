@@ -1,11 +1,10 @@
-"""Any project, in any weather, ends as a serial run without trouble: `python -m tests.flow.faults.random`.
+"""Runs of random projects with faults, compared with a serial run: `python -m tests.flow.faults.random`.
 
-The planner, the book of runs, the worker, the API and the way plain files are published are the real ones;
-only who makes the rows is not Spark. Attempts break, fall silent, come late, and whole workers vanish. Runs
-are planned anew until nothing is left to do, as a person would do it. Then the code of one asset changes,
-and all of it once more.
+The planner, the coordinator, the worker, the API and the publication of plain files are real; only the
+executor is not Spark. Attempts fail, fall silent or come late, and whole workers disappear. Runs are
+planned until no task is left. Then the code of one asset changes, and everything is repeated.
 
-What is random follows from the seed; when exactly things happen follows from the machine.
+Random choices follow from the seed; the exact timing follows from the machine.
 """
 
 import argparse
@@ -39,13 +38,20 @@ from arco.flow.run.wire import (
 )
 from arco.flow.work.code import FixedCode, code_of
 from arco.flow.work.worker import Worker
-from tests.flow.faults.hut import TIMES, Hut, HutLake
-from tests.flow.faults.lines import Lines, Tables, random_lines
-from tests.flow.faults.scribe import OF_ATTEMPTS, OF_RUNNERS, Fate, Memory, Scribe, rows_of
+from tests.flow.faults.file_executor import (
+    OF_ATTEMPTS,
+    OF_RUNNERS,
+    AttemptHistory,
+    Fault,
+    FileExecutor,
+    rows_of,
+)
+from tests.flow.faults.random_project import RandomProject, Tables, random_project
+from tests.flow.faults.workspace import TIMES, Workspace, WorkspaceLake
 
 MOST_RUNS = 30
 TROUBLE = 0.4
-PATIENCE_S = 120
+TIMEOUT_S = 120
 EVERYTHING = (*OF_ATTEMPTS, *OF_RUNNERS)
 
 _LEASE_S = LEASE_MS / TIMES / 1_000
@@ -54,32 +60,32 @@ _OVER = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.CANCELLED)
 
 @dataclass
 class Wire:
-    """The way of a worker to the book; it can be cut, for one attempt or for good."""
+    """The connection of a worker to the coordinator; it can be cut, for one attempt or for all."""
 
-    hut: Hut
+    workspace: Workspace
     silent: set[str] = field(default_factory=set)
     is_cut: bool = False
 
     async def lease(self, offer: Offer) -> Leased:
         self._pass()
-        leased = await self.hut.book.lease(offer)
+        leased = await self.workspace.coordinator.lease(offer)
         self._pass()
         return leased
 
     async def beat(self, beat: Beat) -> Pulse:
         self._pass(beat.attempt_id)
-        return await self.hut.book.beat(beat)
+        return await self.workspace.coordinator.beat(beat)
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
     ) -> tuple[str, ...]:
         self._pass(*attempt_ids)
-        return await self.hut.book.watch(worker, attempt_ids, wait_ms)
+        return await self.workspace.coordinator.watch(worker, attempt_ids, wait_ms)
 
     async def complete(self, completed: Completed) -> None:
         self._pass()
         if completed.attempt_id not in self.silent:  # else its worker goes on with other tasks
-            await self.hut.book.complete(completed)
+            await self.workspace.coordinator.complete(completed)
 
     def cut(self) -> None:
         self.is_cut = True
@@ -93,10 +99,10 @@ class Wire:
 class World:
     """One seed, until nothing is left to do."""
 
-    hut: Hut
-    lines: Lines
+    workspace: Workspace
+    lines: RandomProject
     random: Random
-    memory: Memory
+    history: AttemptHistory
     folder: Path
     expected: Tables = field(default_factory=dict)
     runs: list[str] = field(default_factory=list)
@@ -117,27 +123,27 @@ class World:
         self.lines.write(self.folder)
         loaded = load(str(self.folder))
         for _ in range(MOST_RUNS):
-            now_ms = self.hut.runtime.clock.now_ms()
-            plan = await make_plan(self.hut.book, loaded, [], choice, now_ms)
+            now_ms = self.workspace.runtime.clock.now_ms()
+            plan = await make_plan(self.workspace.coordinator, loaded, [], choice, now_ms)
             self.plans.append(", ".join(f"{each.key}: {each.reason}" for each in plan.tasks))
             if not plan.tasks:
                 break
             await self._run(loaded, plan)
         else:
             return [f"after {MOST_RUNS} runs there is still something to do"]
-        await asyncio.sleep(2.5 * _LEASE_S)  # for those who come late
+        await asyncio.sleep(2.5 * _LEASE_S)  # for late attempts
         return await asyncio.to_thread(
-            self._differences, HutLake(self.hut, asyncio.get_running_loop())
+            self._differences, WorkspaceLake(self.workspace, asyncio.get_running_loop())
         )
 
     async def _run(self, loaded: Loaded, plan: Plan) -> None:
         """A run of one worker that lends itself, as `arco run` does, or of three that take any task."""
         alone, name = self.random.random() < 0.5, f"w{len(self.runs)}"
-        key = new_ulid(self.hut.runtime)
+        key = new_ulid(self.workspace.runtime)
         wish = RunWish(run_key=key, plan=plan, worker=name if alone else ANYBODY)
-        view = await self.hut.book.submit(wish)
+        view = await self.workspace.coordinator.submit(wish)
         self.runs.append(view.run_id)
-        crew = [
+        cluster = [
             asyncio.create_task(
                 self._work(loaded, view.run_id, f"{name}.{n}" if n else name, alone=alone)
             )
@@ -148,34 +154,34 @@ class World:
         try:
             if restarts:
                 await asyncio.sleep(after_s)
-                await self.hut.restart()
+                await self.workspace.restart()
             await self._over(view)
         finally:
-            for each in crew:
+            for each in cluster:
                 each.cancel()
-            await asyncio.gather(*crew, return_exceptions=True)
+            await asyncio.gather(*cluster, return_exceptions=True)
 
     async def _work(self, loaded: Loaded, run_id: str, name: str, *, alone: bool) -> None:
-        wire, loop = Wire(self.hut), asyncio.get_running_loop()
+        wire, loop = Wire(self.workspace), asyncio.get_running_loop()
         may_vanish = alone or "." in name  # of several, one has to go on
-        scribe = Scribe(
-            self.memory,
+        scribe = FileExecutor(
+            self.history,
             self.lines,
             loaded.project,
-            HutLake(self.hut, loop),
+            WorkspaceLake(self.workspace, loop),
             silence=wire.silent.add,
             vanish=wire.cut if may_vanish else lambda: None,
             late_s=2 * _LEASE_S,
         )
-        runtime, project = self.hut.runtime, loaded.project.name
+        runtime, project = self.workspace.runtime, loaded.project.name
         code = FixedCode(project, code_of(loaded.project))
         await Worker(wire, scribe, runtime, name=name, slots=2, code=code).run(run_id)
 
     async def _over(self, view: RunView) -> None:
         while view.status not in _OVER:
-            view = await self.hut.book.look(view.run_id, view.number, 1_000)
+            view = await self.workspace.coordinator.look(view.run_id, view.number, 1_000)
 
-    def _differences(self, lake: HutLake) -> list[str]:
+    def _differences(self, lake: WorkspaceLake) -> list[str]:
         wrong = []
         for name, line in self.lines.lines.items():
             table_id = lake.find(f"default.{line.table}")
@@ -187,68 +193,73 @@ class World:
         return wrong
 
     async def standing(self) -> list[str]:
-        """How the last run stands, for whoever wonders why it does not end."""
+        """The state of the last run, to explain why it does not end."""
         if not self.runs:
             return []
-        view = await self.hut.book.look(self.runs[-1])
+        view = await self.workspace.coordinator.look(self.runs[-1])
         tasks = [f"{each.key} {each.status} {each.attempt} {each.error}" for each in view.changed]
-        return [f"run {view.run_id} is {view.status}, {self.hut.books} books", *tasks]
+        return [
+            f"run {view.run_id} is {view.status}, {self.workspace.starts} starts of the coordinator",
+            *tasks,
+        ]
 
     async def _held(self) -> list[str]:
-        views = [await self.hut.book.look(each) for each in self.runs]
+        views = [await self.workspace.coordinator.look(each) for each in self.runs]
         wrong = [
             f"run {each.run_id} is {each.status}" for each in views if each.status not in _OVER
         ]
-        if self.hut.book.at_work:
-            wrong.append(f"{self.hut.book.at_work} attempts hold their slots")
+        if self.workspace.coordinator.at_work:
+            wrong.append(f"{self.workspace.coordinator.at_work} attempts hold their slots")
         return wrong
 
 
-async def _check(seed: int, folder: Path, mishaps: tuple[Fate, ...]) -> tuple[str, Counter[str]]:
+async def _check(seed: int, folder: Path, possible: tuple[Fault, ...]) -> tuple[str, Counter[str]]:
     random = Random(seed)
-    hut = await Hut.open(seed)
-    world = World(hut, random_lines(random), random, Memory(seed, TROUBLE, mishaps), folder)
+    workspace = await Workspace.open(seed)
+    world = World(
+        workspace, random_project(random), random, AttemptHistory(seed, TROUBLE, possible), folder
+    )
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             wrong = await world.check()
     except (ArcoError, TimeoutError) as problem:
         wrong = [f"{type(problem).__name__}: {problem}", *await world.standing()]
     finally:
         with suppress(ArcoError):
-            await hut.close()
-    fates = Counter(each.rpartition(": ")[2] for each in world.memory.fates)
-    fates["books"] = hut.books
+            await workspace.close()
+    faults = Counter(each.rpartition(": ")[2] for each in world.history.faults)
+    faults["starts"] = workspace.starts
     if not wrong:
-        return "", fates
-    story = [f"seed {seed}", *wrong, "plans:", *world.plans, "fates:", *world.memory.fates]
-    return "\n  ".join(story), fates
+        return "", faults
+    story = [f"seed {seed}", *wrong, "plans:", *world.plans, "faults:", *world.history.faults]
+    return "\n  ".join(story), faults
 
 
 def check(
-    seed: int, folder: Path, mishaps: tuple[Fate, ...] = EVERYTHING
+    seed: int, folder: Path, possible: tuple[Fault, ...] = EVERYTHING
 ) -> tuple[str, Counter[str]]:
     """What is wrong with a seed and how it came about, or nothing; and how often what happened."""
-    return asyncio.run(_check(seed, folder, mishaps))
+    return asyncio.run(_check(seed, folder, possible))
 
 
 def main() -> None:
-    """Seeds from `--seed` on; those that fail are told, each with its number to try it again."""
+    """Seeds from `--seed` on; those that fail are printed with their numbers."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runners-stay", action="store_true", help="no run loses its only worker")
     given = parser.parse_args()
-    mishaps = OF_ATTEMPTS if given.runners_stay else EVERYTHING
-    begun, failed, fates = time.monotonic(), list[int](), Counter[str]()
+    possible = OF_ATTEMPTS if given.runners_stay else EVERYTHING
+    begun, failed, faults = time.monotonic(), list[int](), Counter[str]()
     for seed in range(given.seed, given.seed + given.seeds):
         with tempfile.TemporaryDirectory() as folder:
-            told, happened = check(seed, Path(folder), mishaps)
-        fates += happened
-        if told:
+            problem, happened = check(seed, Path(folder), possible)
+        faults += happened
+        if problem:
             failed.append(seed)
-            print(told, flush=True)
+            print(problem, flush=True)
     took = time.monotonic() - begun
-    print(", ".join(f"{count} {what}" for what, count in fates.most_common()))
+    print(", ".join(f"{count} {what}" for what, count in faults.most_common()))
     print(f"{given.seeds} seeds from {given.seed} on, {len(failed)} failed {failed}, {took:.0f} s")
     sys.exit(bool(failed))
 

@@ -19,45 +19,41 @@ from arco.flow.run.wire import (
     RunStatus,
     TaskStatus,
 )
-from tests.flow.faults.hut import Hut
+from tests.flow.faults.workspace import Workspace
 from tests.flow.run.plans import PROJECT, asset, plan, task, wish
 
 TABLE = "default.s.t"
 
 
-async def leased(hut: Hut, worker: str, slots: int = 1) -> tuple[LeasedTask, ...]:
+async def leased(workspace: Workspace, worker: str, slots: int = 1) -> tuple[LeasedTask, ...]:
     for _ in range(10):
         offer = Offer(worker=worker, slots=slots, project=PROJECT, wait_ms=10_000)
-        found = (await hut.book.lease(offer)).tasks
+        found = (await workspace.coordinator.lease(offer)).tasks
         if found:
             return found
     pytest.fail("no task came")
 
 
-async def staged(hut: Hut, given: LeasedTask, mode: str = "append") -> FilesStaged:
-    """A row that says which attempt has made it, where nobody sees it yet."""
-    table_id = await hut.make(TABLE)
+async def staged(workspace: Workspace, given: LeasedTask, mode: str = "append") -> FilesStaged:
+    """An unpublished row that names its attempt."""
+    table_id = await workspace.make(TABLE)
     path, body = f"data/{given.attempt_id}/rows.json", json.dumps([given.attempt_id]).encode()
-    await hut.write(table_id, path, body)
+    await workspace.write(table_id, path, body)
     files: Files = {given.partition: (StagedFile(path=path, rows=1, bytes=len(body)),)}
     return FilesStaged(table_id=table_id, attempt=given.outputs[0].attempt, mode=mode, files=files)
 
 
-async def published(hut: Hut, given: LeasedTask, said: FilesStaged) -> Outcome:
-    done = await hut.tables.publish(said)
+async def published(workspace: Workspace, given: LeasedTask, files: FilesStaged) -> Outcome:
+    done = await workspace.tables.publish(files)
     made = OutputDone(
-        table=TABLE,
-        table_id=said.table_id,
-        partition=given.partition,
-        version=done.number,
-        rows=1,
+        table=TABLE, table_id=files.table_id, partition=given.partition, version=done.number, rows=1
     )
     return Outcome(status=TaskStatus.SUCCESS, code_fingerprint="code", outputs=(made,))
 
 
-async def complete(hut: Hut, given: LeasedTask, worker: str, outcome: Outcome) -> None:
-    now_ms = hut.runtime.clock.now_ms()
-    await hut.book.complete(
+async def complete(workspace: Workspace, given: LeasedTask, worker: str, outcome: Outcome) -> None:
+    now_ms = workspace.runtime.clock.now_ms()
+    await workspace.coordinator.complete(
         Completed(
             attempt_id=given.attempt_id,
             worker=worker,
@@ -68,11 +64,15 @@ async def complete(hut: Hut, given: LeasedTask, worker: str, outcome: Outcome) -
     )
 
 
-async def rows(hut: Hut) -> dict[str, list[str]]:
+async def rows(workspace: Workspace) -> dict[str, list[str]]:
     """Which attempts have made the rows of each partition."""
-    now = await hut.tables.files(hut.ids[TABLE])
+    now = await workspace.tables.files(workspace.ids[TABLE])
     return {
-        key: [row for each in files for row in json.loads(await hut.read(now.table_id, each.path))]
+        key: [
+            row
+            for each in files
+            for row in json.loads(await workspace.read(now.table_id, each.path))
+        ]
         for key, files in now.files.items()
     }
 
@@ -83,74 +83,86 @@ def _plan(*partitions: str) -> Plan:
 
 
 async def test_an_attempt_that_stood_still_cannot_publish_after_another_has() -> None:
-    hut = await Hut.open(1)
-    await hut.make(TABLE)
-    view = await hut.book.submit(wish(_plan("p=a")))
-    [still] = await leased(hut, "still")
-    late = await staged(hut, still)
-    await hut.runtime.clock.sleep(LEASE_MS + 2_000)
-    [second] = await leased(hut, "other")
-    await complete(hut, second, "other", await published(hut, second, await staged(hut, second)))
+    workspace = await Workspace.open(1)
+    await workspace.make(TABLE)
+    view = await workspace.coordinator.submit(wish(_plan("p=a")))
+    [still] = await leased(workspace, "still")
+    late = await staged(workspace, still)
+    await workspace.runtime.clock.sleep(LEASE_MS + 2_000)
+    [second] = await leased(workspace, "other")
+    await complete(
+        workspace,
+        second,
+        "other",
+        await published(workspace, second, await staged(workspace, second)),
+    )
     with pytest.raises(AttemptFenced):
-        await hut.tables.publish(late)
-    assert await rows(hut) == {"p=a": [second.attempt_id]}
-    assert (await hut.over(view.run_id)).status is RunStatus.SUCCESS
-    assert hut.book.at_work == 0
-    await hut.close()
+        await workspace.tables.publish(late)
+    assert await rows(workspace) == {"p=a": [second.attempt_id]}
+    assert (await workspace.over(view.run_id)).status is RunStatus.SUCCESS
+    assert workspace.coordinator.at_work == 0
+    await workspace.close()
 
 
 async def test_an_attempt_that_stood_still_cannot_publish_before_the_other_has() -> None:
-    hut = await Hut.open(2)
-    await hut.make(TABLE)
-    await hut.book.submit(wish(_plan("p=a")))
-    [still] = await leased(hut, "still")
-    late = await staged(hut, still)
-    await hut.runtime.clock.sleep(LEASE_MS + 2_000)
-    [second] = await leased(hut, "other")
+    workspace = await Workspace.open(2)
+    await workspace.make(TABLE)
+    await workspace.coordinator.submit(wish(_plan("p=a")))
+    [still] = await leased(workspace, "still")
+    late = await staged(workspace, still)
+    await workspace.runtime.clock.sleep(LEASE_MS + 2_000)
+    [second] = await leased(workspace, "other")
     with pytest.raises(AttemptFenced):
-        await hut.tables.publish(late)
-    await complete(hut, second, "other", await published(hut, second, await staged(hut, second)))
-    assert await rows(hut) == {"p=a": [second.attempt_id]}
-    await hut.close()
+        await workspace.tables.publish(late)
+    await complete(
+        workspace,
+        second,
+        "other",
+        await published(workspace, second, await staged(workspace, second)),
+    )
+    assert await rows(workspace) == {"p=a": [second.attempt_id]}
+    await workspace.close()
 
 
-async def test_what_was_published_before_the_lease_ended_is_not_made_again() -> None:
-    hut = await Hut.open(3)
-    await hut.make(TABLE)
-    view = await hut.book.submit(wish(_plan("p=a")))
-    [first] = await leased(hut, "still")
-    await published(hut, first, await staged(hut, first))
-    await hut.runtime.clock.sleep(LEASE_MS + 2_000)
+async def test_a_partition_published_before_the_lease_ended_does_not_run_again() -> None:
+    workspace = await Workspace.open(3)
+    await workspace.make(TABLE)
+    view = await workspace.coordinator.submit(wish(_plan("p=a")))
+    [first] = await leased(workspace, "still")
+    await published(workspace, first, await staged(workspace, first))
+    await workspace.runtime.clock.sleep(LEASE_MS + 2_000)
     offer = Offer(worker="other", slots=1, project=PROJECT)
-    assert (await hut.book.lease(offer)).tasks == ()
-    assert (await hut.over(view.run_id)).status is RunStatus.SUCCESS
-    assert await rows(hut) == {"p=a": [first.attempt_id]}
-    await hut.close()
+    assert (await workspace.coordinator.lease(offer)).tasks == ()
+    assert (await workspace.over(view.run_id)).status is RunStatus.SUCCESS
+    assert await rows(workspace) == {"p=a": [first.attempt_id]}
+    await workspace.close()
 
 
 async def test_two_workers_that_were_given_one_attempt_make_its_rows_once() -> None:
-    hut = await Hut.open(4)
-    await hut.make(TABLE)
-    await hut.book.submit(wish(_plan("p=a")))
-    [given] = await leased(hut, "one")
-    said = await staged(hut, given)
-    numbers = {each.number for each in await asyncio.gather(*map(hut.tables.publish, [said, said]))}
+    workspace = await Workspace.open(4)
+    await workspace.make(TABLE)
+    await workspace.coordinator.submit(wish(_plan("p=a")))
+    [given] = await leased(workspace, "one")
+    files = await staged(workspace, given)
+    numbers = {
+        each.number for each in await asyncio.gather(*map(workspace.tables.publish, [files, files]))
+    }
     assert len(numbers) == 1
-    assert await rows(hut) == {"p=a": [given.attempt_id]}
-    await hut.close()
+    assert await rows(workspace) == {"p=a": [given.attempt_id]}
+    await workspace.close()
 
 
 async def test_partitions_of_one_table_that_are_published_at_once_all_land() -> None:
-    hut = await Hut.open(5)
-    await hut.make(TABLE)
+    workspace = await Workspace.open(5)
+    await workspace.make(TABLE)
     keys = [f"p={each}" for each in "abcdefgh"]
-    view = await hut.book.submit(wish(_plan(*keys)))
-    given = await leased(hut, "one", slots=len(keys))
+    view = await workspace.coordinator.submit(wish(_plan(*keys)))
+    given = await leased(workspace, "one", slots=len(keys))
     assert len(given) == len(keys)
-    said = [await staged(hut, each) for each in given]
-    work = [published(hut, *each) for each in zip(given, said, strict=True)]
+    files = [await staged(workspace, each) for each in given]
+    work = [published(workspace, *each) for each in zip(given, files, strict=True)]
     for each, outcome in zip(given, await asyncio.gather(*work), strict=True):
-        await complete(hut, each, "one", outcome)
-    assert await rows(hut) == {each.partition: [each.attempt_id] for each in given}
-    assert (await hut.over(view.run_id)).status is RunStatus.SUCCESS
-    await hut.close()
+        await complete(workspace, each, "one", outcome)
+    assert await rows(workspace) == {each.partition: [each.attempt_id] for each in given}
+    assert (await workspace.over(view.run_id)).status is RunStatus.SUCCESS
+    await workspace.close()

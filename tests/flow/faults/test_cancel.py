@@ -1,4 +1,4 @@
-"""`arco cancel` while Spark works: its job is gone at once, for good, and `arco retry` makes the rest."""
+"""`arco cancel` while Spark works: its job ends at once, and `arco retry` makes the rest."""
 
 import asyncio
 import json
@@ -12,10 +12,10 @@ import pytest
 from arco.flow.run.wire import RunStatus
 from tests.cli.serving import Served
 from tests.figures import Figure
-from tests.flow.faults.crew import Crew, Hand, crew_of, until
+from tests.flow.faults.cluster import ArcoProcess, Cluster, start_cluster, until
 from tests.flow.faults.pipeline import FIRST, NAP, rows_after
-from tests.flow.faults.place import Place
-from tests.flow.faults.spark import FLAGS
+from tests.flow.faults.project_root import ProjectRoot
+from tests.flow.faults.spark_flags import FLAGS
 from tests.processes.server import free_port
 
 NAP_MS = 30_000  # its retry takes as long
@@ -36,38 +36,40 @@ def running_jobs(port: int) -> int:
         return 0  # it is not up yet
 
 
-async def _run_of(crew: Crew, hand: Hand) -> str:
-    await until(lambda: "start " in hand.said)
-    found = crew.place.arco("runs", "--url", crew.server.url, "--json").document()
+async def _run_of(cluster: Cluster, process: ArcoProcess) -> str:
+    await until(lambda: "start " in process.output)
+    found = cluster.place.arco("runs", "--url", cluster.server.url, "--json").document()
     return str(found["items"][0]["execution_id"])
 
 
 @pytest.mark.interop
-async def test_a_cancelled_job_is_gone_and_the_rest_is_made_by_a_retry(
-    place: Place, tmp_path: Path, figure: Figure
+async def test_a_cancelled_job_ends_and_a_retry_runs_the_rest(
+    place: ProjectRoot, tmp_path: Path, figure: Figure
 ) -> None:
-    async with crew_of(place, tmp_path) as crew:
-        port, url = free_port(), ("--url", crew.server.url)
+    async with start_cluster(place, tmp_path) as cluster:
+        port, url = free_port(), ("--url", cluster.server.url)
         seen = ("--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={port}")
         flags = ("--project", str(place.project), *url, *FLAGS)
         naps = ("--partitions", FIRST, "--param", f"{NAP}={NAP_MS}")
         assert place.arco("run", QUICK, *flags, "--partitions", FIRST).code == 0
-        hand = Hand(["run", SLOW, *flags, *naps, *seen], tmp_path / "run.log")
-        crew.hands["runner"] = hand
-        run_id = await _run_of(crew, hand)
+        process = ArcoProcess(["run", SLOW, *flags, *naps, *seen], tmp_path / "run.log")
+        cluster.processes["runner"] = process
+        run_id = await _run_of(cluster, process)
         await until(lambda: running_jobs(port) > 0)
         begun = time.monotonic()
-        served = Served(crew.server.url, place.root)  # in this process: starting one takes longer
+        served = Served(
+            cluster.server.url, place.root
+        )  # in this process: starting one takes longer
         cancelling = asyncio.create_task(asyncio.to_thread(served.arco, "cancel", run_id))
         await until(lambda: running_jobs(port) == 0, within_s=5)
         took = time.monotonic() - begun
         assert (await cancelling).returncode == 0
         figure(f"cancel: Spark's job was gone {took:.2f} s after `arco cancel`")
-        assert (await crew.over(run_id)).status is RunStatus.CANCELLED
-        await asyncio.to_thread(hand.process.wait, 120)
-        assert (await crew.book.look(run_id)).status is RunStatus.CANCELLED
-        assert await crew.rows(SLOW) in ({}, {SLOW: []})
-        again = await asyncio.to_thread(place.arco, "retry", run_id, *flags, "--json")
-        assert again.code == 0, again.complained
-        assert (await crew.book.look(run_id)).status is RunStatus.CANCELLED
-        assert await crew.rows(QUICK, SLOW) == rows_after([FIRST], [QUICK, SLOW])
+        assert (await cluster.over(run_id)).status is RunStatus.CANCELLED
+        await asyncio.to_thread(process.process.wait, 120)
+        assert (await cluster.coordinator.look(run_id)).status is RunStatus.CANCELLED
+        assert await cluster.rows(SLOW) in ({}, {SLOW: []})
+        retried = await asyncio.to_thread(place.arco, "retry", run_id, *flags, "--json")
+        assert retried.code == 0, retried.errors
+        assert (await cluster.coordinator.look(run_id)).status is RunStatus.CANCELLED
+        assert await cluster.rows(QUICK, SLOW) == rows_after([FIRST], [QUICK, SLOW])

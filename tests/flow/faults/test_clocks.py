@@ -1,4 +1,4 @@
-"""Clocks that jump by hours, of the book of runs and of workers: each task is done, and done once."""
+"""Clocks of the coordinator and of workers that jump by hours: each task runs exactly once."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -9,8 +9,8 @@ from arco.flow.run.wire import LeasedTask, Outcome, RunStatus, TaskStatus
 from arco.flow.work.code import FixedCode
 from arco.flow.work.port import Watch
 from arco.flow.work.worker import Worker
-from tests.flow.faults.hut import TIMES, Hut
 from tests.flow.faults.test_attempts import TABLE, published, rows, staged
+from tests.flow.faults.workspace import TIMES, Workspace
 from tests.flow.run.plans import PROJECT, asset, plan, task, wish
 from tests.flow.work.scripted import HurriedClock
 
@@ -20,7 +20,7 @@ PARTS = ("p=a", "p=b", "p=c")
 
 
 class JumpingClock(HurriedClock):
-    """A wall clock that somebody sets; how much time goes by it does not change."""
+    """A wall clock that is set; the elapsed time is not affected."""
 
     def __init__(self) -> None:
         super().__init__(TIMES)
@@ -32,9 +32,9 @@ class JumpingClock(HurriedClock):
 
 @dataclass
 class Slow:
-    """Makes one row of a partition, and takes longer for it than a lease lasts; tells what it began."""
+    """Makes one row of a partition, and takes longer than a lease lasts; records what it began."""
 
-    hut: Hut
+    workspace: Workspace
     loop: asyncio.AbstractEventLoop
     begun: list[str] = field(default_factory=list)
 
@@ -43,9 +43,9 @@ class Slow:
         return asyncio.run_coroutine_threadsafe(self._make(task), self.loop).result()
 
     async def _make(self, task: LeasedTask) -> Outcome:
-        said = await staged(self.hut, task)
-        await self.hut.runtime.clock.sleep(20_000)
-        return await published(self.hut, task, said)
+        files = await staged(self.workspace, task)
+        await self.workspace.runtime.clock.sleep(20_000)
+        return await published(self.workspace, task, files)
 
     def interrupt(self, attempt_id: str) -> None:
         """Nobody stops it."""
@@ -54,76 +54,82 @@ class Slow:
         """Nothing was opened."""
 
 
-async def _begin(hut: Hut, clock: JumpingClock) -> tuple[str, Slow, list[asyncio.Task[None]]]:
+async def _begin(
+    workspace: Workspace, clock: JumpingClock
+) -> tuple[str, Slow, list[asyncio.Task[None]]]:
     """A run with two workers at work, whose clock may be another one."""
-    await hut.make(TABLE)
+    await workspace.make(TABLE)
     tasks = [task(f"t@{each}", maker=TABLE, partition=each) for each in PARTS]
     made = plan(*tasks, makers=[asset(TABLE, mode="append")])
-    view = await hut.book.submit(wish(made))
-    slow = Slow(hut, asyncio.get_running_loop())
-    runtime = replace(hut.runtime, clock=clock)
+    view = await workspace.coordinator.submit(wish(made))
+    slow = Slow(workspace, asyncio.get_running_loop())
+    runtime = replace(workspace.runtime, clock=clock)
     code = FixedCode(PROJECT)
-    crew = [
+    cluster = [
         asyncio.create_task(
-            Worker(_Book(hut), slow, runtime, name=name, slots=2, code=code).run(view.run_id)  # type: ignore[arg-type]
+            Worker(_Book(workspace), slow, runtime, name=name, slots=2, code=code).run(view.run_id)  # type: ignore[arg-type]
         )
         for name in ("one", "two")
     ]
     while len(slow.begun) < len(PARTS):  # noqa: ASYNC110 - it happens in a thread
         await asyncio.sleep(0.01)
-    return view.run_id, slow, crew
+    return view.run_id, slow, cluster
 
 
 class _Book:
-    """Whichever book is open now."""
+    """The current coordinator."""
 
-    def __init__(self, hut: Hut) -> None:
-        self._hut = hut
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self._hut.book, name)
+        return getattr(self._workspace.coordinator, name)
 
 
-async def _check(hut: Hut, run_id: str, slow: Slow, crew: list[asyncio.Task[None]]) -> None:
-    view = await hut.over(run_id)
-    await asyncio.gather(*crew)
+async def _check(
+    workspace: Workspace, run_id: str, slow: Slow, cluster: list[asyncio.Task[None]]
+) -> None:
+    view = await workspace.over(run_id)
+    await asyncio.gather(*cluster)
     assert view.status is RunStatus.SUCCESS, view
     assert sorted(slow.begun) == [f"t@{each}" for each in PARTS]
-    assert {key: len(made) for key, made in (await rows(hut)).items()} == dict.fromkeys(PARTS, 1)
-    stored = await hut.reader.run(run_id)
+    assert {key: len(made) for key, made in (await rows(workspace)).items()} == dict.fromkeys(
+        PARTS, 1
+    )
+    stored = await workspace.reader.run(run_id)
     assert stored is not None
     assert {each.status for each in stored.tasks} == {TaskStatus.SUCCESS}
     assert stored.is_over
-    assert hut.book.at_work == 0
-    assert hut.book.figures.lost == 0
+    assert workspace.coordinator.at_work == 0
+    assert workspace.coordinator.figures.lost == 0
 
 
 @pytest.mark.parametrize("by_ms", JUMPS)
 async def test_the_clock_of_a_worker_is_of_no_matter(by_ms: int) -> None:
-    hut, clock = await Hut.open(1), JumpingClock()
+    workspace, clock = await Workspace.open(1), JumpingClock()
     clock.ahead_ms = by_ms
-    run_id, slow, crew = await _begin(hut, clock)
+    run_id, slow, cluster = await _begin(workspace, clock)
     clock.ahead_ms = -by_ms
-    await _check(hut, run_id, slow, crew)
-    await hut.close()
+    await _check(workspace, run_id, slow, cluster)
+    await workspace.close()
 
 
 @pytest.mark.parametrize("by_ms", JUMPS)
 async def test_a_jump_of_the_clock_of_the_book_ends_no_lease(by_ms: int) -> None:
     clock = JumpingClock()
-    hut = await Hut.open(2, clock)
-    run_id, slow, crew = await _begin(hut, clock)
+    workspace = await Workspace.open(2, clock)
+    run_id, slow, cluster = await _begin(workspace, clock)
     clock.ahead_ms = by_ms
-    await _check(hut, run_id, slow, crew)
-    await hut.close()
+    await _check(workspace, run_id, slow, cluster)
+    await workspace.close()
 
 
 @pytest.mark.parametrize("by_ms", JUMPS)
 async def test_a_book_that_is_opened_again_with_another_clock_goes_on(by_ms: int) -> None:
     clock = JumpingClock()
-    hut = await Hut.open(3, clock)
-    run_id, slow, crew = await _begin(hut, clock)
+    workspace = await Workspace.open(3, clock)
+    run_id, slow, cluster = await _begin(workspace, clock)
     clock.ahead_ms = by_ms
-    await hut.restart()
-    await _check(hut, run_id, slow, crew)
-    await hut.close()
+    await workspace.restart()
+    await _check(workspace, run_id, slow, cluster)
+    await workspace.close()

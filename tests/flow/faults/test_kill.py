@@ -1,6 +1,6 @@
-"""`kill -9` of a run and its JVM at every moment, for each format and way of writing: rows are counted.
+"""`kill -9` of a run and its JVM at every point, for each format and way of writing: rows are counted.
 
-All ways of writing are killed at one stroke: each waits at the moment until the last has come there.
+All assets are killed together: each waits at the kill point until all have reached it.
 """
 
 from dataclasses import dataclass
@@ -9,56 +9,56 @@ import pytest
 
 from tests.figures import Figure
 from tests.flow.faults.audit import ENDED, left_over, rows_at
-from tests.flow.faults.moments import Moment
+from tests.flow.faults.kill_points import KillPoint
 from tests.flow.faults.pipeline import FIRST, MADE, SECOND, TOTAL, Rows, rows_after
-from tests.flow.faults.place import Place, Ran
+from tests.flow.faults.project_root import CommandResult, ProjectRoot
 
 KILLED = -9
 
 
 @dataclass(frozen=True)
-class Aftermath:
-    """What was found after a kill and an ordinary run."""
+class KillResult:
+    """The state after a kill and an ordinary run."""
 
     rows: Rows
-    second: Ran
+    second: CommandResult
     tasks: dict[str, int]  # by status
     executions: dict[str, int]
 
 
 class Kills:
-    """One kill for each moment, whoever asks for it how often."""
+    """One kill for each point, for all tests."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProjectRoot) -> None:
         self._place = place
-        self._done: dict[Moment, Aftermath] = {}
+        self._done: dict[KillPoint, KillResult] = {}
 
-    def at(self, moment: Moment) -> Aftermath:
-        if moment not in self._done:
-            self._place.set_back()
-            self._done[moment] = killed(self._place, moment, MADE)
-        return self._done[moment]
+    def at(self, point: KillPoint) -> KillResult:
+        if point not in self._done:
+            self._place.restore()
+            self._done[point] = killed(self._place, point, MADE)
+        return self._done[point]
 
 
 @pytest.fixture(scope="module")
-def kills(seeded: Place) -> Kills:
+def kills(seeded: ProjectRoot) -> Kills:
     return Kills(seeded)
 
 
-def killed(place: Place, moment: Moment, tables: tuple[str, ...]) -> Aftermath:
+def killed(place: ProjectRoot, point: KillPoint, tables: tuple[str, ...]) -> KillResult:
     """Kill a run of the second day, let another one go on, and look."""
-    first = place.doomed(moment, tables, *tables, TOTAL, partitions=SECOND)
-    assert first.code == KILLED, f"{first.code} {first.complained[-2_000:]}"
+    first = place.run_killed(point, tables, *tables, TOTAL, partitions=SECOND)
+    assert first.code == KILLED, f"{first.code} {first.errors[-2_000:]}"
     second = place.run(*tables, TOTAL, partitions=SECOND, also=("--parallel", "3"))
-    assert second.code == 0, second.complained[-2_000:]
-    runs = [first.said.strip(), second.document()["run_id"]]
+    assert second.code == 0, second.errors[-2_000:]
+    runs = [first.output.strip(), second.document()["run_id"]]
     assert left_over(place.root, runs) == {}
-    return Aftermath(
+    return KillResult(
         rows_at(place.root), second, _statuses(place, "tasks"), _statuses(place, "executions")
     )
 
 
-def _statuses(place: Place, table: str) -> dict[str, int]:
+def _statuses(place: ProjectRoot, table: str) -> dict[str, int]:
     found = place.sql(f"SELECT status, count(*) AS n FROM system.{table} GROUP BY status")
     return {row["status"]: row["n"] for row in found}
 
@@ -79,8 +79,8 @@ def _check_rows(found: Rows, tables: tuple[str, ...], wanted: Rows) -> None:
 
 
 @pytest.mark.interop
-def test_a_run_that_nobody_disturbs_makes_the_rows_that_are_expected(seeded: Place) -> None:
-    seeded.set_back()
+def test_an_undisturbed_run_makes_the_expected_rows(seeded: ProjectRoot) -> None:
+    seeded.restore()
     assert seeded.run(partitions=SECOND, also=("--parallel", "3")).code == 0
     found = rows_at(seeded.root)
     _check_rows(found, MADE, _wanted(MADE))
@@ -88,19 +88,19 @@ def test_a_run_that_nobody_disturbs_makes_the_rows_that_are_expected(seeded: Pla
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("moment", Moment)
-def test_a_kill_loses_and_doubles_no_row(moment: Moment, kills: Kills, figure: Figure) -> None:
-    after = kills.at(moment)
+@pytest.mark.parametrize("point", KillPoint)
+def test_a_kill_loses_and_doubles_no_row(point: KillPoint, kills: Kills, figure: Figure) -> None:
+    after = kills.at(point)
     _check_rows(after.rows, MADE, _wanted(MADE))
     assert after.rows[TOTAL] == rows_after([SECOND], [TOTAL])[TOTAL]
     counts = ", ".join(f"{each} {len(after.rows[each])}" for each in MADE)
-    figure(f"kill {moment}: gone on in {after.second.seconds:.0f} s; rows: {counts}")
+    figure(f"kill {point}: gone on in {after.second.seconds:.0f} s; rows: {counts}")
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("moment", Moment)
-def test_a_kill_leaves_no_task_and_no_run_behind(moment: Moment, kills: Kills) -> None:
-    after = kills.at(moment)
+@pytest.mark.parametrize("point", KillPoint)
+def test_a_kill_leaves_no_task_and_no_run_behind(point: KillPoint, kills: Kills) -> None:
+    after = kills.at(point)
     assert set(after.tasks) <= ENDED
     assert set(after.executions) <= {"SUCCESS", "FAILED"}
     assert after.executions["SUCCESS"] == 2
@@ -108,28 +108,28 @@ def test_a_kill_leaves_no_task_and_no_run_behind(moment: Moment, kills: Kills) -
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("moment", [Moment.DURING_WRITE, Moment.AFTER_STAGE])
-def test_a_kill_while_tables_are_made_for_the_first_time_loses_and_doubles_nothing(
-    moment: Moment, place: Place, jar: None
+@pytest.mark.parametrize("point", [KillPoint.DURING_WRITE, KillPoint.AFTER_STAGE])
+def test_a_kill_while_tables_are_created_loses_and_doubles_nothing(
+    point: KillPoint, place: ProjectRoot, jar: None
 ) -> None:
-    after = killed(place, moment, MADE)
+    after = killed(place, point, MADE)
     _check_rows(after.rows, MADE, rows_after([SECOND], MADE))
 
 
 @pytest.mark.interop
 def test_partitions_of_one_table_that_are_published_at_one_moment_all_land(
-    place: Place, jar: None
+    place: ProjectRoot, jar: None
 ) -> None:
     for form in ("iceberg", "parquet"):
         both = (f"made.{form}_append", f"made.{form}_replace_partition")
-        ran = place.together(4, *both, partitions=f"{FIRST}..{SECOND}")
-        assert ran.code == 0, ran.complained[-2_000:]
+        run_command = place.together(4, *both, partitions=f"{FIRST}..{SECOND}")
+        assert run_command.code == 0, run_command.errors[-2_000:]
         _check_rows(rows_at(place.root, both), both, rows_after([FIRST, SECOND], both))
 
 
-def test_a_run_that_was_killed_right_after_it_published_is_taken_over(place: Place) -> None:
+def test_a_run_that_was_killed_right_after_it_published_is_taken_over(place: ProjectRoot) -> None:
     tables = ("made.parquet_append", "made.parquet_replace_partition")
-    after = killed(place, Moment.AFTER_PUBLISH, tables)
+    after = killed(place, KillPoint.AFTER_PUBLISH, tables)
     _check_rows(after.rows, tables, rows_after([SECOND], tables))
     assert after.rows[TOTAL] == rows_after([SECOND], [TOTAL])[TOTAL]
     assert set(after.tasks) <= ENDED

@@ -1,4 +1,4 @@
-"""`kill -9` between two tables that one task appends to: each has its rows once, whoever goes on."""
+"""`kill -9` between two tables that one task appends to: each has its rows once afterwards."""
 
 import asyncio
 import sys
@@ -9,9 +9,9 @@ import pytest
 from arco.cli.flow.here import Here
 from arco.cli.flow.lake import HttpLake
 from arco.core.runtime import Runtime
-from tests.flow.faults import spark
+from tests.flow.faults import spark_flags
 from tests.flow.faults.audit import with_arco
-from tests.flow.faults.place import PATIENCE_S, Ran, ran
+from tests.flow.faults.project_root import TIMEOUT_S, CommandResult, run_command
 
 _PROJECT = """
 from arco import asset
@@ -32,10 +32,12 @@ class _Two:
         self.root = folder / "root"
         self._project = folder
 
-    def arco(self, *words: str, dies: bool = False) -> Ran:
-        module = "tests.flow.faults.between" if dies else "arco.cli.main"
+    def arco(self, *words: str, dies: bool = False) -> CommandResult:
+        module = "tests.flow.faults.kill_between_tables" if dies else "arco.cli.main"
         flags = ("--root", str(self.root), "--project", str(self._project), "--json")
-        return ran([sys.executable, "-m", module, *words, *flags, *spark.FLAGS], PATIENCE_S)
+        return run_command(
+            [sys.executable, "-m", module, *words, *flags, *spark_flags.FLAGS], TIMEOUT_S
+        )
 
     def rows(self) -> list[int]:
         """How many rows both tables have, by their files."""
@@ -55,7 +57,7 @@ class _Two:
             str(self.root),
             "--json",
         ]
-        [found] = ran(command, PATIENCE_S).document()["items"]
+        [found] = run_command(command, TIMEOUT_S).document()["items"]
         return str(found["execution_id"])
 
 
@@ -77,7 +79,7 @@ def test_a_run_after_a_kill_between_two_tables_appends_to_the_second_alone(
     assert two.arco("run", dies=True).code == -9
     assert two.rows() == [10, 0]
     second = two.arco("run")
-    assert second.code == 0, second.said + second.complained[-2_000:]
+    assert second.code == 0, second.output + second.errors[-2_000:]
     assert two.rows() == [10, 20]
     assert two.arco("run").document()["tasks"] == []
 
@@ -88,5 +90,5 @@ def test_so_does_a_retry_though_the_code_was_edited(tmp_path: Path, java: None) 
     assert two.arco("run", dies=True).code == -9
     two.file.write_text(_PROJECT.replace("range(10)", "range(0, 10)"))
     second = two.arco("retry", two.run_id())
-    assert second.code == 0, second.said + second.complained[-2_000:]
+    assert second.code == 0, second.output + second.errors[-2_000:]
     assert two.rows() == [10, 20]

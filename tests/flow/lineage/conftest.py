@@ -1,4 +1,4 @@
-"""What needs Spark here takes the one that runs in its process, with a database of its own."""
+"""Tests that need Spark use the session of their process, with a separate database."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ import pytest
 from arco.compactor.spark.java import spark_installed
 from arco.core.errors import Unsupported
 from arco.core.java import check_java
-from tests.flow.lineage.world import fill, new_session
+from tests.flow.lineage.sample_tables import create_tables, new_session
 from tests.spark.living import living_session
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "SparkSession":
     except Unsupported as missing:
         pytest.skip(str(missing))
     session = living_session().newSession()
-    fill(session, tmp_path_factory.mktemp("lineage"), iceberg=False)
+    create_tables(session, tmp_path_factory.mktemp("lineage"), iceberg=False)
     return session
 
 

@@ -1,7 +1,7 @@
 """Cases of columns: what becomes of values inside a row."""
 
 from tests.flow.lineage import queries
-from tests.flow.lineage.truth import CASE, CAST, DIRECT, EXPR, WIN, Case
+from tests.flow.lineage.expected_lineage import CASE, CAST, DIRECT, EXPR, WIN, Case
 
 EXPRESSIONS = (
     Case(
@@ -51,11 +51,7 @@ EXPRESSIONS = (
     ),
     Case(
         "posexplode in a lateral view",
-        {
-            "id": {"orders.id": DIRECT},
-            "at": {"orders.tags": EXPR},
-            "tag": {"orders.tags": EXPR},
-        },
+        {"id": {"orders.id": DIRECT}, "at": {"orders.tags": EXPR}, "tag": {"orders.tags": EXPR}},
         frame=queries.sql(
             "select id, at, tag from orders lateral view posexplode(tags) t as at, tag"
         ),
@@ -97,10 +93,7 @@ EXPRESSIONS = (
     ),
     Case(
         "functions over arrays",
-        {
-            "loud": {"orders.tags": EXPR},
-            "kept": {"orders.tags": EXPR, "orders.status": EXPR},
-        },
+        {"loud": {"orders.tags": EXPR}, "kept": {"orders.tags": EXPR, "orders.status": EXPR}},
         frame=queries.sql(
             """select transform(tags, t -> upper(t)) as loud,
                       filter(tags, t -> t > status) as kept from orders"""

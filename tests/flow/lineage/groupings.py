@@ -1,7 +1,7 @@
 """Cases in which many rows become one, or one becomes many columns."""
 
 from tests.flow.lineage import queries
-from tests.flow.lineage.truth import AGG, DIRECT, Case, by
+from tests.flow.lineage.expected_lineage import AGG, DIRECT, Case, by
 
 GROUPINGS = (
     Case(
@@ -79,11 +79,7 @@ GROUPINGS = (
     ),
     Case(
         "rollup",
-        {
-            "region": {"customers.region": DIRECT},
-            "level": {},
-            "most": {"customers.id": AGG},
-        },
+        {"region": {"customers.region": DIRECT}, "level": {}, "most": {"customers.id": AGG}},
         by("GROUP_BY", "customers.region", "customers.name"),
         frame=queries.sql(
             """select region, grouping_id() as level, max(id) as most from customers

@@ -1,7 +1,7 @@
-"""The matrix by itself: `python -m tests.flow.lineage.matrix [JAR]`, on whichever Spark is installed.
+"""The matrix of cases: `python -m tests.flow.lineage.matrix [JAR]`, on the installed Spark.
 
-Prints one line for each query and exits 1 if one is not as its truth says. Without the jar of Iceberg, the
-queries that need it are named as left out.
+Prints one line for each query and exits 1 if one has another lineage than expected. Without the jar
+of Iceberg, the queries that need it are listed as left out.
 """
 
 import sys
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arco.flow.lineage import Dataset, Observation
+from arco.flow.lineage import Dataset, LineageObservation
 from tests.flow.lineage.cases import CASES
-from tests.flow.lineage.truth import Case, told
-from tests.flow.lineage.world import new_session, open_world, root_of
+from tests.flow.lineage.expected_lineage import Case, lineage_of
+from tests.flow.lineage.sample_tables import new_session, open_sample_session, root_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was seen of one case, and what watching cost."""
+    """What was observed of one case, and what watching cost."""
 
     case: Case
-    observation: Observation
+    observation: LineageObservation
     spent_ms: float
 
     @property
     def is_right(self) -> bool:
-        """Whether it is the truth, and whatever is not exact says why."""
+        """Whether it is as expected, with a note if it is not exact."""
         has_reason = bool(self.observation.note) == (self.case.soundness != "exact")
         are_read = not self.case.reads_differ(self.observation)
-        return told(self.observation) == self.case.truth() and has_reason and are_read
+        return lineage_of(self.observation) == self.case.expected() and has_reason and are_read
 
     def difference(self) -> str:
-        """What was told, and what is true."""
+        """The observed and the expected lineage."""
         reads = self.case.reads_differ(self.observation)
-        said = f"told: {told(self.observation)}\n  true: {self.case.truth()}"
-        return f"{said}\n  {self.observation.note} {reads}"
+        lineages = f"observed: {lineage_of(self.observation)}\n  expected: {self.case.expected()}"
+        return f"{lineages}\n  {self.observation.note} {reads}"
 
 
 def run_case(spark: "SparkSession", case: Case) -> Outcome:
-    """Run a case in a session of its own, and watch it."""
+    """Run a case in a new session, and watch it."""
     from arco.flow.spark.lineage import Capture
 
     session = new_session(spark)
@@ -56,7 +56,7 @@ def run_case(spark: "SparkSession", case: Case) -> Outcome:
 
 
 def write_case(session: "SparkSession", case: Case) -> Dataset:
-    """Let a case write, and tell what it has written."""
+    """Let a case write; what it has written."""
     if case.write is not None:
         return case.write(session)
     assert case.frame is not None
@@ -78,7 +78,7 @@ def fitting(version: str, *, iceberg: bool) -> list[Case]:
 def main() -> int:
     jar = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     with tempfile.TemporaryDirectory() as root:
-        spark = open_world(Path(root), jar)
+        spark = open_sample_session(Path(root), jar)
         cases = fitting(spark.version, iceberg=jar is not None)
         left_out = [case.name for case in CASES if case not in cases]
         outcomes = []

@@ -1,15 +1,12 @@
 """Cases with code of Python, which no plan shows from inside."""
 
 from tests.flow.lineage import queries
-from tests.flow.lineage.truth import DIRECT, EXPR, UNKNOWN, Case, by
+from tests.flow.lineage.expected_lineage import DIRECT, EXPR, UNKNOWN, Case, by
 
 PYTHON_CODE = (
     Case(
         "python function",
-        {
-            "id": {"orders.id": DIRECT},
-            "label": {"orders.status": EXPR, "orders.amount": EXPR},
-        },
+        {"id": {"orders.id": DIRECT}, "label": {"orders.status": EXPR, "orders.amount": EXPR}},
         frame=queries.udf,
     ),
     Case(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from arco.flow.lineage import Dataset
-from tests.flow.lineage.world import root_of
+from tests.flow.lineage.sample_tables import root_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,11 +9,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from arco.flow.lineage.facts import Leaf, PlanFacts
 from arco.flow.lineage.observation import Dataset
+from arco.flow.lineage.plan_tree import Leaf, PlanFacts
 from tests.flow.lineage.cases import CASES
 from tests.flow.lineage.matrix import write_case
-from tests.flow.lineage.world import new_session, open_world
+from tests.flow.lineage.sample_tables import new_session, open_sample_session
 
 FOLDER = Path(__file__).parent / "recorded"
 
@@ -40,7 +40,7 @@ def main() -> None:
 
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as root:
-        spark = open_world(Path(root), Path(sys.argv[1]))
+        spark = open_sample_session(Path(root), Path(sys.argv[1]))
         for case in CASES:
             if "fixture" not in case.tags:
                 continue

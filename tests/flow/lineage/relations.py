@@ -1,7 +1,7 @@
-"""Cases of several relations in one query: joins, unions, subqueries."""
+"""Cases of joins, unions and subqueries, and of rows read through views, caches, paths and hints."""
 
 from tests.flow.lineage import queries
-from tests.flow.lineage.truth import AGG, DIRECT, EXPR, Case, by
+from tests.flow.lineage.expected_lineage import AGG, DIRECT, EXPR, Case, by
 
 RELATIONS = (
     Case(
@@ -22,10 +22,7 @@ RELATIONS = (
     ),
     Case(
         "natural full outer join",
-        {
-            "id": {"orders.id": EXPR, "customers.id": EXPR},
-            "name": {"customers.name": DIRECT},
-        },
+        {"id": {"orders.id": EXPR, "customers.id": EXPR}, "name": {"customers.name": DIRECT}},
         by("JOIN", "orders.id", "customers.id"),
         frame=queries.sql("select id, name from orders natural full outer join customers"),
     ),
@@ -151,5 +148,41 @@ RELATIONS = (
                select id, depth from up"""
         ),
         tags=frozenset(("from 4.1",)),
+    ),
+)
+
+
+INDIRECT_READS = (
+    Case("stored view", {"shout": {"customers.name": EXPR}}, frame=queries.stored_view),
+    Case(
+        "cached frame",
+        {"id": {"orders.id": DIRECT}, "twice": {"orders.amount": EXPR}},
+        by("FILTER", "orders.status"),
+        frame=queries.cached,
+    ),
+    Case(
+        "temporary view",
+        {"key": {"customers.id": DIRECT}, "shout": {"customers.name": EXPR}},
+        by("FILTER", "customers.id"),
+        frame=queries.temp_view,
+    ),
+    Case(
+        "files by their path",
+        {"id": {"events.id": DIRECT}, "next": {"events.k": EXPR}},
+        by("FILTER", "events.p"),
+        frame=queries.by_path,
+        partitions={"events": ("p=1",)},
+    ),
+    Case("checkpoint", {}, soundness="declared", frame=queries.checkpointed),
+    Case(
+        "repartition and hint",
+        {"status": {"orders.status": DIRECT}, "name": {"customers.name": DIRECT}},
+        by("JOIN", "orders.customer_id", "customers.id"),
+        frame=queries.spread,
+    ),
+    Case(
+        "metrics observed on the way",
+        {"id": {"orders.id": DIRECT}, "amount": {"orders.amount": DIRECT}},
+        frame=queries.observed,
     ),
 )

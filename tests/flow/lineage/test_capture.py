@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arco.flow.lineage import Dataset, Observation
-from tests.flow.lineage.truth import short, told
-from tests.flow.lineage.world import new_session, root_of
+from arco.flow.lineage import Dataset, LineageObservation
+from tests.flow.lineage.expected_lineage import lineage_of, short
+from tests.flow.lineage.sample_tables import new_session, root_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from arco.flow.spark.lineage import Capture
 
 
-def partitions(observation: Observation) -> dict[str, tuple[str, ...]]:
+def partitions(observation: LineageObservation) -> dict[str, tuple[str, ...]]:
     return {short(read.dataset): read.partitions for read in observation.reads}
 
 
@@ -56,7 +56,7 @@ def test_what_a_query_beside_the_write_has_read_is_noticed(
     assert {short(edge.source) for edge in seen.edges} == {"orders"}
 
 
-def test_what_went_into_another_output_is_not_told_of_this_one(
+def test_sources_of_another_output_do_not_count(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     one = write(session, "select id from orders", tmp_path / "one")
@@ -66,7 +66,7 @@ def test_what_went_into_another_output_is_not_told_of_this_one(
     assert {short(read.dataset) for read in capture.reads()} == {"customers", "orders"}
 
 
-def test_what_went_into_files_that_were_read_again_is_told(
+def test_sources_of_files_that_were_read_again_count(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     write(session, "select id from orders", tmp_path / "between")
@@ -75,14 +75,14 @@ def test_what_went_into_files_that_were_read_again_is_told(
     assert found == {"between", "orders"}
 
 
-def test_another_session_is_not_heard(
+def test_another_session_is_not_observed(
     spark: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     write(new_session(spark), "select id from orders", tmp_path / "out")
     assert capture.reads() == ()
 
 
-def test_a_closed_capture_hears_nothing_more(
+def test_a_closed_capture_observes_nothing_more(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     capture.close()
@@ -98,13 +98,13 @@ def test_the_fingerprint_is_the_same_for_another_day_and_another_for_other_code(
 
     code = "select id, amount * {rate} as twice from orders where ds = date'{day}'"
     first = fingerprint(code.format(rate=2, day="2026-01-01"), "first")
-    again = fingerprint(code.format(rate=2, day="2026-01-02"), "again")
+    other_day = fingerprint(code.format(rate=2, day="2026-01-02"), "other_day")
     several = fingerprint(
         "select id, amount * 2 as twice from orders where ds in (date'2026-01-01', date'2026-01-02')",
         "several",
     )
     changed = fingerprint(code.format(rate=3, day="2026-01-01"), "changed")
-    assert first == again == several
+    assert first == other_day == several
     assert first is not None
     assert first != changed
 
@@ -128,17 +128,17 @@ def test_values_that_the_caller_names_are_no_part_of_the_fingerprint(
     for label in ("paid", "open"):
         place = tmp_path / label
         target = write(session, f"select id from orders where status = '{label}'", place)
-        found.add(capture.finish(target, forget=(label,)).fingerprint)
+        found.add(capture.finish(target, ignored_literals=(label,)).fingerprint)
         found.add(capture.finish(target).fingerprint)
     assert len(found) == 3
 
 
-def test_where_no_write_was_seen_the_plan_of_the_frame_tells_what_it_can(
+def test_without_an_observed_write_the_plan_of_the_frame_is_read(
     session: "SparkSession", capture: "Capture"
 ) -> None:
     frame = session.sql("select id, upper(name) as loud from customers where region = 'eu'")
     seen = capture.finish(Dataset("nowhere"), frame=frame)
-    assert told(seen) == (
+    assert lineage_of(seen) == (
         {"id": {"customers.id": "DIRECT"}, "loud": {"customers.name": "EXPRESSION"}},
         {("customers.region", "FILTER")},
         "exact",
@@ -147,20 +147,17 @@ def test_where_no_write_was_seen_the_plan_of_the_frame_tells_what_it_can(
     assert "no write of nowhere was seen" in seen.note
 
 
-def test_without_a_write_and_a_frame_no_columns_are_told(capture: "Capture") -> None:
+def test_without_a_write_and_a_frame_there_are_no_columns(capture: "Capture") -> None:
     seen = capture.finish(Dataset("nowhere"))
     assert (seen.edges, seen.soundness) == ((), "table_only")
 
 
 def test_a_plan_that_is_too_large_gives_its_tables_alone(
-    session: "SparkSession",
-    capture: "Capture",
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from arco.flow.spark.lineage import query
 
-    monkeypatch.setattr(query, "MOST_CELLS", 1)
+    monkeypatch.setattr(query, "MAX_CELLS", 1)
     target = write(session, "select id from orders", tmp_path / "out")
     seen = capture.finish(target)
     assert (seen.edges, seen.soundness) == ((), "table_only")
@@ -168,15 +165,12 @@ def test_a_plan_that_is_too_large_gives_its_tables_alone(
     assert [short(read.dataset) for read in seen.reads] == ["orders"]
 
 
-def test_a_query_whose_time_is_up_is_told_as_far_as_it_got(
-    session: "SparkSession",
-    capture: "Capture",
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_query_that_exceeds_its_time_is_table_only(
+    session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from arco.flow.spark.lineage.budget import Budget
+    from arco.flow.spark.jvm import CallBudget
 
-    monkeypatch.setattr(Budget, "is_spent", lambda _self: True)
+    monkeypatch.setattr(CallBudget, "is_spent", lambda _self: True)
     target = write(session, "select id from orders", tmp_path / "out")
     seen = capture.finish(target)
     assert (seen.edges, seen.soundness) == ((), "table_only")
@@ -184,17 +178,14 @@ def test_a_query_whose_time_is_up_is_told_as_far_as_it_got(
 
 
 def test_trouble_in_the_listener_fails_no_query_and_is_noted(
-    session: "SparkSession",
-    capture: "Capture",
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from arco.flow.spark.lineage import query
 
     def broken(*_args: Any) -> Any:
         raise AttributeError("no such method in this release")
 
-    monkeypatch.setattr(query, "reads_of", broken)
+    monkeypatch.setattr(query, "scans_of", broken)
     monkeypatch.setattr(query, "leaves_of", broken)
     target = write(session, "select id from orders", tmp_path / "out")
     assert session.read.parquet(str(tmp_path / "out")).count() == 3
@@ -203,7 +194,7 @@ def test_trouble_in_the_listener_fails_no_query_and_is_noted(
     assert seen.edges == ()
 
 
-def test_a_query_that_fails_leaves_nothing_and_the_next_is_heard(
+def test_a_failed_query_leaves_nothing_and_the_next_is_observed(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
@@ -214,7 +205,7 @@ def test_a_query_that_fails_leaves_nothing_and_the_next_is_heard(
     assert seen.note == ""
 
 
-def test_files_that_are_named_one_by_one_are_told_as_their_folder(
+def test_files_that_are_named_one_by_one_become_their_folder(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
     folder = root_of(session) / "events" / "p=0"
@@ -228,19 +219,16 @@ def test_files_that_are_named_one_by_one_are_told_as_their_folder(
 
 
 def test_of_very_many_queries_the_last_are_kept(
-    session: "SparkSession",
-    capture: "Capture",
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    session: "SparkSession", capture: "Capture", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from arco.flow.spark.lineage import capture as watching
+    from arco.flow.spark.lineage import capture as capture_module
 
-    monkeypatch.setattr(watching, "_MOST_QUERIES", 2)
-    monkeypatch.setattr(watching, "_MOST_TEXT", 1)
+    monkeypatch.setattr(capture_module, "_MAX_QUERIES", 2)
+    monkeypatch.setattr(capture_module, "_MAX_TEXT", 1)
     session.sql("select max(id) from customers").collect()
     first = write(session, "select id from orders", tmp_path / "first")
     last = write(session, "select id from orders", tmp_path / "last")
-    assert "let go of" in capture.finish(first).note
+    assert "dropped to save memory" in capture.finish(first).note
     seen = capture.finish(last)
     assert seen.soundness == "declared"  # rows were collected by one that is not kept
     assert "more queries than are kept" in seen.note

@@ -6,17 +6,24 @@ import msgspec
 import pytest
 
 from arco.events.lineage import ColumnEdge, LineageObserved, edge_id
-from arco.flow.lineage import Dataset, Edge, Observation, ReadFact, Resolved, to_event
+from arco.flow.lineage import (
+    Dataset,
+    LineageObservation,
+    ObservedEdge,
+    ReadFact,
+    ResolvedTable,
+    to_event,
+)
 
 ORDERS, RAW, LOST = Dataset("default.silver.orders"), Dataset(path="file:/lake/raw"), Dataset("x.y")
 TABLES = {
-    ORDERS: Resolved("t-orders", "silver.orders", {"id": "c-id", "total": "c-total"}),
-    RAW: Resolved("t-raw", "raw.orders", {"id": "c-raw-id"}),
-    Dataset(path="file:/lake/raw2"): Resolved("t-raw", "raw.orders", {"id": "c-raw-id"}),
+    ORDERS: ResolvedTable("t-orders", "silver.orders", {"id": "c-id", "total": "c-total"}),
+    RAW: ResolvedTable("t-raw", "raw.orders", {"id": "c-raw-id"}),
+    Dataset(path="file:/lake/raw2"): ResolvedTable("t-raw", "raw.orders", {"id": "c-raw-id"}),
 }
 
 
-def told(observation: Observation, *partitions: str) -> LineageObserved:
+def event_of(observation: LineageObservation, *partitions: str) -> LineageObserved:
     event = to_event(
         observation,
         TABLES.get,
@@ -31,12 +38,12 @@ def told(observation: Observation, *partitions: str) -> LineageObserved:
     return msgspec.json.decode(msgspec.json.encode(event), type=LineageObserved)
 
 
-def edge(source: Dataset, column: str, target: str = "id", how: str = "DIRECT") -> Edge:
-    return Edge(source, column, target, how, None, "f" * 64)  # type: ignore[arg-type]
+def edge(source: Dataset, column: str, target: str = "id", how: str = "DIRECT") -> ObservedEdge:
+    return ObservedEdge(source, column, target, how, None, "f" * 64)  # type: ignore[arg-type]
 
 
-def test_what_the_catalog_knows_is_told_by_id() -> None:
-    (found,) = told(Observation(edges=(edge(RAW, "id"),))).column_edges
+def test_tables_of_the_catalog_have_ids() -> None:
+    (found,) = event_of(LineageObservation(edges=(edge(RAW, "id"),))).column_edges
     assert found == ColumnEdge(
         source_table_id="t-raw",
         source_column_id="c-raw-id",
@@ -50,7 +57,7 @@ def test_what_the_catalog_knows_is_told_by_id() -> None:
 
 
 def test_what_it_does_not_know_stays_a_name_with_its_table_before_it() -> None:
-    event = told(Observation((ReadFact(LOST),), (edge(LOST, "z"),)))
+    event = event_of(LineageObservation((ReadFact(LOST),), (edge(LOST, "z"),)))
     (found,) = event.column_edges
     assert (found.source_table_id, found.source_column_id, found.source_name) == (
         None,
@@ -60,19 +67,19 @@ def test_what_it_does_not_know_stays_a_name_with_its_table_before_it() -> None:
     assert event.inputs[0].name == "x.y"
 
 
-def test_a_column_that_the_table_has_not_told_of_goes_by_its_name() -> None:
-    (found,) = told(Observation(edges=(edge(RAW, "new", "fresh"),))).column_edges
+def test_a_column_without_an_id_keeps_its_name() -> None:
+    (found,) = event_of(LineageObservation(edges=(edge(RAW, "new", "fresh"),))).column_edges
     assert (found.source_column_id, found.source_name) == (None, "new")
     assert (found.target_column_id, found.target_name) == (None, "fresh")
 
 
 def test_spark_does_not_tell_large_letters_from_small_ones() -> None:
-    (found,) = told(Observation(edges=(edge(RAW, "ID"),))).column_edges
+    (found,) = event_of(LineageObservation(edges=(edge(RAW, "ID"),))).column_edges
     assert found.source_column_id == "c-raw-id"
 
 
 def test_an_influence_reaches_the_whole_table_by_a_star() -> None:
-    (found,) = told(Observation(edges=(edge(RAW, "id", "*", "FILTER"),))).column_edges
+    (found,) = event_of(LineageObservation(edges=(edge(RAW, "id", "*", "FILTER"),))).column_edges
     assert (found.target_table_id, found.target_column_id, found.target_name) == (
         "t-orders",
         None,
@@ -83,11 +90,8 @@ def test_an_influence_reaches_the_whole_table_by_a_star() -> None:
 
 def test_two_paths_of_one_table_are_one_input_and_one_edge() -> None:
     other = Dataset(path="file:/lake/raw2")
-    reads = (
-        ReadFact(RAW, ("ds=1",), 2, 20, "v1"),
-        ReadFact(other, ("ds=2",), 3, 30, "v1"),
-    )
-    event = told(Observation(reads, (edge(RAW, "id"), edge(other, "id"))))
+    reads = (ReadFact(RAW, ("ds=1",), 2, 20, "v1"), ReadFact(other, ("ds=2",), 3, 30, "v1"))
+    event = event_of(LineageObservation(reads, (edge(RAW, "id"), edge(other, "id"))))
     (source,) = event.inputs
     assert (source.partitions, source.rows, source.bytes) == (("ds=1", "ds=2"), 5, 50)
     assert source.version == "v1"
@@ -95,14 +99,14 @@ def test_two_paths_of_one_table_are_one_input_and_one_edge() -> None:
 
 
 def test_the_same_observation_again_has_the_same_edges() -> None:
-    one, again = (told(Observation(edges=(edge(RAW, "id"),))) for _ in range(2))
+    one, other = (event_of(LineageObservation(edges=(edge(RAW, "id"),))) for _ in range(2))
     assert [edge_id(each) for each in one.column_edges] == [
-        edge_id(each) for each in again.column_edges
+        edge_id(each) for each in other.column_edges
     ]
 
 
-def test_soundness_and_run_are_told() -> None:
-    event = told(Observation(soundness="opaque"), "ds=2026-01-01")
+def test_the_event_has_soundness_and_run() -> None:
+    event = event_of(LineageObservation(soundness="opaque"), "ds=2026-01-01")
     assert event.soundness == "opaque"
     assert (event.execution_id, event.task_id, event.attempt_id) == (
         "run-1",
@@ -113,9 +117,9 @@ def test_soundness_and_run_are_told() -> None:
     assert event.outputs[0].table_id == "t-orders"
 
 
-def test_too_many_edges_are_told_as_tables() -> None:
+def test_too_many_edges_are_table_only() -> None:
     edges = tuple(edge(RAW, f"c{at}") for at in range(10_001))
-    event = told(Observation((ReadFact(RAW),), edges))
+    event = event_of(LineageObservation((ReadFact(RAW),), edges))
     assert event.column_edges == ()
     assert event.soundness == "table_only"
     assert event.inputs[0].table_id == "t-raw"
@@ -123,26 +127,26 @@ def test_too_many_edges_are_told_as_tables() -> None:
 
 def test_edges_to_the_brim_are_kept() -> None:
     edges = tuple(edge(RAW, f"c{at}") for at in range(10_000))
-    assert len(told(Observation(edges=edges)).column_edges) == 10_000
+    assert len(event_of(LineageObservation(edges=edges)).column_edges) == 10_000
 
 
 def test_of_too_many_partitions_the_longest_list_is_left_out() -> None:
     many = tuple(f"ds={at:05}" for at in range(9_999))
     reads = (ReadFact(RAW, many), ReadFact(LOST, ("p=1", "p=2")))
-    event = told(Observation(reads), "ds=1")
+    event = event_of(LineageObservation(reads), "ds=1")
     assert [len(each.partitions) for each in event.inputs] == [0, 2]
 
 
 @pytest.mark.parametrize("count", [5_000, 10_001])
 def test_more_written_partitions_than_pairs_allow_are_left_out(count: int) -> None:
     reads = (ReadFact(RAW), ReadFact(LOST), ReadFact(Dataset("z")))
-    event = told(Observation(reads), *(f"ds={at:05}" for at in range(count)))
+    event = event_of(LineageObservation(reads), *(f"ds={at:05}" for at in range(count)))
     assert event.outputs[0].partitions == ()
     assert len(event.inputs) == 3
 
 
 def test_more_inputs_than_an_event_holds_are_cut() -> None:
     reads = tuple(ReadFact(Dataset(f"t{at}")) for at in range(1_001))
-    event = told(Observation(reads))
+    event = event_of(LineageObservation(reads))
     assert len(event.inputs) == 1_000
     assert event.soundness == "table_only"

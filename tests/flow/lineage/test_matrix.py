@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.flow.lineage.cases import CASES
+from tests.flow.lineage.expected_lineage import Case
 from tests.flow.lineage.matrix import run_case
-from tests.flow.lineage.truth import Case
 from tests.interop.java import jars
 
 if TYPE_CHECKING:

@@ -9,14 +9,15 @@ from arco.flow.lineage import (
     EVERY_COLUMN,
     Dataset,
     Leaf,
-    Observation,
+    LineageObservation,
     PlanFacts,
     PlanLineage,
     read_plan,
 )
-from arco.flow.lineage.cut import CUT
+from arco.flow.lineage.plan_tree import PARTITION_FILTER_MARKER
 from tests.flow.lineage.cases import CASES
-from tests.flow.lineage.handmade import (
+from tests.flow.lineage.expected_lineage import Case, lineage_of
+from tests.flow.lineage.plan_builder import (
     Flat,
     alias,
     attribute,
@@ -28,7 +29,6 @@ from tests.flow.lineage.handmade import (
     where,
 )
 from tests.flow.lineage.record import load
-from tests.flow.lineage.truth import Case, told
 
 RECORDED = [case for case in CASES if "fixture" in case.tags]
 
@@ -37,8 +37,8 @@ SALES = Leaf((Dataset("db.sales"),), frozenset({"ds"}))
 FACTS = PlanFacts({1: SALES}, target_partition_columns=frozenset({"day"}))
 
 
-def observed(found: PlanLineage) -> Observation:
-    return Observation((), found.edges, found.soundness, found.fingerprint, found.note)
+def observed(found: PlanLineage) -> LineageObservation:
+    return LineageObservation((), found.edges, found.soundness, found.fingerprint, found.note)
 
 
 def equal(left: Flat, right: Flat) -> Flat:
@@ -63,7 +63,7 @@ def influences(plan: Flat) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.name)
 def test_a_recorded_plan_gives_the_truth(case: Case) -> None:
     found = read_plan(*load(case.name))
-    assert told(observed(found)) == case.truth()
+    assert lineage_of(observed(found)) == case.expected()
     assert not found.note
 
 
@@ -72,7 +72,7 @@ def test_the_very_first_column_of_a_spark_has_the_number_0_and_an_origin() -> No
     found = read_plan(
         text(project(relation(first, DS), alias(first, "key", 3))), PlanFacts({0: SALES})
     )
-    assert told(observed(found)) == ({"key": {"sales.id": "DIRECT"}}, set(), "exact")
+    assert lineage_of(observed(found)) == ({"key": {"sales.id": "DIRECT"}}, set(), "exact")
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.name)
@@ -89,16 +89,16 @@ def test_other_numbers_of_columns_give_the_same_fingerprint(case: Case) -> None:
         for key, projections in facts.expansions.items()
     }
     leaves = {key + 777: leaf for key, leaf in facts.leaves.items()}
-    again = read_plan(moved, PlanFacts(leaves, expansions, facts.target))
+    renumbered = read_plan(moved, PlanFacts(leaves, expansions, facts.target))
     assert moved != plan
-    assert again == read_plan(plan, facts)
+    assert renumbered == read_plan(plan, facts)
 
 
 def test_there_are_six_recorded_plans() -> None:
     assert len(RECORDED) == 6
 
 
-def test_an_operator_that_is_not_known_is_said_and_not_guessed_at() -> None:
+def test_an_unknown_operator_is_noted_and_not_guessed_at() -> None:
     plan = node("Teleport", relation(ID, DS), child=0, output=[attribute("x", 9)])
     found = read_plan(text(plan), FACTS)
     assert found.soundness == "unsupported"
@@ -109,13 +109,13 @@ def test_an_operator_that_is_not_known_is_said_and_not_guessed_at() -> None:
     }
 
 
-def test_a_column_from_nowhere_is_said() -> None:
+def test_a_column_without_a_source_is_noted() -> None:
     found = read_plan(text(project(relation(ID), attribute("ghost", 99))), FACTS)
     assert (found.edges, found.soundness) == ((), "unsupported")
     assert "ghost" in found.note
 
 
-def test_a_relation_that_nobody_knows_is_said() -> None:
+def test_an_unknown_relation_is_noted() -> None:
     found = read_plan(text(relation(ID)), PlanFacts())
     assert (found.edges, found.soundness) == ((), "unsupported")
 
@@ -132,14 +132,14 @@ def test_a_plan_cut_off_in_the_middle_gives_no_columns() -> None:
     assert read_plan(text(plan[:1]), FACTS).soundness == "table_only"
 
 
-def test_once_the_time_is_up_no_columns_are_told() -> None:
+def test_a_plan_that_exceeds_its_time_has_no_columns() -> None:
     asked = iter([False, False, True])
-    found = read_plan(text(project(relation(ID), ID)), FACTS, spent=lambda: next(asked))
+    found = read_plan(text(project(relation(ID), ID)), FACTS, is_out_of_time=lambda: next(asked))
     assert (found.edges, found.soundness) == ((), "table_only")
     assert "time" in found.note
 
 
-def test_more_edges_than_an_event_holds_are_told_as_tables() -> None:
+def test_more_edges_than_an_event_holds_are_table_only() -> None:
     columns = [attribute(f"c{at}", at + 1) for at in range(101)]
     outputs = [attribute(f"o{at}", at + 1000) for at in range(101)]
     plan = node("MapInPandas", relation(*columns), child=0, output=outputs)
@@ -174,8 +174,8 @@ def test_several_partitions_have_the_fingerprint_of_one() -> None:
     assert fingerprint(one) != fingerprint(later)
 
 
-def test_the_cut_of_an_input_is_neither_an_influence_nor_part_of_the_fingerprint() -> None:
-    mark = node("IsNotNull", literal(CUT), child=0)
+def test_the_partition_filter_is_no_influence_and_not_in_the_fingerprint() -> None:
+    mark = node("IsNotNull", literal(PARTITION_FILTER_MARKER), child=0)
     sales, is_a = relation(ID, DS), equal(DS, literal("a"))
     cut = where(sales, node("And", is_a, mark, left=0, right=1))
     filtered = where(cut, equal(DS, literal("b")))
@@ -186,7 +186,7 @@ def test_the_cut_of_an_input_is_neither_an_influence_nor_part_of_the_fingerprint
 
 
 def test_a_text_like_the_mark_elsewhere_in_a_condition_is_no_cut() -> None:
-    mark = node("IsNotNull", literal(CUT), child=0)
+    mark = node("IsNotNull", literal(PARTITION_FILTER_MARKER), child=0)
     either = node("Or", equal(DS, literal("a")), mark, left=0, right=1)
     assert influences(where(relation(ID, DS), either)) == [("ds", "FILTER")]
 

@@ -1,7 +1,7 @@
 """Cases that write by themselves, and those that need Iceberg."""
 
 from tests.flow.lineage import queries
-from tests.flow.lineage.truth import AGG, CASE, CAST, DIRECT, EXPR, Case, by
+from tests.flow.lineage.expected_lineage import AGG, CASE, CAST, DIRECT, EXPR, Case, by
 
 WRITES = (
     Case(

@@ -13,8 +13,8 @@ from arco.core.runtime import system_runtime
 from tests.cli.serving import serving
 
 if TYPE_CHECKING:
-    from tests.flow.spark.house import House
-    from tests.flow.spark.shared import SharedSpark
+    from tests.flow.spark.harness import Harness
+    from tests.flow.spark.shared_spark import SharedSpark
 
 _HERE = Path(__file__).parent
 JARS = _HERE.parents[2] / ".cache" / "jars" / "spark"
@@ -48,7 +48,7 @@ def shared(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Sha
         check_java()
     except Unsupported as missing:
         pytest.skip(str(missing))
-    from tests.flow.spark.shared import SharedSpark
+    from tests.flow.spark.shared_spark import SharedSpark
 
     scratch = tmp_path_factory.mktemp("flow")
     with serving(scratch / "store", "--log-level", "warning") as served:
@@ -58,8 +58,8 @@ def shared(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Sha
 
 
 @pytest.fixture
-def house(shared: "SharedSpark", tmp_path: Path, request: pytest.FixtureRequest) -> "House":
-    """A project of one test, with schemas of its own."""
-    from tests.flow.spark.house import House
+def harness(shared: "SharedSpark", tmp_path: Path, request: pytest.FixtureRequest) -> "Harness":
+    """A project of one test, with its own schemas."""
+    from tests.flow.spark.harness import Harness
 
-    return House(shared, tmp_path / "project")
+    return Harness(shared, tmp_path / "project")

@@ -1,4 +1,4 @@
-"""A pipeline whose tables lie on S3, and one that a cluster carries out: the same rows, in every mode."""
+"""Pipelines with tables on S3, and on a Spark cluster: the same rows, in every mode."""
 
 import io
 import json
@@ -102,7 +102,7 @@ def variables() -> dict[str, str]:
 
 
 def begin(project: Path, *flags: str) -> subprocess.Popen[str]:
-    """`arco run` as a process of its own, from a folder where nothing of the project is found."""
+    """`arco run` as a process, from a folder outside of the project."""
     outside = project.parent / "outside"
     outside.mkdir(exist_ok=True)
     return subprocess.Popen(
@@ -117,9 +117,9 @@ def begin(project: Path, *flags: str) -> subprocess.Popen[str]:
 
 def run(project: Path, *flags: str, code: int = 0) -> str:
     process = begin(project, *flags)
-    said, _ = process.communicate()
-    assert process.returncode == code, said
-    return said
+    output, _ = process.communicate()
+    assert process.returncode == code, output
+    return output
 
 
 def rows_on_s3(served: Served, endpoint: str, table: str) -> list[tuple[Any, ...]]:
@@ -165,9 +165,9 @@ def test_every_mode_writes_the_same_rows_on_s3(
     prefix, _, endpoint = store.removeprefix("s3://arco/").partition("?endpoint=")
     with serving(tmp_path / "store", "--log-level", "warning", store=store) as served:
         flags = ("--url", served.url, "--format", kind, "--master", "local[2]")
-        made = ("t.raw", "t.loud", "t.log", "t.few", "t.latest")
-        run(project, *made, *flags)
-        run(project, *made, *flags, "--force", "--append-again")
+        assets = ("t.raw", "t.loud", "t.log", "t.few", "t.latest")
+        run(project, *assets, *flags)
+        run(project, *assets, *flags, "--force", "--append-again")
         blocked = run(project, "t.bad", *flags, code=1)
 
         def rows(table: str) -> list[tuple[Any, ...]]:
@@ -193,9 +193,9 @@ def test_a_cloud_without_jars_is_refused_before_anything_runs(
 ) -> None:
     store = store_url("fault-gcs", request)
     with serving(tmp_path / "store", store=store) as served:
-        said = run(project, "t.raw", "--url", served.url, "--master", "local[2]", code=1)
-        assert "lie on gs://" in said
-        assert "spark.jars.packages" in said
+        output = run(project, "t.raw", "--url", served.url, "--master", "local[2]", code=1)
+        assert "lie on gs://" in output
+        assert "spark.jars.packages" in output
         assert served.items("runs") == []
 
 
@@ -230,16 +230,16 @@ def test_a_cluster_that_loses_an_executor_makes_all_rows_once(
     killed = executors(tmp_path / "worker-1")
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    said, _ = process.communicate()
-    assert process.returncode == 0, said
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
     assert len(killed) == 1
     assert all(any((tmp_path / f"worker-{number}").glob("app-*/*/stderr")) for number in (1, 2))
-    told = _told(root)
-    assert told["rows"] == {"raw": 80, "loud": 80, "log": 2}
-    assert told["columns"] == {"id", "word"}
+    state = _state(root)
+    assert state["rows"] == {"raw": 80, "loud": 80, "log": 2}
+    assert state["columns"] == {"id", "word"}
 
 
-def _told(root: Path) -> Mapping[str, Any]:
+def _state(root: Path) -> Mapping[str, Any]:
     """What the catalog says of the tables, and of where columns come from."""
     rows = _sql(
         root,

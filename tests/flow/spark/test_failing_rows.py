@@ -7,7 +7,6 @@ import pytest
 from arco.core import json
 from arco.flow.define.check import Expression, NotNull, RowCount
 from arco.flow.run.wire import Outcome, TaskStatus
-from arco.flow.spark.checks import columns_of_rule
 from arco.flow.spark.failing_rows import (
     MASK,
     MAX_COLUMNS,
@@ -17,8 +16,9 @@ from arco.flow.spark.failing_rows import (
     pii_columns,
     shown_columns,
 )
+from arco.flow.spark.row_checks import columns_of_rule
 from arco.flow.work.port import LakeColumn, LakeTable
-from tests.flow.spark.house import DAY, House, Watched
+from tests.flow.spark.harness import DAY, Harness, RecordingWatch
 
 
 def test_rows_are_aligned_below_their_names() -> None:
@@ -87,8 +87,8 @@ BAD = """SELECT * FROM VALUES
     ('d@x', 'a@x', 200, 'rome'), ('e@x', 'a@x', null, 'bonn') AS t(email, alias, age, city)"""
 
 
-def _mark(house: House, table: str, column: str) -> None:
-    url = f"{house.shared.url}/api/v1/catalogs/default/schemas/{house.schema}/tables/{table}"
+def _mark(harness: Harness, table: str, column: str) -> None:
+    url = f"{harness.shared.url}/api/v1/catalogs/default/schemas/{harness.schema}/tables/{table}"
     body = json.encode({"pii_type": "EMAIL"})
     headers = {"Content-Type": "application/json"}
     request = Request(f"{url}/columns/{column}", body, headers, method="PATCH")
@@ -96,24 +96,24 @@ def _mark(house: House, table: str, column: str) -> None:
         assert answer.status == 200
 
 
-def _run(house: House, sql: str) -> tuple[Outcome, dict[str, list[str]]]:
+def _run(harness: Harness, sql: str) -> tuple[Outcome, dict[str, list[str]]]:
     """How a run ended, and the lines of each check in its log, without the first of them."""
-    watch = Watched()
-    outcome = house.carry_out(house.lease("$.people", DAY, params={"sql": sql}), watch)
+    watch = RecordingWatch()
+    outcome = harness.execute(harness.lease("$.people", DAY, params={"sql": sql}), watch)
     logged = [each.splitlines() for each in watch.lines if each.startswith("check ")]
     return outcome, {each[0].split()[1]: each[1:] for each in logged}
 
 
 @pytest.mark.parametrize("kind", ["parquet", pytest.param("iceberg", marks=pytest.mark.interop)])
-def test_failing_rows_are_logged_with_pii_masked(house: House, kind: str) -> None:
-    house.project(PEOPLE.replace("FORMAT", kind))
-    house.made("$.cities")
-    good, logged = _run(house, FEW)
+def test_failing_rows_are_logged_with_pii_masked(harness: Harness, kind: str) -> None:
+    harness.project(PEOPLE.replace("FORMAT", kind))
+    harness.materialize("$.cities")
+    good, logged = _run(harness, FEW)
     assert good.status is TaskStatus.SUCCESS, good.error
     assert logged == {}  # the check of the number of rows has failed, and has none to show
-    _mark(house, "people", "email")
-    _mark(house, "cities", "address")
-    bad, logged = _run(house, BAD)
+    _mark(harness, "people", "email")
+    _mark(harness, "cities", "address")
+    bad, logged = _run(harness, BAD)
     assert bad.status is TaskStatus.BLOCKED
     head = "email  alias  age   city  ds"
     old = "***    a@x    200   rome  2026-01-05"
@@ -132,11 +132,7 @@ def test_failing_rows_are_logged_with_pii_masked(house: House, kind: str) -> Non
             ["***", "a@x", "8", "rome", "2026-01-05"],
             ["***", "z@x", "9", "oslo", "2026-01-05"],
         ],
-        "references_city": [
-            head.split(),
-            none.split(),
-            ["***", "z@x", "9", "oslo", "2026-01-05"],
-        ],
+        "references_city": [head.split(), none.split(), ["***", "z@x", "9", "oslo", "2026-01-05"]],
         "references_alias": [head.split(), ["***", "***", "9", "oslo", "2026-01-05"]],
         "old": [["age", "email", "city"], ["200", MASK, MASK]],
     }
@@ -144,8 +140,8 @@ def test_failing_rows_are_logged_with_pii_masked(house: House, kind: str) -> Non
     assert messages["unique_email"] == (
         "2 of 5 rows share their email with another, such as email=***"
     )
-    assert (messages["references_alias"] or "").endswith("does not know, such as ***")
-    assert (messages["references_city"] or "").endswith("does not know, such as bonn")
+    assert (messages["references_alias"] or "").endswith("does not have, such as ***")
+    assert (messages["references_city"] or "").endswith("does not have, such as bonn")
 
 
 LIMITED = """
@@ -156,13 +152,13 @@ def people(spark, ctx):
 """
 
 
-def test_rows_that_cannot_be_read_change_nothing_else(house: House) -> None:
-    house.project(LIMITED)
-    watch = Watched()
-    outcome = house.carry_out(house.lease("$.people", params={"sql": BAD}), watch)
+def test_rows_that_cannot_be_read_change_nothing_else(harness: Harness) -> None:
+    harness.project(LIMITED)
+    watch = RecordingWatch()
+    outcome = harness.execute(harness.lease("$.people", params={"sql": BAD}), watch)
     assert outcome.status is TaskStatus.SUCCESS, outcome.error
     assert [each.message for each in outcome.checks] == ["5 of 5 rows do not hold age < most"]
-    table = house.name("$.people")
+    table = harness.name("$.people")
     assert (
         f"check young of {table}: its failing rows could not be read (AnalysisException)"
         in watch.lines
@@ -177,10 +173,10 @@ def people(spark, ctx):
 
 
 @pytest.mark.interop
-def test_a_key_that_is_there_twice_is_masked_too(house: House) -> None:
-    house.project(MERGED)
-    first = house.lease("$.people", params={"sql": FEW})
-    assert house.carry_out(first).status is TaskStatus.SUCCESS
-    _mark(house, "people", "email")
-    outcome = house.carry_out(house.lease("$.people", params={"sql": BAD}))
+def test_a_key_that_is_there_twice_is_masked_too(harness: Harness) -> None:
+    harness.project(MERGED)
+    first = harness.lease("$.people", params={"sql": FEW})
+    assert harness.execute(first).status is TaskStatus.SUCCESS
+    _mark(harness, "people", "email")
+    outcome = harness.execute(harness.lease("$.people", params={"sql": BAD}))
     assert "2 rows of the result have the same email (email=***)" in (outcome.error or "")

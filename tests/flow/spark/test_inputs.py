@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from arco.flow.run.wire import InputMaterial, TaskStatus
-from tests.flow.spark.house import DAY, House
+from tests.flow.spark.harness import DAY, Harness
 
 MORE = pytest.mark.interop  # takes its time, and shows the same in the other format
 FORMATS = pytest.mark.parametrize("kind", ["iceberg", pytest.param("parquet", marks=MORE)])
@@ -43,58 +43,60 @@ JOIN (SELECT DISTINCT day FROM wide) w ON w.day = raw.day;
 """
 
 
-def days(house: House, table: str) -> list[int]:
-    return [row[0] for row in house.rows(table)]
+def days(harness: Harness, table: str) -> list[int]:
+    return [row[0] for row in harness.rows(table)]
 
 
 @FORMATS
 def test_only_the_partitions_that_a_lease_names_are_read_where_missing_ones_are_skipped(
-    house: House, kind: str
+    harness: Harness, kind: str
 ) -> None:
     code = CHAIN.replace("FORMAT", kind).replace("window=3", 'window=3, missing="skip"')
-    house.project(code)
+    harness.project(code)
     for day in (3, 4, 5):
-        house.made("$.raw", f"ds=2026-01-0{day}")
+        harness.materialize("$.raw", f"ds=2026-01-0{day}")
     read = InputMaterial(
-        table=house.name("$.raw"),
+        table=harness.name("$.raw"),
         table_id=None,
         partitions=("ds=2026-01-03", "ds=2026-01-05"),
         digest="the 4th had no data when the task was leased",
     )
-    task = msgspec.structs.replace(house.lease("$.week", DAY), inputs=(read,))
-    outcome = house.carry_out(task)
+    task = msgspec.structs.replace(harness.lease("$.week", DAY), inputs=(read,))
+    outcome = harness.execute(task)
     assert outcome.status is TaskStatus.SUCCESS, outcome.error
-    assert days(house, "$.week") == [3, 5]
-    [told] = outcome.lineage
-    assert "2026-01-04" not in msgspec.json.encode(told).decode()
+    assert days(harness, "$.week") == [3, 5]
+    [lineage] = outcome.lineage
+    assert "2026-01-04" not in msgspec.json.encode(lineage).decode()
 
 
 @FORMATS
-def test_a_function_gets_the_partitions_that_are_mapped_to_its_own(house: House, kind: str) -> None:
-    house.project(CHAIN.replace("FORMAT", kind))
+def test_a_function_gets_the_partitions_that_are_mapped_to_its_own(
+    harness: Harness, kind: str
+) -> None:
+    harness.project(CHAIN.replace("FORMAT", kind))
     for day in range(1, 6):
-        house.made("$.raw", f"ds=2026-01-0{day}")
-    house.made("$.week", DAY)
-    assert days(house, "$.week") == [3, 4, 5]
-    house.made("$.total")
-    assert days(house, "$.total") == [15]
-    house.made("$.by_month", "month=2026-01")
-    assert house.rows("$.by_month") == [(5, "2026-01")]
+        harness.materialize("$.raw", f"ds=2026-01-0{day}")
+    harness.materialize("$.week", DAY)
+    assert days(harness, "$.week") == [3, 4, 5]
+    harness.materialize("$.total")
+    assert days(harness, "$.total") == [15]
+    harness.materialize("$.by_month", "month=2026-01")
+    assert harness.rows("$.by_month") == [(5, "2026-01")]
 
 
 @FORMATS
-def test_a_query_reads_the_same_and_knows_its_partition(house: House, kind: str) -> None:
+def test_a_query_reads_the_same_and_knows_its_partition(harness: Harness, kind: str) -> None:
     query = {"pipelines/named.sql": QUERY.replace("FORMAT", kind)}
-    house.project(CHAIN.replace("FORMAT", kind), query)
+    harness.project(CHAIN.replace("FORMAT", kind), query)
     for day in (4, 5):
-        house.made("$.raw", f"ds=2026-01-0{day}")
-    house.made("$.week", DAY)
-    house.made("$.named", DAY)
-    assert house.rows("$.named") == [(5, 5, "2026-01-05", "2026-01-05")]
+        harness.materialize("$.raw", f"ds=2026-01-0{day}")
+    harness.materialize("$.week", DAY)
+    harness.materialize("$.named", DAY)
+    assert harness.rows("$.named") == [(5, 5, "2026-01-05", "2026-01-05")]
 
 
-def test_who_reads_the_day_before_of_its_own_is_given_none_on_the_first(house: House) -> None:
-    house.project(
+def test_who_reads_the_day_before_of_its_own_is_given_none_on_the_first(harness: Harness) -> None:
+    harness.project(
         """
 @asset("$.sum", partitions=Daily("ds", start="2026-01-04"))
 def total(spark, before: DataFrame | None = table("$.sum", offset=-1)):
@@ -102,28 +104,28 @@ def total(spark, before: DataFrame | None = table("$.sum", offset=-1)):
 """
     )
     for _ in range(2):  # also once there is a table
-        house.made("$.sum", "ds=2026-01-04")
-        house.made("$.sum", DAY)
-        assert house.rows("$.sum") == [(0, "2026-01-04"), (1, "2026-01-05")]
+        harness.materialize("$.sum", "ds=2026-01-04")
+        harness.materialize("$.sum", DAY)
+        assert harness.rows("$.sum") == [(0, "2026-01-04"), (1, "2026-01-05")]
 
 
-def test_an_input_that_is_not_there_is_named(house: House) -> None:
-    house.project(CHAIN.replace("FORMAT", "iceberg"))
-    outcome = house.run("$.week", DAY)
+def test_an_input_that_is_not_there_is_named(harness: Harness) -> None:
+    harness.project(CHAIN.replace("FORMAT", "iceberg"))
+    outcome = harness.run("$.week", DAY)
     assert outcome.status is TaskStatus.FAILED
-    assert f"there is no table {house.name('$.raw')}" in (outcome.error or "")
+    assert f"there is no table {harness.name('$.raw')}" in (outcome.error or "")
 
 
-def test_a_source_is_cut_by_its_column_whatever_its_type(house: House) -> None:
-    house.spark.sql(f"CREATE NAMESPACE {house.schema}")
-    house.spark.sql(
-        f"CREATE TABLE {house.schema}.events (n int, d date, r int) PARTITIONED BY (d, r)"
+def test_a_source_is_partitioned_by_a_column_of_any_type(harness: Harness) -> None:
+    harness.spark.sql(f"CREATE NAMESPACE {harness.schema}")
+    harness.spark.sql(
+        f"CREATE TABLE {harness.schema}.events (n int, d date, r int) PARTITIONED BY (d, r)"
     )
-    house.spark.sql(
-        f"INSERT INTO {house.schema}.events VALUES (1, DATE'2026-01-05', 1), (2, DATE'2026-01-05', 2), "
+    harness.spark.sql(
+        f"INSERT INTO {harness.schema}.events VALUES (1, DATE'2026-01-05', 1), (2, DATE'2026-01-05', 2), "
         "(3, DATE'2026-01-06', 1)"
     )
-    house.project(
+    harness.project(
         """
 source("$.events", partitions=[Daily("d", start="2026-01-01"), Static("r", ["1", "2"])])
 
@@ -132,7 +134,7 @@ def copy(rows: DataFrame = table("$.events")):
     return rows
 """
     )
-    house.made("$.copy", "d=2026-01-05/r=2")
-    assert [row[0] for row in house.rows("$.copy")] == [2]
-    house.made("$.copy", "d=2026-01-05/r=2")
-    assert [row[0] for row in house.rows("$.copy")] == [2]
+    harness.materialize("$.copy", "d=2026-01-05/r=2")
+    assert [row[0] for row in harness.rows("$.copy")] == [2]
+    harness.materialize("$.copy", "d=2026-01-05/r=2")
+    assert [row[0] for row in harness.rows("$.copy")] == [2]

@@ -113,8 +113,8 @@ def test_jars_of_s3_that_are_named_are_taken(tmp_path: Path) -> None:
     paths = (tmp_path / "one.jar", tmp_path / "two.jar")
     for path in paths:
         path.write_bytes(b"whatever")
-    said = {S3_VARIABLE: f"{paths[0]}, {paths[1]}"}
-    assert s3_jars(said, tmp_path).paths == paths
+    environ = {S3_VARIABLE: f"{paths[0]}, {paths[1]}"}
+    assert s3_jars(environ, tmp_path).paths == paths
 
 
 def test_jars_are_put_together() -> None:

@@ -1,4 +1,4 @@
-"""What Spark is told of the store that tables lie on, and which stores it cannot reach."""
+"""The settings of Spark for the stores of tables, and stores that it cannot reach."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import pytest
 
 from arco.core.errors import Unsupported
 from arco.flow.spark.jars import S3_VARIABLE, Jars
-from arco.flow.spark.stores import StoreDoor, door_to
+from arco.flow.spark.stores import StoreSettings, store_settings
 from arco.flow.work.port import LakeStore
-from tests.flow.spark.shared import SharedSpark
+from tests.flow.spark.shared_spark import SharedSpark
 
 BUCKET = "spark.hadoop.fs.s3a.bucket.lake"
 
@@ -22,14 +22,16 @@ def s3_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def door(location: str, *elsewhere: str, machine: str | None = None, **settings: str) -> StoreDoor:
-    said = {f"s3.{name.replace('_', '-')}": value for name, value in settings.items()}
-    return door_to(LakeStore(location=location, settings=said), elsewhere, {}, machine)
+def door(
+    location: str, *elsewhere: str, machine: str | None = None, **settings: str
+) -> StoreSettings:
+    properties = {f"s3.{name.replace('_', '-')}": value for name, value in settings.items()}
+    return store_settings(LakeStore(location=location, settings=properties), elsewhere, {}, machine)
 
 
 def test_a_disk_needs_nothing() -> None:
-    assert door("file:///data/arco/") == StoreDoor()
-    assert door("") == StoreDoor()
+    assert door("file:///data/arco/") == StoreSettings()
+    assert door("") == StoreSettings()
 
 
 def test_a_bucket_is_reached_as_the_server_says_and_others_as_usual(s3_jar: Path) -> None:
@@ -56,7 +58,7 @@ def test_a_store_that_knows_no_regions_is_given_one_unless_the_machine_has_one()
     assert door("s3://lake/").catalog == {}
 
 
-def test_no_secret_is_told() -> None:
+def test_settings_hold_no_secret() -> None:
     found = door("s3://lake/", endpoint="http://minio:9000")
     assert not [name for name in found.settings if "key" in name or "secret" in name]
 
@@ -68,7 +70,7 @@ def test_a_table_elsewhere_on_s3_needs_the_jars_too(s3_jar: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "said"),
+    ("location", "message"),
     [
         ("gs://lake/arco/", "gs://.*iceberg-gcp-bundle"),
         ("abfss://lake@account.dfs.core.windows.net/", "abfss://.*iceberg-azure-bundle"),
@@ -77,20 +79,20 @@ def test_a_table_elsewhere_on_s3_needs_the_jars_too(s3_jar: Path) -> None:
     ],
 )
 def test_a_store_that_spark_cannot_reach_is_refused_with_what_to_do(
-    location: str, said: str
+    location: str, message: str
 ) -> None:
-    with pytest.raises(Unsupported, match=said):
+    with pytest.raises(Unsupported, match=message):
         door(location)
 
 
-def test_whoever_brings_jars_may_use_any_cloud() -> None:
+def test_with_jars_of_the_user_any_cloud_is_supported() -> None:
     store = LakeStore(location="gs://lake/arco/")
-    assert door_to(store, (), {"spark.jars.packages": "a:b:1"}, None) == StoreDoor()
+    assert store_settings(store, (), {"spark.jars.packages": "a:b:1"}, None) == StoreSettings()
     with pytest.raises(Unsupported, match="memory"):
-        door_to(LakeStore(location="memory://"), (), {"spark.jars": "/x.jar"}, None)
+        store_settings(LakeStore(location="memory://"), (), {"spark.jars": "/x.jar"}, None)
 
 
-def test_where_the_store_is_the_server_says(shared: SharedSpark) -> None:
+def test_the_server_reports_the_location_of_its_store(shared: SharedSpark) -> None:
     found = shared.lake.store()
     assert found.location.startswith("file:///")
     assert found.location.endswith("/tenant=default/workspace=default/")

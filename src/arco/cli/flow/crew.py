@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from arco.compactor.spark.session import Session
+    from arco.flow.spark.engine import SparkRequirements
     from arco.flow.spark.executor import SparkExecutor
-    from arco.flow.spark.opening import Needs
 
 _ICEBERG = "iceberg"
 
@@ -49,13 +49,13 @@ class SparkCrew:
         `say` is told of it, as it takes seconds, and with a jar to be fetched longer.
         """
         from arco.cli.tier2.on_spark import silent_jvm
-        from arco.flow.spark.call import wants_spark
+        from arco.flow.spark.user_code import needs_spark
 
         planned = None if plan is None else {task.maker for task in plan.tasks}
         wanted = [
             each for each in self._code.project.makers() if planned is None or each.name in planned
         ]
-        if any(map(wants_spark, wanted)):
+        if any(map(needs_spark, wanted)):
             if say is not None:
                 say("Starting Spark ...")
             with silent_jvm():
@@ -89,9 +89,9 @@ class _Code:
 
     project: Project
     modules: "Mapping[str, bytes]"
-    needs: "Needs | None" = None
+    needs: "SparkRequirements | None" = None
 
-    def needs_now(self, lake: HttpLake) -> "Needs":
+    def needs_now(self, lake: HttpLake) -> "SparkRequirements":
         self.needs = needs_of(self.project, lake)
         return self.needs
 
@@ -104,12 +104,12 @@ def make_crew(
     runtime: Runtime,
 ) -> SparkCrew:
     """The executor of a project, whose modules were read when it was loaded; Spark is not started yet."""
+    from arco.flow.spark.engine import SparkOpener
     from arco.flow.spark.executor import SparkExecutor
-    from arco.flow.spark.opening import Opening
     from arco.flow.spark.session import MEMORY
 
     lake, code = HttpLake(arco.url, runtime, token=arco.token), _Code(loaded.project, modules)
-    opening = Opening(
+    opening = SparkOpener(
         arco.url,
         arco.token,
         partial(code.needs_now, lake),
@@ -122,13 +122,13 @@ def make_crew(
     return SparkCrew(executor, lake, code)
 
 
-def needs_of(project: Project, lake: HttpLake) -> "Needs":
+def needs_of(project: Project, lake: HttpLake) -> "SparkRequirements":
     """The catalogs that have Iceberg tables which the project reads or writes, and where tables lie.
 
     What its checks look into is read too. Of a table that something else fills, only the catalog knows
     the format.
     """
-    from arco.flow.spark.opening import Needs
+    from arco.flow.spark.engine import SparkRequirements
 
     made = {
         output.table: each.format == _ICEBERG if isinstance(each, AssetDef) else True
@@ -145,7 +145,7 @@ def needs_of(project: Project, lake: HttpLake) -> "Needs":
             tables.add(table)
             places.add(found.location)
     catalogs = frozenset(table.partition(".")[0] for table in tables)
-    return Needs(catalogs, lake.store(), tuple(sorted(places)))
+    return SparkRequirements(catalogs, lake.store(), tuple(sorted(places)))
 
 
 def _read(check: CheckDef) -> "Iterator[str]":

@@ -75,7 +75,7 @@ def load_folder(folder: Path, *, format: str | None = None) -> "Project":  # noq
     from arco.flow.define import load_project
 
     if find_spec("pyspark") is not None:
-        from arco.flow.spark.early_udfs import allow_early_udfs
+        from arco.flow.spark.user_code import allow_early_udfs
 
         allow_early_udfs()
     with redirect_stdout(sys.stderr):  # what its modules print is no part of what a command says

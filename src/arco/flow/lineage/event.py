@@ -1,8 +1,10 @@
-"""Events: an observation told with the ids of the catalog, within the bounds of what an event holds."""
+"""An observation as a lineage event: with ids of the catalog, and within the limits of one event."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+
+import msgspec
 
 from arco.events.lineage import (
     MOST_PAIRS,
@@ -15,21 +17,20 @@ from arco.events.lineage import (
 from arco.events.partition_name import canonical_key
 from arco.flow.lineage.observation import (
     EVERY_COLUMN,
-    MOST_EDGES,
+    MAX_EDGES,
     Dataset,
-    Edge,
-    Observation,
+    LineageObservation,
+    ObservedEdge,
     ReadFact,
 )
 
-MOST_INPUTS = 1_000
-
-_LONGEST_NAME = 4_096
-_LONGEST_SQL = 65_536
+_MAX_INPUTS = 1_000
+_MAX_NAME_CHARS = 4_096
+_MAX_SQL_CHARS = 65_536
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedTable:
     """A table of the catalog, and the ids of its columns by their names."""
 
     table_id: str
@@ -37,15 +38,15 @@ class Resolved:
     column_ids: Mapping[str, str] = field(default_factory=dict)
 
     def column_id(self, name: str) -> str | None:
-        """The id of a column; Spark does not tell large letters from small ones, so both may be tried."""
+        """The id of a column; Spark ignores case, so the name in lower case is tried too."""
         return self.column_ids.get(name) or self.column_ids.get(name.lower())
 
 
-Resolve = Callable[[Dataset], Resolved | None]
+Resolve = Callable[[Dataset], ResolvedTable | None]
 
 
 def to_event(
-    observation: Observation,
+    observation: LineageObservation,
     resolve: Resolve,
     target: Dataset,
     *,
@@ -58,19 +59,19 @@ def to_event(
 ) -> LineageObserved:
     """The event of an observation; `partitions` are those of the target that were written.
 
-    Names that `resolve` does not know stay names. What would be too much for one event is left out:
-    first the partitions of the inputs with most of them, and of too many edges all.
+    Datasets that `resolve` does not find keep their names. What exceeds the limits of an event is left out:
+    partitions of the inputs that have the most, and all edges if there are too many.
     """
-    known = _Known(resolve)
-    fits = bounded(observation)
+    lookup = _TableLookup(resolve)
+    bounded = _limit(observation)
     keys = tuple(dict.fromkeys(map(canonical_key, partitions)))
-    # Should even one partition of each input be too many beside these, the target's are left out.
-    written = keys if len(keys) * max(len(fits.reads), 1) <= MOST_PAIRS else ()
+    # If even one partition of each input exceeds the limit, the target's partitions are left out.
+    written = keys if len(keys) * max(len(bounded.reads), 1) <= MOST_PAIRS else ()
     return LineageObserved(
-        soundness=fits.soundness,
-        inputs=_within(_inputs(known, fits.reads), max(len(written), 1)),
-        outputs=(_output(known, target, written),),
-        column_edges=_column_edges(known, fits.edges, target),
+        soundness=bounded.soundness,
+        inputs=_limit_partitions(_inputs(lookup, bounded.reads), max(len(written), 1)),
+        outputs=(_output(lookup, target, written),),
+        column_edges=_column_edges(lookup, bounded.edges, target),
         pipeline_id=pipeline_id,
         execution_id=execution_id,
         task_id=task_id,
@@ -79,33 +80,33 @@ def to_event(
     )
 
 
-def bounded(observation: Observation) -> Observation:
-    """The same, or as much of it as one event holds, with a note of what is missing."""
-    if len(observation.edges) > MOST_EDGES:
+def _limit(observation: LineageObservation) -> LineageObservation:
+    """As much of an observation as one event holds, with a note of what is missing."""
+    if len(observation.edges) > MAX_EDGES:
         count = len(observation.edges)
         observation = observation.without_columns(f"{count} edges are more than an event holds")
-    if len(observation.reads) > MOST_INPUTS:
+    if len(observation.reads) > _MAX_INPUTS:
         count = len(observation.reads)
-        cut = replace(observation, reads=observation.reads[:MOST_INPUTS])
-        observation = cut.without_columns(f"{count} inputs are more than an event holds")
+        first_reads = replace(observation, reads=observation.reads[:_MAX_INPUTS])
+        observation = first_reads.without_columns(f"{count} inputs are more than an event holds")
     return observation
 
 
-class _Known:
-    """What the catalog knows, asked once for each dataset."""
+class _TableLookup:
+    """Tables of the catalog, resolved once for each dataset."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        self._answers: dict[Dataset, Resolved | None] = {}
+        self._answers: dict[Dataset, ResolvedTable | None] = {}
 
-    def __call__(self, dataset: Dataset) -> Resolved | None:
+    def __call__(self, dataset: Dataset) -> ResolvedTable | None:
         if dataset not in self._answers:
             self._answers[dataset] = self._resolve(dataset)
         return self._answers[dataset]
 
 
-def _output(known: _Known, target: Dataset, partitions: tuple[str, ...]) -> Output:
-    table = known(target)
+def _output(lookup: _TableLookup, target: Dataset, partitions: tuple[str, ...]) -> Output:
+    table = lookup(target)
     return Output(
         table_id=None if table is None else table.table_id,
         name=_name(table, target),
@@ -113,27 +114,27 @@ def _output(known: _Known, target: Dataset, partitions: tuple[str, ...]) -> Outp
     )
 
 
-def _inputs(known: _Known, reads: Iterable[ReadFact]) -> list[Input]:
-    """One for each table, though several paths of it may have been read."""
-    found: dict[str | Dataset, list[ReadFact]] = {}
-    tables: dict[str | Dataset, Resolved | None] = {}
+def _inputs(lookup: _TableLookup, reads: Iterable[ReadFact]) -> list[Input]:
+    """One input for each table, though several paths of it may have been read."""
+    grouped: dict[str | Dataset, list[ReadFact]] = {}
+    tables: dict[str | Dataset, ResolvedTable | None] = {}
     for read in reads:
-        table = known(read.dataset)
+        table = lookup(read.dataset)
         key = read.dataset if table is None else table.table_id
-        found.setdefault(key, []).append(read)
+        grouped.setdefault(key, []).append(read)
         tables[key] = table
-    return [_input(tables[key], facts) for key, facts in found.items()]
+    return [_input(tables[key], facts) for key, facts in grouped.items()]
 
 
-def _input(table: Resolved | None, facts: list[ReadFact]) -> Input:
+def _input(table: ResolvedTable | None, facts: list[ReadFact]) -> Input:
     versions = {fact.version for fact in facts}
-    # Where a whole dataset was read, naming the partitions of another would hide that.
-    named = all(fact.partitions for fact in facts)
+    # Where one dataset was read completely, naming the partitions of another would hide that.
+    has_partitions = all(fact.partitions for fact in facts)
     keys = (canonical_key(key) for fact in facts for key in fact.partitions)
     return Input(
         table_id=None if table is None else table.table_id,
         name=_name(table, facts[0].dataset),
-        partitions=tuple(dict.fromkeys(keys)) if named else (),
+        partitions=tuple(dict.fromkeys(keys)) if has_partitions else (),
         rows=_sum(fact.rows for fact in facts),
         bytes=_sum(fact.bytes for fact in facts),
         version=versions.pop() if len(versions) == 1 else None,
@@ -141,35 +142,30 @@ def _input(table: Resolved | None, facts: list[ReadFact]) -> Input:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    numbers = [count for count in counts if count is not None]
+    return sum(numbers) if numbers else None
 
 
-def _within(inputs: list[Input], written: int) -> tuple[Input, ...]:
-    """The inputs, without the partitions of the longest lists if there were too many pairs."""
-    found = list(inputs)
-    by_length = sorted(range(len(found)), key=lambda at: -len(found[at].partitions))
+def _limit_partitions(inputs: list[Input], written: int) -> tuple[Input, ...]:
+    """The inputs, without the longest lists of partitions if there are too many pairs."""
+    limited = list(inputs)
+    by_length = sorted(range(len(limited)), key=lambda at: -len(limited[at].partitions))
     for at in by_length:
-        if sum(max(len(each.partitions), 1) for each in found) * written <= MOST_PAIRS:
+        if sum(max(len(each.partitions), 1) for each in limited) * written <= MOST_PAIRS:
             break
-        told = found[at]
-        found[at] = Input(
-            table_id=told.table_id,
-            name=told.name,
-            version=told.version,
-            rows=told.rows,
-            bytes=told.bytes,
-        )
-    return tuple(found)
+        limited[at] = msgspec.structs.replace(limited[at], partitions=())
+    return tuple(limited)
 
 
-def _column_edges(known: _Known, edges: Iterable[Edge], target: Dataset) -> tuple[ColumnEdge, ...]:
-    """Two datasets may be one table: what is the same edge then is told once."""
-    table = known(target)
-    found: dict[str, ColumnEdge] = {}
+def _column_edges(
+    lookup: _TableLookup, edges: Iterable[ObservedEdge], target: Dataset
+) -> tuple[ColumnEdge, ...]:
+    """Each edge once: two datasets may be one table."""
+    table = lookup(target)
+    by_id: dict[str, ColumnEdge] = {}
     for edge in edges:
-        source = known(edge.source)
-        told = ColumnEdge(
+        source = lookup(edge.source)
+        column_edge = ColumnEdge(
             source_table_id=None if source is None else source.table_id,
             source_column_id=None if source is None else source.column_id(edge.source_column),
             source_name=_column_name(source, edge.source, edge.source_column),
@@ -177,24 +173,24 @@ def _column_edges(known: _Known, edges: Iterable[Edge], target: Dataset) -> tupl
             target_column_id=_target_column_id(table, edge.target_column),
             target_name=_column_name(table, target, edge.target_column),
             transformation_type=edge.transformation,
-            transformation_sql=None if edge.sql is None else edge.sql[:_LONGEST_SQL],
+            transformation_sql=None if edge.sql is None else edge.sql[:_MAX_SQL_CHARS],
             transform_fingerprint=edge.fingerprint,
         )
-        found.setdefault(edge_id(told), told)
-    return tuple(found.values())
+        by_id.setdefault(edge_id(column_edge), column_edge)
+    return tuple(by_id.values())
 
 
-def _target_column_id(table: Resolved | None, column: str) -> str | None:
+def _target_column_id(table: ResolvedTable | None, column: str) -> str | None:
     if table is None or column == EVERY_COLUMN:
         return None
     return table.column_id(column)
 
 
-def _column_name(table: Resolved | None, dataset: Dataset, column: str) -> str:
-    full = column if table is not None else f"{dataset}.{column}"
-    return full[:_LONGEST_NAME]
+def _column_name(table: ResolvedTable | None, dataset: Dataset, column: str) -> str:
+    full_name = column if table is not None else f"{dataset}.{column}"
+    return full_name[:_MAX_NAME_CHARS]
 
 
-def _name(table: Resolved | None, dataset: Dataset) -> str:
+def _name(table: ResolvedTable | None, dataset: Dataset) -> str:
     name = table.name if table is not None and table.name else str(dataset)
-    return name[:_LONGEST_NAME]
+    return name[:_MAX_NAME_CHARS]

@@ -1,21 +1,27 @@
-"""Fingerprints: the same code gives the same one, whichever day or partition it ran for.
+"""Fingerprints of plans: the same code has the same fingerprint, for whichever day or partition it ran.
 
-What Spark numbers anew in each run is numbered by order of appearance. What differs from one partition to
-the next is left out: Arco's own choice of partitions, the values in conditions of the code that only choose
-partitions of what is read (their columns and comparisons stay), constants for the partition columns of what
-is written, literals that the caller names, and paths. Columns of a source that nothing refers to are left
-out too: a new one there is no other transformation.
+Ids that Spark assigns in each run are replaced by numbers in order of appearance. What differs from one
+partition to the next is left out: Arco's own filter of partitions, the values in conditions that only
+choose partitions of an input (their columns and comparisons stay), constants for the partition columns of
+the target, literals that the caller names, and paths. Columns of a source that the query does not refer to
+are left out too: a new column there does not change the transformation.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
 
 from arco.core import json
-from arco.flow.lineage.cut import is_cut
-from arco.flow.lineage.facts import PlanFacts
-from arco.flow.lineage.tree import Node, Raw, flat_trees, id_in, tree
+from arco.flow.lineage.plan_tree import (
+    Node,
+    PlanFacts,
+    Raw,
+    build_tree,
+    flat_trees,
+    id_in,
+    is_partition_filter,
+)
 
-# These say nothing of what is computed.
+# These do not change what is computed.
 _SKIPPED = frozenset(
     (
         *("SubqueryAlias", "View", "CollectMetrics", "ResolvedHint", "Repartition"),
@@ -41,8 +47,8 @@ _DROPPED = frozenset(
 )
 _NUMBERED = frozenset(("cteId", "loopId"))
 _SEEDED = frozenset(("Rand", "Randn", "Uuid", "Shuffle", "RandStr", "Uniform"))
-# To choose one partition or several is the same choice.
-_SAME = {"In": "EqualTo", "InSet": "EqualTo", "EqualNullSafe": "EqualTo", "Or": "", "And": ""}
+# Choosing one partition or several counts as the same comparison.
+_EQUIVALENT = {"In": "EqualTo", "InSet": "EqualTo", "EqualNullSafe": "EqualTo", "Or": "", "And": ""}
 _VARYING = frozenset(("AttributeReference", "OuterReference", "ScalarSubquery"))
 _NEUTRAL = frozenset(("AttributeReference", "Literal", "Cast"))
 
@@ -51,45 +57,44 @@ def fingerprint_of(
     query: Node,
     partition_filters: Mapping[int, Sequence[str]],
     facts: PlanFacts,
-    forget: frozenset[str] = frozenset(),
+    ignored_literals: frozenset[str] = frozenset(),
 ) -> str:
     """SHA-256 of a query's plan, without what differs from run to run."""
-    return hashlib.sha256(
-        json.encode(_Normal(partition_filters, facts, forget).plan(query))
-    ).hexdigest()
+    plan = _NormalForm(partition_filters, facts, ignored_literals).plan(query)
+    return hashlib.sha256(json.encode(plan)).hexdigest()
 
 
-class _Normal:
-    """A plan as plain lists, with numbers of its own."""
+class _NormalForm:
+    """A plan as plain lists, with ids numbered by order of appearance."""
 
     def __init__(
         self,
         partition_filters: Mapping[int, Sequence[str]],
         facts: PlanFacts,
-        forget: frozenset[str],
+        ignored_literals: frozenset[str],
     ) -> None:
         self._filters = partition_filters
         self._facts = facts
-        self._forget = forget
+        self._ignored_literals = ignored_literals
         self._numbers: dict[object, int] = {}
 
     def plan(self, root: Node) -> list[object]:
         """Operators, parents first."""
-        found: list[object] = []
+        operators: list[object] = []
         waiting = [root]
         while waiting:
             node = waiting.pop()
             waiting.extend(reversed(node.children))
-            if node.kind in _SKIPPED or is_cut(node):
+            if node.kind in _SKIPPED or is_partition_filter(node):
                 continue
             leaf = self._leaf(node)
-            found.append([node.kind, len(node.children), leaf or self._fields(node.fields)])
-        return found
+            operators.append([node.kind, len(node.children), leaf or self._fields(node.fields)])
+        return operators
 
     def _leaf(self, node: Node) -> list[str] | None:
         outputs = node.trees("output") if not node.children else ()
-        known = self._facts.leaves.get(outputs[0].number) if outputs else None
-        return None if known is None else [each.name or "path" for each in known.datasets[:1]]
+        leaf = self._facts.leaves.get(outputs[0].number) if outputs else None
+        return None if leaf is None else [each.name or "path" for each in leaf.datasets[:1]]
 
     def _fields(self, raw: Raw) -> dict[str, object]:
         return {
@@ -101,7 +106,7 @@ class _Normal:
     def _value(self, name: str, value: object) -> object:
         trees = flat_trees(value)
         if trees and name == "plan":
-            return self.plan(tree(trees[0]))
+            return self.plan(build_tree(trees[0]))
         if trees:
             return [self._expression(flat) for flat in trees]
         if isinstance(value, dict):
@@ -115,20 +120,20 @@ class _Normal:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _expression(self, flat: Sequence[Raw]) -> list[object]:
-        found: list[object] = []
+        nodes: list[object] = []
         at = 0
         while at < len(flat):
-            short = self._shortened(flat, at)
-            if short is not None:
-                found.append(short)
+            placeholder = self._placeholder(flat, at)
+            if placeholder is not None:
+                nodes.append(placeholder)
                 at = _end(flat, at)
             else:
-                found.append(self._one(_kind(flat[at]), flat[at]))
+                nodes.append(self._node(_kind(flat[at]), flat[at]))
                 at += 1
-        return found
+        return nodes
 
-    def _shortened(self, flat: Sequence[Raw], at: int) -> list[object] | None:
-        """What stands for a whole expression that differs from run to run, if it is one."""
+    def _placeholder(self, flat: Sequence[Raw], at: int) -> list[object] | None:
+        """What replaces an expression that differs from run to run, if the one at this index does."""
         raw, kind = flat[at], _kind(flat[at])
         columns = self._filters.get(id(raw))
         if columns is not None:
@@ -140,11 +145,11 @@ class _Normal:
             return None if _VARYING.intersection(inside) else ["partition", raw.get("name")]
         return None
 
-    def _one(self, kind: str, raw: Raw) -> list[object]:
+    def _node(self, kind: str, raw: Raw) -> list[object]:
         if kind == "AttributeReference":
             number = id_in(raw.get("exprId"))
             return [kind, raw.get("name"), self._number(number)]
-        if kind == "Literal" and str(raw.get("value")) in self._forget:
+        if kind == "Literal" and str(raw.get("value")) in self._ignored_literals:
             return [kind, "?"]
         return [kind, raw["num-children"], self._fields(raw)]
 
@@ -154,7 +159,7 @@ def _kind(raw: Raw) -> str:
 
 
 def _end(flat: Sequence[Raw], at: int) -> int:
-    """Where the tree that begins at a place ends."""
+    """The index behind the tree that begins at an index."""
     missing = 1
     while missing and at < len(flat):
         count = flat[at]["num-children"]
@@ -164,5 +169,5 @@ def _end(flat: Sequence[Raw], at: int) -> int:
 
 
 def _comparisons(inside: Sequence[Raw]) -> list[str]:
-    kinds = {_SAME.get(kind, kind) for kind in map(_kind, inside) if kind not in _NEUTRAL}
+    kinds = {_EQUIVALENT.get(kind, kind) for kind in map(_kind, inside) if kind not in _NEUTRAL}
     return sorted(kinds - {""})

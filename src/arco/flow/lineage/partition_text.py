@@ -1,8 +1,7 @@
-"""Partition texts: Spark and Iceberg print the partitions of a scan in one go; here they become keys.
+"""Partition keys from the text that Spark and Iceberg print for the partitions of a scan.
 
-To ask for each value by itself would take thousands of calls. What cannot be told apart in the text, as a
-comma within a value of several, or the word `null` and no value, is not guessed: then no partitions are
-known.
+Asking the JVM for each value would take thousands of calls. Ambiguous text, such as a comma within one of
+several values, or the string `null` beside a null, is not guessed at: then no partitions are known.
 """
 
 import re
@@ -11,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from arco.events.partition_name import key_of, values_of
 
-MOST_PARTITIONS = 10_000
+MAX_PARTITIONS = 10_000
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -22,55 +21,55 @@ _FIELD = re.compile(r"\d+: (.+?): (?:optional|required) (\w+)")
 _TRANSFORM = re.compile(r"^\s*\d+: (.+?): (\w+)", re.MULTILINE)
 _FILE = re.compile(r"\.(parquet|orc|avro|csv|jsonl?|txt|xml)(\.\w+)?$")
 _IN_PATH = re.compile(r"^[^=/]+=[^/]*$")
-_NO_VALUE = "null"
-_OF_TEXTS = "string"
+_NULL_TEXT = "null"
+_STRING = "string"
 
 
-def from_listing(text: str, fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Keys from the partitions of a scan of files; fields are names with Spark's types."""
+def keys_from_listing(text: str, fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Keys from the partitions of a scan of files; `fields` are names with Spark's types."""
     if not fields:
         return ()
-    found: dict[str, None] = {}
+    keys: dict[str, None] = {}
     for listed in _LISTED.findall(text):
         parts = [listed] if len(fields) == 1 else listed.split(",")
-        if len(parts) != len(fields) or len(found) >= MOST_PARTITIONS:
+        if len(parts) != len(fields) or len(keys) >= MAX_PARTITIONS:
             return ()
         named = list(zip(fields, parts, strict=True))
-        if any(_may_be_either(kind, part) for (_, kind), part in named):
+        if any(_is_ambiguous(kind, part) for (_, kind), part in named):
             return ()
-        found.setdefault(key_of({name: _shown(kind, part) for (name, kind), part in named}))
-    return tuple(sorted(found))
+        keys.setdefault(key_of({name: _format(kind, part) for (name, kind), part in named}))
+    return tuple(sorted(keys))
 
 
-def from_tasks(text: str, types: Iterable[str], specs: Iterable[str]) -> tuple[str, ...]:
-    """Keys from the tasks of a scan of Iceberg, with the types and transforms of the table's specs."""
-    kinds = {name: kind for told in types for name, kind in _FIELD.findall(told)}
-    transforms = {name: how for told in specs for name, how in _TRANSFORM.findall(told)}
-    found: dict[str, None] = {}
+def keys_from_tasks(text: str, types: Iterable[str], specs: Iterable[str]) -> tuple[str, ...]:
+    """Keys from the tasks of an Iceberg scan, with the types and transforms of the table's specs."""
+    kinds = {name: kind for each in types for name, kind in _FIELD.findall(each)}
+    transforms = {name: transform for each in specs for name, transform in _TRANSFORM.findall(each)}
+    keys: dict[str, None] = {}
     for data in dict.fromkeys(_ICEBERG.findall(text)):
-        values = _named(data, kinds)
-        if values is None or len(found) >= MOST_PARTITIONS:
+        values = _parse_values(data, kinds)
+        if values is None or len(keys) >= MAX_PARTITIONS:
             return ()
         if values:
-            shown = {
-                name: _shown(kinds[name], value, transforms.get(name, "identity"))
+            formatted = {
+                name: _format(kinds[name], value, transforms.get(name, "identity"))
                 for name, value in values.items()
             }
-            found.setdefault(key_of(shown))
-    return tuple(sorted(found))
+            keys.setdefault(key_of(formatted))
+    return tuple(sorted(keys))
 
 
-def from_paths(paths: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Paths without the partition folders at their ends, and the keys that these folders say.
+def split_partition_folders(paths: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Paths without the partition folders at their ends, and the keys of these folders.
 
-    Several files are told as the folders that hold them; a single one is a dataset of its own.
+    Several files are replaced by the folders that hold them; a single file is a dataset.
     """
     roots: dict[str, None] = {}
     keys: dict[str, None] = {}
-    given, are_known = list(paths), True
-    for path in given:
+    all_paths, are_known = list(paths), True
+    for path in all_paths:
         root, folders = path.rstrip("/"), list[str]()
-        if len(given) > 1 and _FILE.search(root):
+        if len(all_paths) > 1 and _FILE.search(root):
             root = root.rpartition("/")[0]
         while _IN_PATH.match(root.rpartition("/")[2]):
             root, _, folder = root.rpartition("/")
@@ -79,32 +78,32 @@ def from_paths(paths: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         values = values_of("/".join(folders))  # folders are spelt as keys are
         if values:
             keys.setdefault(key_of(values))
-        are_known = are_known and values is not None and len(keys) <= MOST_PARTITIONS
+        are_known = are_known and values is not None and len(keys) <= MAX_PARTITIONS
     return tuple(roots), tuple(sorted(keys)) if are_known else ()
 
 
-def _named(data: str, kinds: Mapping[str, str]) -> dict[str, str] | None:
-    """The values in a text such as `ds=20455, region=eu`, or None if it cannot be told."""
+def _parse_values(data: str, kinds: Mapping[str, str]) -> dict[str, str] | None:
+    """The values in a text such as `ds=20455, region=eu`, or None if it is ambiguous."""
     parts = data.split(", ") if data else []
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for part in parts:
         name, equals, value = part.partition("=")
-        if not equals or name not in kinds or name in found or _may_be_either(kinds[name], value):
+        if not equals or name not in kinds or name in values or _is_ambiguous(kinds[name], value):
             return None
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
-def _may_be_either(kind: str, text: str) -> bool:
-    """Whether it is no value, or a text that looks like none."""
-    return kind == _OF_TEXTS and text == _NO_VALUE
+def _is_ambiguous(kind: str, text: str) -> bool:
+    """Whether it may be a null or the string `null`."""
+    return kind == _STRING and text == _NULL_TEXT
 
 
-def _shown(kind: str, text: str, transform: str = "identity") -> str:
-    if text == _NO_VALUE:
+def _format(kind: str, text: str, transform: str = "identity") -> str:
+    if text == _NULL_TEXT:
         return NULL
-    show = _SHOWN.get(transform) or _SHOWN.get(kind)
-    return text if show is None else show(int(text))
+    formatter = _FORMATTERS.get(transform) or _FORMATTERS.get(kind)
+    return text if formatter is None else formatter(int(text))
 
 
 def _month(months: int) -> str:
@@ -112,7 +111,7 @@ def _month(months: int) -> str:
     return f"{1970 + years:04}-{month + 1:02}"
 
 
-def _moment(microseconds: int) -> str:
+def _timestamp(microseconds: int) -> str:
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
     return at.replace(tzinfo=None).isoformat(" ")
 
@@ -126,13 +125,13 @@ def _day(days: int) -> str:
     return (_EPOCH + timedelta(days=days)).isoformat()
 
 
-_SHOWN: Mapping[str, Callable[[int], str]] = {
+_FORMATTERS: Mapping[str, Callable[[int], str]] = {
     "date": _day,
     "day": _day,
     "hour": _hour,
     "month": _month,
-    "timestamp": _moment,
-    "timestamp_ntz": _moment,
-    "timestamptz": _moment,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _timestamp,
+    "timestamptz": _timestamp,
     "year": lambda years: f"{1970 + years:04}",
 }

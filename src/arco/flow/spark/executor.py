@@ -1,4 +1,4 @@
-"""The executor: leased tasks carried out on Spark, each in the thread that calls, many side by side."""
+"""Runs leased tasks on Spark, each in the thread that calls, many at the same time."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,17 +13,22 @@ from arco.core.errors import Invalid, Unavailable
 from arco.flow.define import AssetDef, Project, TaskDef
 from arco.flow.run.made import stamped
 from arco.flow.run.wire import LeasedTask, MakerCode, Outcome, OutputDone
-from arco.flow.spark.asset_work import AssetWork
-from arco.flow.spark.away import away
-from arco.flow.spark.call import wants_spark
-from arco.flow.spark.engine import SparkEngine, answers
-from arco.flow.spark.hint import MEMORY_OF_LOST, hint, memory_hint
-from arco.flow.spark.outcome import cancelled, failed, given_back
-from arco.flow.spark.progress import Poller
-from arco.flow.spark.running import Running, Stopped
-from arco.flow.spark.table_turns import TableTurns
-from arco.flow.spark.task_work import TaskWork
-from arco.flow.spark.user_error import describe
+from arco.flow.spark.asset_attempt import AssetAttempt
+from arco.flow.spark.commit_queue import CommitQueues
+from arco.flow.spark.engine import WorkerSpark, is_alive
+from arco.flow.spark.running_attempt import ProgressPoller, RunningAttempt, Stopped
+from arco.flow.spark.task_attempt import TaskAttempt
+from arco.flow.spark.task_errors import (
+    LOST_SPARK_HINT,
+    cancelled_outcome,
+    describe_error,
+    failed_outcome,
+    infrastructure_error,
+    memory_hint,
+    requeued_outcome,
+    table_hint,
+)
+from arco.flow.spark.user_code import needs_spark
 from arco.flow.work.code import code_of
 from arco.flow.work.port import Lake, Watch
 from arco.flow.work.printed import prints_kept
@@ -32,7 +37,7 @@ _POLL_S = 1.0
 
 
 class SparkExecutor:
-    """Carries out the tasks of one project; fills `arco.flow.work.port.Executor`."""
+    """Runs the tasks of one project; implements `arco.flow.work.port.Executor`."""
 
     def __init__(
         self,
@@ -46,21 +51,21 @@ class SparkExecutor:
         """`opener` starts Spark; it is called when the first task needs it, and again if Spark is lost."""
         self._lake = lake
         self._clock = clock
-        self._engine = SparkEngine(opener)
+        self._engine = WorkerSpark(opener)
         self._use(project)
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningAttempt] = {}
         self._lock = Lock()
-        self._turns = TableTurns()
-        self._poller = Poller(self._attempts, poll_s)
+        self._commit_queues = CommitQueues()
+        self._poller = ProgressPoller(self._attempts, poll_s)
 
     def warm_up(self) -> None:
-        """Start Spark now: what is missing for it is told before anything is begun."""
+        """Start Spark now, so that a missing requirement is reported before any task begins."""
         self._engine.new_session()
 
     def switch(self, project: Project, modules: Mapping[str, bytes], *, reopen: bool) -> None:
-        """Use the project as it was loaded again, while no task runs; its modules reach Spark's workers.
+        """Use the project as it was reloaded, while no task runs; its modules reach Spark's workers.
 
-        `reopen`: Spark must be opened again, as what it was opened with is not what the project needs now.
+        `reopen`: restart Spark, as the project needs other settings than it was started with.
         """
         if reopen:
             self._engine.close()
@@ -75,107 +80,108 @@ class SparkExecutor:
 
     @property
     def is_open(self) -> bool:
-        """Whether Spark was started and not let go of."""
+        """Whether Spark was started and not closed."""
         return self._engine.is_open
 
     def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
-        """Carry a task out, whatever it comes to; one that was planned with other code is given back."""
+        """Run a task; one that was planned with other code than this worker has is requeued."""
         loaded = self._code.get(task.maker)
         code = None if loaded is None else loaded.code
         if task.code is not None and loaded is not None and loaded != task.code:
-            return given_back(Unavailable(_other_code(task.code, loaded)))
-        running = Running(stamped(task, code), watch)
-        with self._known(running), prints_kept(running.log):
-            outcome = self._outcome(running)
-        parts = self._project.code_parts.get(task.maker, {})
+            return requeued_outcome(Unavailable(_other_code(task.code, loaded)))
+        attempt = RunningAttempt(stamped(task, code), watch)
+        with self._register(attempt), prints_kept(attempt.log):
+            outcome = self._run(attempt)
         return msgspec.structs.replace(
             outcome,
             code_fingerprint=code,
-            code_parts=parts,
-            column_changes=tuple(running.column_changes),
+            code_parts=self._project.code_parts.get(task.maker, {}),
+            column_changes=tuple(attempt.column_changes),
         )
 
     def interrupt(self, attempt_id: str) -> None:
-        """Stop an attempt; what Spark does for it is gone at once."""
+        """Stop an attempt; its Spark jobs end at once."""
         with self._lock:
-            running = self._running.get(attempt_id)
-        if running is not None:
-            running.stop()
+            attempt = self._running.get(attempt_id)
+        if attempt is not None:
+            attempt.stop()
 
     def lend(self) -> SparkSession | None:
-        """A session of the Spark that tasks have opened, for whoever needs one too."""
+        """A session for other purposes than tasks, if Spark runs."""
         return self._engine.lend()
 
     def close(self) -> None:
-        """Let go of Spark."""
+        """Stop Spark."""
         self._poller.close()
         self._engine.close()
 
-    def _outcome(self, running: Running) -> Outcome:
-        maker = self._makers.get(running.task.maker)
-        work: AssetWork | TaskWork | None = None
+    def _run(self, attempt: RunningAttempt) -> Outcome:
+        maker = self._makers.get(attempt.task.maker)
+        work: AssetAttempt | TaskAttempt | None = None
         try:
-            work = self._work(maker, running)
+            work = self._attempt_of(maker, attempt)
             return work.run()
         except Stopped:
-            return cancelled(_published(work))
-        except (Exception, SystemExit) as problem:  # what a script ends with ends its task alone
-            if running.is_stopped:
-                return cancelled(_published(work))
-            gone = _lost(running) or away(problem)
-            if gone is not None:
-                return given_back(gone, _published(work))
+            return cancelled_outcome(_published(work))
+        except (Exception, SystemExit) as problem:  # sys.exit() in user code ends only its task
+            if attempt.is_stopped:
+                return cancelled_outcome(_published(work))
+            reason = _lost_spark(attempt) or infrastructure_error(problem)
+            if reason is not None:
+                return requeued_outcome(reason, _published(work))
             where = None if maker is None else maker.where
-            text = describe(problem, self._project.folder, where)
-            for more in (hint(problem, self._lake.find), memory_hint(problem)):
-                text = text if more is None else f"{text}\n{more}"
-            return failed(text, problem, _published(work))
+            text = describe_error(problem, self._project.folder, where)
+            for hint in (table_hint(problem, self._lake.find), memory_hint(problem)):
+                text = text if hint is None else f"{text}\n{hint}"
+            return failed_outcome(text, problem, _published(work))
 
-    def _work(self, maker: AssetDef | TaskDef | None, running: Running) -> AssetWork | TaskWork:
+    def _attempt_of(
+        self, maker: AssetDef | TaskDef | None, attempt: RunningAttempt
+    ) -> AssetAttempt | TaskAttempt:
         if maker is None:
             raise Invalid(
-                f"the project {self._project.name!r} has no {running.task.maker} here: is the code of "
-                "this worker older than the plan?"
+                f"the project {self._project.name!r} of this worker has no {attempt.task.maker}: is its "
+                "code older than the plan?"
             )
         if isinstance(maker, TaskDef):
-            session = self._new_session if wants_spark(maker) else None
-            return TaskWork(self._project, maker, running, self._lake, self._clock, session)
-        return AssetWork(
+            session = self._new_session if needs_spark(maker) else None
+            return TaskAttempt(self._project, maker, attempt, self._lake, self._clock, session)
+        return AssetAttempt(
             project=self._project,
             asset=maker,
-            running=running,
+            attempt=attempt,
             lake=self._lake,
             clock=self._clock,
             new_session=self._new_session,
-            turns=self._turns,
+            commit_queues=self._commit_queues,
         )
 
     def _new_session(self) -> SparkSession:
-        opened = self._engine.new_session()
+        session = self._engine.new_session()
         self._poller.wake()
-        return opened
+        return session
 
-    def _attempts(self) -> list[Running]:
+    def _attempts(self) -> list[RunningAttempt]:
         with self._lock:
             return list(self._running.values())
 
     @contextmanager
-    def _known(self, running: Running) -> Iterator[None]:
-        attempt_id = running.task.attempt_id
+    def _register(self, attempt: RunningAttempt) -> Iterator[None]:
+        attempt_id = attempt.task.attempt_id
         with self._lock:
             taken = {each.slot for each in self._running.values()}
-            running.slot = next(each for each in count() if each not in taken)
-            self._running[attempt_id] = running
+            attempt.slot = next(each for each in count() if each not in taken)
+            self._running[attempt_id] = attempt
         try:
             yield
         finally:
             with self._lock:
                 self._running.pop(attempt_id, None)
-            running.close()
+            attempt.close()
 
 
 def _other_code(planned: MakerCode, loaded: MakerCode) -> str:
-    """Why a task does not run here."""
+    """Why this worker does not run a task."""
     if planned.code == loaded.code:
         return "the worker has loaded other checks than the task was planned with"
     return (
@@ -184,16 +190,16 @@ def _other_code(planned: MakerCode, loaded: MakerCode) -> str:
     )
 
 
-def _lost(running: Running) -> Unavailable | None:
-    """That Spark is gone, if it is."""
-    sessions = running.sessions
-    if not sessions or answers(sessions[0]):
+def _lost_spark(attempt: RunningAttempt) -> Unavailable | None:
+    """The error to report if the JVM of an attempt has ended."""
+    sessions = attempt.sessions
+    if not sessions or is_alive(sessions[0]):
         return None
     return Unavailable(
-        f"Spark was lost while it worked on this: its process has ended. {MEMORY_OF_LOST}"
+        f"Spark was lost while the task ran: its process has ended. {LOST_SPARK_HINT}"
     )
 
 
-def _published(work: AssetWork | TaskWork | None) -> list[OutputDone]:
-    """What everybody sees already of an attempt that came to an end before its time."""
+def _published(work: AssetAttempt | TaskAttempt | None) -> list[OutputDone]:
+    """The outputs that an unfinished attempt has published."""
     return [] if work is None else work.done

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import BinaryType, DataType
 
 from arco.flow.work.port import LakeTable
@@ -37,7 +37,7 @@ class FailingRows:
     relevant: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Read the first rows and format them; no lines if there are no rows any more."""
+        """Read the first rows and format them; no lines if no rows are left."""
         names = self.frame.columns
         shown = shown_columns(names, self.relevant)
         types = [field.dataType for field in self.frame.schema.fields]
@@ -87,7 +87,7 @@ def shown_columns(names: Sequence[str], relevant: Sequence[str]) -> list[int]:
 
 
 def format_rows(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> list[str]:
-    """Rows as lines of aligned columns, below a line of their names; a last line says what is left out."""
+    """Rows as lines of aligned columns below their names; a last line counts the rows left out."""
     table = [[_cell(each) for each in names], *([_cell(each) for each in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines: list[str] = []
@@ -104,7 +104,7 @@ def format_rows(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> l
 
 
 def _cell(value: str | None) -> str:
-    """A value on one line: what would move the cursor is escaped, and what is too long is cut."""
+    """A value on one line: control characters are escaped, and a long value is shortened."""
     if value is None:
         return _NULL
     escaped = "".join(
@@ -117,7 +117,7 @@ def _cell(value: str | None) -> str:
 
 
 def _mask(column: Column) -> Column:
-    """Null stays null: it shows no value, and is what many checks are about."""
+    """Null stays null: it reveals no value, and many checks look for it."""
     return F.when(column.isNotNull(), F.lit(MASK))
 
 
@@ -129,5 +129,5 @@ def _text(column: Column, data_type: DataType) -> Column:
 
 def _attribute_ids(frame: DataFrame) -> list[str]:
     """Spark's ids of the columns of a frame, which a column keeps as long as it is passed on unchanged."""
-    output = frame._jdf.queryExecution().analyzed().output()  # noqa: SLF001 - there is no other way to it
+    output = frame._jdf.queryExecution().analyzed().output()  # noqa: SLF001 - pyspark has no public access
     return [str(output.apply(at).exprId()) for at in range(output.size())]

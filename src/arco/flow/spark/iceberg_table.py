@@ -1,6 +1,6 @@
-"""A table of Iceberg through Iceberg's own Java library, which Spark has loaded already.
+"""Iceberg tables and catalogs by Iceberg's Java library, which Spark has loaded: definitions and commits.
 
-All that is said to it here are definitions and commits; rows go through Spark.
+Rows are read and written by Spark.
 """
 
 import json
@@ -22,16 +22,16 @@ from pyspark.sql.types import (
 
 from arco.catalog.name import parse_dotted
 from arco.catalog.publication import ATTEMPT_PROPERTY
-from arco.flow.spark.jvm import is_raised_by, java_of, jvm_of
+from arco.flow.spark.jvm import is_raised_by, java_session, jvm_of
 
 WAP_ID = "wap.id"
 
-_LOOK_BACK = 1_000
+_MAX_ANCESTORS = 1_000
 _TRIES = 5
 
 
 class IcebergTable:
-    """A loaded table; `refresh` shows what others have done to it since."""
+    """A loaded table; `refresh` loads its newest version."""
 
     def __init__(self, java: Any, iceberg: Any) -> None:
         """`java` is the table, `iceberg` the package of Iceberg in the JVM."""
@@ -40,25 +40,25 @@ class IcebergTable:
 
     @property
     def current(self) -> Any | None:
-        """The snapshot that everybody sees, if there is one."""
+        """The current snapshot, if there is one."""
         return self.java.currentSnapshot()
 
     @property
     def has_other_columns(self) -> bool:
-        """Whether columns were changed since the current snapshot, with which Spark would show the old."""
+        """Whether columns changed after the current snapshot, which Spark would read with the old ones."""
         snapshot = self.current
-        made_with = None if snapshot is None else snapshot.schemaId()
-        return made_with is not None and int(made_with) != int(self.java.schema().schemaId())
+        schema_id = None if snapshot is None else snapshot.schemaId()
+        return schema_id is not None and int(schema_id) != int(self.java.schema().schemaId())
 
     @property
     def number(self) -> int:
-        """The number of the version: the catalog begins the names of metadata files with it."""
+        """The number of the version, with which the catalog begins the names of metadata files."""
         location = str(self.java.operations().current().metadataFileLocation())
         return int(location.rpartition("/")[2].partition("-")[0])
 
     @property
-    def cut_by(self) -> tuple[str, ...]:
-        """The columns whose values cut it, none if it is cut in another way or not at all."""
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns whose values partition it; none if it has other transforms or no partitions."""
         spec, schema = self.java.spec(), self.java.schema()
         fields = [spec.fields().get(at) for at in range(spec.fields().size())]
         if not all(each.transform().isIdentity() for each in fields):
@@ -66,8 +66,8 @@ class IcebergTable:
         return tuple(str(schema.findColumnName(each.sourceId())) for each in fields)
 
     @property
-    def was_made(self) -> bool:
-        """Whether an attempt of a pipeline has published to it, as far as its snapshots tell."""
+    def was_published(self) -> bool:
+        """Whether an attempt of a pipeline has published to it, according to its snapshots."""
         current = self.current
         return current is not None and any(
             each.summary().get(ATTEMPT_PROPERTY) is not None
@@ -81,12 +81,14 @@ class IcebergTable:
         current = self.current
         return current is None or current.summary().get("total-records") == "0"
 
-    def is_cut_otherwise(self, columns: tuple[str, ...]) -> bool:
-        """Whether it is cut by the values of other columns than these, or not by values at all."""
-        return {each.lower() for each in self.cut_by} != {each.lower() for each in columns}
+    def is_partitioned_differently(self, columns: tuple[str, ...]) -> bool:
+        """Whether it is not partitioned by the values of exactly these columns."""
+        return {each.lower() for each in self.partition_columns} != {
+            each.lower() for each in columns
+        }
 
     def type_of(self, column: str) -> str | None:
-        """The type of a column as Iceberg writes it; None if there is no such column."""
+        """Iceberg's name of the type of a column; None if there is no such column."""
         field = self.java.schema().caseInsensitiveFindField(column)
         return None if field is None else str(field.type())
 
@@ -96,14 +98,14 @@ class IcebergTable:
         return StructType.fromJson(json.loads(str(spark.json())))
 
     def refresh(self) -> None:
-        """See it as it is now."""
+        """Load the newest version."""
         self.java.refresh()
 
     def snapshots(self) -> Iterator[Any]:
         """All snapshots, the newest first."""
-        known = self.java.operations().current().snapshots()
-        for at in range(known.size() - 1, -1, -1):
-            yield known.get(at)
+        snapshots = self.java.operations().current().snapshots()
+        for at in range(snapshots.size() - 1, -1, -1):
+            yield snapshots.get(at)
 
     def staged(self, wap_id: str) -> Any | None:
         """The snapshot that was staged under an id."""
@@ -113,9 +115,9 @@ class IcebergTable:
         return None
 
     def published(self, attempt_ids: Collection[str]) -> Any | None:
-        """The snapshot by which one of these attempts is published, if one is and was not long ago."""
+        """The snapshot that publishes one of these attempts, if it is among the latest ancestors."""
         snapshot = self.current
-        for _ in range(_LOOK_BACK):
+        for _ in range(_MAX_ANCESTORS):
             if snapshot is None or attempt_id_of(snapshot) in attempt_ids:
                 break
             parent = snapshot.parentId()
@@ -125,26 +127,26 @@ class IcebergTable:
         return snapshot
 
     def foreign_files(self, row_filter: Any) -> list[str]:
-        """The files that may hold such rows now and that no attempt has added.
+        """The files that may hold such rows and that no attempt has added.
 
-        A file belongs to the snapshot with its sequence number. Files of snapshots that are expired count
-        as those of attempts: the plan has looked at them before, and knows more.
+        A file belongs to the snapshot with its sequence number. Files of expired snapshots count as those
+        of attempts: planning has checked them before.
         """
         foreign = {
             int(each.sequenceNumber()) for each in self.snapshots() if attempt_id_of(each) is None
         }
         if not foreign or self.current is None:
             return []
-        found: list[str] = []
+        locations: list[str] = []
         tasks = self.java.newScan().filter(row_filter).planFiles().iterator()
         try:
             while tasks.hasNext():
                 task = tasks.next()
                 files = [task.file(), *task.deletes()]
-                found += [str(each.location()) for each in files if _added_in(each) in foreign]
+                locations += [str(each.location()) for each in files if _added_in(each) in foreign]
         finally:
             tasks.close()
-        return sorted(set(found))
+        return sorted(set(locations))
 
 
 def _added_in(file: Any) -> int:
@@ -159,14 +161,14 @@ def attempt_id_of(snapshot: Any) -> str | None:
     if attempt is None:
         return None
     try:
-        said = json.loads(attempt)
+        decoded = json.loads(attempt)
     except ValueError:
         return None
-    return said.get("attempt_id") if isinstance(said, dict) else None
+    return decoded.get("attempt_id") if isinstance(decoded, dict) else None
 
 
 class IcebergCatalogs:
-    """The catalogs of a session, to find and make tables in."""
+    """The catalogs of a session, to load, create and change tables."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -174,7 +176,7 @@ class IcebergCatalogs:
 
     def load(self, table: str) -> IcebergTable | None:
         """A table by its full name, if there is one."""
-        catalog, identifier = self._place(table)
+        catalog, identifier = self._resolve(table)
         try:
             return self._table(catalog.loadTable(identifier))
         except Exception as problem:
@@ -182,30 +184,32 @@ class IcebergCatalogs:
                 return None
             raise
 
-    def make(self, table: str, schema: StructType, cut_by: tuple[str, ...]) -> IcebergTable:
-        """A table that is there once this returns; its schema too."""
-        catalog, identifier = self._place(table)
+    def create_table(
+        self, table: str, schema: StructType, partition_columns: tuple[str, ...]
+    ) -> IcebergTable:
+        """Create a table and its schema, unless they exist."""
+        catalog, identifier = self._resolve(table)
         columns = self._columns(schema)
         spec = self._jvm.org.apache.iceberg.PartitionSpec.builderFor(columns)
-        for name in cut_by:
+        for name in partition_columns:
             spec = spec.identity(name)
-        self._make_namespace(catalog, identifier.namespace())
-        built = catalog.buildTable(identifier, columns).withPartitionSpec(spec.build())
+        self._create_namespace(catalog, identifier.namespace())
+        builder = catalog.buildTable(identifier, columns).withPartitionSpec(spec.build())
         try:
-            return self._table(built.create())
+            return self._table(builder.create())
         except Exception as problem:
             if not is_raised_by(problem, "AlreadyExistsException"):
                 raise
             return self._table(catalog.loadTable(identifier))
 
-    def recut(self, table: IcebergTable, cut_by: tuple[str, ...]) -> None:
-        """Cut a table without rows by other columns, which it has."""
+    def repartition(self, table: IcebergTable, partition_columns: tuple[str, ...]) -> None:
+        """Partition a table without rows by other columns, which it has."""
         update = table.java.updateSpec()
-        for name in table.cut_by:
-            if name not in cut_by:
+        for name in table.partition_columns:
+            if name not in partition_columns:
                 update = update.removeField(name)
-        for name in cut_by:
-            if name not in table.cut_by:
+        for name in partition_columns:
+            if name not in table.partition_columns:
                 update = update.addField(name)
         update.commit()
         table.refresh()
@@ -214,19 +218,19 @@ class IcebergCatalogs:
         """Drop columns of a table without rows, unless another task has changed their type meanwhile."""
         types = {name: table.type_of(name) for name in names}
 
-        def without() -> Any:
+        def delete_columns() -> Any:
             update = table.java.updateSchema()
             for name in names:
                 if table.type_of(name) == types[name]:
                     update = update.deleteColumn(name)
             return update
 
-        _commit_columns(table, without)
+        _commit_columns(table, delete_columns)
 
     def widen(self, table: IcebergTable, fields: tuple[StructField, ...]) -> None:
-        """Add columns; those that another task has added meanwhile are there already."""
-        wanted = self._columns(StructType(list(fields)))
-        _commit_columns(table, lambda: table.java.updateSchema().unionByNameWith(wanted))
+        """Add columns, unless another task has added them meanwhile."""
+        columns = self._columns(StructType(list(fields)))
+        _commit_columns(table, lambda: table.java.updateSchema().unionByNameWith(columns))
 
     def _table(self, java: Any) -> IcebergTable:
         return IcebergTable(java, self._jvm.org.apache.iceberg)
@@ -235,7 +239,7 @@ class IcebergCatalogs:
         struct = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
         return self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(struct)
 
-    def _make_namespace(self, catalog: Any, namespace: Any) -> None:
+    def _create_namespace(self, catalog: Any, namespace: Any) -> None:
         if catalog.namespaceExists(namespace):
             return
         try:
@@ -244,11 +248,11 @@ class IcebergCatalogs:
             if not is_raised_by(problem, "AlreadyExistsException"):
                 raise
 
-    def _place(self, table: str) -> tuple[Any, Any]:
-        """The catalog of a table, and its name there."""
+    def _resolve(self, table: str) -> tuple[Any, Any]:
+        """The catalog of a table, and its identifier there."""
         catalog, *levels, name = parse_dotted(table)
-        manager = java_of(self._session).sessionState().catalogManager()
-        gateway = self._session.sparkContext._gateway  # noqa: SLF001 - there is no other way to it
+        manager = java_session(self._session).sessionState().catalogManager()
+        gateway = self._session.sparkContext._gateway  # noqa: SLF001 - pyspark has no public access
         assert gateway is not None  # noqa: S101 - a session has one
         array = gateway.new_array(self._jvm.java.lang.String, len(levels))
         for at, level in enumerate(levels):
@@ -259,7 +263,7 @@ class IcebergCatalogs:
 
 
 def _commit_columns(table: IcebergTable, change: Callable[[], Any]) -> None:
-    """Commit a change of columns; other partitions of the same asset bring the same at the same time."""
+    """Commit a change of columns; attempts at other partitions commit the same at the same time."""
     for left in range(_TRIES - 1, -1, -1):
         try:
             change().commit()
@@ -273,7 +277,7 @@ def _commit_columns(table: IcebergTable, change: Callable[[], Any]) -> None:
 
 
 def storable(data_type: DataType) -> DataType:
-    """The type that Iceberg has for one of Spark's: it knows no smaller whole numbers than `int`."""
+    """The type that Iceberg has for one of Spark's: it has no smaller integers than `int`."""
     if isinstance(data_type, ByteType | ShortType):
         return IntegerType()
     if isinstance(data_type, StringType):
@@ -288,7 +292,7 @@ def storable(data_type: DataType) -> DataType:
 
 
 def storable_schema(schema: StructType) -> StructType:
-    """The same for all fields of a struct, which may all be null."""
+    """A struct with storable fields, which may all be null."""
     return StructType(
         [StructField(each.name, storable(each.dataType), True, each.metadata) for each in schema]
     )

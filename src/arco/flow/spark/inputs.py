@@ -1,4 +1,4 @@
-"""Inputs: the tables that a task reads, as they stand now, cut down to the partitions that are its own."""
+"""The tables that a task reads, in their current versions, filtered to the partitions of the task."""
 
 from dataclasses import dataclass
 
@@ -9,69 +9,72 @@ from arco.core.errors import Invalid
 from arco.flow.define import AssetDef, InputDef, Project, TaskDef
 from arco.flow.partition import Partitions, PartitionSet, Reading, all_partitions, known
 from arco.flow.run.wire import LeasedTask
-from arco.flow.spark.formats import Formats
-from arco.flow.spark.target import Room
+from arco.flow.spark.format_registry import TableFormats
+from arco.flow.spark.table_format import TableContext
 
-_WHOLE = Partitions(())
+_UNPARTITIONED = Partitions(())
 
 
 @dataclass(frozen=True)
-class Inputs:
+class TaskInputs:
     """What one task may read."""
 
     project: Project
     task: LeasedTask
-    room: Room
-    formats: Formats
+    table_context: TableContext
+    formats: TableFormats
 
     def frames(self, maker: AssetDef | TaskDef) -> dict[str, DataFrame | None]:
         """The frame for each parameter of a function, or for each table that a query names.
 
-        None where an asset reads its own table and there is no partition before: the first time there is
-        no table either that could tell the columns, and later it should not be another story.
+        None where an asset reads its own table and has no earlier partition: at first there is no table
+        that has columns, and the code should not see a difference later.
         """
-        return {each.parameter: self._own_or(each, maker) for each in maker.inputs}
+        own_tables = {each.table for each in maker.outputs}
+        frames: dict[str, DataFrame | None] = {}
+        for each in maker.inputs:
+            chosen = self.partitions(each, maker)
+            is_first = each.table in own_tables and not chosen
+            frames[each.parameter] = None if is_first else self._read(each.table, chosen)
+        return frames
 
-    def whole(self, table: str) -> DataFrame:
-        """All of a table as it stands now."""
+    def frame(self, input_def: InputDef, maker: AssetDef | TaskDef) -> DataFrame:
+        """What the task reads of one input."""
+        return self._read(input_def.table, self.partitions(input_def, maker))
+
+    def read_all(self, table: str) -> DataFrame:
+        """All rows of the current version of a table."""
         return self._read(table, PartitionSet.of((), [()]))
 
-    def chosen(self, said: InputDef, maker: AssetDef | TaskDef) -> PartitionSet:
+    def partitions(self, input_def: InputDef, maker: AssetDef | TaskDef) -> PartitionSet:
         """The partitions of an input that the task reads."""
-        reads = self.project.tables.get(said.table, _WHOLE)
+        table_partitions = self.project.tables.get(input_def.table, _UNPARTITIONED)
         dynamic = known(self.task.dynamic)
-        reading = Reading(maker.partitions, reads, utc(self.task.now_ms), dynamic)
-        chosen = (said.mapping or all_partitions).upstream_set(self.task.partition, reading)
-        given = self._given(said, maker)
-        if given is None or len(given) >= len(chosen):
+        reading = Reading(maker.partitions, table_partitions, utc(self.task.now_ms), dynamic)
+        mapping = input_def.mapping or all_partitions
+        chosen = mapping.upstream_set(self.task.partition, reading)
+        leased = self._leased_partitions(input_def, maker)
+        if leased is None or len(leased) >= len(chosen):
             return chosen
-        if not said.skips_missing(maker.partitions, reads):
+        if not input_def.skips_missing(maker.partitions, table_partitions):
             return chosen
-        return chosen & PartitionSet.of_keys(reads.axes(dynamic), given)
+        return chosen & PartitionSet.of_keys(table_partitions.axes(dynamic), leased)
 
-    def _given(self, said: InputDef, maker: AssetDef | TaskDef) -> tuple[str, ...] | None:
-        """The partitions of an input that had data when the task was leased, as the plan lists inputs.
+    def _leased_partitions(
+        self, input_def: InputDef, maker: AssetDef | TaskDef
+    ) -> tuple[str, ...] | None:
+        """The partitions of an input that had data when the task was leased.
 
-        None if the plan knows other inputs than the code that runs: then it reads what the code says.
+        None if the plan has other inputs than the loaded code: then the code decides what is read.
         """
         if [each.table for each in self.task.inputs] != [each.table for each in maker.inputs]:
             return None
-        at = next(n for n, each in enumerate(maker.inputs) if each is said)
+        at = next(n for n, each in enumerate(maker.inputs) if each is input_def)
         return self.task.inputs[at].partitions
 
-    def frame(self, said: InputDef, maker: AssetDef | TaskDef) -> DataFrame:
-        """What the task reads of one input."""
-        return self._read(said.table, self.chosen(said, maker))
-
-    def _own_or(self, said: InputDef, maker: AssetDef | TaskDef) -> DataFrame | None:
-        chosen = self.chosen(said, maker)
-        if said.table in {each.table for each in maker.outputs} and not chosen:
-            return None
-        return self._read(said.table, chosen)
-
     def _read(self, table: str, chosen: PartitionSet) -> DataFrame:
-        found = self.room.find(table)
-        if found is None:
-            raise Invalid(f"there is no table {table}: run what makes it first, or load it")
-        self.room.chosen.setdefault(found.name, []).append(chosen)
-        return self.formats.of(found.format, table).read(found, chosen)
+        lake_table = self.table_context.find(table)
+        if lake_table is None:
+            raise Invalid(f"there is no table {table}: run the asset that makes it, or load it")
+        self.table_context.chosen.setdefault(lake_table.name, []).append(chosen)
+        return self.formats.get(lake_table.format, table).read(lake_table, chosen)

@@ -1,8 +1,8 @@
-"""The jars that make Spark know Iceberg and S3: where they are, or how they are fetched once.
+"""The jars by which Spark supports Iceberg and S3: found on disk, or fetched once.
 
-A jar that was named is taken as it is. One that is kept or fetched is checked by its hash, as its code runs
-with the rights of whoever runs a pipeline. Without Maven, Spark fetches Iceberg's jar itself, but not those
-of S3: it would bring along all that they could ever use, ten times their size.
+A jar that the user names is used as it is. A cached or fetched jar is checked by its hash, as its code runs
+with the user's rights. Without Maven, Spark fetches Iceberg's jar itself, but not those of S3: it would
+also fetch all their optional dependencies, ten times their size.
 """
 
 import hashlib
@@ -26,19 +26,19 @@ _BLOCK = 1024 * 1024
 
 @dataclass(frozen=True)
 class Artifact:
-    """A jar as Maven knows it, and what it has to be."""
+    """A jar in Maven's repository, and its hash."""
 
     package: str
     sha256: str
 
     @property
     def file_name(self) -> str:
-        """What Maven calls the file."""
+        """The file name in Maven's repository."""
         _, artifact, release = self.package.split(":")
         return f"{artifact}-{release}.jar"
 
     def is_at(self, path: Path) -> bool:
-        """Whether a file is this very jar."""
+        """Whether a file exists and has the hash of this jar."""
         if not path.is_file():
             return False
         digest = hashlib.sha256()
@@ -51,8 +51,8 @@ class Artifact:
 ICEBERG = Artifact(
     SPARK_PACKAGE, "d6ea6c5d099288daeb7d5a92061bd3d7d8f296492632b42378e5f2f0e3066242"
 )
-# Iceberg's own way to S3, whose client of S3 serves for files too; then files on S3, and committing them
-# without moving them. Their releases go with the client, with Spark's Hadoop and with Spark.
+# Iceberg's S3 support, whose S3 client serves for Hadoop too; Hadoop's S3A files; committers that do not
+# move files. Their releases match that client, Spark's Hadoop and Spark.
 S3 = (
     Artifact(
         "org.apache.iceberg:iceberg-aws-bundle:1.11.0",
@@ -75,7 +75,7 @@ S3 = (
 
 @dataclass(frozen=True)
 class Jars:
-    """What Spark is told: files that are there, and perhaps a package that it fetches itself."""
+    """Jar files on disk, and perhaps a package that Spark fetches itself."""
 
     paths: tuple[Path, ...] = ()
     package: str | None = None
@@ -84,35 +84,35 @@ class Jars:
         return Jars(self.paths + others.paths, self.package or others.package)
 
     def settings(self) -> dict[str, str]:
-        """The same as settings of Spark."""
-        found = {"spark.jars": ",".join(map(str, self.paths))} if self.paths else {}
-        return found if self.package is None else {**found, "spark.jars.packages": self.package}
+        """The settings of Spark for them."""
+        files = {"spark.jars": ",".join(map(str, self.paths))} if self.paths else {}
+        return files if self.package is None else {**files, "spark.jars.packages": self.package}
 
 
 def iceberg_jars(environ: Mapping[str, str] = os.environ, cache: Path | None = None) -> Jars:
-    """The jar that is named, kept or fetched by Maven; failing these, Spark has to fetch it."""
-    if named := environ.get(VARIABLE):
-        return Jars(_named(VARIABLE, named))
-    kept = _kept(ICEBERG, cache or _cache(environ))
-    return Jars(package=SPARK_PACKAGE) if kept is None else Jars((kept,))
+    """The jar that is named, cached or fetched by Maven; otherwise Spark has to fetch it."""
+    if names := environ.get(VARIABLE):
+        return Jars(_named_files(VARIABLE, names))
+    cached = _cached(ICEBERG, cache or _cache(environ))
+    return Jars(package=SPARK_PACKAGE) if cached is None else Jars((cached,))
 
 
 def s3_jars(environ: Mapping[str, str] = os.environ, cache: Path | None = None) -> Jars:
-    """The jars by which Spark reaches S3: those that are named, or kept, or fetched by Maven."""
-    if named := environ.get(S3_VARIABLE):
-        return Jars(_named(S3_VARIABLE, named))
+    """The jars by which Spark reaches S3: named, cached or fetched by Maven."""
+    if names := environ.get(S3_VARIABLE):
+        return Jars(_named_files(S3_VARIABLE, names))
     folder = cache or _cache(environ)
-    found = {each.package: _kept(each, folder) for each in S3}
-    if lacking := [package for package, path in found.items() if path is None]:
+    paths = {each.package: _cached(each, folder) for each in S3}
+    if missing := [package for package, path in paths.items() if path is None]:
         raise Unsupported(
-            f"the tables lie on S3, and Spark reaches it with {', '.join(lacking)}, which could not be "
+            f"the tables lie on S3, and Spark reaches it with {', '.join(missing)}, which could not be "
             f"fetched: install Maven and go online, or set {S3_VARIABLE} to the files, with commas between"
         )
-    return Jars(tuple(path for path in found.values() if path is not None))
+    return Jars(tuple(path for path in paths.values() if path is not None))
 
 
-def _named(variable: str, said: str) -> tuple[Path, ...]:
-    paths = [Path(each.strip()).expanduser() for each in said.split(",") if each.strip()]
+def _named_files(variable: str, names: str) -> tuple[Path, ...]:
+    paths = [Path(each.strip()).expanduser() for each in names.split(",") if each.strip()]
     for path in paths:
         if not path.is_file():
             raise Unsupported(f"{variable} names {path}, and there is no such file")
@@ -124,33 +124,33 @@ def _cache(environ: Mapping[str, str]) -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "arco" / "jars"
 
 
-def _kept(artifact: Artifact, cache: Path) -> Path | None:
-    kept = cache / artifact.file_name
-    return kept if artifact.is_at(kept) or _fetch(artifact, kept) else None
+def _cached(artifact: Artifact, cache: Path) -> Path | None:
+    path = cache / artifact.file_name
+    return path if artifact.is_at(path) or _fetch(artifact, path) else None
 
 
-def _fetch(artifact: Artifact, kept: Path) -> bool:
-    """Have Maven fetch a jar; whoever looks into the cache meanwhile finds all of it or nothing."""
+def _fetch(artifact: Artifact, path: Path) -> bool:
+    """Have Maven fetch a jar; other processes see the complete file or none."""
     maven = shutil.which("mvn")
     if maven is None:
         return False
-    folder = kept.parent / f"fetching-{os.getpid()}"
+    folder = path.parent / f"fetching-{os.getpid()}"
     command = [
         *(maven, "--quiet", "--batch-mode", "-Dstyle.color=never"),
         *("dependency:copy", f"-Dartifact={artifact.package}", f"-DoutputDirectory={folder}"),
     ]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Maven wants no project: it is started where there is none.
-        subprocess.run(  # noqa: S603 - Maven with words of ours
+        # Maven runs in this folder, as it must not find a project.
+        subprocess.run(  # noqa: S603 - Maven with constant arguments
             command, cwd=folder, capture_output=True, timeout=_FETCH_S, check=True
         )
-        fetched = folder / kept.name
+        fetched = folder / path.name
         if not artifact.is_at(fetched):
             return False
-        fetched.replace(kept)
+        fetched.replace(path)
     except (OSError, subprocess.SubprocessError):
-        return False  # whoever asked says what else could be done
+        return False  # the caller reports what else could be done
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return True

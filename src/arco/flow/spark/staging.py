@@ -1,113 +1,125 @@
-"""Staging one output: its table made or widened, its rows written and counted on the way."""
+"""Stages one output: creates or widens its table, and writes and measures its rows."""
 
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from arco.core.errors import Invalid
 from arco.flow.define import CheckDef
-from arco.flow.spark.checks import Metrics, row_checks
-from arco.flow.spark.choice import quoted
 from arco.flow.spark.failing_rows import MASK, pii_columns
-from arco.flow.spark.formats import Formats
-from arco.flow.spark.measured import Measures, measured, observed
-from arco.flow.spark.shape import arranged, check_columns, with_partition
-from arco.flow.spark.statistics import profile_of
-from arco.flow.spark.target import Published, Room, Staged, TableFormat, Target
+from arco.flow.spark.format_registry import TableFormats
+from arco.flow.spark.jvm import quote_name
+from arco.flow.spark.row_checks import Metrics, row_checks
+from arco.flow.spark.schema_evolution import add_partition_columns, check_columns, select_columns
+from arco.flow.spark.table_format import (
+    PublishedVersion,
+    SparkTableFormat,
+    StagedData,
+    TableContext,
+    WriteTarget,
+)
+from arco.flow.spark.write_metrics import WriteMetrics, observe_write, query_metrics, statistics_of
 
-_SAME = "arco_count"
+_COUNT = "arco_count"
 
 
 @dataclass
-class Written:
-    """An output on its way: staged and counted, and then perhaps published."""
+class StagedOutput:
+    """An output that is staged and measured, and later published or kept for inspection."""
 
-    target: Target
-    tables: TableFormat
+    target: WriteTarget
+    format: SparkTableFormat
     frame: DataFrame
-    staged: Staged
+    staged: StagedData
     checks: tuple[CheckDef, ...]
-    measures: Measures
+    write_metrics: WriteMetrics
     metrics: Metrics
-    published: Published | None = None
-    kept_as: str | None = None  # the name of what is left for people to look at
+    published: PublishedVersion | None = None
+    kept_as: str | None = None  # the name of what was kept
 
 
 def stage_output(
-    target: Target, frame: DataFrame, checks: tuple[CheckDef, ...], room: Room, formats: Formats
-) -> Written:
-    """Write the rows of a frame where nobody sees them; `Invalid` if its table cannot hold them."""
-    frame = with_partition(frame, target.values)
+    target: WriteTarget,
+    frame: DataFrame,
+    checks: tuple[CheckDef, ...],
+    table_context: TableContext,
+    formats: TableFormats,
+) -> StagedOutput:
+    """Write the rows of a frame without publishing them; `Invalid` if its table cannot hold them."""
+    frame = add_partition_columns(frame, target.values)
     check_columns(frame.schema, target.table)
-    _check_format(target, room)
-    tables = formats.of(target.format, target.table)
-    known = tables.open(target, tables.storable(frame.schema))
-    frame = arranged(frame, known)
-    marked = pii_columns(room.found.get(target.table))  # a table that is new has no marks
-    measures = Measures(target, row_checks(checks), profile_of(known), marked)
+    _check_format(target, table_context)
+    table_format = formats.get(target.format, target.table)
+    columns = table_format.open(target, table_format.storable(frame.schema))
+    frame = select_columns(frame, columns)
+    pii = pii_columns(table_context.found.get(target.table))  # a new table has no marks
+    write_metrics = WriteMetrics(target, row_checks(checks), statistics_of(columns), pii)
     if target.mode.kind == "merge":
         _check_key_columns(target, frame)
-    staged, metrics = _write(target, tables, frame, measures)
+    staged, metrics = _write(target, table_format, frame, write_metrics)
     if target.mode.kind == "merge":
-        measures.check_partition(metrics)
-        _check_keys(target, staged.rows(frame.sparkSession), marked)
-    return Written(target, tables, frame, staged, checks, measures, metrics)
+        write_metrics.check_partition(metrics)
+        _check_keys(target, staged.rows(frame.sparkSession), pii)
+    return StagedOutput(target, table_format, frame, staged, checks, write_metrics, metrics)
 
 
 def _write(
-    target: Target, tables: TableFormat, frame: DataFrame, measures: Measures
-) -> tuple[Staged, Metrics]:
-    watched, counted = observed(frame, measures)
-    staged = tables.stage(target, watched)
-    metrics = counted()
+    target: WriteTarget,
+    table_format: SparkTableFormat,
+    frame: DataFrame,
+    write_metrics: WriteMetrics,
+) -> tuple[StagedData, Metrics]:
+    watched_frame, get_metrics = observe_write(frame, write_metrics)
+    staged = table_format.stage(target, watched_frame)
+    metrics = get_metrics()
     if metrics is None:
-        metrics = measured(staged.rows(frame.sparkSession), measures)
+        metrics = query_metrics(staged.rows(frame.sparkSession), write_metrics)
     return staged, metrics
 
 
-def _check_key_columns(target: Target, frame: DataFrame) -> None:
-    known = {name.lower() for name in frame.columns}
+def _check_key_columns(target: WriteTarget, frame: DataFrame) -> None:
+    columns = {name.lower() for name in frame.columns}
     for name in target.mode.on:
-        if name.lower() not in known:
+        if name.lower() not in columns:
             raise Invalid(
                 f"{target.table}: rows are merged on {name!r}, and there is no such column"
             )
 
 
-def _check_keys(target: Target, frame: DataFrame, marked: frozenset[str]) -> None:
-    keys = [F.col(quoted(each)) for each in target.mode.on]
-    is_bad = reduce(or_, (each.isNull() for each in keys), F.col(_SAME) > 1)
-    bad = frame.groupBy(*keys).agg(F.count(F.lit(1)).alias(_SAME)).where(is_bad).limit(1).collect()
+def _check_keys(target: WriteTarget, frame: DataFrame, pii: frozenset[str]) -> None:
+    keys = [F.col(quote_name(each)) for each in target.mode.on]
+    is_bad = reduce(or_, (each.isNull() for each in keys), F.col(_COUNT) > 1)
+    bad = frame.groupBy(*keys).agg(F.count(F.lit(1)).alias(_COUNT)).where(is_bad).limit(1).collect()
     if not bad:
         return
     *values, count = bad[0]
     on = ", ".join(target.mode.on)
     named = zip(target.mode.on, values, strict=True)
-    told = ", ".join(f"{name}={_shown(name, value, marked)}" for name, value in named)
+    example = ", ".join(f"{name}={_format_value(name, value, pii)}" for name, value in named)
     if None in values:
         raise Invalid(
-            f"{target.table}: rows are merged on {on}, and one of the result has null there ({told}), so "
-            "it would be added once more by each run: fill it in, or leave the row out"
+            f"{target.table}: rows are merged on {on}, and one of the result has null there ({example}), "
+            "so each run would add it once more: fill it in, or leave the row out"
         )
     raise Invalid(
-        f"{target.table}: {count} rows of the result have the same {on} ({told}), so which of them would "
-        "stay is not clear: keep one of each"
+        f"{target.table}: {count} rows of the result have the same {on} ({example}), so it is not clear "
+        "which of them would stay: keep one of each"
     )
 
 
-def _shown(name: str, value: object, marked: frozenset[str]) -> object:
+def _format_value(name: str, value: object, pii: frozenset[str]) -> object:
     if value is None:
         return "null"
-    return MASK if name.lower() in marked else value
+    return MASK if name.lower() in pii else value
 
 
-def _check_format(target: Target, room: Room) -> None:
-    there = room.find(target.table)
-    if there is not None and there.format.lower() != target.format:
+def _check_format(target: WriteTarget, table_context: TableContext) -> None:
+    table = table_context.find(target.table)
+    if table is not None and table.format.lower() != target.format:
         raise Invalid(
-            f"{target.table} is a table of the format {there.format.lower()}, and the asset writes "
-            f"{target.format}: say format={there.format.lower()!r}, or drop the table"
+            f"{target.table} is a table of the format {table.format.lower()}, and the asset writes "
+            f"{target.format}: declare format={table.format.lower()!r}, or drop the table"
         )

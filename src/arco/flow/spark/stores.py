@@ -1,8 +1,8 @@
-"""Stores: what Spark has to know to reach the tables of an Arco, wherever they lie.
+"""Settings by which Spark reaches the stores of the tables.
 
-Credentials are never among it: Spark finds them as any program of the cloud does, on each machine that
-works for it. On S3, files are written where they are to stay and become visible when their job is
-committed: nothing is moved, which S3 can do only by copying.
+They hold no credentials: Spark finds them on each of its machines as other cloud clients do. On S3, files
+are written to their final paths and become visible when their job is committed, as S3 can move them only by
+copying.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from arco.flow.work.port import LakeStore
 _S3 = ("s3", "s3a")
 _LOCAL = ("", "file")
 _JARS = ("spark.jars", "spark.jars.packages")
-_REGION = "us-east-1"  # of stores that know no regions
+_REGION = "us-east-1"  # for stores without regions
 _S3A = "spark.hadoop.fs.s3a"
 _FACTORY = "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory"
 _ON_S3 = {
@@ -34,8 +34,8 @@ _ON_S3 = {
         "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter"
     ),
 }
-# What Iceberg's clients are told of a store, in the words of files on S3.
-_WORDS = {
+# Properties of Iceberg's clients, and their names in Hadoop's S3A.
+_S3A_NAMES = {
     "s3.endpoint": "endpoint",
     "s3.region": "endpoint.region",
     "s3.path-style-access": "path.style.access",
@@ -47,38 +47,38 @@ _NEEDS = {
 
 
 @dataclass(frozen=True)
-class StoreDoor:
-    """What Spark is told of all stores that it has to reach; `catalog` goes to each catalog."""
+class StoreSettings:
+    """Jars and settings for all stores that Spark has to reach; `catalog` goes to each catalog."""
 
     jars: Jars = field(default_factory=Jars)
     settings: Mapping[str, str] = field(default_factory=dict)
     catalog: Mapping[str, str] = field(default_factory=dict)
 
 
-def door_to(
-    store: LakeStore, elsewhere: tuple[str, ...], given: Mapping[str, str], region: str | None
-) -> StoreDoor:
-    """The way to a store and to tables elsewhere; `given` are settings of the user's own.
-
-    `Unsupported` for a store that Spark cannot reach with what it has.
-    """
+def store_settings(
+    store: LakeStore,
+    elsewhere: tuple[str, ...],
+    user_settings: Mapping[str, str],
+    region: str | None,
+) -> StoreSettings:
+    """Settings for a store and for tables elsewhere; `Unsupported` if Spark cannot reach one of them."""
     schemes = {urlsplit(each).scheme for each in (store.location, *elsewhere)}
-    brings_jars = any(given.get(each) for each in _JARS)
+    has_jars = any(user_settings.get(each) for each in _JARS)
     for scheme in sorted(schemes - {*_LOCAL, *_S3}):
-        _check(scheme, brings_jars=brings_jars)
+        _check_scheme(scheme, has_jars=has_jars)
     if schemes.isdisjoint(_S3):
-        return StoreDoor()
-    own = _own_bucket(store, region)
-    return StoreDoor(s3_jars(), {**_ON_S3, **own}, _catalog(store, region))
+        return StoreSettings()
+    bucket = _bucket_settings(store, region)
+    return StoreSettings(s3_jars(), {**_ON_S3, **bucket}, _catalog_settings(store, region))
 
 
-def _check(scheme: str, *, brings_jars: bool) -> None:
+def _check_scheme(scheme: str, *, has_jars: bool) -> None:
     if scheme == "memory":
         raise Unsupported(
             "the tables lie in the memory of another process, where Spark cannot reach them: start "
             "that Arco with --root or --store"
         )
-    if not brings_jars:
+    if not has_jars:
         needs = f" ({_NEEDS[scheme]})" if scheme in _NEEDS else ""
         raise Unsupported(
             f"the tables lie on {scheme}://, and Arco brings no jars by which Spark reaches it: name "
@@ -87,20 +87,24 @@ def _check(scheme: str, *, brings_jars: bool) -> None:
         )
 
 
-def _own_bucket(store: LakeStore, region: str | None) -> dict[str, str]:
-    """How the store's own bucket is reached; others, which user code may read, are reached as usual."""
+def _bucket_settings(store: LakeStore, region: str | None) -> dict[str, str]:
+    """Settings for the store's bucket alone; other buckets that user code reads keep the defaults."""
     parts = urlsplit(store.location)
     if parts.scheme not in _S3:
         return {}
-    said = {**store.settings, **_catalog(store, region)}
+    properties = {**store.settings, **_catalog_settings(store, region)}
     if region:
-        said.setdefault("s3.region", region)
-    own = {word: said[name] for name, word in _WORDS.items() if name in said}
-    return {f"{_S3A}.bucket.{parts.netloc}.{word}": value for word, value in own.items()}
+        properties.setdefault("s3.region", region)
+    prefix = f"{_S3A}.bucket.{parts.netloc}"
+    return {
+        f"{prefix}.{s3a_name}": properties[name]
+        for name, s3a_name in _S3A_NAMES.items()
+        if name in properties
+    }
 
 
-def _catalog(store: LakeStore, region: str | None) -> dict[str, str]:
-    """A region where nobody names one: clients of S3 do not start without, even where it says nothing."""
+def _catalog_settings(store: LakeStore, region: str | None) -> dict[str, str]:
+    """A region if none is set: S3 clients need one to start, even for stores that ignore it."""
     if region or "s3.endpoint" not in store.settings or "s3.region" in store.settings:
         return {}
     return {"client.region": _REGION, "s3.region": _REGION}

@@ -1,11 +1,11 @@
-"""Lineage by execution: what Spark's own plans say of a task's queries, seen from outside.
+"""Captures lineage from the plans of the queries that Spark ran for a task.
 
-It promises never to fail, hold up or hang a job: Spark's listener bus calls it beside the job, each
-query has a bound on the time that it may cost, and whatever goes wrong becomes a note and a weaker mark.
-It asks Spark by reflection alone, so no release of Spark can break its linkage. The plans are read in
-`flow.lineage`, once the task is done. These modules import pyspark.
+It promises never to fail, delay or hang a job: Spark's listener bus calls it beside the job, each query has
+a limit on the processor time that watching it may cost, and every problem becomes a note and a weaker
+soundness. It calls Spark by reflection only, so it is not linked against one release. The plans are read in
+`flow.lineage`, after the task. These modules import pyspark.
 """
 
-from arco.flow.spark.lineage.capture import Capture, plan_of
+from arco.flow.spark.lineage.capture import Capture, observe_plan
 
-__all__ = ["Capture", "plan_of"]
+__all__ = ["Capture", "observe_plan"]
