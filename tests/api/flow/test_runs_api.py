@@ -21,9 +21,9 @@ from arco.cli.whole import Terms
 from arco.core.errors import Unavailable
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
+from arco.flow.coordinator.messages import AttemptOutcome, LeaseRequest, TaskStatus
 from arco.flow.plan.plan import Plan
-from arco.flow.run.wire import Offer, Outcome, TaskStatus
-from tests.flow.work.scripted import (
+from tests.flow.worker.scripted import (
     DONE,
     PROJECT,
     Doing,
@@ -154,8 +154,8 @@ async def test_a_run_is_told_with_who_has_proven_it_where_that_is_asked(
 
 
 async def test_runs_and_tasks_are_listed_as_soon_as_they_are_acknowledged() -> None:
-    def fail(_: Doing) -> Outcome:
-        return Outcome(status=TaskStatus.FAILED, error="no luck")
+    def fail(_: Doing) -> AttemptOutcome:
+        return AttemptOutcome(status=TaskStatus.FAILED, error="no luck")
 
     async with arco() as (here, http):
         runtime = system_runtime()
@@ -194,8 +194,8 @@ async def test_a_look_waits_for_the_next_change_of_a_run() -> None:
 
 
 async def test_what_did_not_succeed_is_run_again_on_demand() -> None:
-    def fail(_: Doing) -> Outcome:
-        return Outcome(status=TaskStatus.FAILED)
+    def fail(_: Doing) -> AttemptOutcome:
+        return AttemptOutcome(status=TaskStatus.FAILED)
 
     async with arco() as (here, http):
         runtime = system_runtime()
@@ -262,7 +262,7 @@ async def test_a_call_that_waits_takes_nobodys_place_and_ends_when_its_caller_le
         await until_true(lambda: not _somebody_waits(here))
         run_id = await submitted(here.coordinator, plan("a"))
         leased = await here.coordinator.lease(
-            Offer(worker="v", slots=1, project=PROJECT, run_id=run_id)
+            LeaseRequest(worker="v", slots=1, project=PROJECT, run_id=run_id)
         )
         await metrics.aclose()
     assert in_flight == 1  # the one that asked
@@ -274,7 +274,7 @@ async def test_keys_of_tasks_may_hold_slashes() -> None:
     planned = msgspec.to_builtins(plan("a"))
     planned["tasks"][0]["key"] = key
 
-    def speak(doing: Doing) -> Outcome:
+    def speak(doing: Doing) -> AttemptOutcome:
         doing.watch.log("it works")
         return DONE
 
@@ -290,8 +290,8 @@ async def test_keys_of_tasks_may_hold_slashes() -> None:
 
 
 async def test_metrics_tell_how_tasks_have_ended() -> None:
-    def fail(_: Doing) -> Outcome:
-        return Outcome(status=TaskStatus.FAILED)
+    def fail(_: Doing) -> AttemptOutcome:
+        return AttemptOutcome(status=TaskStatus.FAILED)
 
     async with arco() as (here, http):
         await carried_out(here.coordinator, system_runtime(), Scripted(b=fail), plan("a", "b", "c"))

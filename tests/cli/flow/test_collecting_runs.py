@@ -10,9 +10,9 @@ from arco.cli.retention import RunRetention
 from arco.core.errors import Invalid
 from arco.core.runtime import system_runtime
 from arco.core.tasks import run
-from arco.flow.run.wire import Outcome
+from arco.flow.coordinator.messages import AttemptOutcome
 from tests.cli.command import arco, is_one_sentence
-from tests.flow.work.scripted import (
+from tests.flow.worker.scripted import (
     DONE,
     Doing,
     Scripted,
@@ -26,7 +26,7 @@ from tests.flow.work.scripted import (
 DAY_S = 24 * 3_600
 
 
-def _worked(doing: Doing) -> Outcome:
+def _worked(doing: Doing) -> AttemptOutcome:
     doing.watch.log("it works")
     return DONE
 

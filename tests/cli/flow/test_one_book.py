@@ -18,7 +18,7 @@ from arco.core.errors import ArcoError, Denied, StoreFull, Unavailable
 from arco.core.runtime import Runtime
 from tests.cli.command import arco
 from tests.cli.flow.stuck import stuck
-from tests.flow.work.scripted import disk
+from tests.flow.worker.scripted import disk
 
 
 def lock(folder: Path, runtime: Runtime) -> FileLock:

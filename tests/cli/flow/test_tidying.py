@@ -8,7 +8,7 @@ import pytest
 from arco.cli.flow.tidying import Tidying
 from arco.cli.place import Place
 from arco.core.runtime import Runtime, system_runtime
-from tests.flow.work.scripted import Scripted, book_here, carried_out, disk, plan
+from tests.flow.worker.scripted import Scripted, book_here, carried_out, disk, plan
 
 FEW = 2
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from arco.cli.flow.over_http import HttpCoordinator
 from arco.core.errors import Unavailable, Unknown
 from arco.core.runtime import Runtime, system_runtime
-from arco.flow.run.wire import RunStatus, RunView, TaskView
+from arco.flow.coordinator.messages import RunStatus, RunView, TaskView
 from tests.cli.command import ARCO
 from tests.flow.faults import spark
 from tests.flow.faults.audit import read_rows

@@ -24,13 +24,12 @@ from arco.cli.flow.project import Loaded, load
 from arco.cli.flow.reach import Reach, Reached, reached
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
-from arco.flow.run.port import TaskBook
-from arco.flow.run.wire import RunStatus, RunWish
+from arco.flow.coordinator.messages import RunRequest, RunStatus
+from arco.flow.coordinator.ports import TaskCoordinator
 from arco.flow.spark.executor import SparkExecutor
 from arco.flow.spark.opening import Opening
-from arco.flow.work.code import FixedCode, code_of
-from arco.flow.work.port import Executor, Lake
-from arco.flow.work.worker import Worker
+from arco.flow.worker.ports import Executor, Lake, StaticProjectCode, project_code
+from arco.flow.worker.worker import Worker
 from tests.flow.faults.moments import (
     Doom,
     DoomedBook,
@@ -112,7 +111,7 @@ async def _work(
     wanted: Run,
     arco: Reached,
     loaded: Loaded,
-    book: TaskBook,
+    book: TaskCoordinator,
     executor: Executor,
     runtime: Runtime,
     params: dict[str, str],
@@ -121,7 +120,7 @@ async def _work(
     plan = await make_plan(arco.coordinator, loaded, wanted.selection, choice, now_ms)
     key, name = f"doomed:{new_ulid(runtime)}", worker_name(runtime)
     begun = await arco.coordinator.submit(
-        RunWish(run_key=key, plan=plan, worker=name, params=params)
+        RunRequest(run_key=key, plan=plan, worker=name, params=params)
     )
     print(begun.run_id, flush=True)
     project = loaded.project
@@ -131,7 +130,7 @@ async def _work(
         runtime,
         name=name,
         slots=wanted.slots,
-        code=FixedCode(project.name, code_of(project)),
+        code=StaticProjectCode(project.name, project_code(project)),
     )
     await worker.run(begun.run_id)
     return begun.run_id

@@ -12,16 +12,25 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from arco.flow.coordinator.messages import (
+    AttemptOutcome,
+    AttemptReport,
+    Heartbeat,
+    HeartbeatResponse,
+    LeasedTask,
+    LeaseRequest,
+    LeaseResponse,
+    Progress,
+)
+from arco.flow.coordinator.ports import TaskCoordinator
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
-from arco.flow.run.port import TaskBook
-from arco.flow.run.wire import Beat, Completed, Leased, LeasedTask, Offer, Outcome, Progress, Pulse
-from arco.flow.work.port import (
+from arco.flow.worker.ports import (
+    AttemptContext,
     Executor,
     Lake,
     LakeColumn,
     LakeTable,
     NewLakeTable,
-    Watch,
 )
 
 
@@ -73,7 +82,7 @@ class Doom:
 class DoomedWatch:
     """Hears of the phases of one attempt."""
 
-    watch: Watch
+    watch: AttemptContext
     doom: Doom
     table: str
 
@@ -131,7 +140,7 @@ class DoomedExecutor:
     executor: Executor
     doom: Doom
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         return self.executor.execute(task, DoomedWatch(watch, self.doom, task.maker))
 
     def interrupt(self, attempt_id: str) -> None:
@@ -145,24 +154,24 @@ class DoomedExecutor:
 class DoomedBook:
     """Hears of the ends of attempts."""
 
-    book: TaskBook
+    book: TaskCoordinator
     doom: Doom
     makers: dict[str, str] = field(default_factory=dict)  # by attempt
 
-    async def lease(self, offer: Offer) -> Leased:
+    async def lease(self, offer: LeaseRequest) -> LeaseResponse:
         leased = await self.book.lease(offer)
         self.makers.update({task.attempt_id: task.maker for task in leased.tasks})
         return leased
 
-    async def beat(self, beat: Beat) -> Pulse:
-        return await self.book.beat(beat)
+    async def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
+        return await self.book.heartbeat(beat)
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
     ) -> tuple[str, ...]:
         return await self.book.watch(worker, attempt_ids, wait_ms)
 
-    async def complete(self, completed: Completed) -> None:
+    async def complete(self, completed: AttemptReport) -> None:
         maker = self.makers[completed.attempt_id]
         if self.doom.comes(Moment.BEFORE_COMPLETION, maker):
             await asyncio.Event().wait()
@@ -175,7 +184,7 @@ class DoomedBook:
 class MeetingWatch:
     """Waits before it publishes until all others are there too."""
 
-    watch: Watch
+    watch: AttemptContext
     meeting: threading.Barrier
 
     def log(self, line: str) -> None:
@@ -197,7 +206,7 @@ class MeetingExecutor:
     executor: Executor
     meeting: threading.Barrier
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         return self.executor.execute(task, MeetingWatch(watch, self.meeting))
 
     def interrupt(self, attempt_id: str) -> None:

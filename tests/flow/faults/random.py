@@ -24,21 +24,21 @@ from arco.cli.flow.planning import make_plan
 from arco.cli.flow.project import Loaded, load
 from arco.core.errors import ArcoError, Unknown
 from arco.core.ids import new_ulid
-from arco.flow.plan.plan import Plan
-from arco.flow.run.wire import (
-    ANYBODY,
+from arco.flow.coordinator.messages import (
+    ANY_WORKER,
     LEASE_MS,
-    Beat,
-    Completed,
-    Leased,
-    Offer,
-    Pulse,
+    AttemptReport,
+    Heartbeat,
+    HeartbeatResponse,
+    LeaseRequest,
+    LeaseResponse,
+    RunRequest,
     RunStatus,
     RunView,
-    RunWish,
 )
-from arco.flow.work.code import FixedCode, code_of
-from arco.flow.work.worker import Worker
+from arco.flow.plan.plan import Plan
+from arco.flow.worker.ports import StaticProjectCode, project_code
+from arco.flow.worker.worker import Worker
 from tests.flow.faults.hut import TIMES, Hut, HutLake
 from tests.flow.faults.lines import Lines, Tables, random_lines
 from tests.flow.faults.scribe import OF_ATTEMPTS, OF_RUNNERS, Fate, Memory, Scribe, rows_of
@@ -60,15 +60,15 @@ class Wire:
     silent: set[str] = field(default_factory=set)
     is_cut: bool = False
 
-    async def lease(self, offer: Offer) -> Leased:
+    async def lease(self, offer: LeaseRequest) -> LeaseResponse:
         self._pass()
         leased = await self.hut.book.lease(offer)
         self._pass()
         return leased
 
-    async def beat(self, beat: Beat) -> Pulse:
+    async def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         self._pass(beat.attempt_id)
-        return await self.hut.book.beat(beat)
+        return await self.hut.book.heartbeat(beat)
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
@@ -76,7 +76,7 @@ class Wire:
         self._pass(*attempt_ids)
         return await self.hut.book.watch(worker, attempt_ids, wait_ms)
 
-    async def complete(self, completed: Completed) -> None:
+    async def complete(self, completed: AttemptReport) -> None:
         self._pass()
         if completed.attempt_id not in self.silent:  # else its worker goes on with other tasks
             await self.hut.book.complete(completed)
@@ -134,7 +134,7 @@ class World:
         """A run of one worker that lends itself, as `arco run` does, or of three that take any task."""
         alone, name = self.random.random() < 0.5, f"w{len(self.runs)}"
         key = new_ulid(self.hut.runtime)
-        wish = RunWish(run_key=key, plan=plan, worker=name if alone else ANYBODY)
+        wish = RunRequest(run_key=key, plan=plan, worker=name if alone else ANY_WORKER)
         view = await self.hut.book.submit(wish)
         self.runs.append(view.run_id)
         crew = [
@@ -168,7 +168,7 @@ class World:
             late_s=2 * _LEASE_S,
         )
         runtime, project = self.hut.runtime, loaded.project.name
-        code = FixedCode(project, code_of(loaded.project))
+        code = StaticProjectCode(project, project_code(loaded.project))
         await Worker(wire, scribe, runtime, name=name, slots=2, code=code).run(run_id)
 
     async def _over(self, view: RunView) -> None:

@@ -6,28 +6,28 @@ import json
 import pytest
 
 from arco.core.errors import AttemptFenced
-from arco.flow.plan.plan import Again, Plan
-from arco.flow.publish.pointer import Files
-from arco.flow.publish.wire import FilesStaged, StagedFile
-from arco.flow.run.wire import (
+from arco.flow.coordinator.messages import (
     LEASE_MS,
-    Completed,
+    AttemptOutcome,
+    AttemptReport,
     LeasedTask,
-    Offer,
-    Outcome,
-    OutputDone,
+    LeaseRequest,
+    OutputResult,
     RunStatus,
     TaskStatus,
 )
+from arco.flow.plan.plan import Again, Plan
+from arco.flow.publish.pointer import Files
+from arco.flow.publish.wire import FilesStaged, StagedFile
+from tests.flow.coordinator.plans import PROJECT, asset, plan, task, wish
 from tests.flow.faults.hut import Hut
-from tests.flow.run.plans import PROJECT, asset, plan, task, wish
 
 TABLE = "default.s.t"
 
 
 async def leased(hut: Hut, worker: str, slots: int = 1) -> tuple[LeasedTask, ...]:
     for _ in range(10):
-        offer = Offer(worker=worker, slots=slots, project=PROJECT, wait_ms=10_000)
+        offer = LeaseRequest(worker=worker, slots=slots, project=PROJECT, wait_ms=10_000)
         found = (await hut.book.lease(offer)).tasks
         if found:
             return found
@@ -43,22 +43,22 @@ async def staged(hut: Hut, given: LeasedTask, mode: str = "append") -> FilesStag
     return FilesStaged(table_id=table_id, attempt=given.outputs[0].attempt, mode=mode, files=files)
 
 
-async def published(hut: Hut, given: LeasedTask, said: FilesStaged) -> Outcome:
+async def published(hut: Hut, given: LeasedTask, said: FilesStaged) -> AttemptOutcome:
     done = await hut.tables.publish(said)
-    made = OutputDone(
+    made = OutputResult(
         table=TABLE,
         table_id=said.table_id,
         partition=given.partition,
         version=done.number,
         rows=1,
     )
-    return Outcome(status=TaskStatus.SUCCESS, code_fingerprint="code", outputs=(made,))
+    return AttemptOutcome(status=TaskStatus.SUCCESS, code_fingerprint="code", outputs=(made,))
 
 
-async def complete(hut: Hut, given: LeasedTask, worker: str, outcome: Outcome) -> None:
+async def complete(hut: Hut, given: LeasedTask, worker: str, outcome: AttemptOutcome) -> None:
     now_ms = hut.runtime.clock.now_ms()
     await hut.book.complete(
-        Completed(
+        AttemptReport(
             attempt_id=given.attempt_id,
             worker=worker,
             started_at_ms=now_ms,
@@ -121,7 +121,7 @@ async def test_what_was_published_before_the_lease_ended_is_not_made_again() -> 
     [first] = await leased(hut, "still")
     await published(hut, first, await staged(hut, first))
     await hut.runtime.clock.sleep(LEASE_MS + 2_000)
-    offer = Offer(worker="other", slots=1, project=PROJECT)
+    offer = LeaseRequest(worker="other", slots=1, project=PROJECT)
     assert (await hut.book.lease(offer)).tasks == ()
     assert (await hut.over(view.run_id)).status is RunStatus.SUCCESS
     assert await rows(hut) == {"p=a": [first.attempt_id]}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arco.flow.run.wire import RunStatus
+from arco.flow.coordinator.messages import RunStatus
 from tests.cli.serving import Served
 from tests.figures import Figure
 from tests.flow.faults.crew import Crew, Hand, crew_of, until

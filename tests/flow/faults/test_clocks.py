@@ -5,14 +5,13 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from arco.flow.run.wire import LeasedTask, Outcome, RunStatus, TaskStatus
-from arco.flow.work.code import FixedCode
-from arco.flow.work.port import Watch
-from arco.flow.work.worker import Worker
+from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask, RunStatus, TaskStatus
+from arco.flow.worker.ports import AttemptContext, StaticProjectCode
+from arco.flow.worker.worker import Worker
+from tests.flow.coordinator.plans import PROJECT, asset, plan, task, wish
 from tests.flow.faults.hut import TIMES, Hut
 from tests.flow.faults.test_attempts import TABLE, published, rows, staged
-from tests.flow.run.plans import PROJECT, asset, plan, task, wish
-from tests.flow.work.scripted import HurriedClock
+from tests.flow.worker.scripted import HurriedClock
 
 HOURS_MS = 5 * 3_600_000
 JUMPS = [-HOURS_MS, HOURS_MS]
@@ -38,11 +37,11 @@ class Slow:
     loop: asyncio.AbstractEventLoop
     begun: list[str] = field(default_factory=list)
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         self.begun.append(task.key)
         return asyncio.run_coroutine_threadsafe(self._make(task), self.loop).result()
 
-    async def _make(self, task: LeasedTask) -> Outcome:
+    async def _make(self, task: LeasedTask) -> AttemptOutcome:
         said = await staged(self.hut, task)
         await self.hut.runtime.clock.sleep(20_000)
         return await published(self.hut, task, said)
@@ -62,7 +61,7 @@ async def _begin(hut: Hut, clock: JumpingClock) -> tuple[str, Slow, list[asyncio
     view = await hut.book.submit(wish(made))
     slow = Slow(hut, asyncio.get_running_loop())
     runtime = replace(hut.runtime, clock=clock)
-    code = FixedCode(PROJECT)
+    code = StaticProjectCode(PROJECT)
     crew = [
         asyncio.create_task(
             Worker(_Book(hut), slow, runtime, name=name, slots=2, code=code).run(view.run_id)  # type: ignore[arg-type]

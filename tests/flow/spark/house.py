@@ -8,11 +8,17 @@ from typing import Any
 from uuid import uuid4
 
 from arco.catalog.publication import Attempt
+from arco.flow.coordinator.messages import (
+    AttemptOutcome,
+    LeasedTask,
+    Progress,
+    TaskOutput,
+    TaskStatus,
+)
+from arco.flow.coordinator.run_state import attempt_id_of
 from arco.flow.define import Project, load_project, problems
 from arco.flow.define.name import three_levels
 from arco.flow.plan.key import task_key
-from arco.flow.run.task_state import attempt_id_of
-from arco.flow.run.wire import LeasedTask, Outcome, OutputPlace, Progress, TaskStatus
 from arco.flow.spark.executor import SparkExecutor
 from tests.flow.spark.shared import SharedSpark
 
@@ -99,7 +105,7 @@ class House:
         key = task_key(found.name, partition)
         attempt_id = attempt_id_of(run_id, key, attempt)
         places = tuple(
-            OutputPlace(
+            TaskOutput(
                 table=output.table,
                 table_id=None,
                 attempt=Attempt(
@@ -127,18 +133,18 @@ class House:
             outputs=places,
         )
 
-    def run(self, maker: str, partition: str = "", **options: Any) -> Outcome:
+    def run(self, maker: str, partition: str = "", **options: Any) -> AttemptOutcome:
         """Carry a task out."""
         return self.carry_out(self.lease(maker, partition, **options))
 
-    def carry_out(self, task: LeasedTask, watch: Watched | None = None) -> Outcome:
+    def carry_out(self, task: LeasedTask, watch: Watched | None = None) -> AttemptOutcome:
         outcome = self.executor.execute(task, watch or Watched())
         for done in outcome.outputs:
             if done.version is not None:
                 self._heads[done.table] = max(self._heads[done.table], done.version)
         return outcome
 
-    def made(self, maker: str, partition: str = "", **options: Any) -> Outcome:
+    def made(self, maker: str, partition: str = "", **options: Any) -> AttemptOutcome:
         """Carry a task out that has to succeed."""
         outcome = self.run(maker, partition, **options)
         assert outcome.status is TaskStatus.SUCCESS, outcome.error

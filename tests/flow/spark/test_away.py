@@ -3,7 +3,7 @@
 import pytest
 
 from arco.core.errors import ArcoError, StoreFull, Unavailable, Unknown
-from arco.flow.run.wire import TaskStatus
+from arco.flow.coordinator.messages import TaskStatus
 from arco.flow.spark.away import away
 from arco.flow.spark.outcome import given_back
 from arco.flow.spark.session import NoSpark

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PythonException
 
-from arco.flow.run.wire import TaskStatus
+from arco.flow.coordinator.messages import TaskStatus
 from arco.flow.spark.user_error import describe
 from tests.flow.spark.house import DAY, House, Watched
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from arco.flow.coordinator.messages import AttemptOutcome, CheckOutcome, TaskStatus
 from arco.flow.define.check import RowCount
-from arco.flow.run.wire import CheckOutcome, Outcome, TaskStatus
 from arco.flow.spark.checks import wanted_rows
 from tests.flow.spark.house import DAY, House
 
@@ -25,11 +25,11 @@ def project(house: House, checks: str, more: str = "", kind: str = "iceberg") ->
     return house.project(SALES.replace("CHECKS", checks).replace("FORMAT", kind) + more)
 
 
-def sold(house: House, sql: str, partition: str = DAY) -> Outcome:
+def sold(house: House, sql: str, partition: str = DAY) -> AttemptOutcome:
     return house.run("$.sales", partition, params={"sql": sql})
 
 
-def told(outcome: Outcome) -> dict[str, CheckOutcome]:
+def told(outcome: AttemptOutcome) -> dict[str, CheckOutcome]:
     return {each.name: each for each in outcome.checks}
 
 

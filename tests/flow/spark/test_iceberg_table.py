@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
-from arco.flow.run.task_state import attempt_id_of
+from arco.flow.coordinator.run_state import attempt_id_of
 from arco.flow.spark.attempt_ids import attempts_before
 from arco.flow.spark.iceberg_table import IcebergTable
 

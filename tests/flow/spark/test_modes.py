@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from arco.flow.run.wire import LeasedTask, TaskStatus
+from arco.flow.coordinator.messages import LeasedTask, TaskStatus
 from tests.flow.spark.house import DAY, House
 
 FORMATS = pytest.mark.parametrize("kind", ["iceberg", "parquet"])

@@ -6,8 +6,8 @@ from typing import Any
 
 from arco.flow.spark.progress import Poller
 from arco.flow.spark.running import Running
-from arco.flow.work.said import Said
-from tests.flow.work.leased import TASK
+from arco.flow.worker.reporter import AttemptLog
+from tests.flow.worker.leased import TASK
 
 _SOON_S = 10.0
 _PAUSE_S = 0.01
@@ -34,7 +34,7 @@ class Session:
 
 
 def test_an_attempt_that_gets_its_session_late_is_looked_after_all_the_same() -> None:
-    looks, attempt = threading.Semaphore(0), Running(TASK, Said())
+    looks, attempt = threading.Semaphore(0), Running(TASK, AttemptLog())
 
     def running() -> list[Running]:
         looks.release()

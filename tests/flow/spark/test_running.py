@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arco.flow.coordinator.messages import Progress
 from arco.flow.define import Context
-from arco.flow.run.wire import Progress
 from arco.flow.spark.running import Running, Stopped
-from arco.flow.work.said import Said
-from tests.flow.work.leased import TASK
+from arco.flow.worker.reporter import AttemptLog
+from tests.flow.worker.leased import TASK
 
 
 def test_metrics_are_numbers_of_pythons_own_or_their_names() -> None:
-    running, seen = Running(TASK, Said()), np.array([1, 2]).sum()
+    running, seen = Running(TASK, AttemptLog()), np.array([1, 2]).sum()
     ctx = running.context({})
     ctx.metric("rows", 7)
     ctx.metric("seen", seen)
@@ -26,7 +26,7 @@ def test_metrics_are_numbers_of_pythons_own_or_their_names() -> None:
 
 
 def test_a_slip_in_a_line_of_the_log_fails_nothing() -> None:
-    said = Said()
+    said = AttemptLog()
     Running(TASK, said).context({}).log.warning("%d rows", "many")
     assert said.take().text == "WARNING %d rows ('many',)\n"
 
@@ -34,14 +34,14 @@ def test_a_slip_in_a_line_of_the_log_fails_nothing() -> None:
 @pytest.mark.parametrize(("name", "value"), [("", 1), ("x" * 256, 1), ("many", "lots")])
 def test_what_no_metric_can_be_is_an_error_where_it_is_said(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=r"the name of a metric|is no number"):
-        Running(TASK, Said()).context({}).metric(name, value)
+        Running(TASK, AttemptLog()).context({}).metric(name, value)
 
 
 @pytest.mark.parametrize(
     ("done", "share"), [(np.float32(0.5), 0.5), (7, 1.0), (-1, 0.0), (float("nan"), None)]
 )
 def test_progress_is_a_share_of_pythons_own(done: Any, share: float | None) -> None:
-    said = Said()
+    said = AttemptLog()
     Running(TASK, said).context({}).progress(done, os.fsdecode(b"caf\xe9"))
     assert said.latest == Progress(done=share, message="caf\\udce9")
     assert type(said.latest.done) in (float, type(None))
@@ -58,7 +58,7 @@ SPEAKS: list[Callable[[Context], None]] = [
 def test_code_that_speaks_after_it_was_stopped_ends_whatever_errors_it_goes_on_after(
     speak: Callable[[Context], None],
 ) -> None:
-    running = Running(TASK, Said())
+    running = Running(TASK, AttemptLog())
     ctx = running.context({})
     speak(ctx)
     running.stop()
@@ -67,7 +67,7 @@ def test_code_that_speaks_after_it_was_stopped_ends_whatever_errors_it_goes_on_a
 
 
 def test_code_that_was_stopped_may_speak_while_it_puts_its_things_away() -> None:
-    said, put_away = Said(), False
+    said, put_away = AttemptLog(), False
     running = Running(TASK, said)
     ctx = running.context({})
 
@@ -87,7 +87,7 @@ def test_code_that_was_stopped_may_speak_while_it_puts_its_things_away() -> None
 
 
 def test_what_is_logged_after_the_end_is_kept_though_it_ends_the_code() -> None:
-    said = Said()
+    said = AttemptLog()
     running = Running(TASK, said)
     running.stop()
     with pytest.raises(Stopped):

@@ -7,8 +7,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from arco.flow.coordinator.messages import TaskStatus
 from arco.flow.define.mode import Mode
-from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.engine import activate
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable
 from arco.flow.spark.stage_iceberg import IcebergTables

@@ -10,7 +10,7 @@ from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.flow.spark.shared import SharedSpark
-from tests.flow.work.scripted import Scripted, book_here, carried_out, disk, plan
+from tests.flow.worker.scripted import Scripted, book_here, carried_out, disk, plan
 
 FEW = 2
 

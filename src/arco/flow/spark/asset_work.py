@@ -13,8 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from arco.core.clock import Clock
 from arco.core.errors import ArcoError, Invalid
 from arco.events.partition_name import values_of
+from arco.flow.coordinator.messages import (
+    AttemptOutcome,
+    CheckOutcome,
+    LeasedTask,
+    OutputResult,
+    TaskStatus,
+)
 from arco.flow.define import AssetDef, Project
-from arco.flow.run.wire import CheckOutcome, LeasedTask, Outcome, OutputDone, TaskStatus
 from arco.flow.spark.call import call_asset
 from arco.flow.spark.checks import other_checks
 from arco.flow.spark.formats import Formats
@@ -26,7 +32,7 @@ from arco.flow.spark.staging import Written, stage_output
 from arco.flow.spark.table_turns import TableTurns
 from arco.flow.spark.target import Room, Target
 from arco.flow.spark.traced import Traced
-from arco.flow.work.port import Lake
+from arco.flow.worker.ports import Lake
 
 
 @dataclass
@@ -40,9 +46,11 @@ class AssetWork:
     clock: Clock
     new_session: Callable[[], SparkSession]
     turns: TableTurns = field(default_factory=TableTurns)
-    done: list[OutputDone] = field(default_factory=list)  # what is published, should the rest fail
+    done: list[OutputResult] = field(
+        default_factory=list
+    )  # what is published, should the rest fail
 
-    def run(self) -> Outcome:
+    def run(self) -> AttemptOutcome:
         """Read, compute, stage, check and publish."""
         session = self.running.session(self.new_session())
         room = Room(
@@ -60,7 +68,7 @@ class AssetWork:
             formats.close()
             traced.close()
 
-    def _run(self, room: Room, formats: Formats, traced: Traced) -> Outcome:
+    def _run(self, room: Room, formats: Formats, traced: Traced) -> AttemptOutcome:
         running = self.running
         targets = targets_of(self.asset, running.task)
         running.go_on("reading")
@@ -105,10 +113,10 @@ class AssetWork:
 
     def _blocked(
         self, written: list[Written], checks: list[CheckOutcome], warnings: list[str], room: Room
-    ) -> Outcome:
+    ) -> AttemptOutcome:
         for each in written:
             each.kept_as = each.tables.keep(each.target, each.staged)
-        return Outcome(
+        return AttemptOutcome(
             status=TaskStatus.BLOCKED,
             error=why_blocked(checks, written),
             outputs=tuple(output_done(each, room.find(each.target.table)) for each in written),
@@ -160,7 +168,7 @@ class AssetWork:
         checks: list[CheckOutcome],
         warnings: list[str],
         traced: Traced,
-    ) -> Outcome:
+    ) -> AttemptOutcome:
         now_ms = self.clock.now_ms()
         lineage = [
             traced.event(self.asset, each.target, now_ms, place=each.staged.place, frame=each.frame)
@@ -169,7 +177,7 @@ class AssetWork:
         rows, size = traced.totals()
         for note in traced.notes:
             self.running.log(note)
-        return Outcome(
+        return AttemptOutcome(
             status=TaskStatus.SUCCESS,
             outputs=tuple(self.done),
             checks=tuple(checks),

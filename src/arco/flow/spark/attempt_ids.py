@@ -1,7 +1,7 @@
 """Which attempts belong to one task: their ids follow from its name and their numbers."""
 
 from arco.catalog.publication import Attempt
-from arco.flow.run.task_state import attempt_ids_of
+from arco.flow.coordinator.run_state import attempt_ids_of
 
 _MOST = 1_000
 

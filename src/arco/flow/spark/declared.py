@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from arco.core.clock import utc
 from arco.events.lineage import Input, LineageObserved, Output
+from arco.flow.coordinator.messages import LeasedTask
 from arco.flow.define import AssetDef, TaskDef
-from arco.flow.run.wire import LeasedTask
-from arco.flow.work.port import LakeTable
+from arco.flow.worker.ports import LakeTable
 
 
 def declared(

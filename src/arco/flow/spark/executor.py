@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from arco.core.clock import Clock
 from arco.core.errors import Invalid, Unavailable
+from arco.flow.coordinator.attempt_events import stamp_outputs
+from arco.flow.coordinator.messages import AttemptOutcome, CodeVersion, LeasedTask, OutputResult
 from arco.flow.define import AssetDef, Project, TaskDef
-from arco.flow.run.made import stamped
-from arco.flow.run.wire import LeasedTask, MakerCode, Outcome, OutputDone
 from arco.flow.spark.asset_work import AssetWork
 from arco.flow.spark.away import away
 from arco.flow.spark.call import wants_spark
@@ -24,15 +24,14 @@ from arco.flow.spark.running import Running, Stopped
 from arco.flow.spark.table_turns import TableTurns
 from arco.flow.spark.task_work import TaskWork
 from arco.flow.spark.user_error import describe
-from arco.flow.work.code import code_of
-from arco.flow.work.port import Lake, Watch
-from arco.flow.work.printed import prints_kept
+from arco.flow.worker.ports import AttemptContext, Lake, project_code
+from arco.flow.worker.stdout import log_prints
 
 _POLL_S = 1.0
 
 
 class SparkExecutor:
-    """Carries out the tasks of one project; fills `arco.flow.work.port.Executor`."""
+    """Carries out the tasks of one project; fills `arco.flow.worker.ports.Executor`."""
 
     def __init__(
         self,
@@ -71,21 +70,21 @@ class SparkExecutor:
     def _use(self, project: Project) -> None:
         self._project = project
         self._makers = {each.name: each for each in project.makers()}
-        self._code = code_of(project)
+        self._code = project_code(project)
 
     @property
     def is_open(self) -> bool:
         """Whether Spark was started and not let go of."""
         return self._engine.is_open
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         """Carry a task out, whatever it comes to; one that was planned with other code is given back."""
         loaded = self._code.get(task.maker)
         code = None if loaded is None else loaded.code
         if task.code is not None and loaded is not None and loaded != task.code:
             return given_back(Unavailable(_other_code(task.code, loaded)))
-        running = Running(stamped(task, code), watch)
-        with self._known(running), prints_kept(running.log):
+        running = Running(stamp_outputs(task, code), watch)
+        with self._known(running), log_prints(running.log):
             outcome = self._outcome(running)
         parts = self._project.code_parts.get(task.maker, {})
         return msgspec.structs.replace(
@@ -111,7 +110,7 @@ class SparkExecutor:
         self._poller.close()
         self._engine.close()
 
-    def _outcome(self, running: Running) -> Outcome:
+    def _outcome(self, running: Running) -> AttemptOutcome:
         maker = self._makers.get(running.task.maker)
         work: AssetWork | TaskWork | None = None
         try:
@@ -174,7 +173,7 @@ class SparkExecutor:
             running.close()
 
 
-def _other_code(planned: MakerCode, loaded: MakerCode) -> str:
+def _other_code(planned: CodeVersion, loaded: CodeVersion) -> str:
     """Why a task does not run here."""
     if planned.code == loaded.code:
         return "the worker has loaded other checks than the task was planned with"
@@ -194,6 +193,6 @@ def _lost(running: Running) -> Unavailable | None:
     )
 
 
-def _published(work: AssetWork | TaskWork | None) -> list[OutputDone]:
+def _published(work: AssetWork | TaskWork | None) -> list[OutputResult]:
     """What everybody sees already of an attempt that came to an end before its time."""
     return [] if work is None else work.done

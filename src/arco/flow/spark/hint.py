@@ -6,7 +6,7 @@ from contextlib import suppress
 from pyspark.errors import AnalysisException
 
 from arco.flow.define.name import last_part, three_levels
-from arco.flow.work.port import LakeTable
+from arco.flow.worker.ports import LakeTable
 
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
 _OUT_OF_MEMORY = (

@@ -7,9 +7,9 @@ from functools import cache, partial
 from pyspark.sql import SparkSession
 
 from arco.core.clock import Clock
+from arco.flow.coordinator.messages import CheckOutcome
 from arco.flow.define import CheckDef, Context, Project
 from arco.flow.define.check import Freshness, RowCount
-from arco.flow.run.wire import CheckOutcome
 from arco.flow.spark.checks import (
     ROWS,
     Finding,
@@ -26,7 +26,7 @@ from arco.flow.spark.running import Running
 from arco.flow.spark.staged_checks import StagedRows
 from arco.flow.spark.staging import Written
 from arco.flow.spark.target import Room
-from arco.flow.work.port import Lake, LakeTable
+from arco.flow.worker.ports import Lake, LakeTable
 
 _MAX_LOGGED_BYTES = 65_536  # of failing rows, in all checks of an attempt
 

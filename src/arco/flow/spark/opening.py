@@ -10,7 +10,7 @@ from arco.flow.spark.jars import Jars, iceberg_jars
 from arco.flow.spark.parcel import send_modules
 from arco.flow.spark.session import LOCAL, MEMORY, CatalogDoor, open_session
 from arco.flow.spark.stores import door_to
-from arco.flow.work.port import LakeStore
+from arco.flow.worker.ports import LakeStore
 
 _REGION = "AWS_REGION"
 

@@ -13,11 +13,11 @@ from arco.core.errors import (
     NotFound,
     Unsupported,
 )
-from arco.flow.run.wire import CheckOutcome, Outcome, OutputDone, TaskStatus
+from arco.flow.coordinator.messages import AttemptOutcome, CheckOutcome, OutputResult, TaskStatus
 from arco.flow.spark.checks import ROWS, count_of
 from arco.flow.spark.session import NoSpark
 from arco.flow.spark.staging import Written
-from arco.flow.work.port import LakeTable
+from arco.flow.worker.ports import LakeTable
 
 _NO_SPARK_MS = 5_000  # a master or a JVM that does not start now may in some seconds
 
@@ -30,9 +30,11 @@ def may_retry(problem: BaseException) -> bool:
     return isinstance(problem, Conflict) or not isinstance(problem, _FOR_GOOD)
 
 
-def failed(text: str, problem: BaseException, outputs: Iterable[OutputDone] = ()) -> Outcome:
+def failed(
+    text: str, problem: BaseException, outputs: Iterable[OutputResult] = ()
+) -> AttemptOutcome:
     """An attempt that came to nothing; `outputs` are those that were published before it did."""
-    return Outcome(
+    return AttemptOutcome(
         status=TaskStatus.FAILED,
         error=text,
         may_retry=may_retry(problem),
@@ -40,14 +42,16 @@ def failed(text: str, problem: BaseException, outputs: Iterable[OutputDone] = ()
     )
 
 
-def cancelled(outputs: Iterable[OutputDone] = ()) -> Outcome:
+def cancelled(outputs: Iterable[OutputResult] = ()) -> AttemptOutcome:
     """An attempt that was told to stop; `outputs` are those that were published before it did."""
-    return Outcome(status=TaskStatus.CANCELLED, error="it was stopped", outputs=tuple(outputs))
+    return AttemptOutcome(
+        status=TaskStatus.CANCELLED, error="it was stopped", outputs=tuple(outputs)
+    )
 
 
-def given_back(why: ArcoError, outputs: Iterable[OutputDone] = ()) -> Outcome:
+def given_back(why: ArcoError, outputs: Iterable[OutputResult] = ()) -> AttemptOutcome:
     """An attempt that came to nothing through no fault of its own: it is made again, and not counted."""
-    return Outcome(
+    return AttemptOutcome(
         status=TaskStatus.CANCELLED,
         error=str(why),
         may_retry=True,
@@ -80,11 +84,11 @@ def why_blocked(checks: Iterable[CheckOutcome], written: Iterable[Written]) -> s
     return "\n".join([*lines, f"nothing was published; staged: {staged}"])
 
 
-def output_done(written: Written, table: LakeTable | None) -> OutputDone:
+def output_done(written: Written, table: LakeTable | None) -> OutputResult:
     """What became of one output."""
     target, staged, published = written.target, written.staged, written.published
     ids = {} if table is None else {c.name: c.column_id for c in table.columns if c.column_id}
-    done = OutputDone(
+    done = OutputResult(
         table=target.table,
         table_id=None if table is None else table.table_id,
         partition=target.partition,

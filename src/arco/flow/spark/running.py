@@ -9,12 +9,12 @@ from threading import Lock
 import msgspec
 from pyspark.sql import SparkSession
 
+from arco.flow.coordinator.messages import LeasedTask, Progress
 from arco.flow.define.context import Context
-from arco.flow.run.wire import LeasedTask, Progress
+from arco.flow.plan.table_state import ColumnChange
 from arco.flow.spark.thread_jobs import ThreadJobs
-from arco.flow.state import ColumnChange
-from arco.flow.work.plain import plain_metric, plain_number, plain_text
-from arco.flow.work.port import Watch
+from arco.flow.worker.outcome import escape_text, to_metric, to_number
+from arco.flow.worker.ports import AttemptContext
 
 _LONGEST_NAME = 255  # of a metric, as events have it
 
@@ -29,7 +29,7 @@ class Stopped(BaseException):
 class Running:
     """One attempt. What is told of it may come from the thread that works and from one that looks on."""
 
-    def __init__(self, task: LeasedTask, watch: Watch) -> None:
+    def __init__(self, task: LeasedTask, watch: AttemptContext) -> None:
         self.task = task
         self.slot = 0  # no other attempt under way has the same
         self.metrics: dict[str, float | str] = {}
@@ -127,12 +127,12 @@ class Running:
         self.heed()
         if not 0 < len(name) <= _LONGEST_NAME:
             raise ValueError(f"the name of a metric has 1 to {_LONGEST_NAME} characters")
-        self.metrics[name] = plain_metric(value)
+        self.metrics[name] = to_metric(value)
 
     def progress(self, done: float, message: str) -> None:
-        number = plain_number(done)
+        number = to_number(done)
         share = None if isnan(number) else min(max(number, 0.0), 1.0)
-        words = plain_text(str(message))
+        words = escape_text(str(message))
         self.tell(msgspec.structs.replace(self._progress, done=share, message=words))
         self.heed()
 

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
 
 from arco.core.errors import Invalid
+from arco.flow.plan.table_state import ColumnChange
 from arco.flow.spark.choice import quoted
 from arco.flow.spark.target import Target
-from arco.flow.state import ColumnChange
 
 
 def with_partition(frame: DataFrame, values: dict[str, str]) -> DataFrame:

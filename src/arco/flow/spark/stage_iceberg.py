@@ -25,7 +25,7 @@ from arco.flow.spark.shape import TableNow, check_cut, columns_of_new_table, fit
 from arco.flow.spark.staging_table import StagingTable
 from arco.flow.spark.stale import drop_stale
 from arco.flow.spark.target import Published, Room, Staged, Target
-from arco.flow.work.port import LakeTable
+from arco.flow.worker.ports import LakeTable
 
 
 @dataclass

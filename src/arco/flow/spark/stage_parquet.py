@@ -20,7 +20,7 @@ from arco.flow.spark.jvm import java_of, jvm_of
 from arco.flow.spark.s3_folder import forget_folder
 from arco.flow.spark.shape import TableNow, check_cut, columns_of_new_table, fit_columns
 from arco.flow.spark.target import Published, Room, Staged, Target
-from arco.flow.work.port import LakeColumn, LakeTable
+from arco.flow.worker.ports import LakeColumn, LakeTable
 
 _TRIES = 3
 _UUID_CHARS = 13

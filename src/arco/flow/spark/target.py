@@ -10,9 +10,9 @@ from pyspark.sql.types import StructType
 from arco.catalog.publication import Attempt
 from arco.flow.define.mode import Mode, OnMissingColumn
 from arco.flow.partition import PartitionSet
+from arco.flow.plan.table_state import ColumnChange
 from arco.flow.spark.table_turns import TableTurns
-from arco.flow.state import ColumnChange
-from arco.flow.work.port import Lake, LakeColumn, LakeTable, NewLakeTable
+from arco.flow.worker.ports import Lake, LakeColumn, LakeTable, NewLakeTable
 
 
 @dataclass(frozen=True, kw_only=True)

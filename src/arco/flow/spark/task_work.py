@@ -10,8 +10,8 @@ from arco.core.clock import Clock
 from arco.core.errors import ArcoError, Invalid
 from arco.events.lineage import LineageObserved
 from arco.events.partition_name import values_of
+from arco.flow.coordinator.messages import AttemptOutcome, OutputResult, TaskStatus
 from arco.flow.define import Project, TaskDef
-from arco.flow.run.wire import Outcome, OutputDone, TaskStatus
 from arco.flow.spark.call import call_task
 from arco.flow.spark.declared import declared
 from arco.flow.spark.formats import Formats
@@ -19,7 +19,7 @@ from arco.flow.spark.inputs import Inputs
 from arco.flow.spark.running import Running
 from arco.flow.spark.target import Room
 from arco.flow.spark.traced import Traced
-from arco.flow.work.port import Lake
+from arco.flow.worker.ports import Lake
 
 
 class _Made(NamedTuple):
@@ -40,9 +40,9 @@ class TaskWork:
     lake: Lake
     clock: Clock
     new_session: Callable[[], SparkSession] | None
-    done: list[OutputDone] = field(default_factory=list)
+    done: list[OutputResult] = field(default_factory=list)
 
-    def run(self) -> Outcome:
+    def run(self) -> AttemptOutcome:
         """Call it, and tell of the tables that it says it writes."""
         self._make_schemas()
         if self.new_session is None:
@@ -56,7 +56,7 @@ class TaskWork:
         finally:
             traced.close()
 
-    def _run(self, spark: SparkSession | None, traced: Traced | None) -> Outcome:
+    def _run(self, spark: SparkSession | None, traced: Traced | None) -> AttemptOutcome:
         values = values_of(self.running.task.partition) or {}
         self.running.go_on("computing")
         call_task(self.task, spark, self.running.context(values))
@@ -64,7 +64,7 @@ class TaskWork:
         lineage = tuple(self._lineage(each.table, values, traced) for each in self.done)
         for note in () if traced is None else traced.notes:
             self.running.log(note)
-        return Outcome(
+        return AttemptOutcome(
             status=TaskStatus.SUCCESS,
             outputs=tuple(self.done),
             lineage=lineage,
@@ -106,7 +106,7 @@ class TaskWork:
             return f"it says that it writes {table}, and there is no such table"
         place = next(each for each in self.running.task.outputs if each.table == table)
         self.done.append(
-            OutputDone(
+            OutputResult(
                 table=table,
                 table_id=found.table_id,
                 partition=self.running.task.partition,

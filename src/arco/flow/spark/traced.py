@@ -13,15 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from arco.core.clock import utc
 from arco.events.lineage import LineageObserved
+from arco.flow.coordinator.messages import LeasedTask
 from arco.flow.define import AssetDef, TaskDef
 from arco.flow.define.name import three_levels
 from arco.flow.lineage import Dataset, Observation, ReadFact, Resolved, to_event
 from arco.flow.lineage.partition_text import MOST_PARTITIONS
-from arco.flow.run.wire import LeasedTask
 from arco.flow.spark.declared import declared
 from arco.flow.spark.lineage import Capture
 from arco.flow.spark.target import Room
-from arco.flow.work.port import LakeTable
+from arco.flow.worker.ports import LakeTable
 
 
 class Made(Protocol):

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from arco.core.errors import ArcoError
 from arco.flow.define.where import SourceLine, relative_file
 from arco.flow.spark.jvm import JvmError, java_message
-from arco.flow.work.plain import plain_text
+from arco.flow.worker.outcome import escape_text
 
 _LONGEST = 8_000
 _MOST_FRAMES = 20
@@ -33,7 +33,7 @@ def describe(problem: BaseException, folder: Path, where: SourceLine | None = No
         lines.append(f"in {where}")
     if problem.__cause__ is not None and frames and not _is_ours(problem):
         lines.append(f"caused by {_said(problem.__cause__)}")
-    return plain_text("\n".join(lines)[:_LONGEST])
+    return escape_text("\n".join(lines)[:_LONGEST])
 
 
 def _is_ours(problem: BaseException) -> bool:

@@ -1,0 +1,172 @@
+"""A book over a store, with all that a test moves by hand around it."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from arco.core.runtime import Runtime
+from arco.events.kinds import DOMAINS
+from arco.flow.coordinator.attempt_events import stamp_outputs
+from arco.flow.coordinator.coordinator import RunCoordinator
+from arco.flow.coordinator.event_writer import LedgerEventWriter
+from arco.flow.coordinator.leases import digest_inputs
+from arco.flow.coordinator.messages import (
+    AttemptOutcome,
+    AttemptReport,
+    CodeVersion,
+    Heartbeat,
+    LeasedTask,
+    LeaseRequest,
+    LeaseResponse,
+    OutputResult,
+    RunStatus,
+    RunView,
+    TaskStatus,
+)
+from arco.ledger.writers import Writers
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.flow.coordinator.chains import Chains
+from tests.flow.coordinator.ledger_reader import LedgerReader
+from tests.flow.coordinator.plans import PROJECT
+from tests.ledger.simulated import Calm, simulate
+
+SUCCESS = AttemptOutcome(status=TaskStatus.SUCCESS, code_fingerprint="code")
+FAILED = AttemptOutcome(status=TaskStatus.FAILED, error="it broke")
+BLOCKED = AttemptOutcome(status=TaskStatus.BLOCKED, error="a check failed")
+CANCELLED = AttemptOutcome(status=TaskStatus.CANCELLED)
+
+
+class Rig:
+    """One book at a time; `restart` drops it and opens another over the same store."""
+
+    def __init__(
+        self,
+        store: Callable[[Role], Store],
+        runtime: Runtime,
+        chains: Chains | None = None,
+        sources: frozenset[str] = frozenset(),
+    ) -> None:
+        self.store = store
+        self.runtime = runtime
+        self.chains = chains or Chains()
+        self.sources = sources
+        self.code = {"t": CodeVersion(code="code")}  # that its workers have loaded
+        self.troubles: list[
+            tuple[str, Exception, dict[str, str]]
+        ] = []  # what no caller was told of
+        self.book = self._new()
+
+    def _new(self) -> RunCoordinator:
+        self.reader = LedgerReader(self.store(Role.API), self.chains.ids, self.sources)
+        self.writers = Writers(self.store(Role.API), DOMAINS)
+        self.events = LedgerEventWriter(self.writers)
+        return RunCoordinator(
+            self.store(Role.FLOW),
+            events=self.events,
+            fences=self.chains,
+            versions=self.chains,
+            states=self.reader,
+            runs=self.reader,
+            on_error=self._hear,
+        )
+
+    def _hear(self, what: str, problem: Exception, /, **whose: str) -> None:
+        self.troubles.append((what, problem, whose))
+
+    async def restart(self) -> None:
+        """The process dies, and another begins."""
+        await self.book.close()
+        self.book = self._new()
+        await self.book.begin()
+
+    async def lease(
+        self, worker: str = "w", slots: int = 100, **also: Any
+    ) -> tuple[LeasedTask, ...]:
+        return (await self.offer(worker, slots, **also)).tasks
+
+    async def offer(self, worker: str = "w", slots: int = 100, **also: Any) -> LeaseResponse:
+        said = {"code": self.code, **also}
+        return await self.book.lease(
+            LeaseRequest(worker=worker, slots=slots, project=PROJECT, **said)
+        )
+
+    async def complete(
+        self, task: LeasedTask, outcome: AttemptOutcome = SUCCESS, worker: str = "w", **also: Any
+    ) -> None:
+        await self.book.complete(self.completed(task, outcome, worker, **also))
+
+    def completed(
+        self, task: LeasedTask, outcome: AttemptOutcome = SUCCESS, worker: str = "w", **also: Any
+    ) -> AttemptReport:
+        now_ms = self.runtime.clock.now_ms()
+        return AttemptReport(
+            attempt_id=task.attempt_id,
+            worker=worker,
+            started_at_ms=now_ms,
+            completed_at_ms=now_ms,
+            outcome=outcome,
+            **{"inputs": digest_inputs(task.inputs), **also},
+        )
+
+    async def heartbeat(
+        self, task: LeasedTask, worker: str = "w", log: str = "", log_part: int | None = None
+    ) -> Any:
+        beat = Heartbeat(attempt_id=task.attempt_id, worker=worker, log=log, log_part=log_part)
+        return await self.book.heartbeat(beat)
+
+    def publish(self, task: LeasedTask, code: str | None = None) -> AttemptOutcome:
+        """What a worker does with a task that writes tables: by default with the planned code."""
+        code = code or (task.code.code if task.code else "code")
+        outputs = []
+        for place in stamp_outputs(task, code).outputs:
+            if place.is_made:
+                continue
+            number = self.chains.publish(place)
+            outputs.append(
+                OutputResult(
+                    table=place.table,
+                    table_id=self.chains.ids[place.table],
+                    partition=task.partition,
+                    version=number,
+                    rows=10,
+                )
+            )
+        return AttemptOutcome(
+            status=TaskStatus.SUCCESS, code_fingerprint=code, outputs=tuple(outputs)
+        )
+
+    async def statuses(self, run_id: str) -> dict[str, str]:
+        view = await self.book.look(run_id)
+        return {each.key: each.status.value for each in view.changed}
+
+    async def told(self, run_id: str) -> dict[str, str]:
+        """The same as the ledger has it."""
+        stored = await self.reader.run(run_id)
+        assert stored is not None
+        return {each.key: each.status.value for each in stored.tasks}
+
+    async def over(self, run_id: str, within_ms: int = 20_000) -> RunView:
+        """The run once it is over."""
+        view = await self.book.look(run_id)
+        ends = self.runtime.clock.elapsed_ms() + within_ms
+        while view.status is RunStatus.RUNNING and self.runtime.clock.elapsed_ms() < ends:
+            view = await self.book.look(run_id, view.number, 1_000)
+        assert view.status is not RunStatus.RUNNING, view
+        return await self.book.look(run_id)
+
+    async def sleep(self, ms: float) -> None:
+        await self.runtime.clock.sleep(ms)
+
+
+def story(
+    tell: Callable[[Rig], Coroutine[Any, Any, None]], sources: frozenset[str] = frozenset()
+) -> None:
+    """Run a story in virtual time, over a store without faults."""
+
+    async def told(calm: Calm) -> None:
+        rig = Rig(calm.store, calm.runtime, sources=sources)
+        await rig.book.begin()
+        await tell(rig)
+        await rig.book.close()
+
+    simulate(told)

@@ -1,0 +1,66 @@
+"""What a task costs: creates one after the other, and nothing that grows with the plan."""
+
+import pytest
+
+from arco.flow.plan.plan import Plan
+from tests.flow.coordinator.plans import chain, diamond, fan, wish
+from tests.flow.coordinator.rig import Rig
+from tests.ledger.simulated import Calm, simulate
+
+
+@pytest.mark.parametrize("made", [chain(30), fan(30), diamond(30)], ids=["chain", "fan", "diamond"])
+def test_a_task_without_tables_takes_two_creates_at_most(made: Plan) -> None:
+    async def tell(calm: Calm) -> None:
+        rig = Rig(calm.store, calm.runtime)
+        await rig.book.begin()
+        view = await rig.book.submit(wish(made))
+        before = calm.requests()
+        while True:
+            leased = await rig.offer(run_id=view.run_id, wait_ms=1_000)
+            if leased.is_over:
+                break
+            await rig.runtime.tasks.gather(*(rig.complete(each) for each in leased.tasks))
+        spent = calm.requests() - before
+        assert spent <= 2 * len(made.tasks) + 2  # and the end of the run, and a hint
+        await rig.book.close()
+
+    simulate(tell)
+
+
+def test_giving_out_a_task_does_not_look_at_the_others() -> None:
+    """Counted in looks at the state of tasks, as clocks are no measure."""
+
+    async def tell(calm: Calm) -> None:
+        rig = Rig(calm.store, calm.runtime)
+        await rig.book.begin()
+        view = await rig.book.submit(wish(fan(2_000)))
+        run = rig.book._state.runs[view.run_id]
+        looks = _Counting(run.state.tasks)
+        run.state.tasks = looks
+        [root] = await rig.lease(slots=1)
+        assert looks.count < 50
+        await rig.complete(root)
+        looks.count = 0
+        await rig.lease(slots=1)
+        assert looks.count < 50
+        await rig.book.close()
+
+    simulate(tell)
+
+
+class _Counting(dict):  # type: ignore[type-arg]
+    """Tasks by key, and how often one was asked for."""
+
+    count = 0
+
+    def __getitem__(self, key: object) -> object:
+        self.count += 1
+        return super().__getitem__(key)
+
+    def values(self) -> object:  # type: ignore[override]
+        self.count += len(self)
+        return super().values()
+
+    def items(self) -> object:  # type: ignore[override]
+        self.count += len(self)
+        return super().items()

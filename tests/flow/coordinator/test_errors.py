@@ -1,0 +1,125 @@
+"""Errors of our own beside the book: told of, and not the end of it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from arco.core.errors import Denied, StoreFull, Unavailable
+from arco.flow.coordinator.messages import LEASE_MS, RunStatus
+from arco.flow.coordinator.ports import RunEvent
+from tests.flow.coordinator.plans import chain, plan, task, wish
+from tests.flow.coordinator.rig import FAILED, Rig, story
+
+
+class _Broken:
+    """A way into the ledger that fails as nobody has foreseen for facts of one kind, a few times."""
+
+    def __init__(self, rig: Rig, name: str, times: int, problem: Exception) -> None:
+        self._append = rig.events.append
+        self._name = name
+        self._problem = problem
+        self.left = times
+
+    async def append(self, events: Sequence[RunEvent]) -> None:
+        if self.left and any(each.name == self._name for each in events):
+            self.left -= 1
+            raise self._problem
+        await self._append(events)
+
+
+def _break(rig: Rig, name: str, times: int = 2, problem: Exception | None = None) -> _Broken:
+    broken = _Broken(rig, name, times, problem or RuntimeError("a bug"))
+    rig.events.append = broken.append  # type: ignore[method-assign]
+    return broken
+
+
+def test_a_bug_while_the_end_of_a_run_is_told_is_told_of_and_the_run_ends() -> None:
+    async def tell(rig: Rig) -> None:
+        broken = _break(rig, "execution_completed")
+        run = await rig.book.submit(wish(chain(1)))
+        [leased] = await rig.lease()
+        await rig.complete(leased)
+        assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
+        assert broken.left == 0
+        assert [str(problem) for _, problem, _ in rig.troubles] == ["a bug"]
+        assert all(whose["run"] == run.run_id for _, _, whose in rig.troubles)
+
+    story(tell)
+
+
+def test_a_bug_while_a_lost_attempt_is_told_is_told_of_and_the_task_goes_on() -> None:
+    async def tell(rig: Rig) -> None:
+        broken = _break(rig, "task_lost")
+        run = await rig.book.submit(wish(chain(1)))
+        await rig.lease("dead")
+        await rig.sleep(LEASE_MS + 10_000)
+        assert broken.left == 0
+        [again] = await rig.lease()
+        assert again.attempt == 2
+        assert [str(problem) for _, problem, _ in rig.troubles] == ["a bug"]
+        assert all(whose["run"] == run.run_id for _, _, whose in rig.troubles)
+
+    story(tell)
+
+
+def test_a_bug_in_one_run_does_not_hold_up_another() -> None:
+    async def tell(rig: Rig) -> None:
+        _break(rig, "execution_completed", times=3)
+        first = await rig.book.submit(wish(chain(1), "one"))
+        [leased] = await rig.lease()
+        await rig.complete(leased, FAILED)
+        second = await rig.book.submit(wish(plan(task("b")), "two"))
+        [other] = await rig.lease()
+        await rig.complete(other)
+        assert (await rig.over(second.run_id, 60_000)).status is RunStatus.SUCCESS
+        assert (await rig.over(first.run_id, 60_000)).status is RunStatus.FAILED
+
+    story(tell)
+
+
+def test_whoever_waits_for_the_end_of_a_run_hears_that_the_store_is_full() -> None:
+    async def tell(rig: Rig) -> None:
+        broken = _break(rig, "execution_completed", 4, StoreFull("no space left"))
+        run = await rig.book.submit(wish(chain(1)))
+        [leased] = await rig.lease()
+        await rig.complete(leased)
+        now = await rig.book.look(run.run_id)  # who does not wait is told how it stands
+        assert now.status is RunStatus.RUNNING
+        with pytest.raises(StoreFull):
+            await rig.book.look(run.run_id, since=now.number, wait_ms=5_000)
+        await rig.sleep(10_000)  # somebody makes room
+        assert broken.left == 0
+        assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
+
+    story(tell)
+
+
+def test_a_run_whose_end_is_refused_is_told_of_once_for_each_kind_of_error() -> None:
+    async def tell(rig: Rig) -> None:
+        _break(rig, "execution_completed", 3, Denied("not with this key"))
+        _break(rig, "execution_completed", 3, Unavailable("away"))  # which comes before
+        run = await rig.book.submit(wish(chain(1)))
+        [leased] = await rig.lease()
+        await rig.complete(leased)
+        assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
+        assert [(type(problem), whose) for _, problem, whose in rig.troubles] == [
+            (Unavailable, {"run": run.run_id}),
+            (Denied, {"run": run.run_id}),
+        ]
+
+    story(tell)
+
+
+def test_a_task_that_cannot_be_taken_back_is_told_of_once_for_each_kind_of_error() -> None:
+    async def tell(rig: Rig) -> None:
+        _break(rig, "task_lost", 3, Denied("not with this key"))
+        run = await rig.book.submit(wish(chain(1)))
+        await rig.lease("dead")
+        await rig.sleep(LEASE_MS + 10_000)
+        [again] = await rig.lease()
+        assert again.attempt == 2
+        [(_, problem, whose)] = rig.troubles
+        assert isinstance(problem, Denied)
+        assert whose == {"run": run.run_id, "task": "t0"}
+
+    story(tell)

@@ -1,0 +1,216 @@
+"""Garbage of runs: what is old and over goes, and nothing of a run that somebody may go on with."""
+
+import pytest
+
+from arco.core.errors import NotFound, Unavailable
+from arco.flow.coordinator.attempt_logs import log_key, read_log
+from arco.flow.coordinator.coordinator_lease import CoordinatorLease
+from arco.flow.coordinator.garbage_collection import (
+    LEASE_RETENTION_MS,
+    RunGarbageCollector,
+    RunGcReport,
+)
+from arco.flow.coordinator.leases import lease_key
+from arco.flow.coordinator.messages import RunStatus
+from arco.flow.coordinator.plan_store import claim_key, plan_key
+from arco.flow.coordinator.ports import StoredRun
+from arco.flow.plan.plan import Plan
+from arco.storage.roles import Role
+from tests.flow.coordinator.plans import asset, plan, task, wish
+from tests.flow.coordinator.rig import FAILED, Rig, story
+
+DAY_MS = 24 * 3_600_000
+KEPT_MS = 5 * DAY_MS
+
+
+def _one() -> Plan:
+    return plan(task("t@1", maker="t", partition="ds=1"), makers=[asset("t")])
+
+
+async def _collect(rig: Rig, *, dry_run: bool = False) -> RunGcReport:
+    janitor = RunGarbageCollector(rig.store(Role.JANITOR), rig.reader, retention_ms=KEPT_MS)
+    return await janitor.collect(dry_run=dry_run)
+
+
+async def _left(rig: Rig) -> set[str]:
+    store = rig.store(Role.JANITOR)
+    return {
+        meta.key
+        for folder in ("runs/", "logs/", "leases/")
+        for meta in [meta async for meta in store.list(folder)]
+    }
+
+
+async def _made(rig: Rig, key: str) -> tuple[str, str]:
+    """A run that is over, with a log: its id and that of its attempt."""
+    view = await rig.book.submit(wish(_one(), key))
+    [leased] = await rig.lease()
+    await rig.heartbeat(leased, log="it works\n")
+    await rig.complete(leased, rig.publish(leased))
+    await rig.over(view.run_id)
+    return view.run_id, leased.attempt_id
+
+
+def test_a_run_that_is_over_goes_with_all_that_is_left_of_it_once_it_is_old() -> None:
+    async def tell(rig: Rig) -> None:
+        run_id, attempt_id = await _made(rig, "one")
+        whole = {
+            claim_key("one"),
+            plan_key(run_id),
+            log_key(run_id, attempt_id, 0),
+            lease_key(attempt_id),
+        }
+        assert await _left(rig) == whole
+        assert (await _collect(rig)).total() == 0
+        await rig.sleep(LEASE_RETENTION_MS + 1_000)
+        assert (await _collect(rig)).leases == 1
+        assert await _left(rig) == whole - {lease_key(attempt_id)}
+        await rig.sleep(KEPT_MS)
+        done = await _collect(rig)
+        assert (done.claims, done.plans, done.logs, done.leases) == (1, 1, 1, 0)
+        assert done.bytes > 0
+        assert await _left(rig) == set()
+
+    story(tell)
+
+
+def test_a_rehearsal_deletes_nothing_and_tells_the_same() -> None:
+    async def tell(rig: Rig) -> None:
+        await _made(rig, "one")
+        await rig.sleep(KEPT_MS + 1_000)
+        before = await _left(rig)
+        rehearsed = await _collect(rig, dry_run=True)
+        assert await _left(rig) == before
+        done = await _collect(rig)
+        assert rehearsed.dry_run
+        assert not done.dry_run
+        assert (rehearsed.total(), rehearsed.bytes) == (done.total(), done.bytes) == (4, done.bytes)
+
+    story(tell)
+
+
+def test_a_run_that_waits_for_workers_is_kept_however_old_it_is() -> None:
+    async def tell(rig: Rig) -> None:
+        view = await rig.book.submit(wish(_one(), "waits"))
+        over, _ = await _made_beside(rig, view.run_id)
+        await rig.sleep(4 * KEPT_MS)
+        await _collect(rig)
+        assert await _left(rig) == {claim_key("waits"), plan_key(view.run_id)}
+        await rig.restart()
+        [leased] = await rig.lease()
+        assert leased.run_id == view.run_id
+        with pytest.raises(NotFound):
+            await rig.book.look(over)
+
+    async def _made_beside(rig: Rig, waits: str) -> tuple[str, str]:
+        other = plan(task("u@1", maker="u", partition="ds=1"), makers=[asset("u")])
+        view = await rig.book.submit(wish(other, "beside", worker="v"))
+        [leased] = await rig.lease("v", run_id=view.run_id)
+        assert leased.run_id != waits
+        await rig.complete(leased, rig.publish(leased), "v")
+        await rig.over(view.run_id)
+        return view.run_id, leased.attempt_id
+
+    story(tell)
+
+
+def test_an_attempt_that_goes_on_for_days_keeps_its_lease_and_its_log() -> None:
+    async def tell(rig: Rig) -> None:
+        view = await rig.book.submit(wish(_one(), "long"))
+        [leased] = await rig.lease()
+        await rig.heartbeat(leased, log="first\n")
+        store = rig.store(Role.JANITOR)
+        ends_ms = rig.runtime.clock.elapsed_ms() + LEASE_RETENTION_MS + DAY_MS / 24
+        while rig.runtime.clock.elapsed_ms() < ends_ms:
+            await rig.sleep(14_000)
+            await rig.heartbeat(leased)
+        assert (await _collect(rig)).total() == 0
+        await rig.heartbeat(leased, log="last\n")
+        await rig.complete(leased, FAILED)
+        await rig.over(view.run_id)
+        await rig.sleep(KEPT_MS - DAY_MS)
+        done = await _collect(rig)  # the first lines are old, the last ones are not
+        assert (done.plans, done.claims, done.logs) == (0, 0, 0)
+        log = await read_log(store, view.run_id, leased.attempt_id)
+        assert log.text == "first\nlast\n"
+        await rig.sleep(2 * DAY_MS)
+        assert (await _collect(rig)).logs == 2
+
+    story(tell)
+
+
+def test_who_cannot_tell_which_runs_are_over_collects_none_of_them() -> None:
+    class Away:
+        async def unfinished(self) -> tuple[StoredRun, ...]:
+            raise Unavailable("too much was not compacted")
+
+        async def run(self, run_id: str) -> StoredRun | None:
+            return StoredRun(run_id, RunStatus.SUCCESS, is_over=True)
+
+    async def tell(rig: Rig) -> None:
+        run_id, attempt_id = await _made(rig, "one")
+        await rig.sleep(KEPT_MS + 1_000)
+        with pytest.raises(Unavailable):
+            await RunGarbageCollector(
+                rig.store(Role.JANITOR), Away(), retention_ms=KEPT_MS
+            ).collect()
+        kept = {claim_key("one"), plan_key(run_id), log_key(run_id, attempt_id, 0)}
+        assert await _left(rig) == kept
+
+    story(tell)
+
+
+def test_a_run_key_that_was_forgotten_is_a_new_run() -> None:
+    async def tell(rig: Rig) -> None:
+        first, _ = await _made(rig, "again")
+        await rig.restart()
+        await rig.sleep(KEPT_MS + 1_000)
+        await _collect(rig)
+        second, _ = await _made(rig, "again")
+        assert second != first
+
+    story(tell)
+
+
+def test_what_others_have_put_beside_it_is_left_alone() -> None:
+    async def tell(rig: Rig) -> None:
+        store = rig.store(Role.FLOW)
+        others = {"runs/x/notes.txt", "logs/x/notes.txt", "runs/keys/x.json"}
+        for key in others:
+            await store.create(key, b"mine")
+        await store.put_hint("leases/mine.json", b"{}")
+        await rig.sleep(4 * KEPT_MS)
+        await _collect(rig)
+        assert await _left(rig) == {*others, "leases/mine.json"}
+
+    story(tell)
+
+
+def test_old_epochs_of_the_book_go_and_whoever_keeps_it_keeps_it() -> None:
+    async def epochs(rig: Rig) -> int:
+        listed = [meta.key async for meta in rig.store(Role.JANITOR).list("locks/runs/")]
+        return sum(key.startswith("locks/runs/0") for key in listed)
+
+    async def tell(rig: Rig) -> None:
+        for number in range(3):
+            gone = CoordinatorLease(rig.store(Role.API), f"n{number}")
+            assert await gone.take() is None
+            await gone.release()
+        keeper = CoordinatorLease(rig.store(Role.API), "keeper")
+        assert await keeper.take() is None
+        assert (await _collect(rig)).epochs == 0
+        await rig.sleep(LEASE_RETENTION_MS + 1_000)
+        before = await epochs(rig)
+        rehearsed = await _collect(rig, dry_run=True)
+        assert await epochs(rig) == before
+        done = await _collect(rig)
+        assert rehearsed.epochs == done.epochs == before - await epochs(rig) == 6
+        assert rehearsed.bytes == done.bytes > 0
+        other = CoordinatorLease(rig.store(Role.API), "another")
+        assert await other.take() == "keeper"
+        assert not keeper.lost.is_set()
+        await keeper.release()
+        assert await other.take() is None
+        await other.release()
+
+    story(tell)

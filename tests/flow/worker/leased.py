@@ -1,0 +1,15 @@
+"""A task that was leased, for whoever works on one and does not look at it."""
+
+from arco.flow.coordinator.messages import LeasedTask
+
+TASK = LeasedTask(
+    run_id="RUN",
+    key="t",
+    maker="t",
+    partition="",
+    attempt=1,
+    attempt_id="0" * 32,
+    lease_until_ms=0,
+    reason="MISSING",
+    now_ms=0,
+)

@@ -1,0 +1,72 @@
+"""A span for each attempt, below which stands what the task traces by itself."""
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from arco.core.runtime import system_runtime
+from arco.flow.coordinator.messages import AttemptOutcome, TaskStatus
+from arco.flow.coordinator.run_state import attempt_id_of
+from arco.flow.worker.attempt import AttemptTracing
+from arco.flow.worker.ports import StaticProjectCode
+from arco.flow.worker.worker import Worker
+from tests.flow.worker.scripted import (
+    DONE,
+    PROJECT,
+    Doing,
+    Scripted,
+    book_here,
+    plan,
+    submitted,
+)
+
+
+def _of(spans: InMemorySpanExporter) -> dict[str, ReadableSpan]:
+    return {
+        str((each.attributes or {}).get("arco.task")): each for each in spans.get_finished_spans()
+    }
+
+
+async def test_each_attempt_has_a_span_with_its_run_its_task_and_its_end() -> None:
+    spans, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    seen: list[trace.Span] = []
+
+    def look(_: Doing) -> AttemptOutcome:
+        seen.append(trace.get_current_span())
+        return DONE
+
+    def fail(_: Doing) -> AttemptOutcome:
+        return AttemptOutcome(status=TaskStatus.FAILED, error="the secret is 42")
+
+    runtime = system_runtime()
+    async with book_here("here", runtime) as book:
+        run_id = await submitted(book, plan("good", "bad"))
+        executor = Scripted(good=look, bad=fail)
+        tracing = AttemptTracing(provider)
+        worker = Worker(
+            book,
+            executor,
+            runtime,
+            name="w",
+            slots=2,
+            code=StaticProjectCode(PROJECT),
+            tracing=tracing,
+        )
+        await worker.run(run_id)
+    found = _of(spans)
+    good, bad = found["good"], found["bad"]
+    assert good.attributes == {
+        "arco.run_id": run_id,
+        "arco.task": "good",
+        "arco.attempt": 1,
+        "arco.attempt_id": attempt_id_of(run_id, "good", 1),
+        "arco.worker": "w",
+        "arco.status": "SUCCESS",
+    }
+    assert good.name == "task good"
+    assert seen[0].get_span_context() == good.get_span_context()
+    assert bad.status.status_code is StatusCode.ERROR
+    assert "secret" not in bad.to_json()
