@@ -2,13 +2,7 @@
 
 from collections.abc import Mapping
 
-from arco.catalog.publication import (
-    Attempt,
-    Numbered,
-    Publication,
-    published_by_task,
-    standing_of,
-)
+from arco.catalog.publication import Attempt, Numbered, Publication, published_by_task, standing_of
 from arco.core.errors import Fenced, Unavailable
 from arco.flow.coordinator.messages import TaskOutput
 from arco.flow.coordinator.ports import TableHead

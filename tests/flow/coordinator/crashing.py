@@ -1,7 +1,7 @@
-"""Books that die: from one call on nothing they ask for is ever answered, as after a kill.
+"""Coordinators that crash: from one call on none of their calls is answered, as after a kill.
 
-Workers and people live on. Whatever they asked of a dead book is not answered; they wait until there is
-another, and ask again, as clients of a service do.
+Workers go on. A call to a crashed coordinator gets no answer; they wait until there is another one and call
+again, as clients of a service do.
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -34,40 +34,40 @@ _LOOK_MS = 20
 
 
 @dataclass
-class Fate:
-    """When lives end: at call number `call` of a life, before it is made or after it was answered."""
+class CrashPoints:
+    """When processes crash: at a call by its number, before it is made or after it was answered."""
 
-    deaths: list[tuple[int, bool]] = field(default_factory=list)
-    calls: list[str] = field(default_factory=list)  # of this life
+    crashes: list[tuple[int, bool]] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)  # of this process
 
-    def counted(self, verb: str) -> tuple[bool, bool]:
-        """Whether somebody dies now, and whether the call is made before that."""
+    def count(self, verb: str) -> tuple[bool, bool]:
+        """Whether the process crashes now, and whether the call is made before that."""
         self.calls.append(verb)
-        if self.deaths and self.deaths[0][0] == len(self.calls):
-            return True, self.deaths.pop(0)[1]
+        if self.crashes and self.crashes[0][0] == len(self.calls):
+            return True, self.crashes.pop(0)[1]
         return False, False
 
 
 class Calls:
-    """The calls of one book to the world, any of which may be its last."""
+    """The calls of one coordinator, any of which may be its last."""
 
-    def __init__(self, fate: Fate, die: Callable[[], None]) -> None:
-        self._fate = fate
-        self._die = die
+    def __init__(self, points: CrashPoints, crash: Callable[[], None]) -> None:
+        self._points = points
+        self._crash = crash
 
     async def make(self, verb: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        dies, after = self._fate.counted(verb)
-        if not dies:
+        crashes, after = self._points.count(verb)
+        if not crashes:
             return await work()
         if after:
-            with suppress(ArcoError):  # whatever it was told, nobody is there to hear it
+            with suppress(ArcoError):  # no process is left to get the answer
                 await work()
-        self._die()
+        self._crash()
         return await Future[T]()
 
 
-class MortalBackend:
-    """The store as one life reaches it."""
+class CrashingBackend:
+    """The store as one process reaches it."""
 
     def __init__(self, inner: SimBackend, calls: Calls) -> None:
         self._inner = inner
@@ -102,8 +102,8 @@ class MortalBackend:
         return await self._inner.sign(key, expires_s)
 
 
-class MortalChains(Chains):
-    """The chains as one life reaches them."""
+class CrashingChains(Chains):
+    """The chains as one process reaches them."""
 
     def __init__(self, inner: Chains, calls: Calls) -> None:
         self._inner = inner
@@ -123,39 +123,39 @@ class MortalChains(Chains):
 
 
 class Service:
-    """A book in a process of its own, which is started again a second after each death."""
+    """A coordinator process, which is restarted a second after each crash."""
 
-    def __init__(self, calm: Calm, fate: Fate) -> None:
+    def __init__(self, calm: Calm, points: CrashPoints) -> None:
         self.runtime: Runtime = calm.runtime
-        self.fate = fate
+        self.points = points
         self.chains = Chains()
         self._objects = calm.objects
-        self._process = Process(calm.life.world, "book", self._live)
+        self._process = Process(calm.life.world, "coordinator", self._live)
         self._open: tuple[Life, Rig] | None = None
 
     @property
-    def lives(self) -> int:
+    def processes(self) -> int:
         """How many there were."""
         return len(self._process.lives)
 
     def start(self) -> None:
-        """Begin the first life."""
+        """Start the first process."""
         self._process.start()
 
-    def kill(self) -> None:
-        """End this life now; another follows."""
+    def crash(self) -> None:
+        """End this process now; another one follows."""
         self._open = None
         self._process.crash()
         self._process.world.after(SECOND_MS, self._process.restart)
 
-    async def ask(self, what: Callable[[Rig], Coroutine[Any, Any, T]]) -> T:
-        """The answer of a book that lived long enough to give it."""
+    async def call(self, call: Callable[[Rig], Coroutine[Any, Any, T]]) -> T:
+        """The answer of a coordinator that lived long enough to give it."""
         while True:
             if self._open is None:
                 await self.runtime.clock.sleep(_LOOK_MS)
                 continue
             life, rig = self._open
-            answer = SimTask(life, what(rig), "asked")
+            answer = SimTask(life, call(rig), "call")
             answer.watched = True
             while life.alive and not answer.done():
                 await self.runtime.clock.sleep(_LOOK_MS)
@@ -163,17 +163,17 @@ class Service:
                 return await answer.wait()
 
     async def _live(self, life: Life) -> None:
-        self.fate.calls.clear()
-        calls = Calls(self.fate, self.kill)
-        backend: Backend = MortalBackend(SimBackend(self._objects, life), calls)
+        self.points.calls.clear()
+        calls = Calls(self.points, self.crash)
+        backend: Backend = CrashingBackend(SimBackend(self._objects, life), calls)
 
         def store(role: Role) -> Store:
             return Store(backend, life.runtime, scope=Scope(), role=role)
 
-        rig = Rig(store, life.runtime, MortalChains(self.chains, calls))
+        rig = Rig(store, life.runtime, CrashingChains(self.chains, calls))
         try:
-            await rig.book.begin()
+            await rig.coordinator.begin()
         except ArcoError:
-            self.kill()
+            self.crash()
             await Future[None]()
         self._open = life, rig

@@ -25,11 +25,7 @@ def asset(
         Target(table=each, format="parquet", mode=mode, alone=alone) for each in (table, *also)
     )
     return Maker(
-        name=table,
-        kind="asset",
-        targets=targets,
-        retry=retry or Again(),
-        code_fingerprint=code,
+        name=table, kind="asset", targets=targets, retry=retry or Again(), code_fingerprint=code
     )
 
 
@@ -59,7 +55,7 @@ def plan(
     )
 
 
-def wish(plan: Plan, key: str = "key", worker: str = ANY_WORKER) -> RunRequest:
+def run_request(plan: Plan, key: str = "key", worker: str = ANY_WORKER) -> RunRequest:
     return RunRequest(run_key=key, plan=plan, worker=worker)
 
 

@@ -1,7 +1,9 @@
-"""A book over a store, with all that a test moves by hand around it."""
+"""A coordinator over a simulated store, with in-memory tables, and the calls of its workers."""
 
+import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
 
 from arco.core.runtime import Runtime
 from arco.events.kinds import DOMAINS
@@ -30,6 +32,8 @@ from tests.flow.coordinator.ledger_reader import LedgerReader
 from tests.flow.coordinator.plans import PROJECT
 from tests.ledger.simulated import Calm, simulate
 
+P = ParamSpec("P")
+
 SUCCESS = AttemptOutcome(status=TaskStatus.SUCCESS, code_fingerprint="code")
 FAILED = AttemptOutcome(status=TaskStatus.FAILED, error="it broke")
 BLOCKED = AttemptOutcome(status=TaskStatus.BLOCKED, error="a check failed")
@@ -37,7 +41,7 @@ CANCELLED = AttemptOutcome(status=TaskStatus.CANCELLED)
 
 
 class Rig:
-    """One book at a time; `restart` drops it and opens another over the same store."""
+    """One coordinator at a time; `restart` drops it and opens another one over the same store."""
 
     def __init__(
         self,
@@ -50,11 +54,9 @@ class Rig:
         self.runtime = runtime
         self.chains = chains or Chains()
         self.sources = sources
-        self.code = {"t": CodeVersion(code="code")}  # that its workers have loaded
-        self.troubles: list[
-            tuple[str, Exception, dict[str, str]]
-        ] = []  # what no caller was told of
-        self.book = self._new()
+        self.code = {"t": CodeVersion(code="code")}  # of its workers
+        self.errors: list[tuple[str, Exception, dict[str, str]]] = []  # that no caller got
+        self.coordinator = self._new()
 
     def _new(self) -> RunCoordinator:
         self.reader = LedgerReader(self.store(Role.API), self.chains.ids, self.sources)
@@ -67,33 +69,33 @@ class Rig:
             versions=self.chains,
             states=self.reader,
             runs=self.reader,
-            on_error=self._hear,
+            on_error=self._on_error,
         )
 
-    def _hear(self, what: str, problem: Exception, /, **whose: str) -> None:
-        self.troubles.append((what, problem, whose))
+    def _on_error(self, what: str, problem: Exception, /, **whose: str) -> None:
+        self.errors.append((what, problem, whose))
 
     async def restart(self) -> None:
-        """The process dies, and another begins."""
-        await self.book.close()
-        self.book = self._new()
-        await self.book.begin()
+        """The process ends, and another one starts."""
+        await self.coordinator.close()
+        self.coordinator = self._new()
+        await self.coordinator.begin()
 
     async def lease(
         self, worker: str = "w", slots: int = 100, **also: Any
     ) -> tuple[LeasedTask, ...]:
-        return (await self.offer(worker, slots, **also)).tasks
+        return (await self.request(worker, slots, **also)).tasks
 
-    async def offer(self, worker: str = "w", slots: int = 100, **also: Any) -> LeaseResponse:
-        said = {"code": self.code, **also}
-        return await self.book.lease(
-            LeaseRequest(worker=worker, slots=slots, project=PROJECT, **said)
+    async def request(self, worker: str = "w", slots: int = 100, **also: Any) -> LeaseResponse:
+        fields = {"code": self.code, **also}
+        return await self.coordinator.lease(
+            LeaseRequest(worker=worker, slots=slots, project=PROJECT, **fields)
         )
 
     async def complete(
         self, task: LeasedTask, outcome: AttemptOutcome = SUCCESS, worker: str = "w", **also: Any
     ) -> None:
-        await self.book.complete(self.completed(task, outcome, worker, **also))
+        await self.coordinator.complete(self.completed(task, outcome, worker, **also))
 
     def completed(
         self, task: LeasedTask, outcome: AttemptOutcome = SUCCESS, worker: str = "w", **also: Any
@@ -112,10 +114,10 @@ class Rig:
         self, task: LeasedTask, worker: str = "w", log: str = "", log_part: int | None = None
     ) -> Any:
         beat = Heartbeat(attempt_id=task.attempt_id, worker=worker, log=log, log_part=log_part)
-        return await self.book.heartbeat(beat)
+        return await self.coordinator.heartbeat(beat)
 
     def publish(self, task: LeasedTask, code: str | None = None) -> AttemptOutcome:
-        """What a worker does with a task that writes tables: by default with the planned code."""
+        """Publish the outputs of a task as a worker does, by default with the planned code."""
         code = code or (task.code.code if task.code else "code")
         outputs = []
         for place in stamp_outputs(task, code).outputs:
@@ -136,37 +138,52 @@ class Rig:
         )
 
     async def statuses(self, run_id: str) -> dict[str, str]:
-        view = await self.book.look(run_id)
+        view = await self.coordinator.look(run_id)
         return {each.key: each.status.value for each in view.changed}
 
-    async def told(self, run_id: str) -> dict[str, str]:
-        """The same as the ledger has it."""
+    async def recorded(self, run_id: str) -> dict[str, str]:
+        """The statuses of tasks as the ledger has them."""
         stored = await self.reader.run(run_id)
         assert stored is not None
         return {each.key: each.status.value for each in stored.tasks}
 
     async def over(self, run_id: str, within_ms: int = 20_000) -> RunView:
-        """The run once it is over."""
-        view = await self.book.look(run_id)
+        """The run once it has ended."""
+        view = await self.coordinator.look(run_id)
         ends = self.runtime.clock.elapsed_ms() + within_ms
         while view.status is RunStatus.RUNNING and self.runtime.clock.elapsed_ms() < ends:
-            view = await self.book.look(run_id, view.number, 1_000)
+            view = await self.coordinator.look(run_id, view.number, 1_000)
         assert view.status is not RunStatus.RUNNING, view
-        return await self.book.look(run_id)
+        return await self.coordinator.look(run_id)
 
     async def sleep(self, ms: float) -> None:
         await self.runtime.clock.sleep(ms)
 
 
-def story(
-    tell: Callable[[Rig], Coroutine[Any, Any, None]], sources: frozenset[str] = frozenset()
+def run_scenario(
+    scenario: Callable[[Rig], Coroutine[Any, Any, None]], sources: frozenset[str] = frozenset()
 ) -> None:
-    """Run a story in virtual time, over a store without faults."""
+    """Run a scenario in virtual time, over a store without faults."""
 
-    async def told(calm: Calm) -> None:
+    async def run(calm: Calm) -> None:
         rig = Rig(calm.store, calm.runtime, sources=sources)
-        await rig.book.begin()
-        await tell(rig)
-        await rig.book.close()
+        await rig.coordinator.begin()
+        await scenario(rig)
+        await rig.coordinator.close()
 
-    simulate(told)
+    simulate(run)
+
+
+def simulated(
+    scenario: Callable[Concatenate[Rig, P], Coroutine[Any, Any, None]],
+) -> Callable[P, None]:
+    """A test whose body is a scenario; pytest passes all arguments but `rig`."""
+
+    @wraps(scenario)
+    def test(*args: P.args, **kwargs: P.kwargs) -> None:
+        run_scenario(lambda rig: scenario(rig, *args, **kwargs))
+
+    signature = inspect.signature(scenario)
+    parameters = [each for name, each in signature.parameters.items() if name != "rig"]
+    test.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return test

@@ -2,47 +2,45 @@
 
 from arco.flow.coordinator.attempt_logs import AttemptLogStore, read_log
 from arco.storage.roles import Role
-from tests.flow.coordinator.plans import chain, wish
-from tests.flow.coordinator.rig import Rig, story
+from tests.flow.coordinator.plans import chain, run_request
+from tests.flow.coordinator.rig import Rig, simulated
 from tests.ledger.simulated import Calm, simulate
 
 
-def test_lines_of_beats_and_of_the_end_are_kept_in_order() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(chain(1)))
-        [leased] = await rig.lease()
-        await rig.heartbeat(leased, log="one\n")
-        await rig.heartbeat(leased, log="two\n")
-        await rig.restart()
-        await rig.heartbeat(leased, log="three\n")
-        await rig.complete(leased, log="four\n")
-        store = rig.store(Role.API)
-        log = await read_log(store, view.run_id, leased.attempt_id)
-        assert log == ("one\ntwo\nthree\nfour\n", 4, True)
-        rest = await read_log(store, view.run_id, leased.attempt_id, 2)
-        assert rest == ("three\nfour\n", 4, True)
-
-    story(tell)
+@simulated
+async def test_lines_of_beats_and_of_the_end_are_kept_in_order(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(chain(1)))
+    [leased] = await rig.lease()
+    await rig.heartbeat(leased, log="one\n")
+    await rig.heartbeat(leased, log="two\n")
+    await rig.restart()
+    await rig.heartbeat(leased, log="three\n")
+    await rig.complete(leased, log="four\n")
+    store = rig.store(Role.API)
+    log = await read_log(store, view.run_id, leased.attempt_id)
+    assert log == ("one\ntwo\nthree\nfour\n", 4, True)
+    rest = await read_log(store, view.run_id, leased.attempt_id, 2)
+    assert rest == ("three\nfour\n", 4, True)
 
 
-def test_the_same_line_with_each_beat_is_kept_each_time_and_one_that_is_sent_again_once() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(chain(1)))
-        [leased] = await rig.lease()
-        for part in (0, 1, 1, 2):
-            await rig.heartbeat(leased, log="still waiting\n", log_part=part)
-        await rig.restart()
-        await rig.heartbeat(leased, log="still waiting\n", log_part=2)
-        for _ in range(2):
-            await rig.complete(leased, log="still waiting\n", log_part=3)
-        log = await read_log(rig.store(Role.API), view.run_id, leased.attempt_id)
-        assert log == (4 * "still waiting\n", 4, True)
-
-    story(tell)
+@simulated
+async def test_the_same_line_with_each_beat_is_kept_each_time_and_one_that_is_sent_again_once(
+    rig: Rig,
+) -> None:
+    view = await rig.coordinator.submit(run_request(chain(1)))
+    [leased] = await rig.lease()
+    for part in (0, 1, 1, 2):
+        await rig.heartbeat(leased, log="still waiting\n", log_part=part)
+    await rig.restart()
+    await rig.heartbeat(leased, log="still waiting\n", log_part=2)
+    for _ in range(2):
+        await rig.complete(leased, log="still waiting\n", log_part=3)
+    log = await read_log(rig.store(Role.API), view.run_id, leased.attempt_id)
+    assert log == (4 * "still waiting\n", 4, True)
 
 
 def test_of_a_worker_that_does_not_count_a_part_that_is_sent_again_is_kept_once() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         logs = AttemptLogStore(calm.store(Role.FLOW))
         for _ in range(3):
             await logs.write("run", "attempt", "same\n")
@@ -50,11 +48,11 @@ def test_of_a_worker_that_does_not_count_a_part_that_is_sent_again_is_kept_once(
         await logs.write("run", "attempt", "other\n")
         assert await read_log(calm.store(), "run", "attempt") == ("same\nother\n", 2, True)
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_a_long_log_is_read_part_by_part() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         logs = AttemptLogStore(calm.store(Role.FLOW))
         for number in range(40):
             await logs.write("run", "attempt", f"{number}\n")
@@ -62,13 +60,13 @@ def test_a_long_log_is_read_part_by_part() -> None:
         assert log.text.split() == [str(number) for number in range(40)]
         assert (log.next, log.is_whole) == (40, True)
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_of_a_large_log_one_answer_has_as_much_as_fits() -> None:
     line = "x" * 99_999 + "\n"
 
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         logs, store = AttemptLogStore(calm.store(Role.FLOW)), calm.store()
         for number in range(40):
             await logs.write("run", "attempt", line, number)
@@ -79,4 +77,4 @@ def test_of_a_large_log_one_answer_has_as_much_as_fits() -> None:
         assert (third.next, third.is_whole) == (40, True)
         assert first.text + second.text + third.text == 40 * line
 
-    simulate(tell)
+    simulate(scenario)

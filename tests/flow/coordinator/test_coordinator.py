@@ -18,278 +18,250 @@ from arco.flow.coordinator.messages import (
 from arco.flow.coordinator.ports import EventWriter, RunEvent
 from arco.flow.plan.plan import Again
 from arco.storage.roles import Role
-from tests.flow.coordinator.plans import asset, chain, maker, plan, task, wish
-from tests.flow.coordinator.rig import BLOCKED, CANCELLED, FAILED, SUCCESS, Rig, story
+from tests.flow.coordinator.plans import asset, chain, maker, plan, run_request, task
+from tests.flow.coordinator.rig import (
+    BLOCKED,
+    CANCELLED,
+    FAILED,
+    SUCCESS,
+    Rig,
+    run_scenario,
+    simulated,
+)
 
 
-def test_a_chain_runs_in_its_order_and_the_run_succeeds() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(chain(3)))
-        for number in range(3):
-            [leased] = await rig.lease()
-            assert leased.key == f"t{number}"
-            await rig.complete(leased)
-        assert (await rig.over(view.run_id)).status is RunStatus.SUCCESS
-        assert await rig.told(view.run_id) == dict.fromkeys(("t0", "t1", "t2"), "SUCCESS")
-
-    story(tell)
-
-
-def test_what_stands_behind_a_failure_is_skipped_and_the_rest_goes_on() -> None:
-    async def tell(rig: Rig) -> None:
-        tasks = (task("a"), task("b"), task("c", "a"), task("d", "c", "b"), task("e", "b"))
-        view = await rig.book.submit(wish(plan(*tasks)))
-        for leased in await rig.lease():
-            await rig.complete(leased, FAILED if leased.key == "a" else SUCCESS)
+@simulated
+async def test_a_chain_runs_in_its_order_and_the_run_succeeds(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(chain(3)))
+    for number in range(3):
         [leased] = await rig.lease()
-        assert leased.key == "e"
+        assert leased.key == f"t{number}"
         await rig.complete(leased)
-        ended = await rig.over(view.run_id)
-        assert ended.status is RunStatus.FAILED
-        assert ended.error is not None
-        assert ended.error.startswith("a failed: it broke")
-        expected = {"a": "FAILED", "b": "SUCCESS", "c": "SKIPPED", "d": "SKIPPED", "e": "SUCCESS"}
-        assert await rig.statuses(view.run_id) == expected
-        assert await rig.told(view.run_id) == expected
-
-    story(tell)
+    assert (await rig.over(view.run_id)).status is RunStatus.SUCCESS
+    assert await rig.recorded(view.run_id) == dict.fromkeys(("t0", "t1", "t2"), "SUCCESS")
 
 
-def test_what_stands_behind_a_failed_check_is_blocked() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(plan(task("a"), task("b", "a"), task("c", "b"))))
-        [leased] = await rig.lease()
-        await rig.complete(leased, BLOCKED)
-        await rig.over(view.run_id)
-        assert await rig.told(view.run_id) == dict.fromkeys("abc", "BLOCKED")
-
-    story(tell)
-
-
-def test_a_failed_attempt_is_made_again_after_its_pause() -> None:
-    async def tell(rig: Rig) -> None:
-        again = Again(times=2, delay_ms=1_000, factor=3.0, max_ms=2_500)
-        made = plan(task("a"), makers=[maker(retry=again)])
-        view = await rig.book.submit(wish(made))
-        pauses = []
-        for attempt in (1, 2, 3):
-            began = rig.runtime.clock.elapsed_ms()
-            [leased] = await rig.lease(wait_ms=5_000)
-            pauses.append(rig.runtime.clock.elapsed_ms() - began)
-            assert leased.attempt == attempt
-            await rig.complete(leased, FAILED)
-        assert (await rig.over(view.run_id)).status is RunStatus.FAILED
-        assert pauses[0] < 500
-        assert 900 < pauses[1] < 1_500
-        assert 2_300 < pauses[2] < 3_000
-
-    story(tell)
+@simulated
+async def test_what_stands_behind_a_failure_is_skipped_and_the_rest_goes_on(rig: Rig) -> None:
+    tasks = (task("a"), task("b"), task("c", "a"), task("d", "c", "b"), task("e", "b"))
+    view = await rig.coordinator.submit(run_request(plan(*tasks)))
+    for leased in await rig.lease():
+        await rig.complete(leased, FAILED if leased.key == "a" else SUCCESS)
+    [leased] = await rig.lease()
+    assert leased.key == "e"
+    await rig.complete(leased)
+    ended = await rig.over(view.run_id)
+    assert ended.status is RunStatus.FAILED
+    assert ended.error is not None
+    assert ended.error.startswith("a failed: it broke")
+    expected = {"a": "FAILED", "b": "SUCCESS", "c": "SKIPPED", "d": "SKIPPED", "e": "SUCCESS"}
+    assert await rig.statuses(view.run_id) == expected
+    assert await rig.recorded(view.run_id) == expected
 
 
-def test_a_worker_that_waits_gets_a_task_as_soon_as_it_is_ready() -> None:
-    async def tell(rig: Rig) -> None:
-        waiting = rig.runtime.tasks.spawn(rig.lease("other", wait_ms=10_000))
-        await rig.sleep(100)
-        await rig.book.submit(wish(chain(1)))
+@simulated
+async def test_what_stands_behind_a_failed_check_is_blocked(rig: Rig) -> None:
+    view = await rig.coordinator.submit(
+        run_request(plan(task("a"), task("b", "a"), task("c", "b")))
+    )
+    [leased] = await rig.lease()
+    await rig.complete(leased, BLOCKED)
+    await rig.over(view.run_id)
+    assert await rig.recorded(view.run_id) == dict.fromkeys("abc", "BLOCKED")
+
+
+@simulated
+async def test_a_failed_attempt_is_made_again_after_its_pause(rig: Rig) -> None:
+    again = Again(times=2, delay_ms=1_000, factor=3.0, max_ms=2_500)
+    made = plan(task("a"), makers=[maker(retry=again)])
+    view = await rig.coordinator.submit(run_request(made))
+    pauses = []
+    for attempt in (1, 2, 3):
         began = rig.runtime.clock.elapsed_ms()
-        [leased] = await waiting.wait()
-        assert leased.key == "t0"
-        assert rig.runtime.clock.elapsed_ms() - began < 500
-
-    story(tell)
-
-
-def test_no_more_attempts_are_under_way_than_the_pool_has_slots() -> None:
-    async def tell(rig: Rig) -> None:
-        tasks = [task(f"t{n}") for n in range(5)]
-        await rig.book.submit(wish(plan(*tasks, pools={"default": 2})))
-        first = await rig.lease()
-        assert [each.key for each in first] == ["t0", "t1"]
-        assert await rig.lease() == ()
-        await rig.complete(first[0])
-        assert [each.key for each in await rig.lease()] == ["t2"]
-
-    story(tell)
+        [leased] = await rig.lease(wait_ms=5_000)
+        pauses.append(rig.runtime.clock.elapsed_ms() - began)
+        assert leased.attempt == attempt
+        await rig.complete(leased, FAILED)
+    assert (await rig.over(view.run_id)).status is RunStatus.FAILED
+    assert pauses[0] < 500
+    assert 900 < pauses[1] < 1_500
+    assert 2_300 < pauses[2] < 3_000
 
 
-def test_the_same_run_key_is_the_same_run_and_another_plan_is_refused() -> None:
-    async def tell(rig: Rig) -> None:
-        first = await rig.book.submit(wish(chain(2)))
-        assert (await rig.book.submit(wish(chain(2)))).run_id == first.run_id
-        with pytest.raises(Invalid, match="another plan"):
-            await rig.book.submit(wish(chain(3)))
-        assert len(await rig.lease()) == 1
-        await rig.restart()
-        assert (await rig.book.submit(wish(chain(2)))).run_id == first.run_id
-
-    story(tell)
+@simulated
+async def test_a_worker_that_waits_gets_a_task_as_soon_as_it_is_ready(rig: Rig) -> None:
+    waiting = rig.runtime.tasks.spawn(rig.lease("other", wait_ms=10_000))
+    await rig.sleep(100)
+    await rig.coordinator.submit(run_request(chain(1)))
+    began = rig.runtime.clock.elapsed_ms()
+    [leased] = await waiting.wait()
+    assert leased.key == "t0"
+    assert rig.runtime.clock.elapsed_ms() - began < 500
 
 
-def test_a_run_with_a_worker_of_its_own_is_given_to_nobody_else() -> None:
-    async def tell(rig: Rig) -> None:
-        await rig.book.submit(wish(chain(1), worker="mine"))
-        assert await rig.lease("other") == ()
-        assert len(await rig.lease("mine")) == 1
-
-    story(tell)
-
-
-def test_a_run_whose_only_worker_is_silent_is_given_up() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(chain(3), worker="mine"))
-        await rig.lease("mine")
-        ended = await rig.over(view.run_id, 60_000)
-        assert ended.status is RunStatus.FAILED
-        assert ended.error == "its runner is gone"
-        assert await rig.told(view.run_id) == {"t0": "FAILED", "t1": "SKIPPED", "t2": "SKIPPED"}
-        again = await rig.offer("mine", run_id=view.run_id)
-        assert again.is_over
-
-    story(tell)
+@simulated
+async def test_no_more_attempts_are_under_way_than_the_pool_has_slots(rig: Rig) -> None:
+    tasks = [task(f"t{n}") for n in range(5)]
+    await rig.coordinator.submit(run_request(plan(*tasks, pools={"default": 2})))
+    first = await rig.lease()
+    assert [each.key for each in first] == ["t0", "t1"]
+    assert await rig.lease() == ()
+    await rig.complete(first[0])
+    assert [each.key for each in await rig.lease()] == ["t2"]
 
 
-def test_a_worker_that_gives_signs_of_life_keeps_its_run() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(chain(1), worker="w"))
+@simulated
+async def test_the_same_run_key_is_the_same_run_and_another_plan_is_refused(rig: Rig) -> None:
+    first = await rig.coordinator.submit(run_request(chain(2)))
+    assert (await rig.coordinator.submit(run_request(chain(2)))).run_id == first.run_id
+    with pytest.raises(Invalid, match="another plan"):
+        await rig.coordinator.submit(run_request(chain(3)))
+    assert len(await rig.lease()) == 1
+    await rig.restart()
+    assert (await rig.coordinator.submit(run_request(chain(2)))).run_id == first.run_id
+
+
+@simulated
+async def test_a_run_with_a_worker_of_its_own_is_given_to_nobody_else(rig: Rig) -> None:
+    await rig.coordinator.submit(run_request(chain(1), worker="mine"))
+    assert await rig.lease("other") == ()
+    assert len(await rig.lease("mine")) == 1
+
+
+@simulated
+async def test_a_run_whose_only_worker_is_silent_is_given_up(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(chain(3), worker="mine"))
+    await rig.lease("mine")
+    ended = await rig.over(view.run_id, 60_000)
+    assert ended.status is RunStatus.FAILED
+    assert ended.error == "its runner is gone"
+    assert await rig.recorded(view.run_id) == {"t0": "FAILED", "t1": "SKIPPED", "t2": "SKIPPED"}
+    again = await rig.request("mine", run_id=view.run_id)
+    assert again.is_over
+
+
+@simulated
+async def test_a_worker_that_gives_signs_of_life_keeps_its_run(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(chain(1), worker="w"))
+    [leased] = await rig.lease()
+    for _ in range(10):
+        await rig.sleep(5_000)
+        pulse = await rig.heartbeat(leased)
+        assert not pulse.is_lost
+        assert not pulse.should_cancel
+    await rig.complete(leased)
+    assert (await rig.over(view.run_id)).status is RunStatus.SUCCESS
+
+
+@simulated
+async def test_a_task_of_a_silent_worker_goes_to_another_after_one_lease(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(chain(1)))
+    [lost] = await rig.lease("dead")
+    began = rig.runtime.clock.elapsed_ms()
+    leased: tuple[LeasedTask, ...] = ()
+    while not leased:
+        leased = await rig.lease("w", wait_ms=10_000)
+    assert 14_000 < rig.runtime.clock.elapsed_ms() - began < 17_000
+    assert leased[0].attempt == 2
+    assert (await rig.heartbeat(lost, "dead")).is_lost
+    with pytest.raises(Fenced):
+        await rig.complete(lost, worker="dead")
+    await rig.complete(leased[0])
+    assert (await rig.over(view.run_id)).status is RunStatus.SUCCESS
+    assert rig.coordinator.figures.lost == 1
+
+
+@simulated
+async def test_a_task_whose_workers_are_always_lost_fails_in_the_end(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(chain(1)))
+    attempts = 0
+    while (await rig.coordinator.look(view.run_id)).status is RunStatus.RUNNING:
+        attempts += len(await rig.lease(f"w{attempts}", wait_ms=1_000))
+    assert attempts == 4
+
+
+@simulated
+async def test_saying_the_end_twice_is_saying_it_once(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(chain(2)))
+    [leased] = await rig.lease()
+    said = rig.completed(leased)
+    spawn = rig.runtime.tasks.spawn
+    for one in [spawn(rig.coordinator.complete(said)) for _ in range(3)]:
+        await one.wait()
+    await rig.coordinator.complete(said)
+    assert len(await rig.lease()) == 1
+    assert await rig.statuses(view.run_id) == {"t0": "SUCCESS", "t1": "RUNNING"}
+
+
+@simulated
+async def test_nobody_knows_an_attempt_that_never_was(rig: Rig) -> None:
+    await rig.coordinator.submit(run_request(chain(1)))
+    [leased] = await rig.lease()
+    said = rig.completed(leased)
+    with pytest.raises(NotFound):
+        await rig.coordinator.complete(msgspec.structs.replace(said, attempt_id="x" * 32))
+    with pytest.raises(NotFound):
+        await rig.coordinator.look("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+
+
+@simulated
+async def test_another_project_gets_no_tasks(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(chain(1)))
+    other = LeaseRequest(worker="w", slots=1, project="other")
+    assert (await rig.coordinator.lease(other)).tasks == ()
+    with pytest.raises(Invalid, match="project"):
+        await rig.coordinator.lease(
+            LeaseRequest(worker="w", slots=1, project="other", run_id=view.run_id)
+        )
+
+
+@simulated
+async def test_two_tasks_of_two_runs_never_make_the_same_partition_at_once(rig: Rig) -> None:
+    made = plan(task("t@d", maker="t", partition="ds=1"), makers=[asset("t")])
+    first = await rig.coordinator.submit(run_request(made, "one"))
+    second = await rig.coordinator.submit(run_request(made, "two"))
+    [leased] = await rig.lease()
+    assert leased.run_id == first.run_id
+    assert await rig.lease() == ()
+    await rig.complete(leased, rig.publish(leased))
+    [leased] = await rig.lease()
+    assert leased.run_id == second.run_id
+
+
+@simulated
+async def test_a_task_that_wants_its_table_alone_waits_for_all_others(rig: Rig) -> None:
+    parts = [task(f"t@{n}", maker="t", partition=f"ds={n}") for n in range(3)]
+    await rig.coordinator.submit(run_request(plan(*parts, makers=[asset("t", alone=True)])))
+    for number in range(3):
         [leased] = await rig.lease()
-        for _ in range(10):
-            await rig.sleep(5_000)
-            pulse = await rig.heartbeat(leased)
-            assert not pulse.is_lost
-            assert not pulse.should_cancel
-        await rig.complete(leased)
-        assert (await rig.over(view.run_id)).status is RunStatus.SUCCESS
-
-    story(tell)
-
-
-def test_a_task_of_a_silent_worker_goes_to_another_after_one_lease() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(chain(1)))
-        [lost] = await rig.lease("dead")
-        began = rig.runtime.clock.elapsed_ms()
-        leased: tuple[LeasedTask, ...] = ()
-        while not leased:
-            leased = await rig.lease("w", wait_ms=10_000)
-        assert 14_000 < rig.runtime.clock.elapsed_ms() - began < 17_000
-        assert leased[0].attempt == 2
-        assert (await rig.heartbeat(lost, "dead")).is_lost
-        with pytest.raises(Fenced):
-            await rig.complete(lost, worker="dead")
-        await rig.complete(leased[0])
-        assert (await rig.over(view.run_id)).status is RunStatus.SUCCESS
-        assert rig.book.figures.lost == 1
-
-    story(tell)
-
-
-def test_a_task_whose_workers_are_always_lost_fails_in_the_end() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(chain(1)))
-        attempts = 0
-        while (await rig.book.look(view.run_id)).status is RunStatus.RUNNING:
-            attempts += len(await rig.lease(f"w{attempts}", wait_ms=1_000))
-        assert attempts == 4
-
-    story(tell)
-
-
-def test_saying_the_end_twice_is_saying_it_once() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(chain(2)))
-        [leased] = await rig.lease()
-        said = rig.completed(leased)
-        spawn = rig.runtime.tasks.spawn
-        for one in [spawn(rig.book.complete(said)) for _ in range(3)]:
-            await one.wait()
-        await rig.book.complete(said)
-        assert len(await rig.lease()) == 1
-        assert await rig.statuses(view.run_id) == {"t0": "SUCCESS", "t1": "RUNNING"}
-
-    story(tell)
-
-
-def test_nobody_knows_an_attempt_that_never_was() -> None:
-    async def tell(rig: Rig) -> None:
-        await rig.book.submit(wish(chain(1)))
-        [leased] = await rig.lease()
-        said = rig.completed(leased)
-        with pytest.raises(NotFound):
-            await rig.book.complete(msgspec.structs.replace(said, attempt_id="x" * 32))
-        with pytest.raises(NotFound):
-            await rig.book.look("01ARZ3NDEKTSV4RRFFQ69G5FAV")
-
-    story(tell)
-
-
-def test_another_project_gets_no_tasks() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(chain(1)))
-        other = LeaseRequest(worker="w", slots=1, project="other")
-        assert (await rig.book.lease(other)).tasks == ()
-        with pytest.raises(Invalid, match="project"):
-            await rig.book.lease(
-                LeaseRequest(worker="w", slots=1, project="other", run_id=view.run_id)
-            )
-
-    story(tell)
-
-
-def test_two_tasks_of_two_runs_never_make_the_same_partition_at_once() -> None:
-    async def tell(rig: Rig) -> None:
-        made = plan(task("t@d", maker="t", partition="ds=1"), makers=[asset("t")])
-        first = await rig.book.submit(wish(made, "one"))
-        second = await rig.book.submit(wish(made, "two"))
-        [leased] = await rig.lease()
-        assert leased.run_id == first.run_id
-        assert await rig.lease() == ()
+        assert leased.partition == f"ds={number}"
         await rig.complete(leased, rig.publish(leased))
-        [leased] = await rig.lease()
-        assert leased.run_id == second.run_id
-
-    story(tell)
 
 
-def test_a_task_that_wants_its_table_alone_waits_for_all_others() -> None:
-    async def tell(rig: Rig) -> None:
-        parts = [task(f"t@{n}", maker="t", partition=f"ds={n}") for n in range(3)]
-        await rig.book.submit(wish(plan(*parts, makers=[asset("t", alone=True)])))
-        for number in range(3):
-            [leased] = await rig.lease()
-            assert leased.partition == f"ds={number}"
-            await rig.complete(leased, rig.publish(leased))
-
-    story(tell)
-
-
-def test_a_worker_that_waits_gets_a_task_as_soon_as_a_slot_is_free() -> None:
-    async def tell(rig: Rig) -> None:
-        await rig.book.submit(wish(plan(task("a"), task("b"), pools={"default": 1})))
-        [first] = await rig.lease()
-        waiting = rig.runtime.tasks.spawn(rig.lease("other", wait_ms=10_000))
-        await rig.sleep(1_000)
-        began = rig.runtime.clock.elapsed_ms()
-        await rig.complete(first)
-        [second] = await waiting.wait()
-        assert second.key == "b"
-        assert rig.runtime.clock.elapsed_ms() - began < 1_000
-
-    story(tell)
+@simulated
+async def test_a_worker_that_waits_gets_a_task_as_soon_as_a_slot_is_free(rig: Rig) -> None:
+    await rig.coordinator.submit(run_request(plan(task("a"), task("b"), pools={"default": 1})))
+    [first] = await rig.lease()
+    waiting = rig.runtime.tasks.spawn(rig.lease("other", wait_ms=10_000))
+    await rig.sleep(1_000)
+    began = rig.runtime.clock.elapsed_ms()
+    await rig.complete(first)
+    [second] = await waiting.wait()
+    assert second.key == "b"
+    assert rig.runtime.clock.elapsed_ms() - began < 1_000
 
 
-def test_a_cancelled_run_gives_its_place_before_a_table_to_the_next() -> None:
-    async def tell(rig: Rig) -> None:
-        made = plan(task("t@1", maker="t", partition="ds=1"), makers=[asset("t", alone=True)])
-        runs = [await rig.book.submit(wish(made, key)) for key in ("one", "two", "three")]
-        [first] = await rig.lease()
-        assert await rig.lease() == ()  # the others are waiting for the table
-        await rig.complete(first, rig.publish(first))
-        await rig.book.cancel(runs[1].run_id)
-        await rig.over(runs[1].run_id)
-        [third] = await rig.lease()
-        assert third.run_id == runs[2].run_id
-
-    story(tell)
+@simulated
+async def test_a_cancelled_run_gives_its_place_before_a_table_to_the_next(rig: Rig) -> None:
+    made = plan(task("t@1", maker="t", partition="ds=1"), makers=[asset("t", alone=True)])
+    runs = [await rig.coordinator.submit(run_request(made, key)) for key in ("one", "two", "three")]
+    [first] = await rig.lease()
+    assert await rig.lease() == ()  # the others are waiting for the table
+    await rig.complete(first, rig.publish(first))
+    await rig.coordinator.cancel(runs[1].run_id)
+    await rig.over(runs[1].run_id)
+    [third] = await rig.lease()
+    assert third.run_id == runs[2].run_id
 
 
 class _HalfDeaf:
@@ -306,90 +278,82 @@ class _HalfDeaf:
             raise Unavailable("a part of it could not be stored")
 
 
-def test_a_run_of_which_a_part_was_told_begins_when_it_is_asked_for_again() -> None:
-    async def tell(rig: Rig) -> None:
-        book = RunCoordinator(
-            rig.store(Role.FLOW),
-            events=_HalfDeaf(LedgerEventWriter(rig.writers)),
-            fences=rig.chains,
-            versions=rig.chains,
-            states=rig.reader,
-            runs=rig.reader,
-        )
-        await book.begin()
-        rig.book = book
-        with pytest.raises(Unavailable):
-            await book.submit(wish(chain(1)))
-        assert await rig.lease() == ()
-        view = await book.submit(wish(chain(1)))
-        [leased] = await rig.lease()
-        assert leased.run_id == view.run_id
-
-    story(tell)
+@simulated
+async def test_a_run_of_which_a_part_was_told_begins_when_it_is_asked_for_again(rig: Rig) -> None:
+    book = RunCoordinator(
+        rig.store(Role.FLOW),
+        events=_HalfDeaf(LedgerEventWriter(rig.writers)),
+        fences=rig.chains,
+        versions=rig.chains,
+        states=rig.reader,
+        runs=rig.reader,
+    )
+    await book.begin()
+    rig.coordinator = book
+    with pytest.raises(Unavailable):
+        await book.submit(run_request(chain(1)))
+    assert await rig.lease() == ()
+    view = await book.submit(run_request(chain(1)))
+    [leased] = await rig.lease()
+    assert leased.run_id == view.run_id
 
 
-def test_an_end_that_could_not_be_told_changes_nothing() -> None:
-    async def tell(rig: Rig) -> None:
-        deaf = _HalfDeaf(LedgerEventWriter(rig.writers))
-        deaf.refusals = 0
-        rig.book = RunCoordinator(
-            rig.store(Role.FLOW),
-            events=deaf,
-            fences=rig.chains,
-            versions=rig.chains,
-            states=rig.reader,
-            runs=rig.reader,
-        )
-        await rig.book.begin()
-        view = await rig.book.submit(wish(chain(2)))
-        [leased] = await rig.lease()
-        deaf.refusals = 1
-        with pytest.raises(Unavailable):
-            await rig.complete(leased)
-        assert await rig.statuses(view.run_id) == {"t0": "RUNNING", "t1": "PENDING"}
-        assert await rig.lease() == ()
+@simulated
+async def test_an_end_that_could_not_be_told_changes_nothing(rig: Rig) -> None:
+    deaf = _HalfDeaf(LedgerEventWriter(rig.writers))
+    deaf.refusals = 0
+    rig.coordinator = RunCoordinator(
+        rig.store(Role.FLOW),
+        events=deaf,
+        fences=rig.chains,
+        versions=rig.chains,
+        states=rig.reader,
+        runs=rig.reader,
+    )
+    await rig.coordinator.begin()
+    view = await rig.coordinator.submit(run_request(chain(2)))
+    [leased] = await rig.lease()
+    deaf.refusals = 1
+    with pytest.raises(Unavailable):
         await rig.complete(leased)
-        deaf.refusals = 1
-        with pytest.raises(Unavailable):
-            await rig.lease()
-        assert await rig.statuses(view.run_id) == {"t0": "SUCCESS", "t1": "READY"}
-        [again] = await rig.lease()
-        assert (again.key, again.attempt) == ("t1", 1)
-
-    story(tell)
-
-
-def test_a_worker_gets_tasks_of_the_pools_that_it_names_alone() -> None:
-    async def tell(rig: Rig) -> None:
-        makers = [maker("big", pool="large"), maker("small"), maker("other", pool="third")]
-        tasks = [task(each.name, maker=each.name) for each in makers]
-        await rig.book.submit(wish(plan(*tasks, makers=makers)))
-        assert await rig.lease(pools=("nobody's",)) == ()
-        assert [each.key for each in await rig.lease(pools=("large", "third"))] == ["big", "other"]
-        assert await rig.lease(pools=("large",)) == ()
-        assert [each.key for each in await rig.lease()] == ["small"]
-
-    story(tell)
+    assert await rig.statuses(view.run_id) == {"t0": "RUNNING", "t1": "PENDING"}
+    assert await rig.lease() == ()
+    await rig.complete(leased)
+    deaf.refusals = 1
+    with pytest.raises(Unavailable):
+        await rig.lease()
+    assert await rig.statuses(view.run_id) == {"t0": "SUCCESS", "t1": "READY"}
+    [again] = await rig.lease()
+    assert (again.key, again.attempt) == ("t1", 1)
 
 
-def test_a_task_that_was_given_back_is_tried_again_though_it_has_no_retries() -> None:
-    async def tell(rig: Rig) -> None:
-        run = await rig.book.submit(wish(chain(1)))
-        for attempt in range(1, 5):  # three more than it may have by its own fault
-            [leased] = await rig.lease(wait_ms=1_000)
-            assert leased.attempt == attempt
-            await rig.complete(leased, CANCELLED)
-        assert (await rig.over(run.run_id)).status is RunStatus.FAILED
+@simulated
+async def test_a_worker_gets_tasks_of_the_pools_that_it_names_alone(rig: Rig) -> None:
+    makers = [maker("big", pool="large"), maker("small"), maker("other", pool="third")]
+    tasks = [task(each.name, maker=each.name) for each in makers]
+    await rig.coordinator.submit(run_request(plan(*tasks, makers=makers)))
+    assert await rig.lease(pools=("nobody's",)) == ()
+    assert [each.key for each in await rig.lease(pools=("large", "third"))] == ["big", "other"]
+    assert await rig.lease(pools=("large",)) == ()
+    assert [each.key for each in await rig.lease()] == ["small"]
 
-    story(tell)
+
+@simulated
+async def test_a_task_that_was_given_back_is_tried_again_though_it_has_no_retries(rig: Rig) -> None:
+    run = await rig.coordinator.submit(run_request(chain(1)))
+    for attempt in range(1, 5):  # three more than it may have by its own fault
+        [leased] = await rig.lease(wait_ms=1_000)
+        assert leased.attempt == attempt
+        await rig.complete(leased, CANCELLED)
+    assert (await rig.over(run.run_id)).status is RunStatus.FAILED
 
 
 def test_what_is_given_back_for_a_while_waits_and_fails_in_the_end_with_the_reason() -> None:
     no_spark = AttemptOutcome(status=TaskStatus.CANCELLED, error="no Spark here", pause_ms=5_000)
 
-    async def tell(rig: Rig) -> None:
+    async def scenario(rig: Rig) -> None:
         makers = [maker("t", retry=Again(times=1))]
-        run = await rig.book.submit(wish(plan(task("t0", maker="t"), makers=makers)))
+        run = await rig.coordinator.submit(run_request(plan(task("t0", maker="t"), makers=makers)))
         for attempt in range(1, 6):  # the one that it may have failed is not used up by these
             [leased] = await rig.lease()
             assert leased.attempt == attempt
@@ -399,15 +363,15 @@ def test_what_is_given_back_for_a_while_waits_and_fails_in_the_end_with_the_reas
         ended = await rig.over(run.run_id)
         assert (ended.status, ended.error) == (RunStatus.FAILED, "t0 failed: no Spark here")
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_each_task_is_counted_once_by_how_it_ended_those_that_never_began_too() -> None:
-    async def tell(rig: Rig) -> None:
-        run = await rig.book.submit(wish(chain(3)))
-        [leased] = await rig.lease()
-        await rig.complete(leased, FAILED)
-        await rig.over(run.run_id)
-        assert rig.book.figures.ended == {TaskStatus.FAILED: 1, TaskStatus.SKIPPED: 2}
-
-    story(tell)
+@simulated
+async def test_each_task_is_counted_once_by_how_it_ended_those_that_never_began_too(
+    rig: Rig,
+) -> None:
+    run = await rig.coordinator.submit(run_request(chain(3)))
+    [leased] = await rig.lease()
+    await rig.complete(leased, FAILED)
+    await rig.over(run.run_id)
+    assert rig.coordinator.figures.ended == {TaskStatus.FAILED: 1, TaskStatus.SKIPPED: 2}

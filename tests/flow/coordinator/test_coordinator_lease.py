@@ -37,7 +37,7 @@ class _Two:
 
 
 def test_a_second_process_is_told_who_keeps_the_book_however_long_that_lasts() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         assert await both.one.take() is None
         for _ in range(5):
@@ -47,11 +47,11 @@ def test_a_second_process_is_told_who_keeps_the_book_however_long_that_lasts() -
             await calm.clock.sleep(60_000)
         assert not both.one.lost.is_set()
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_a_book_that_was_let_go_is_taken_at_once() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         await both.one.take()
         await both.one.release()
@@ -59,11 +59,11 @@ def test_a_book_that_was_let_go_is_taken_at_once() -> None:
         assert await both.two.take() is None
         assert calm.clock.elapsed_ms() - began_ms < 2_000
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_who_cannot_say_that_it_lives_has_lost_the_book_before_another_takes_it() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         await both.one.take()
         await calm.clock.sleep(LIFE_MS / 2)
@@ -76,11 +76,11 @@ def test_who_cannot_say_that_it_lives_has_lost_the_book_before_another_takes_it(
         both.lines[0].is_cut = False
         assert await both.one.take() == "n2"
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_who_was_cut_off_while_nobody_else_came_takes_its_own_book_again() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         await both.one.take()
         both.lines[0].is_cut = True
@@ -90,20 +90,20 @@ def test_who_was_cut_off_while_nobody_else_came_takes_its_own_book_again() -> No
         assert not both.one.lost.is_set()
         assert await both.two.take() == "n1"
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_two_that_come_at_once_do_not_both_get_it() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         answers = await calm.runtime.tasks.gather(both.one.take(), both.two.take())
         assert sorted(each is None for each in answers) == [False, True]
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_a_note_that_nobody_can_read_does_not_take_the_book_from_its_keeper() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         await both.one.take()
         store = Store(both.lines[0], calm.runtime, scope=Scope(), role=Role.API)
@@ -111,11 +111,11 @@ def test_a_note_that_nobody_can_read_does_not_take_the_book_from_its_keeper() ->
         assert await both.two.take() == "n1"
         assert not both.one.lost.is_set()
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_who_has_let_go_may_take_it_again_and_again() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         for tenure, other, name in (
             (both.one, both.two, "n1"),
@@ -129,4 +129,4 @@ def test_who_has_let_go_may_take_it_again_and_again() -> None:
             assert not tenure.lost.is_set()
             await tenure.release()
 
-    simulate(tell)
+    simulate(scenario)

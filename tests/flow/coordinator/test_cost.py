@@ -3,38 +3,38 @@
 import pytest
 
 from arco.flow.plan.plan import Plan
-from tests.flow.coordinator.plans import chain, diamond, fan, wish
+from tests.flow.coordinator.plans import chain, diamond, fan, run_request
 from tests.flow.coordinator.rig import Rig
 from tests.ledger.simulated import Calm, simulate
 
 
 @pytest.mark.parametrize("made", [chain(30), fan(30), diamond(30)], ids=["chain", "fan", "diamond"])
 def test_a_task_without_tables_takes_two_creates_at_most(made: Plan) -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         rig = Rig(calm.store, calm.runtime)
-        await rig.book.begin()
-        view = await rig.book.submit(wish(made))
+        await rig.coordinator.begin()
+        view = await rig.coordinator.submit(run_request(made))
         before = calm.requests()
         while True:
-            leased = await rig.offer(run_id=view.run_id, wait_ms=1_000)
+            leased = await rig.request(run_id=view.run_id, wait_ms=1_000)
             if leased.is_over:
                 break
             await rig.runtime.tasks.gather(*(rig.complete(each) for each in leased.tasks))
         spent = calm.requests() - before
         assert spent <= 2 * len(made.tasks) + 2  # and the end of the run, and a hint
-        await rig.book.close()
+        await rig.coordinator.close()
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_giving_out_a_task_does_not_look_at_the_others() -> None:
     """Counted in looks at the state of tasks, as clocks are no measure."""
 
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         rig = Rig(calm.store, calm.runtime)
-        await rig.book.begin()
-        view = await rig.book.submit(wish(fan(2_000)))
-        run = rig.book._state.runs[view.run_id]
+        await rig.coordinator.begin()
+        view = await rig.coordinator.submit(run_request(fan(2_000)))
+        run = rig.coordinator._state.runs[view.run_id]
         looks = _Counting(run.state.tasks)
         run.state.tasks = looks
         [root] = await rig.lease(slots=1)
@@ -43,9 +43,9 @@ def test_giving_out_a_task_does_not_look_at_the_others() -> None:
         looks.count = 0
         await rig.lease(slots=1)
         assert looks.count < 50
-        await rig.book.close()
+        await rig.coordinator.close()
 
-    simulate(tell)
+    simulate(scenario)
 
 
 class _Counting(dict):  # type: ignore[type-arg]

@@ -7,8 +7,8 @@ import pytest
 from arco.core.errors import Denied, StoreFull, Unavailable
 from arco.flow.coordinator.messages import LEASE_MS, RunStatus
 from arco.flow.coordinator.ports import RunEvent
-from tests.flow.coordinator.plans import chain, plan, task, wish
-from tests.flow.coordinator.rig import FAILED, Rig, story
+from tests.flow.coordinator.plans import chain, plan, run_request, task
+from tests.flow.coordinator.rig import FAILED, Rig, simulated
 
 
 class _Broken:
@@ -33,93 +33,83 @@ def _break(rig: Rig, name: str, times: int = 2, problem: Exception | None = None
     return broken
 
 
-def test_a_bug_while_the_end_of_a_run_is_told_is_told_of_and_the_run_ends() -> None:
-    async def tell(rig: Rig) -> None:
-        broken = _break(rig, "execution_completed")
-        run = await rig.book.submit(wish(chain(1)))
-        [leased] = await rig.lease()
-        await rig.complete(leased)
-        assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
-        assert broken.left == 0
-        assert [str(problem) for _, problem, _ in rig.troubles] == ["a bug"]
-        assert all(whose["run"] == run.run_id for _, _, whose in rig.troubles)
-
-    story(tell)
+@simulated
+async def test_a_bug_while_the_end_of_a_run_is_told_is_told_of_and_the_run_ends(rig: Rig) -> None:
+    broken = _break(rig, "execution_completed")
+    run = await rig.coordinator.submit(run_request(chain(1)))
+    [leased] = await rig.lease()
+    await rig.complete(leased)
+    assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
+    assert broken.left == 0
+    assert [str(problem) for _, problem, _ in rig.errors] == ["a bug"]
+    assert all(whose["run"] == run.run_id for _, _, whose in rig.errors)
 
 
-def test_a_bug_while_a_lost_attempt_is_told_is_told_of_and_the_task_goes_on() -> None:
-    async def tell(rig: Rig) -> None:
-        broken = _break(rig, "task_lost")
-        run = await rig.book.submit(wish(chain(1)))
-        await rig.lease("dead")
-        await rig.sleep(LEASE_MS + 10_000)
-        assert broken.left == 0
-        [again] = await rig.lease()
-        assert again.attempt == 2
-        assert [str(problem) for _, problem, _ in rig.troubles] == ["a bug"]
-        assert all(whose["run"] == run.run_id for _, _, whose in rig.troubles)
-
-    story(tell)
+@simulated
+async def test_a_bug_while_a_lost_attempt_is_told_is_told_of_and_the_task_goes_on(rig: Rig) -> None:
+    broken = _break(rig, "task_lost")
+    run = await rig.coordinator.submit(run_request(chain(1)))
+    await rig.lease("dead")
+    await rig.sleep(LEASE_MS + 10_000)
+    assert broken.left == 0
+    [again] = await rig.lease()
+    assert again.attempt == 2
+    assert [str(problem) for _, problem, _ in rig.errors] == ["a bug"]
+    assert all(whose["run"] == run.run_id for _, _, whose in rig.errors)
 
 
-def test_a_bug_in_one_run_does_not_hold_up_another() -> None:
-    async def tell(rig: Rig) -> None:
-        _break(rig, "execution_completed", times=3)
-        first = await rig.book.submit(wish(chain(1), "one"))
-        [leased] = await rig.lease()
-        await rig.complete(leased, FAILED)
-        second = await rig.book.submit(wish(plan(task("b")), "two"))
-        [other] = await rig.lease()
-        await rig.complete(other)
-        assert (await rig.over(second.run_id, 60_000)).status is RunStatus.SUCCESS
-        assert (await rig.over(first.run_id, 60_000)).status is RunStatus.FAILED
-
-    story(tell)
+@simulated
+async def test_a_bug_in_one_run_does_not_hold_up_another(rig: Rig) -> None:
+    _break(rig, "execution_completed", times=3)
+    first = await rig.coordinator.submit(run_request(chain(1), "one"))
+    [leased] = await rig.lease()
+    await rig.complete(leased, FAILED)
+    second = await rig.coordinator.submit(run_request(plan(task("b")), "two"))
+    [other] = await rig.lease()
+    await rig.complete(other)
+    assert (await rig.over(second.run_id, 60_000)).status is RunStatus.SUCCESS
+    assert (await rig.over(first.run_id, 60_000)).status is RunStatus.FAILED
 
 
-def test_whoever_waits_for_the_end_of_a_run_hears_that_the_store_is_full() -> None:
-    async def tell(rig: Rig) -> None:
-        broken = _break(rig, "execution_completed", 4, StoreFull("no space left"))
-        run = await rig.book.submit(wish(chain(1)))
-        [leased] = await rig.lease()
-        await rig.complete(leased)
-        now = await rig.book.look(run.run_id)  # who does not wait is told how it stands
-        assert now.status is RunStatus.RUNNING
-        with pytest.raises(StoreFull):
-            await rig.book.look(run.run_id, since=now.number, wait_ms=5_000)
-        await rig.sleep(10_000)  # somebody makes room
-        assert broken.left == 0
-        assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
-
-    story(tell)
+@simulated
+async def test_whoever_waits_for_the_end_of_a_run_hears_that_the_store_is_full(rig: Rig) -> None:
+    broken = _break(rig, "execution_completed", 4, StoreFull("no space left"))
+    run = await rig.coordinator.submit(run_request(chain(1)))
+    [leased] = await rig.lease()
+    await rig.complete(leased)
+    now = await rig.coordinator.look(run.run_id)  # who does not wait is told how it stands
+    assert now.status is RunStatus.RUNNING
+    with pytest.raises(StoreFull):
+        await rig.coordinator.look(run.run_id, since=now.number, wait_ms=5_000)
+    await rig.sleep(10_000)  # somebody makes room
+    assert broken.left == 0
+    assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
 
 
-def test_a_run_whose_end_is_refused_is_told_of_once_for_each_kind_of_error() -> None:
-    async def tell(rig: Rig) -> None:
-        _break(rig, "execution_completed", 3, Denied("not with this key"))
-        _break(rig, "execution_completed", 3, Unavailable("away"))  # which comes before
-        run = await rig.book.submit(wish(chain(1)))
-        [leased] = await rig.lease()
-        await rig.complete(leased)
-        assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
-        assert [(type(problem), whose) for _, problem, whose in rig.troubles] == [
-            (Unavailable, {"run": run.run_id}),
-            (Denied, {"run": run.run_id}),
-        ]
-
-    story(tell)
+@simulated
+async def test_a_run_whose_end_is_refused_is_told_of_once_for_each_kind_of_error(rig: Rig) -> None:
+    _break(rig, "execution_completed", 3, Denied("not with this key"))
+    _break(rig, "execution_completed", 3, Unavailable("away"))  # which comes before
+    run = await rig.coordinator.submit(run_request(chain(1)))
+    [leased] = await rig.lease()
+    await rig.complete(leased)
+    assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
+    assert [(type(problem), whose) for _, problem, whose in rig.errors] == [
+        (Unavailable, {"run": run.run_id}),
+        (Denied, {"run": run.run_id}),
+    ]
 
 
-def test_a_task_that_cannot_be_taken_back_is_told_of_once_for_each_kind_of_error() -> None:
-    async def tell(rig: Rig) -> None:
-        _break(rig, "task_lost", 3, Denied("not with this key"))
-        run = await rig.book.submit(wish(chain(1)))
-        await rig.lease("dead")
-        await rig.sleep(LEASE_MS + 10_000)
-        [again] = await rig.lease()
-        assert again.attempt == 2
-        [(_, problem, whose)] = rig.troubles
-        assert isinstance(problem, Denied)
-        assert whose == {"run": run.run_id, "task": "t0"}
-
-    story(tell)
+@simulated
+async def test_a_task_that_cannot_be_taken_back_is_told_of_once_for_each_kind_of_error(
+    rig: Rig,
+) -> None:
+    _break(rig, "task_lost", 3, Denied("not with this key"))
+    run = await rig.coordinator.submit(run_request(chain(1)))
+    await rig.lease("dead")
+    await rig.sleep(LEASE_MS + 10_000)
+    [again] = await rig.lease()
+    assert again.attempt == 2
+    [(_, problem, whose)] = rig.errors
+    assert isinstance(problem, Denied)
+    assert whose == {"run": run.run_id, "task": "t0"}

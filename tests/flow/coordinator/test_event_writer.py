@@ -24,7 +24,7 @@ def _started(task_id: str, **also: str) -> RunEvent:
 
 
 def test_an_append_of_unknown_outcome_is_repeated_until_it_is_known() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
         await facts.append([_started("a")])
         calm.objects.faults = Faults(unanswered=1.0)
@@ -36,7 +36,7 @@ def test_an_append_of_unknown_outcome_is_repeated_until_it_is_known() -> None:
         rows = await LedgerReader(calm.store(), {}).rows("tasks")
         assert [row["task_id"] for row in rows] == ["a", "b"]
 
-    simulate(tell)
+    simulate(scenario)
 
 
 class _Closed(SimBackend):
@@ -48,7 +48,7 @@ class _Closed(SimBackend):
 
 
 def test_a_definite_no_is_passed_on() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
 
         backend = _Closed(calm.objects, calm.life)
         store = Store(backend, calm.runtime, scope=Scope(), role=Role.API)
@@ -59,21 +59,21 @@ def test_a_definite_no_is_passed_on() -> None:
         with pytest.raises(Unavailable):
             await LedgerEventWriter(writers).append([_started("a")])
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_what_no_reader_could_fold_is_not_told() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
         with pytest.raises(Invalid):
             await facts.append([_started("x" * 300)])
         assert calm.requests() == 0
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_later_is_later_though_the_clock_goes_back() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
         place = {"table_id": "t", "partition_key": "ds=1"}
         await facts.append([_started("a", **place)])
@@ -83,11 +83,11 @@ def test_later_is_later_though_the_clock_goes_back() -> None:
         [row] = await LedgerReader(calm.store(), {}).rows("partitions")
         assert row["status"] == "FAILED"
 
-    simulate(tell)
+    simulate(scenario)
 
 
 def test_a_large_batch_is_told_in_parts() -> None:
-    async def tell(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
         long = "y" * 60_000
         told = [
@@ -103,4 +103,4 @@ def test_a_large_batch_is_told_in_parts() -> None:
         rows = await LedgerReader(calm.store(), {}).rows("tasks")
         assert len(rows) == 400
 
-    simulate(tell)
+    simulate(scenario)

@@ -16,8 +16,8 @@ from arco.flow.coordinator.plan_store import claim_key, plan_key
 from arco.flow.coordinator.ports import StoredRun
 from arco.flow.plan.plan import Plan
 from arco.storage.roles import Role
-from tests.flow.coordinator.plans import asset, plan, task, wish
-from tests.flow.coordinator.rig import FAILED, Rig, story
+from tests.flow.coordinator.plans import asset, plan, run_request, task
+from tests.flow.coordinator.rig import FAILED, Rig, run_scenario, simulated
 
 DAY_MS = 24 * 3_600_000
 KEPT_MS = 5 * DAY_MS
@@ -43,7 +43,7 @@ async def _left(rig: Rig) -> set[str]:
 
 async def _made(rig: Rig, key: str) -> tuple[str, str]:
     """A run that is over, with a log: its id and that of its attempt."""
-    view = await rig.book.submit(wish(_one(), key))
+    view = await rig.coordinator.submit(run_request(_one(), key))
     [leased] = await rig.lease()
     await rig.heartbeat(leased, log="it works\n")
     await rig.complete(leased, rig.publish(leased))
@@ -51,47 +51,43 @@ async def _made(rig: Rig, key: str) -> tuple[str, str]:
     return view.run_id, leased.attempt_id
 
 
-def test_a_run_that_is_over_goes_with_all_that_is_left_of_it_once_it_is_old() -> None:
-    async def tell(rig: Rig) -> None:
-        run_id, attempt_id = await _made(rig, "one")
-        whole = {
-            claim_key("one"),
-            plan_key(run_id),
-            log_key(run_id, attempt_id, 0),
-            lease_key(attempt_id),
-        }
-        assert await _left(rig) == whole
-        assert (await _collect(rig)).total() == 0
-        await rig.sleep(LEASE_RETENTION_MS + 1_000)
-        assert (await _collect(rig)).leases == 1
-        assert await _left(rig) == whole - {lease_key(attempt_id)}
-        await rig.sleep(KEPT_MS)
-        done = await _collect(rig)
-        assert (done.claims, done.plans, done.logs, done.leases) == (1, 1, 1, 0)
-        assert done.bytes > 0
-        assert await _left(rig) == set()
-
-    story(tell)
+@simulated
+async def test_a_run_that_is_over_goes_with_all_that_is_left_of_it_once_it_is_old(rig: Rig) -> None:
+    run_id, attempt_id = await _made(rig, "one")
+    whole = {
+        claim_key("one"),
+        plan_key(run_id),
+        log_key(run_id, attempt_id, 0),
+        lease_key(attempt_id),
+    }
+    assert await _left(rig) == whole
+    assert (await _collect(rig)).total() == 0
+    await rig.sleep(LEASE_RETENTION_MS + 1_000)
+    assert (await _collect(rig)).leases == 1
+    assert await _left(rig) == whole - {lease_key(attempt_id)}
+    await rig.sleep(KEPT_MS)
+    done = await _collect(rig)
+    assert (done.claims, done.plans, done.logs, done.leases) == (1, 1, 1, 0)
+    assert done.bytes > 0
+    assert await _left(rig) == set()
 
 
-def test_a_rehearsal_deletes_nothing_and_tells_the_same() -> None:
-    async def tell(rig: Rig) -> None:
-        await _made(rig, "one")
-        await rig.sleep(KEPT_MS + 1_000)
-        before = await _left(rig)
-        rehearsed = await _collect(rig, dry_run=True)
-        assert await _left(rig) == before
-        done = await _collect(rig)
-        assert rehearsed.dry_run
-        assert not done.dry_run
-        assert (rehearsed.total(), rehearsed.bytes) == (done.total(), done.bytes) == (4, done.bytes)
-
-    story(tell)
+@simulated
+async def test_a_rehearsal_deletes_nothing_and_tells_the_same(rig: Rig) -> None:
+    await _made(rig, "one")
+    await rig.sleep(KEPT_MS + 1_000)
+    before = await _left(rig)
+    rehearsed = await _collect(rig, dry_run=True)
+    assert await _left(rig) == before
+    done = await _collect(rig)
+    assert rehearsed.dry_run
+    assert not done.dry_run
+    assert (rehearsed.total(), rehearsed.bytes) == (done.total(), done.bytes) == (4, done.bytes)
 
 
 def test_a_run_that_waits_for_workers_is_kept_however_old_it_is() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(_one(), "waits"))
+    async def scenario(rig: Rig) -> None:
+        view = await rig.coordinator.submit(run_request(_one(), "waits"))
         over, _ = await _made_beside(rig, view.run_id)
         await rig.sleep(4 * KEPT_MS)
         await _collect(rig)
@@ -100,43 +96,41 @@ def test_a_run_that_waits_for_workers_is_kept_however_old_it_is() -> None:
         [leased] = await rig.lease()
         assert leased.run_id == view.run_id
         with pytest.raises(NotFound):
-            await rig.book.look(over)
+            await rig.coordinator.look(over)
 
     async def _made_beside(rig: Rig, waits: str) -> tuple[str, str]:
         other = plan(task("u@1", maker="u", partition="ds=1"), makers=[asset("u")])
-        view = await rig.book.submit(wish(other, "beside", worker="v"))
+        view = await rig.coordinator.submit(run_request(other, "beside", worker="v"))
         [leased] = await rig.lease("v", run_id=view.run_id)
         assert leased.run_id != waits
         await rig.complete(leased, rig.publish(leased), "v")
         await rig.over(view.run_id)
         return view.run_id, leased.attempt_id
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_an_attempt_that_goes_on_for_days_keeps_its_lease_and_its_log() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(_one(), "long"))
-        [leased] = await rig.lease()
-        await rig.heartbeat(leased, log="first\n")
-        store = rig.store(Role.JANITOR)
-        ends_ms = rig.runtime.clock.elapsed_ms() + LEASE_RETENTION_MS + DAY_MS / 24
-        while rig.runtime.clock.elapsed_ms() < ends_ms:
-            await rig.sleep(14_000)
-            await rig.heartbeat(leased)
-        assert (await _collect(rig)).total() == 0
-        await rig.heartbeat(leased, log="last\n")
-        await rig.complete(leased, FAILED)
-        await rig.over(view.run_id)
-        await rig.sleep(KEPT_MS - DAY_MS)
-        done = await _collect(rig)  # the first lines are old, the last ones are not
-        assert (done.plans, done.claims, done.logs) == (0, 0, 0)
-        log = await read_log(store, view.run_id, leased.attempt_id)
-        assert log.text == "first\nlast\n"
-        await rig.sleep(2 * DAY_MS)
-        assert (await _collect(rig)).logs == 2
-
-    story(tell)
+@simulated
+async def test_an_attempt_that_goes_on_for_days_keeps_its_lease_and_its_log(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(_one(), "long"))
+    [leased] = await rig.lease()
+    await rig.heartbeat(leased, log="first\n")
+    store = rig.store(Role.JANITOR)
+    ends_ms = rig.runtime.clock.elapsed_ms() + LEASE_RETENTION_MS + DAY_MS / 24
+    while rig.runtime.clock.elapsed_ms() < ends_ms:
+        await rig.sleep(14_000)
+        await rig.heartbeat(leased)
+    assert (await _collect(rig)).total() == 0
+    await rig.heartbeat(leased, log="last\n")
+    await rig.complete(leased, FAILED)
+    await rig.over(view.run_id)
+    await rig.sleep(KEPT_MS - DAY_MS)
+    done = await _collect(rig)  # the first lines are old, the last ones are not
+    assert (done.plans, done.claims, done.logs) == (0, 0, 0)
+    log = await read_log(store, view.run_id, leased.attempt_id)
+    assert log.text == "first\nlast\n"
+    await rig.sleep(2 * DAY_MS)
+    assert (await _collect(rig)).logs == 2
 
 
 def test_who_cannot_tell_which_runs_are_over_collects_none_of_them() -> None:
@@ -147,7 +141,7 @@ def test_who_cannot_tell_which_runs_are_over_collects_none_of_them() -> None:
         async def run(self, run_id: str) -> StoredRun | None:
             return StoredRun(run_id, RunStatus.SUCCESS, is_over=True)
 
-    async def tell(rig: Rig) -> None:
+    async def scenario(rig: Rig) -> None:
         run_id, attempt_id = await _made(rig, "one")
         await rig.sleep(KEPT_MS + 1_000)
         with pytest.raises(Unavailable):
@@ -157,33 +151,29 @@ def test_who_cannot_tell_which_runs_are_over_collects_none_of_them() -> None:
         kept = {claim_key("one"), plan_key(run_id), log_key(run_id, attempt_id, 0)}
         assert await _left(rig) == kept
 
-    story(tell)
+    run_scenario(scenario)
 
 
-def test_a_run_key_that_was_forgotten_is_a_new_run() -> None:
-    async def tell(rig: Rig) -> None:
-        first, _ = await _made(rig, "again")
-        await rig.restart()
-        await rig.sleep(KEPT_MS + 1_000)
-        await _collect(rig)
-        second, _ = await _made(rig, "again")
-        assert second != first
-
-    story(tell)
+@simulated
+async def test_a_run_key_that_was_forgotten_is_a_new_run(rig: Rig) -> None:
+    first, _ = await _made(rig, "again")
+    await rig.restart()
+    await rig.sleep(KEPT_MS + 1_000)
+    await _collect(rig)
+    second, _ = await _made(rig, "again")
+    assert second != first
 
 
-def test_what_others_have_put_beside_it_is_left_alone() -> None:
-    async def tell(rig: Rig) -> None:
-        store = rig.store(Role.FLOW)
-        others = {"runs/x/notes.txt", "logs/x/notes.txt", "runs/keys/x.json"}
-        for key in others:
-            await store.create(key, b"mine")
-        await store.put_hint("leases/mine.json", b"{}")
-        await rig.sleep(4 * KEPT_MS)
-        await _collect(rig)
-        assert await _left(rig) == {*others, "leases/mine.json"}
-
-    story(tell)
+@simulated
+async def test_what_others_have_put_beside_it_is_left_alone(rig: Rig) -> None:
+    store = rig.store(Role.FLOW)
+    others = {"runs/x/notes.txt", "logs/x/notes.txt", "runs/keys/x.json"}
+    for key in others:
+        await store.create(key, b"mine")
+    await store.put_hint("leases/mine.json", b"{}")
+    await rig.sleep(4 * KEPT_MS)
+    await _collect(rig)
+    assert await _left(rig) == {*others, "leases/mine.json"}
 
 
 def test_old_epochs_of_the_book_go_and_whoever_keeps_it_keeps_it() -> None:
@@ -191,7 +181,7 @@ def test_old_epochs_of_the_book_go_and_whoever_keeps_it_keeps_it() -> None:
         listed = [meta.key async for meta in rig.store(Role.JANITOR).list("locks/runs/")]
         return sum(key.startswith("locks/runs/0") for key in listed)
 
-    async def tell(rig: Rig) -> None:
+    async def scenario(rig: Rig) -> None:
         for number in range(3):
             gone = CoordinatorLease(rig.store(Role.API), f"n{number}")
             assert await gone.take() is None
@@ -213,4 +203,4 @@ def test_old_epochs_of_the_book_go_and_whoever_keeps_it_keeps_it() -> None:
         assert await other.take() is None
         await other.release()
 
-    story(tell)
+    run_scenario(scenario)

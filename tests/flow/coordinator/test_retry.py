@@ -6,8 +6,8 @@ import pytest
 from arco.core.errors import Invalid
 from arco.flow.coordinator.messages import CodeVersion, LeasedTask, RunStatus
 from arco.flow.plan.plan import Plan, Reason
-from tests.flow.coordinator.plans import asset, plan, task, wish
-from tests.flow.coordinator.rig import FAILED, Rig, story
+from tests.flow.coordinator.plans import asset, plan, run_request, task
+from tests.flow.coordinator.rig import FAILED, Rig, simulated
 
 
 def _forced() -> Plan:
@@ -19,7 +19,7 @@ def _forced() -> Plan:
 
 async def _failed(rig: Rig) -> str:
     rig.chains.make("t")
-    run = await rig.book.submit(wish(_forced()))
+    run = await rig.coordinator.submit(run_request(_forced()))
     [leased] = await rig.lease()
     await rig.complete(leased, FAILED)
     await rig.over(run.run_id)
@@ -28,7 +28,7 @@ async def _failed(rig: Rig) -> str:
 
 async def _again(rig: Rig, run_id: str, *, fails: bool = False) -> tuple[str, bool]:
     """Try a run again: the new run, and whether it was given anything to do."""
-    run = await rig.book.retry(run_id)
+    run = await rig.coordinator.retry(run_id)
     leased: tuple[LeasedTask, ...] = await rig.lease()
     for each in leased:
         await rig.complete(each, FAILED if fails else rig.publish(each))
@@ -39,58 +39,52 @@ async def _again(rig: Rig, run_id: str, *, fails: bool = False) -> tuple[str, bo
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("branch", ["retried below", "retried beside"])
-def test_rows_that_another_branch_of_retries_has_appended_are_not_appended_again(
-    branch: str, restarts: bool
+@simulated
+async def test_rows_that_another_branch_of_retries_has_appended_are_not_appended_again(
+    rig: Rig, branch: str, restarts: bool
 ) -> None:
-    async def tell(rig: Rig) -> None:
-        first = await _failed(rig)
-        second, _ = await _again(rig, first, fails=True)
-        one, other = (second, first) if branch == "retried below" else (first, second)
-        third, made = await _again(rig, one)
-        assert made
-        if restarts:
-            await rig.restart()
-        fourth, made = await _again(rig, other)
-        assert not made
-        assert len({first, second, third, fourth}) == 4
-        assert len(rig.chains.published("t")) == 1
-
-    story(tell)
+    first = await _failed(rig)
+    second, _ = await _again(rig, first, fails=True)
+    one, other = (second, first) if branch == "retried below" else (first, second)
+    third, made = await _again(rig, one)
+    assert made
+    if restarts:
+        await rig.restart()
+    fourth, made = await _again(rig, other)
+    assert not made
+    assert len({first, second, third, fourth}) == 4
+    assert len(rig.chains.published("t")) == 1
 
 
-def test_while_a_retry_is_at_work_no_other_branch_begins() -> None:
-    async def tell(rig: Rig) -> None:
-        first = await _failed(rig)
-        second, _ = await _again(rig, first, fails=True)
-        third = await rig.book.retry(second)
-        with pytest.raises(Invalid, match=f"run {third.run_id} is not over"):
-            await rig.book.retry(first)
-        assert (await rig.book.retry(second)).run_id == third.run_id
-        [leased] = await rig.lease()
-        await rig.complete(leased, rig.publish(leased))
-        await rig.over(third.run_id)
-        _, made = await _again(rig, first)
-        assert not made
-        assert len(rig.chains.published("t")) == 1
-
-    story(tell)
+@simulated
+async def test_while_a_retry_is_at_work_no_other_branch_begins(rig: Rig) -> None:
+    first = await _failed(rig)
+    second, _ = await _again(rig, first, fails=True)
+    third = await rig.coordinator.retry(second)
+    with pytest.raises(Invalid, match=f"run {third.run_id} is not over"):
+        await rig.coordinator.retry(first)
+    assert (await rig.coordinator.retry(second)).run_id == third.run_id
+    [leased] = await rig.lease()
+    await rig.complete(leased, rig.publish(leased))
+    await rig.over(third.run_id)
+    _, made = await _again(rig, first)
+    assert not made
+    assert len(rig.chains.published("t")) == 1
 
 
-def test_two_branches_that_are_tried_again_at_once_do_not_both_begin() -> None:
-    async def tell(rig: Rig) -> None:
-        first = await _failed(rig)
-        second, _ = await _again(rig, first, fails=True)
-        asking = [rig.runtime.tasks.spawn(rig.book.retry(each)) for each in (first, second)]
-        begun, refused = 0, 0
-        for each in asking:
-            try:
-                await each.wait()
-                begun += 1
-            except Invalid:
-                refused += 1
-        assert (begun, refused) == (1, 1)
-
-    story(tell)
+@simulated
+async def test_two_branches_that_are_tried_again_at_once_do_not_both_begin(rig: Rig) -> None:
+    first = await _failed(rig)
+    second, _ = await _again(rig, first, fails=True)
+    asking = [rig.runtime.tasks.spawn(rig.coordinator.retry(each)) for each in (first, second)]
+    begun, refused = 0, 0
+    for each in asking:
+        try:
+            await each.wait()
+            begun += 1
+        except Invalid:
+            refused += 1
+    assert (begun, refused) == (1, 1)
 
 
 def _edited(code: str = "edited", key: str = "t@1", project: str = "shop") -> Plan:
@@ -99,28 +93,26 @@ def _edited(code: str = "edited", key: str = "t@1", project: str = "shop") -> Pl
     return msgspec.structs.replace(plan(only, makers=[made]), project=project)
 
 
-def test_a_retry_with_a_new_plan_is_given_to_workers_with_the_present_code() -> None:
-    async def tell(rig: Rig) -> None:
-        run_id = await _failed(rig)
-        again = await rig.book.retry(run_id, plan=_edited())
-        assert await rig.lease() == ()
-        rig.code = {"t": CodeVersion(code="edited")}
-        [leased] = await rig.lease()
-        await rig.complete(leased, rig.publish(leased))
-        assert (await rig.over(again.run_id)).status is RunStatus.SUCCESS
-
-    story(tell)
+@simulated
+async def test_a_retry_with_a_new_plan_is_given_to_workers_with_the_present_code(rig: Rig) -> None:
+    run_id = await _failed(rig)
+    again = await rig.coordinator.retry(run_id, plan=_edited())
+    assert await rig.lease() == ()
+    rig.code = {"t": CodeVersion(code="edited")}
+    [leased] = await rig.lease()
+    await rig.complete(leased, rig.publish(leased))
+    assert (await rig.over(again.run_id)).status is RunStatus.SUCCESS
 
 
-def test_a_retry_that_is_asked_for_again_is_the_same_and_one_with_another_plan_waits() -> None:
-    async def tell(rig: Rig) -> None:
-        run_id = await _failed(rig)
-        again = await rig.book.retry(run_id, plan=_edited())
-        assert (await rig.book.retry(run_id, plan=_edited())).run_id == again.run_id
-        with pytest.raises(Invalid, match=f"run {again.run_id} is not over"):
-            await rig.book.retry(run_id, plan=_edited("edited once more"))
-
-    story(tell)
+@simulated
+async def test_a_retry_that_is_asked_for_again_is_the_same_and_one_with_another_plan_waits(
+    rig: Rig,
+) -> None:
+    run_id = await _failed(rig)
+    again = await rig.coordinator.retry(run_id, plan=_edited())
+    assert (await rig.coordinator.retry(run_id, plan=_edited())).run_id == again.run_id
+    with pytest.raises(Invalid, match=f"run {again.run_id} is not over"):
+        await rig.coordinator.retry(run_id, plan=_edited("edited once more"))
 
 
 @pytest.mark.parametrize(
@@ -131,10 +123,10 @@ def test_a_retry_that_is_asked_for_again_is_the_same_and_one_with_another_plan_w
         (plan(makers=[asset("t")]), "has no tasks"),
     ],
 )
-def test_a_retry_with_a_plan_of_something_else_is_refused(wrong: Plan, said: str) -> None:
-    async def tell(rig: Rig) -> None:
-        run_id = await _failed(rig)
-        with pytest.raises(Invalid, match=said):
-            await rig.book.retry(run_id, plan=wrong)
-
-    story(tell)
+@simulated
+async def test_a_retry_with_a_plan_of_something_else_is_refused(
+    rig: Rig, wrong: Plan, said: str
+) -> None:
+    run_id = await _failed(rig)
+    with pytest.raises(Invalid, match=said):
+        await rig.coordinator.retry(run_id, plan=wrong)

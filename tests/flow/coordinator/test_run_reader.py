@@ -13,7 +13,7 @@ from arco.flow.plan import event_query
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
 from arco.storage.roles import Role
-from tests.flow.plan.event_lines import NOON, told
+from tests.flow.plan.event_lines import NOON, event_line
 from tests.query.workspace import workspace
 
 NOON_MS = int(NOON.timestamp() * 1000)
@@ -27,7 +27,7 @@ async def _told(*events: Event) -> AsyncIterator[SqlRunReader]:
     async with workspace() as space:
         store = space.store(Role.API)
         lines = [
-            told(space.runtime, name, second=second, **payload)
+            event_line(space.runtime, name, second=second, **payload)
             for second, (name, payload) in enumerate(events)
         ]
         await Writer(store, "executions").append_lines(lines)
@@ -140,13 +140,13 @@ async def test_a_run_is_found_with_what_its_checks_have_said(
     ) as reader:
         found = await reader.run("r1")
     assert found is not None
-    told = {
+    event_line = {
         task.key: sorted(
             (each.name, each.passed, each.severity, each.message) for each in task.checks
         )
         for task in found.tasks
     }
-    assert told == {
+    assert event_line == {
         "a": [("few", False, "warn", "3 rows"), ("ids", True, "error", None)],
         "b": [("ids", False, "error", "2 are null")],
         "c": [],

@@ -6,20 +6,20 @@ import pytest
 
 from arco.flow.coordinator import state
 from arco.flow.plan.plan import Plan, Reads
-from tests.flow.coordinator.plans import chain, plan, task, wish
-from tests.flow.coordinator.rig import Rig, story
+from tests.flow.coordinator.plans import chain, plan, run_request, task
+from tests.flow.coordinator.rig import Rig, run_scenario
 
 
 async def _ran(rig: Rig, plans: Iterable[Plan]) -> None:
     for number, made in enumerate(plans):
-        run = await rig.book.submit(wish(made, f"k{number}"))
+        run = await rig.coordinator.submit(run_request(made, f"k{number}"))
         for leased in await rig.lease():
             await rig.complete(leased)
         await rig.over(run.run_id)
 
 
 def _kept(rig: Rig) -> int:
-    return len(rig.book._state.ended_runs)
+    return len(rig.coordinator._state.ended_runs)
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,18 @@ def test_runs_that_are_over_are_let_go_of_by_all_that_they_hold(
 ) -> None:
     monkeypatch.setattr(state, "_MAX_ENDED_WEIGHT", 20)
 
-    async def tell(rig: Rig) -> None:
+    async def scenario(rig: Rig) -> None:
         await _ran(rig, [made] * 25)
         assert _kept(rig) == kept
 
-    story(tell)
+    run_scenario(scenario)
 
 
 def test_one_run_is_kept_however_much_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_MAX_ENDED_WEIGHT", 1)
 
-    async def tell(rig: Rig) -> None:
+    async def scenario(rig: Rig) -> None:
         await _ran(rig, [chain(1)] * 3)
         assert _kept(rig) == 1
 
-    story(tell)
+    run_scenario(scenario)

@@ -17,8 +17,8 @@ from arco.flow.coordinator.messages import (
 from arco.flow.plan.fingerprints import input_fingerprint, material_digest
 from arco.flow.plan.plan import Again, Plan, Reads, Reason
 from arco.storage.roles import Role
-from tests.flow.coordinator.plans import asset, plan, task, wish
-from tests.flow.coordinator.rig import FAILED, Rig, story
+from tests.flow.coordinator.plans import asset, plan, run_request, task
+from tests.flow.coordinator.rig import FAILED, Rig, run_scenario, simulated
 
 
 def _one(times: int = 0, *, also: tuple[str, ...] = ()) -> Plan:
@@ -39,65 +39,57 @@ async def _wait_for_task(rig: Rig, worker: str = "w") -> LeasedTask:
     pytest.fail("no task came")
 
 
-def test_the_first_attempt_needs_no_fence() -> None:
-    async def tell(rig: Rig) -> None:
-        rig.chains.make("t")
-        await rig.book.submit(wish(_one()))
-        [leased] = await rig.lease()
-        assert rig.chains.fences == 0
-        assert leased.outputs[0].attempt.dispatched_at_number == 0
-        assert leased.outputs[0].attempt.partitions == ("ds=1",)
-
-    story(tell)
+@simulated
+async def test_the_first_attempt_needs_no_fence(rig: Rig) -> None:
+    rig.chains.make("t")
+    await rig.coordinator.submit(run_request(_one()))
+    [leased] = await rig.lease()
+    assert rig.chains.fences == 0
+    assert leased.outputs[0].attempt.dispatched_at_number == 0
+    assert leased.outputs[0].attempt.partitions == ("ds=1",)
 
 
-def test_a_table_that_is_not_there_yet_is_made_above_nothing() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(_one()))
-        [leased] = await rig.lease()
-        assert leased.outputs[0].table_id is None
-        assert leased.outputs[0].attempt.dispatched_at_number == -1
-        await rig.complete(leased, rig.publish(leased))
-        await rig.over(view.run_id)
-        [row] = await rig.reader.rows("partitions")
-        assert (row["partition_key"], row["status"]) == ("ds=1", "COMPLETE")
-        assert row["materialization_id"] == leased.attempt_id
-
-    story(tell)
+@simulated
+async def test_a_table_that_is_not_there_yet_is_made_above_nothing(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(_one()))
+    [leased] = await rig.lease()
+    assert leased.outputs[0].table_id is None
+    assert leased.outputs[0].attempt.dispatched_at_number == -1
+    await rig.complete(leased, rig.publish(leased))
+    await rig.over(view.run_id)
+    [row] = await rig.reader.rows("partitions")
+    assert (row["partition_key"], row["status"]) == ("ds=1", "COMPLETE")
+    assert row["materialization_id"] == leased.attempt_id
 
 
-def test_another_attempt_fences_the_one_before_it() -> None:
-    async def tell(rig: Rig) -> None:
-        rig.chains.make("t")
-        await rig.book.submit(wish(_one(times=1)))
-        [first] = await rig.lease()
-        await rig.complete(first, FAILED)
-        second = await _wait_for_task(rig)
-        assert second.outputs[0].attempt.dispatched_at_number == 1
-        with pytest.raises(Fenced):
-            rig.publish(first)
-        await rig.complete(second, rig.publish(second))
-        assert [each.attempt_id for each in rig.chains.published("t")] == [second.attempt_id]
-
-    story(tell)
+@simulated
+async def test_another_attempt_fences_the_one_before_it(rig: Rig) -> None:
+    rig.chains.make("t")
+    await rig.coordinator.submit(run_request(_one(times=1)))
+    [first] = await rig.lease()
+    await rig.complete(first, FAILED)
+    second = await _wait_for_task(rig)
+    assert second.outputs[0].attempt.dispatched_at_number == 1
+    with pytest.raises(Fenced):
+        rig.publish(first)
+    await rig.complete(second, rig.publish(second))
+    assert [each.attempt_id for each in rig.chains.published("t")] == [second.attempt_id]
 
 
-def test_a_lost_attempt_that_had_published_has_done_the_task() -> None:
-    async def tell(rig: Rig) -> None:
-        rig.chains.make("t")
-        view = await rig.book.submit(wish(_one()))
-        [lost] = await rig.lease("dead")
-        rig.publish(lost)
-        await rig.sleep(LEASE_MS + 2_000)
-        assert await rig.lease() == ()
-        assert (await rig.over(view.run_id)).status is RunStatus.SUCCESS
-        [row] = await rig.reader.rows("partitions")
-        assert (row["status"], row["materialization_id"]) == ("COMPLETE", lost.attempt_id)
-        [told] = await rig.reader.rows("tasks")
-        assert (told["status"], told["attempt"]) == ("SUCCESS", 1)
-        assert rig.chains.fences == 0
-
-    story(tell)
+@simulated
+async def test_a_lost_attempt_that_had_published_has_done_the_task(rig: Rig) -> None:
+    rig.chains.make("t")
+    view = await rig.coordinator.submit(run_request(_one()))
+    [lost] = await rig.lease("dead")
+    rig.publish(lost)
+    await rig.sleep(LEASE_MS + 2_000)
+    assert await rig.lease() == ()
+    assert (await rig.over(view.run_id)).status is RunStatus.SUCCESS
+    [row] = await rig.reader.rows("partitions")
+    assert (row["status"], row["materialization_id"]) == ("COMPLETE", lost.attempt_id)
+    [told] = await rig.reader.rows("tasks")
+    assert (told["status"], told["attempt"]) == ("SUCCESS", 1)
+    assert rig.chains.fences == 0
 
 
 def _reads_raw() -> Plan:
@@ -110,11 +102,11 @@ def _reads_raw() -> Plan:
 def test_what_a_lost_attempt_has_published_is_told_with_its_code_and_what_it_was_given(
     restarts: bool,
 ) -> None:
-    async def tell(rig: Rig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.chains.make("t")
         rig.chains.make("raw")
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "old files"})
-        view = await rig.book.submit(wish(_reads_raw()))
+        view = await rig.coordinator.submit(run_request(_reads_raw()))
         rig.code = {"t": CodeVersion(code="planned code")}
         [lost] = await rig.lease("dead")
         rig.publish(lost, "code that ran")
@@ -130,16 +122,16 @@ def test_what_a_lost_attempt_has_published_is_told_with_its_code_and_what_it_was
         assert row["code_fingerprint"] == "code that ran"
         assert row["input_fingerprint"] == input_fingerprint("code that ran", [("id-raw", digest)])
 
-    story(tell, sources=frozenset({"raw"}))
+    run_scenario(scenario, sources=frozenset({"raw"}))
 
 
 @pytest.mark.parametrize("stamped", [False, True])
 def test_what_a_lost_attempt_was_given_is_not_guessed(stamped: bool) -> None:
-    async def tell(rig: Rig) -> None:
+    async def scenario(rig: Rig) -> None:
         rig.chains.make("t")
         rig.chains.make("raw")
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "files"})
-        await rig.book.submit(wish(_reads_raw()))
+        await rig.coordinator.submit(run_request(_reads_raw()))
         rig.code = {"t": CodeVersion(code="planned code")}
         [lost] = await rig.lease("dead")
         if stamped:
@@ -158,95 +150,85 @@ def test_what_a_lost_attempt_was_given_is_not_guessed(stamped: bool) -> None:
         told = ("code that ran", known) if stamped else ("planned code", None)
         assert (row["code_fingerprint"], row["input_fingerprint"]) == told
 
-    story(tell, sources=frozenset({"raw"}))
+    run_scenario(scenario, sources=frozenset({"raw"}))
 
 
-def test_what_a_late_attempt_has_published_is_the_truth_and_stops_the_next() -> None:
-    async def tell(rig: Rig) -> None:
-        # No table yet: the second attempt finds nothing to fence, and the first publishes after it began.
-        view = await rig.book.submit(wish(_one()))
-        [late] = await rig.lease("slow")
-        await rig.sleep(LEASE_MS + 2_000)
-        second = await _wait_for_task(rig)
-        watching = rig.runtime.tasks.spawn(rig.book.watch("w", (second.attempt_id,), 20_000))
-        await rig.sleep(100)
-        await rig.complete(late, rig.publish(late), "slow")
-        assert await watching.wait() == (second.attempt_id,)
-        assert (await rig.heartbeat(second)).is_lost
-        with pytest.raises(Fenced):
-            await rig.complete(second, FAILED)
-        assert (await rig.over(view.run_id)).status is RunStatus.SUCCESS
-        [row] = await rig.reader.rows("partitions")
-        assert row["materialization_id"] == late.attempt_id
-        [told] = await rig.reader.rows("tasks")
-        assert told["status"] == "SUCCESS"
-
-    story(tell)
+@simulated
+async def test_what_a_late_attempt_has_published_is_the_truth_and_stops_the_next(rig: Rig) -> None:
+    # No table yet: the second attempt finds nothing to fence, and the first publishes after it began.
+    view = await rig.coordinator.submit(run_request(_one()))
+    [late] = await rig.lease("slow")
+    await rig.sleep(LEASE_MS + 2_000)
+    second = await _wait_for_task(rig)
+    watching = rig.runtime.tasks.spawn(rig.coordinator.watch("w", (second.attempt_id,), 20_000))
+    await rig.sleep(100)
+    await rig.complete(late, rig.publish(late), "slow")
+    assert await watching.wait() == (second.attempt_id,)
+    assert (await rig.heartbeat(second)).is_lost
+    with pytest.raises(Fenced):
+        await rig.complete(second, FAILED)
+    assert (await rig.over(view.run_id)).status is RunStatus.SUCCESS
+    [row] = await rig.reader.rows("partitions")
+    assert row["materialization_id"] == late.attempt_id
+    [told] = await rig.reader.rows("tasks")
+    assert told["status"] == "SUCCESS"
 
 
-def test_what_an_attempt_publishes_after_it_was_given_up_is_told_once() -> None:
-    async def tell(rig: Rig) -> None:
-        rig.chains.make("t")
-        view = await rig.book.submit(wish(_one()))
-        [leased] = await rig.lease()
-        await rig.complete(leased, FAILED)
-        await rig.over(view.run_id)
-        outcome = rig.publish(leased)  # the stop came inside of the call that publishes
-        for each in (FAILED, outcome, outcome, FAILED):
-            await rig.complete(leased, each)
-        assert await rig.statuses(view.run_id) == {"t@1": "SUCCESS"}
-        assert await rig.told(view.run_id) == {"t@1": "SUCCESS"}
-        [row] = await rig.reader.rows("partitions")
-        assert (row["status"], row["materialization_id"]) == ("COMPLETE", leased.attempt_id)
-
-    story(tell)
+@simulated
+async def test_what_an_attempt_publishes_after_it_was_given_up_is_told_once(rig: Rig) -> None:
+    rig.chains.make("t")
+    view = await rig.coordinator.submit(run_request(_one()))
+    [leased] = await rig.lease()
+    await rig.complete(leased, FAILED)
+    await rig.over(view.run_id)
+    outcome = rig.publish(leased)  # the stop came inside of the call that publishes
+    for each in (FAILED, outcome, outcome, FAILED):
+        await rig.complete(leased, each)
+    assert await rig.statuses(view.run_id) == {"t@1": "SUCCESS"}
+    assert await rig.recorded(view.run_id) == {"t@1": "SUCCESS"}
+    [row] = await rig.reader.rows("partitions")
+    assert (row["status"], row["materialization_id"]) == ("COMPLETE", leased.attempt_id)
 
 
-def test_a_second_run_takes_the_partition_of_a_dead_one_over_and_fences_it() -> None:
-    async def tell(rig: Rig) -> None:
-        rig.chains.make("t")
-        dead = await rig.book.submit(wish(_one(), "one", worker="dead"))
-        [lost] = await rig.lease("dead")
-        alive = await rig.book.submit(wish(_one(), "two", worker="w"))
-        taken = await _wait_for_task(rig)
-        assert (taken.run_id, taken.attempt) == (alive.run_id, 1)
-        assert rig.chains.fences == 1
-        with pytest.raises(Fenced):
-            rig.publish(lost)
-        await rig.complete(taken, rig.publish(taken))
-        assert (await rig.over(alive.run_id)).status is RunStatus.SUCCESS
-        assert (await rig.over(dead.run_id)).error == "its runner is gone"
-
-    story(tell)
+@simulated
+async def test_a_second_run_takes_the_partition_of_a_dead_one_over_and_fences_it(rig: Rig) -> None:
+    rig.chains.make("t")
+    dead = await rig.coordinator.submit(run_request(_one(), "one", worker="dead"))
+    [lost] = await rig.lease("dead")
+    alive = await rig.coordinator.submit(run_request(_one(), "two", worker="w"))
+    taken = await _wait_for_task(rig)
+    assert (taken.run_id, taken.attempt) == (alive.run_id, 1)
+    assert rig.chains.fences == 1
+    with pytest.raises(Fenced):
+        rig.publish(lost)
+    await rig.complete(taken, rig.publish(taken))
+    assert (await rig.over(alive.run_id)).status is RunStatus.SUCCESS
+    assert (await rig.over(dead.run_id)).error == "its runner is gone"
 
 
-def test_a_partition_whose_last_attempt_was_lost_before_a_restart_is_fenced() -> None:
-    async def tell(rig: Rig) -> None:
-        rig.chains.make("t")
-        dead = await rig.book.submit(wish(_one(), "one", worker="dead"))
-        [lost] = await rig.lease("dead")
-        await rig.over(dead.run_id, 60_000)
-        await rig.restart()
-        await rig.book.submit(wish(_one(), "two"))
-        await rig.lease()
-        with pytest.raises(Fenced):
-            rig.publish(lost)
-
-    story(tell)
+@simulated
+async def test_a_partition_whose_last_attempt_was_lost_before_a_restart_is_fenced(rig: Rig) -> None:
+    rig.chains.make("t")
+    dead = await rig.coordinator.submit(run_request(_one(), "one", worker="dead"))
+    [lost] = await rig.lease("dead")
+    await rig.over(dead.run_id, 60_000)
+    await rig.restart()
+    await rig.coordinator.submit(run_request(_one(), "two"))
+    await rig.lease()
+    with pytest.raises(Fenced):
+        rig.publish(lost)
 
 
-def test_a_live_attempt_of_another_run_is_waited_for() -> None:
-    async def tell(rig: Rig) -> None:
-        await rig.book.submit(wish(_one(), "one"))
-        [first] = await rig.lease("busy")
-        second = await rig.book.submit(wish(_one(), "two"))
-        for _ in range(6):
-            assert await rig.lease(wait_ms=5_000) == ()
-            await rig.heartbeat(first, "busy")
-        await rig.complete(first, rig.publish(first), "busy")
-        assert (await _wait_for_task(rig)).run_id == second.run_id
-
-    story(tell)
+@simulated
+async def test_a_live_attempt_of_another_run_is_waited_for(rig: Rig) -> None:
+    await rig.coordinator.submit(run_request(_one(), "one"))
+    [first] = await rig.lease("busy")
+    second = await rig.coordinator.submit(run_request(_one(), "two"))
+    for _ in range(6):
+        assert await rig.lease(wait_ms=5_000) == ()
+        await rig.heartbeat(first, "busy")
+    await rig.complete(first, rig.publish(first), "busy")
+    assert (await _wait_for_task(rig)).run_id == second.run_id
 
 
 @pytest.mark.parametrize(
@@ -259,85 +241,79 @@ def test_a_live_attempt_of_another_run_is_waited_for() -> None:
         (Reason.FORCED, True),
     ],
 )
-def test_what_another_run_makes_meanwhile_is_not_made_again(
-    reason: Reason, is_made_again: bool
+@simulated
+async def test_what_another_run_makes_meanwhile_is_not_made_again(
+    rig: Rig, reason: Reason, is_made_again: bool
 ) -> None:
-    async def tell(rig: Rig) -> None:
-        rig.chains.make("t")
-        await rig.book.submit(wish(_for(reason), "one"))
-        second = await rig.book.submit(wish(_for(reason), "two"))
-        [first] = await rig.lease()
-        await rig.complete(first, rig.publish(first))
-        answer = await rig.offer(run_id=second.run_id, wait_ms=10_000)
-        assert bool(answer.tasks) is is_made_again
-        if not is_made_again:
-            assert (await rig.over(second.run_id)).status is RunStatus.SUCCESS
-            assert len(rig.chains.published("t")) == 1
-
-    story(tell)
+    rig.chains.make("t")
+    await rig.coordinator.submit(run_request(_for(reason), "one"))
+    second = await rig.coordinator.submit(run_request(_for(reason), "two"))
+    [first] = await rig.lease()
+    await rig.complete(first, rig.publish(first))
+    answer = await rig.request(run_id=second.run_id, wait_ms=10_000)
+    assert bool(answer.tasks) is is_made_again
+    if not is_made_again:
+        assert (await rig.over(second.run_id)).status is RunStatus.SUCCESS
+        assert len(rig.chains.published("t")) == 1
 
 
 @pytest.mark.parametrize("reason", [Reason.FAILED, Reason.FRESHNESS])
-def test_data_that_were_there_before_are_made_anew_by_who_asks_for_it(reason: Reason) -> None:
-    async def tell(rig: Rig) -> None:
-        rig.chains.make("t")
-        one = await rig.book.submit(wish(_for(Reason.MISSING), "one"))
-        [first] = await rig.lease()
-        await rig.complete(first, rig.publish(first))
-        await rig.over(one.run_id)
-        await rig.book.submit(wish(_for(reason), "two"))
-        assert len(await rig.lease()) == 1
-
-    story(tell)
-
-
-def test_an_output_that_was_published_is_not_published_again_with_the_others() -> None:
-    async def tell(rig: Rig) -> None:
-        rig.chains.make("t")
-        rig.chains.make("u")
-        await rig.book.submit(wish(_one(times=1, also=("u",))))
-        [first] = await rig.lease()
-        number = rig.chains.publish(first.outputs[0])
-        done = OutputResult(table="t", table_id="id-t", partition="ds=1", version=number)
-        await rig.complete(
-            first, AttemptOutcome(status=TaskStatus.FAILED, error="half", outputs=(done,))
-        )
-        second = await _wait_for_task(rig)
-        with pytest.raises(Fenced):
-            rig.chains.publish(second.outputs[0])
-        with pytest.raises(Fenced):
-            rig.chains.publish(first.outputs[1])
-        rig.chains.publish(second.outputs[1])
-        rows = {row["table_id"]: row for row in await rig.reader.rows("partitions")}
-        assert rows["id-t"]["materialization_id"] == first.attempt_id
-
-    story(tell)
+@simulated
+async def test_data_that_were_there_before_are_made_anew_by_who_asks_for_it(
+    rig: Rig, reason: Reason
+) -> None:
+    rig.chains.make("t")
+    one = await rig.coordinator.submit(run_request(_for(Reason.MISSING), "one"))
+    [first] = await rig.lease()
+    await rig.complete(first, rig.publish(first))
+    await rig.over(one.run_id)
+    await rig.coordinator.submit(run_request(_for(reason), "two"))
+    assert len(await rig.lease()) == 1
 
 
-def test_a_catalog_that_is_away_costs_no_attempt() -> None:
-    async def tell(rig: Rig) -> None:
-        rig.chains.make("t")
-        await rig.book.submit(wish(_one()))
-        rig.chains.is_away = True
-        for _ in range(3):
-            with pytest.raises(Unavailable):
-                await rig.lease()
-        rig.chains.is_away = False
-        [leased] = await rig.lease()
-        assert leased.attempt == 1
+@simulated
+async def test_an_output_that_was_published_is_not_published_again_with_the_others(
+    rig: Rig,
+) -> None:
+    rig.chains.make("t")
+    rig.chains.make("u")
+    await rig.coordinator.submit(run_request(_one(times=1, also=("u",))))
+    [first] = await rig.lease()
+    number = rig.chains.publish(first.outputs[0])
+    done = OutputResult(table="t", table_id="id-t", partition="ds=1", version=number)
+    await rig.complete(
+        first, AttemptOutcome(status=TaskStatus.FAILED, error="half", outputs=(done,))
+    )
+    second = await _wait_for_task(rig)
+    with pytest.raises(Fenced):
+        rig.chains.publish(second.outputs[0])
+    with pytest.raises(Fenced):
+        rig.chains.publish(first.outputs[1])
+    rig.chains.publish(second.outputs[1])
+    rows = {row["table_id"]: row for row in await rig.reader.rows("partitions")}
+    assert rows["id-t"]["materialization_id"] == first.attempt_id
 
-    story(tell)
+
+@simulated
+async def test_a_catalog_that_is_away_costs_no_attempt(rig: Rig) -> None:
+    rig.chains.make("t")
+    await rig.coordinator.submit(run_request(_one()))
+    rig.chains.is_away = True
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            await rig.lease()
+    rig.chains.is_away = False
+    [leased] = await rig.lease()
+    assert leased.attempt == 1
 
 
-def test_the_end_of_an_attempt_is_heard_after_the_run_was_forgotten() -> None:
-    async def tell(rig: Rig) -> None:
-        view = await rig.book.submit(wish(_one(), worker="slow"))
-        [late] = await rig.lease("slow")
-        assert (await rig.over(view.run_id, 60_000)).status is RunStatus.FAILED
-        await rig.restart()
-        outcome = rig.publish(late)
-        await rig.complete(late, outcome, "slow", run_id=view.run_id, key=late.key)
-        [row] = await rig.reader.rows("partitions")
-        assert (row["status"], row["materialization_id"]) == ("COMPLETE", late.attempt_id)
-
-    story(tell)
+@simulated
+async def test_the_end_of_an_attempt_is_heard_after_the_run_was_forgotten(rig: Rig) -> None:
+    view = await rig.coordinator.submit(run_request(_one(), worker="slow"))
+    [late] = await rig.lease("slow")
+    assert (await rig.over(view.run_id, 60_000)).status is RunStatus.FAILED
+    await rig.restart()
+    outcome = rig.publish(late)
+    await rig.complete(late, outcome, "slow", run_id=view.run_id, key=late.key)
+    [row] = await rig.reader.rows("partitions")
+    assert (row["status"], row["materialization_id"]) == ("COMPLETE", late.attempt_id)

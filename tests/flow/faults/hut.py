@@ -27,7 +27,7 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.workshop import SCOPE, S, Workshop, as_table, open_workshop, started
 from tests.flow.coordinator.ledger_reader import LedgerReader
-from tests.flow.worker.scripted import HurriedClock, HurriedTasks
+from tests.flow.worker.scripted import FastClock, FastTasks
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Hut:
     @classmethod
     async def open(cls, seed: int, clock: Clock | None = None) -> "Hut":
         """A hut with nothing in it."""
-        runtime = Runtime(clock or HurriedClock(TIMES), Random(seed), HurriedTasks(TIMES))
+        runtime = Runtime(clock or FastClock(TIMES), Random(seed), FastTasks(TIMES))
         shop = await started(open_workshop())
         store = {
             role: Store(shop.backend, runtime, scope=SCOPE, role=role)

@@ -19,7 +19,7 @@ from arco.flow.coordinator.messages import (
 from arco.flow.plan.plan import Again, Plan
 from arco.flow.publish.pointer import Files
 from arco.flow.publish.wire import FilesStaged, StagedFile
-from tests.flow.coordinator.plans import PROJECT, asset, plan, task, wish
+from tests.flow.coordinator.plans import PROJECT, asset, plan, run_request, task
 from tests.flow.faults.hut import Hut
 
 TABLE = "default.s.t"
@@ -85,7 +85,7 @@ def _plan(*partitions: str) -> Plan:
 async def test_an_attempt_that_stood_still_cannot_publish_after_another_has() -> None:
     hut = await Hut.open(1)
     await hut.make(TABLE)
-    view = await hut.book.submit(wish(_plan("p=a")))
+    view = await hut.book.submit(run_request(_plan("p=a")))
     [still] = await leased(hut, "still")
     late = await staged(hut, still)
     await hut.runtime.clock.sleep(LEASE_MS + 2_000)
@@ -102,7 +102,7 @@ async def test_an_attempt_that_stood_still_cannot_publish_after_another_has() ->
 async def test_an_attempt_that_stood_still_cannot_publish_before_the_other_has() -> None:
     hut = await Hut.open(2)
     await hut.make(TABLE)
-    await hut.book.submit(wish(_plan("p=a")))
+    await hut.book.submit(run_request(_plan("p=a")))
     [still] = await leased(hut, "still")
     late = await staged(hut, still)
     await hut.runtime.clock.sleep(LEASE_MS + 2_000)
@@ -117,7 +117,7 @@ async def test_an_attempt_that_stood_still_cannot_publish_before_the_other_has()
 async def test_what_was_published_before_the_lease_ended_is_not_made_again() -> None:
     hut = await Hut.open(3)
     await hut.make(TABLE)
-    view = await hut.book.submit(wish(_plan("p=a")))
+    view = await hut.book.submit(run_request(_plan("p=a")))
     [first] = await leased(hut, "still")
     await published(hut, first, await staged(hut, first))
     await hut.runtime.clock.sleep(LEASE_MS + 2_000)
@@ -131,7 +131,7 @@ async def test_what_was_published_before_the_lease_ended_is_not_made_again() -> 
 async def test_two_workers_that_were_given_one_attempt_make_its_rows_once() -> None:
     hut = await Hut.open(4)
     await hut.make(TABLE)
-    await hut.book.submit(wish(_plan("p=a")))
+    await hut.book.submit(run_request(_plan("p=a")))
     [given] = await leased(hut, "one")
     said = await staged(hut, given)
     numbers = {each.number for each in await asyncio.gather(*map(hut.tables.publish, [said, said]))}
@@ -144,7 +144,7 @@ async def test_partitions_of_one_table_that_are_published_at_once_all_land() -> 
     hut = await Hut.open(5)
     await hut.make(TABLE)
     keys = [f"p={each}" for each in "abcdefgh"]
-    view = await hut.book.submit(wish(_plan(*keys)))
+    view = await hut.book.submit(run_request(_plan(*keys)))
     given = await leased(hut, "one", slots=len(keys))
     assert len(given) == len(keys)
     said = [await staged(hut, each) for each in given]

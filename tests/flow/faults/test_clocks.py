@@ -8,17 +8,17 @@ import pytest
 from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask, RunStatus, TaskStatus
 from arco.flow.worker.ports import AttemptContext, StaticProjectCode
 from arco.flow.worker.worker import Worker
-from tests.flow.coordinator.plans import PROJECT, asset, plan, task, wish
+from tests.flow.coordinator.plans import PROJECT, asset, plan, run_request, task
 from tests.flow.faults.hut import TIMES, Hut
 from tests.flow.faults.test_attempts import TABLE, published, rows, staged
-from tests.flow.worker.scripted import HurriedClock
+from tests.flow.worker.scripted import FastClock
 
 HOURS_MS = 5 * 3_600_000
 JUMPS = [-HOURS_MS, HOURS_MS]
 PARTS = ("p=a", "p=b", "p=c")
 
 
-class JumpingClock(HurriedClock):
+class JumpingClock(FastClock):
     """A wall clock that somebody sets; how much time goes by it does not change."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ async def _begin(hut: Hut, clock: JumpingClock) -> tuple[str, Slow, list[asyncio
     await hut.make(TABLE)
     tasks = [task(f"t@{each}", maker=TABLE, partition=each) for each in PARTS]
     made = plan(*tasks, makers=[asset(TABLE, mode="append")])
-    view = await hut.book.submit(wish(made))
+    view = await hut.book.submit(run_request(made))
     slow = Slow(hut, asyncio.get_running_loop())
     runtime = replace(hut.runtime, clock=clock)
     code = StaticProjectCode(PROJECT)

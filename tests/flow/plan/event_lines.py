@@ -1,4 +1,4 @@
-"""Events of pipelines, told to the ledger of a workspace in process."""
+"""Lines of the ledger with events of pipelines."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,8 +12,8 @@ from arco.ledger.envelope import Envelope, Source
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def told(runtime: Runtime, name: str, *, second: int = 0, **payload: object) -> bytes:
-    """A line of the ledger."""
+def event_line(runtime: Runtime, name: str, *, second: int = 0, **payload: object) -> bytes:
+    """One event, validated."""
     raw = msgspec.json.encode(payload)
     kind_of(name, 1).type.read(raw)
     at = NOON + timedelta(seconds=second)

@@ -21,7 +21,7 @@ from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
 from arco.query.limits import Limits
 from arco.storage.roles import Role
-from tests.flow.plan.event_lines import NOON, told
+from tests.flow.plan.event_lines import NOON, event_line
 from tests.query.workspace import Workspace, workspace
 
 NOON_MS = int(NOON.timestamp() * 1000)
@@ -65,7 +65,7 @@ class Here:
         await self.writer.append_lines([*lines])
 
     def line(self, name: str, *, second: int = 0, **payload: object) -> bytes:
-        return told(self.space.runtime, name, second=second, **payload)
+        return event_line(self.space.runtime, name, second=second, **payload)
 
     def published(self, table_id: str, key: str, material: str) -> bytes:
         return self.line(
@@ -516,7 +516,7 @@ async def test_a_backlog_that_stays_is_reported_with_what_to_do() -> None:
         for at in range(5):
             await here.tell(here.published("tbl-1", f"ds=2026-01-0{at + 1}", f"m{at}"))
         engine = BacklogWait(here.engine, space.runtime.clock, patience_ms=1_500)
-        with pytest.raises(BacklogTooLarge, match="events of executions wait") as told:
+        with pytest.raises(BacklogTooLarge, match="events of executions wait") as event_line:
             await engine.query("SELECT count(*) FROM system.partitions", freshness="fresh")
-        assert "arco compactor --once" in " ".join(told.value.__notes__)
+        assert "arco compactor --once" in " ".join(event_line.value.__notes__)
         await here.engine.close()

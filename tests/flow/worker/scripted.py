@@ -34,10 +34,10 @@ STOPPED = AttemptOutcome(status=TaskStatus.CANCELLED)
 LONG_S = 60.0  # longer than any test takes: who waits so long was not woken
 
 
-class Scripted:
+class ScriptedExecutor:
     """Carries out tasks by functions, by their keys; others succeed at once."""
 
-    def __init__(self, **does: Callable[["Doing"], AttemptOutcome]) -> None:
+    def __init__(self, **does: Callable[["ScriptedTask"], AttemptOutcome]) -> None:
         self._does = does
         self._lock = threading.Lock()
         self._stops: dict[str, threading.Event] = {}
@@ -55,7 +55,7 @@ class Scripted:
             self.most_at_once = max(self.most_at_once, self._at_once)
         self.has_begun.set()
         try:
-            doing = Doing(task, watch, stop)
+            doing = ScriptedTask(task, watch, stop)
             return self._does.get(task.maker, _done)(doing)
         finally:
             with self._lock:
@@ -70,7 +70,7 @@ class Scripted:
         """Nothing was opened."""
 
 
-class Doing:
+class ScriptedTask:
     """A task as its function sees it."""
 
     def __init__(self, task: LeasedTask, watch: AttemptContext, stop: threading.Event) -> None:
@@ -84,7 +84,7 @@ class Doing:
         return STOPPED
 
 
-def _done(_: Doing) -> AttemptOutcome:
+def _done(_: ScriptedTask) -> AttemptOutcome:
     return DONE
 
 
@@ -98,11 +98,7 @@ def plan(
     )
     planned = tuple(
         PlannedTask(
-            key=each,
-            maker=each,
-            partition="",
-            reason=Reason.FORCED,
-            deps=tuple(deps.get(each, ())),
+            key=each, maker=each, partition="", reason=Reason.FORCED, deps=tuple(deps.get(each, ()))
         )
         for each in tasks
     )
@@ -121,17 +117,17 @@ def statuses(view: RunView) -> dict[str, str]:
     return {task.key: task.status.value for task in view.changed}
 
 
-async def submitted(book: Coordinator, planned: Plan, worker: str = "") -> str:
+async def submit_plan(book: Coordinator, planned: Plan, worker: str = "") -> str:
     """A run of a plan."""
     wish = RunRequest(run_key=f"test:{planned.plan_id}", plan=planned, worker=worker)
     return (await book.submit(wish)).run_id
 
 
-async def carried_out(
-    book: Coordinator, runtime: Runtime, executor: Scripted, planned: Plan, slots: int = 2
+async def run_plan(
+    book: Coordinator, runtime: Runtime, executor: ScriptedExecutor, planned: Plan, slots: int = 2
 ) -> RunView:
     """The end of a run that one worker has carried out."""
-    run_id = await submitted(book, planned)
+    run_id = await submit_plan(book, planned)
     worker = Worker(book, executor, runtime, name="w", slots=slots, code=StaticProjectCode(PROJECT))
     await worker.run(run_id)
     return await book.look(run_id)
@@ -150,17 +146,17 @@ async def until_true(asked: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def book_here(
+async def open_coordinator(
     way: str, runtime: Runtime, place: Place | None = None
 ) -> AsyncIterator[Coordinator]:
     """The book of runs of an Arco of its own, spoken to directly or over HTTP."""
     where = place or Place(store="memory://")
-    async with arco_here(where, runtime) as here, spoken_to(way, here, runtime) as book:
+    async with arco_here(where, runtime) as here, connect(way, here, runtime) as book:
         yield book
 
 
 @asynccontextmanager
-async def spoken_to(way: str, here: Here, runtime: Runtime) -> AsyncIterator[Coordinator]:
+async def connect(way: str, here: Here, runtime: Runtime) -> AsyncIterator[Coordinator]:
     if way == "here":
         yield here.coordinator
         return
@@ -171,12 +167,12 @@ async def spoken_to(way: str, here: Here, runtime: Runtime) -> AsyncIterator[Coo
         await book.close()
 
 
-def disk(root: Path) -> Place:
+def disk_place(root: Path) -> Place:
     """A place that another Arco finds again."""
     return Place(root=str(root), no_fsync=True)
 
 
-class HurriedClock(SystemClock):
+class FastClock(SystemClock):
     """The machine's clock, so many times as fast: leases end soon."""
 
     def __init__(self, times: float) -> None:
@@ -194,7 +190,7 @@ class HurriedClock(SystemClock):
         await super().sleep(ms / self._times)
 
 
-class HurriedTasks(AsyncioTasks):
+class FastTasks(AsyncioTasks):
     """Deadlines by the same clock."""
 
     def __init__(self, times: float) -> None:
@@ -205,8 +201,8 @@ class HurriedTasks(AsyncioTasks):
         return await super().deadline(ms / self._times, work)
 
 
-def hurried(times: float = 20) -> Runtime:
-    return Runtime(HurriedClock(times), random.Random(7), HurriedTasks(times))
+def fast_runtime(times: float = 20) -> Runtime:
+    return Runtime(FastClock(times), random.Random(7), FastTasks(times))
 
 
 def usual() -> Runtime:

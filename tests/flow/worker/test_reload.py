@@ -10,11 +10,11 @@ from arco.flow.plan.plan import Plan
 from arco.flow.worker.worker import Worker
 from tests.flow.worker.scripted import (
     PROJECT,
-    Scripted,
-    book_here,
+    ScriptedExecutor,
+    open_coordinator,
     plan,
     statuses,
-    submitted,
+    submit_plan,
     until_true,
     usual,
 )
@@ -48,21 +48,23 @@ def _with_code(made: Plan, code: str) -> Plan:
     return msgspec.structs.replace(made, makers=makers)
 
 
-def _scripted(code: str) -> Scripted:
+def _scripted(code: str) -> ScriptedExecutor:
     """Code that says which it is."""
-    return Scripted(a=lambda _: AttemptOutcome(status=TaskStatus.SUCCESS, code_fingerprint=code))
+    return ScriptedExecutor(
+        a=lambda _: AttemptOutcome(status=TaskStatus.SUCCESS, code_fingerprint=code)
+    )
 
 
 async def test_a_waiting_worker_takes_up_a_run_of_edited_code_once_its_files_have_it() -> None:
     planned, runtime = plan("a"), usual()
     files = Files([each.name for each in planned.makers], "old")
-    async with book_here("http", runtime) as book:
+    async with open_coordinator("http", runtime) as book:
         stop = runtime.tasks.event()
         worker = Worker(book, _scripted("new"), runtime, name="w", slots=1, code=files)
         working = asyncio.create_task(worker.run(until=stop))
         await asyncio.sleep(0.2)
         files.on_disk = "new"
-        run_id = await submitted(book, _with_code(planned, "new"))
+        run_id = await submit_plan(book, _with_code(planned, "new"))
         view = await book.look(run_id)
         while not view.status.is_over:
             view = await book.look(run_id, view.number, 5_000)
@@ -76,9 +78,9 @@ async def test_a_waiting_worker_takes_up_a_run_of_edited_code_once_its_files_hav
 async def test_a_worker_whose_files_are_old_runs_nothing_and_says_so() -> None:
     planned, runtime, executor = plan("a"), usual(), _scripted("old")
     files = Files([each.name for each in planned.makers], "old")
-    async with book_here("http", runtime) as book:
+    async with open_coordinator("http", runtime) as book:
         stop = runtime.tasks.event()
-        run_id = await submitted(book, _with_code(planned, "new"))
+        run_id = await submit_plan(book, _with_code(planned, "new"))
         worker = Worker(book, executor, runtime, name="w", slots=1, code=files)
         working = asyncio.create_task(worker.run(until=stop))
         await until_true(lambda: bool(files.reported))

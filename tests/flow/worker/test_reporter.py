@@ -1,5 +1,6 @@
-"""What a book of runs hears of an attempt, however odd its words are, and however deaf the book is."""
+"""What the coordinator gets of an attempt, whatever its code logs and whatever the coordinator rejects."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -20,27 +21,96 @@ from arco.flow.coordinator.messages import (
     Progress,
     TaskStatus,
 )
-from arco.flow.worker.reporter import MAX_CHUNK_CHARS, AttemptLog, AttemptReporter
+from arco.flow.worker.reporter import (
+    MAX_CHUNK_CHARS,
+    MAX_PENDING_CHARS,
+    AttemptLog,
+    AttemptReporter,
+    LogChunk,
+)
 from tests.flow.worker.leased import TASK
 from tests.ledger.simulated import Calm, simulate
 
 CHECK = CheckOutcome(
     table="t", table_id="id", name="few", type="ROW_COUNT", severity="error", passed=True
 )
+NOT_UTF8 = os.fsdecode(b"caf\xe9.csv")  # a file name as the system returns it
 
 
-class Ear:
-    """A book of runs that takes what JSON can carry; `refuses` may have it refuse more."""
+def _send(log: AttemptLog, max_chars: int = MAX_CHUNK_CHARS) -> LogChunk:
+    chunk = log.take(max_chars)
+    log.acknowledge(chunk)
+    return chunk
+
+
+def test_lines_are_taken_once_and_in_order() -> None:
+    log = AttemptLog()
+    for line in ("one", "two\n", "three"):
+        log.log(line)
+    assert (_send(log), _send(log)) == (LogChunk(0, "one\ntwo\nthree\n"), LogChunk())
+
+
+def test_an_unacknowledged_chunk_is_sent_again_unchanged() -> None:
+    log = AttemptLog()
+    log.log("one")
+    first = log.take()
+    log.log("two")
+    assert _send(log) == first == LogChunk(0, "one\n")
+    log.acknowledge(first)  # a repeated acknowledgement
+    assert _send(log) == LogChunk(1, "two\n")
+
+
+def test_a_long_log_is_sent_in_chunks() -> None:
+    log = AttemptLog()
+    for number in range(10):
+        log.log(f"{number}" * 9)
+    chunks = [_send(log, max_chars=25) for _ in range(5)]
+    assert [chunk.text.count("\n") for chunk in chunks] == [3, 3, 3, 1, 0]
+    assert [chunk.number for chunk in chunks] == [0, 1, 2, 3, None]
+
+
+def test_lines_beyond_the_pending_limit_are_counted() -> None:
+    log = AttemptLog()
+    fitting = MAX_PENDING_CHARS // 1_000
+    for _ in range(fitting + 7):
+        log.log("x" * 999)
+    text = _send(log, max_chars=2 * MAX_PENDING_CHARS).text
+    assert text.count("\n") == fitting + 1
+    assert text.endswith("... 7 lines were left out: too many at once\n")
+    log.log("fits again")
+    assert _send(log).text == "fits again\n"
+
+
+def test_a_rejected_chunk_is_replaced_by_a_notice() -> None:
+    log = AttemptLog()
+    log.log("x" * 99)
+    log.progress(Progress(phase="writing"))
+    log.reject(log.take(), "it is too odd")
+    log.log("next")
+    assert _send(log) == LogChunk(0, "... 100 characters were left out: it is too odd\n")
+    assert (_send(log), log.latest) == (LogChunk(1, "next\n"), Progress())
+
+
+def test_text_that_is_not_utf8_is_escaped() -> None:
+    log = AttemptLog()
+    log.log(f"reading {NOT_UTF8}")
+    log.progress(Progress(message=NOT_UTF8))
+    assert log.take().text == "reading caf\\udce9.csv\n"
+    assert log.latest.message == "caf\\udce9.csv"
+
+
+class _Coordinator:
+    """Accepts what JSON can encode, unless `rejects` returns an error."""
 
     def __init__(
-        self, refuses: Callable[[Heartbeat | AttemptReport], ArcoError | None] = lambda _: None
+        self, rejects: Callable[[Heartbeat | AttemptReport], ArcoError | None] = lambda _: None
     ) -> None:
-        self._refuses = refuses
-        self.beats: list[Heartbeat] = []
-        self.ends: list[AttemptReport] = []
-        self.parts: dict[int, str] = {}
+        self._rejects = rejects
+        self.heartbeats: list[Heartbeat] = []
+        self.reports: list[AttemptReport] = []
+        self.chunks: dict[int, str] = {}
 
-    async def lease(self, offer: LeaseRequest) -> LeaseResponse:
+    async def lease(self, request: LeaseRequest) -> LeaseResponse:
         raise NotImplementedError
 
     async def watch(
@@ -48,96 +118,95 @@ class Ear:
     ) -> tuple[str, ...]:
         raise NotImplementedError
 
-    async def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
-        self._hear(beat)
-        self.beats.append(beat)
+    async def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatResponse:
+        self._accept(heartbeat)
+        self.heartbeats.append(heartbeat)
         return HeartbeatResponse(lease_until_ms=0)
 
-    async def complete(self, completed: AttemptReport) -> None:
-        self._hear(completed)
-        self.ends.append(completed)
+    async def complete(self, report: AttemptReport) -> None:
+        self._accept(report)
+        self.reports.append(report)
 
     @property
     def log(self) -> str:
-        return "".join(self.parts[number] for number in range(len(self.parts)))
+        return "".join(self.chunks[number] for number in range(len(self.chunks)))
 
-    def _hear(self, word: Heartbeat | AttemptReport) -> None:
-        msgspec.json.encode(word)
-        if (refusal := self._refuses(word)) is not None:
-            raise refusal
-        if word.log_part is not None:
-            self.parts.setdefault(word.log_part, word.log)
-
-
-def _tell(ear: Ear, story: Callable[[AttemptReporter, AttemptLog], Any]) -> None:
-    async def told(calm: Calm) -> None:
-        said = AttemptLog()
-        await story(AttemptReporter(ear, calm.runtime, "w", TASK, said), said)
-
-    simulate(told)
+    def _accept(self, message: Heartbeat | AttemptReport) -> None:
+        msgspec.json.encode(message)
+        if (error := self._rejects(message)) is not None:
+            raise error
+        if message.log_part is not None:
+            self.chunks.setdefault(message.log_part, message.log)
 
 
-def test_a_beat_that_nobody_can_send_is_a_sign_of_life_all_the_same() -> None:
-    async def story(telling: AttemptReporter, said: AttemptLog) -> None:
-        said.log("one")
-        said.progress(Progress(phase="writing", done=np.float32(0.5)))  # type: ignore[arg-type]
-        await telling.heartbeat()
-        said.log("two")
-        said.progress(Progress(phase="writing"))
+def _run(coordinator: _Coordinator, attempt: Callable[[AttemptReporter, AttemptLog], Any]) -> None:
+    async def scenario(calm: Calm) -> None:
+        log = AttemptLog()
+        await attempt(AttemptReporter(coordinator, calm.runtime, "w", TASK, log), log)
+
+    simulate(scenario)
+
+
+def test_a_heartbeat_that_cannot_be_encoded_is_sent_without_its_content() -> None:
+    async def attempt(reporter: AttemptReporter, log: AttemptLog) -> None:
+        log.log("one")
+        log.progress(Progress(phase="writing", done=np.float32(0.5)))  # type: ignore[arg-type]
+        await reporter.heartbeat()
+        log.log("two")
+        log.progress(Progress(phase="writing"))
         for _ in range(2):
-            await telling.heartbeat()
+            await reporter.heartbeat()
 
-    ear = Ear()
-    _tell(ear, story)
-    assert len(ear.beats) == 3
-    lost, kept = ear.log.splitlines()
-    assert (lost[:35], kept) == ("... 4 characters were left out: Typ", "two")
+    coordinator = _Coordinator()
+    _run(coordinator, attempt)
+    assert len(coordinator.heartbeats) == 3
+    notice, line = coordinator.log.splitlines()
+    assert (notice[:35], line) == ("... 4 characters were left out: Typ", "two")
 
 
-def test_the_end_of_a_long_log_is_why_it_failed() -> None:
+def test_a_long_log_ends_with_the_error() -> None:
     lines = [f"{number:06d} " + "x" * 93 for number in range(3 * MAX_CHUNK_CHARS // 100)]
 
-    async def story(telling: AttemptReporter, said: AttemptLog) -> None:
+    async def attempt(reporter: AttemptReporter, log: AttemptLog) -> None:
         for line in lines:
-            said.log(line)
-        assert await telling.complete(
-            AttemptOutcome(status=TaskStatus.FAILED, error="ValueError: why")
-        )
+            log.log(line)
+        outcome = AttemptOutcome(status=TaskStatus.FAILED, error="ValueError: why")
+        assert await reporter.complete(outcome)
 
-    ear = Ear()
-    _tell(ear, story)
-    assert ear.log.splitlines() == [*lines, "ValueError: why"]
+    coordinator = _Coordinator()
+    _run(coordinator, attempt)
+    assert coordinator.log.splitlines() == [*lines, "ValueError: why"]
 
 
-def test_lines_whose_beat_was_not_answered_are_told_with_the_end() -> None:
-    is_deaf = True
+def test_lines_of_an_unanswered_heartbeat_are_sent_with_the_end() -> None:
+    is_away = True
 
-    async def story(telling: AttemptReporter, said: AttemptLog) -> None:
-        nonlocal is_deaf
-        said.log("one")
+    async def attempt(reporter: AttemptReporter, log: AttemptLog) -> None:
+        nonlocal is_away
+        log.log("one")
         try:
-            await telling.heartbeat()
+            await reporter.heartbeat()
         except Unavailable:
-            is_deaf = False
-        said.log("two")
-        await telling.complete(AttemptOutcome(status=TaskStatus.BLOCKED, error="a check failed"))
+            is_away = False
+        log.log("two")
+        await reporter.complete(AttemptOutcome(status=TaskStatus.BLOCKED, error="a check failed"))
 
-    ear = Ear(lambda _: Unavailable("away") if is_deaf else None)
-    _tell(ear, story)
-    assert ear.log == "one\ntwo\na check failed\n"
-
-
-def test_a_book_that_takes_no_more_lines_hears_the_end() -> None:
-    async def story(telling: AttemptReporter, said: AttemptLog) -> None:
-        said.log("x" * MAX_CHUNK_CHARS)
-        assert await telling.complete(AttemptOutcome(status=TaskStatus.SUCCESS))
-
-    ear = Ear(lambda word: NotFound("nobody") if isinstance(word, Heartbeat) else None)
-    _tell(ear, story)
-    assert [each.outcome.status for each in ear.ends] == ["SUCCESS"]
+    coordinator = _Coordinator(lambda _: Unavailable("away") if is_away else None)
+    _run(coordinator, attempt)
+    assert coordinator.log == "one\ntwo\na check failed\n"
 
 
-def test_that_not_all_was_told_is_said_in_the_log() -> None:
+def test_the_end_is_reported_though_heartbeats_are_rejected() -> None:
+    async def attempt(reporter: AttemptReporter, log: AttemptLog) -> None:
+        log.log("x" * MAX_CHUNK_CHARS)
+        assert await reporter.complete(AttemptOutcome(status=TaskStatus.SUCCESS))
+
+    coordinator = _Coordinator(lambda each: NotFound("x") if isinstance(each, Heartbeat) else None)
+    _run(coordinator, attempt)
+    assert [each.outcome.status for each in coordinator.reports] == ["SUCCESS"]
+
+
+def test_a_rejected_report_is_sent_without_extras_and_the_log_says_so() -> None:
     output = OutputResult(table="t", table_id="id", partition="", version=7)
     outcome = AttemptOutcome(
         status=TaskStatus.SUCCESS,
@@ -146,18 +215,18 @@ def test_that_not_all_was_told_is_said_in_the_log() -> None:
         metrics={"m": 1.0},
     )
 
-    def refuses(word: Heartbeat | AttemptReport) -> ArcoError | None:
-        is_odd = isinstance(word, AttemptReport) and bool(word.outcome.metrics)
-        return Invalid("such metrics are not for me") if is_odd else None
+    def rejects(message: Heartbeat | AttemptReport) -> ArcoError | None:
+        has_metrics = isinstance(message, AttemptReport) and bool(message.outcome.metrics)
+        return Invalid("no such metrics") if has_metrics else None
 
-    async def story(telling: AttemptReporter, said: AttemptLog) -> None:
-        said.log("one")
-        assert await telling.complete(outcome)
+    async def attempt(reporter: AttemptReporter, log: AttemptLog) -> None:
+        log.log("one")
+        assert await reporter.complete(outcome)
 
-    ear = Ear(refuses)
-    _tell(ear, story)
-    [end] = ear.ends
-    assert end.outcome == AttemptOutcome(status=TaskStatus.SUCCESS, outputs=(output,))
-    first, notice = ear.log.splitlines()
+    coordinator = _Coordinator(rejects)
+    _run(coordinator, attempt)
+    [report] = coordinator.reports
+    assert report.outcome == AttemptOutcome(status=TaskStatus.SUCCESS, outputs=(output,))
+    first, notice = coordinator.log.splitlines()
     assert (first, "lineage, metrics" in notice) == ("one", True)
-    assert notice.endswith("Invalid: such metrics are not for me")
+    assert notice.endswith("Invalid: no such metrics")

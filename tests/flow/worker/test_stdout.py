@@ -17,9 +17,7 @@ def _in_thread(*said: str) -> None:
     thread.join()
 
 
-def test_what_a_task_prints_is_kept_line_by_line_and_nobody_else_sees_it(
-    capsys: Capsys,
-) -> None:
+def test_what_a_task_prints_is_kept_line_by_line_and_nobody_else_sees_it(capsys: Capsys) -> None:
     kept: list[str] = []
     before = sys.stdout
     with capture_stdout():

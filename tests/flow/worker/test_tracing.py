@@ -15,11 +15,11 @@ from arco.flow.worker.worker import Worker
 from tests.flow.worker.scripted import (
     DONE,
     PROJECT,
-    Doing,
-    Scripted,
-    book_here,
+    ScriptedExecutor,
+    ScriptedTask,
+    open_coordinator,
     plan,
-    submitted,
+    submit_plan,
 )
 
 
@@ -34,17 +34,17 @@ async def test_each_attempt_has_a_span_with_its_run_its_task_and_its_end() -> No
     provider.add_span_processor(SimpleSpanProcessor(spans))
     seen: list[trace.Span] = []
 
-    def look(_: Doing) -> AttemptOutcome:
+    def look(_: ScriptedTask) -> AttemptOutcome:
         seen.append(trace.get_current_span())
         return DONE
 
-    def fail(_: Doing) -> AttemptOutcome:
+    def fail(_: ScriptedTask) -> AttemptOutcome:
         return AttemptOutcome(status=TaskStatus.FAILED, error="the secret is 42")
 
     runtime = system_runtime()
-    async with book_here("here", runtime) as book:
-        run_id = await submitted(book, plan("good", "bad"))
-        executor = Scripted(good=look, bad=fail)
+    async with open_coordinator("here", runtime) as book:
+        run_id = await submit_plan(book, plan("good", "bad"))
+        executor = ScriptedExecutor(good=look, bad=fail)
         tracing = AttemptTracing(provider)
         worker = Worker(
             book,

@@ -33,16 +33,16 @@ from tests.flow.worker.scripted import (
     LONG_S,
     PROJECT,
     STOPPED,
-    Doing,
-    Scripted,
-    book_here,
-    carried_out,
-    disk,
-    hurried,
+    ScriptedExecutor,
+    ScriptedTask,
+    connect,
+    disk_place,
+    fast_runtime,
+    open_coordinator,
     plan,
-    spoken_to,
+    run_plan,
     statuses,
-    submitted,
+    submit_plan,
     until,
     until_true,
     usual,
@@ -60,14 +60,14 @@ async def test_tasks_are_carried_out_in_their_order_as_many_at_once_as_there_are
 ) -> None:
     meet = threading.Barrier(2, timeout=60)
 
-    def both(_: Doing) -> AttemptOutcome:
+    def both(_: ScriptedTask) -> AttemptOutcome:
         meet.wait()  # passes only if two are at work at once
         return DONE
 
-    executor, runtime = Scripted(b=both, c=both), usual()
+    executor, runtime = ScriptedExecutor(b=both, c=both), usual()
     planned = plan("a", "b", "c", "d", b=["a"], c=["a"], d=["b", "c"])
-    async with book_here(way, runtime) as book:
-        view = await carried_out(book, runtime, executor, planned)
+    async with open_coordinator(way, runtime) as book:
+        view = await run_plan(book, runtime, executor, planned)
     assert view.status == "SUCCESS"
     keys = [key for key, _ in executor.begun]
     assert (keys[0], {*keys[1:3]}, keys[3]) == ("a", {"b", "c"}, "d")
@@ -76,17 +76,17 @@ async def test_tasks_are_carried_out_in_their_order_as_many_at_once_as_there_are
 
 @both_ways
 async def test_a_task_that_fails_is_tried_again_and_those_behind_it_are_skipped(way: str) -> None:
-    def second(doing: Doing) -> AttemptOutcome:
+    def second(doing: ScriptedTask) -> AttemptOutcome:
         failed = AttemptOutcome(status=TaskStatus.FAILED, error="not yet")
         return DONE if doing.task.attempt == 2 else failed
 
-    def never(_: Doing) -> AttemptOutcome:
+    def never(_: ScriptedTask) -> AttemptOutcome:
         raise ValueError("it breaks")
 
-    executor, runtime = Scripted(a=second, b=never), usual()
+    executor, runtime = ScriptedExecutor(a=second, b=never), usual()
     planned = plan("a", "b", "c", "d", retries=1, c=["a"], d=["b"])
-    async with book_here(way, runtime) as book:
-        view = await carried_out(book, runtime, executor, planned)
+    async with open_coordinator(way, runtime) as book:
+        view = await run_plan(book, runtime, executor, planned)
     ends = {"a": "SUCCESS", "b": "FAILED", "c": "SUCCESS", "d": "SKIPPED"}
     assert (view.status, statuses(view)) == ("FAILED", ends)
     failed = next(task for task in view.changed if task.key == "b")
@@ -98,16 +98,16 @@ async def test_a_task_that_fails_is_tried_again_and_those_behind_it_are_skipped(
 async def test_what_a_task_says_while_it_works_can_be_seen(way: str) -> None:
     go_on = threading.Event()
 
-    def speak(doing: Doing) -> AttemptOutcome:
+    def speak(doing: ScriptedTask) -> AttemptOutcome:
         doing.watch.log("first line")
         doing.watch.progress(Progress(phase="writing", done=0.5, rows=7))
         assert go_on.wait(60)
         doing.watch.log("last line")
         return DONE
 
-    executor, runtime = Scripted(a=speak), usual()
-    async with book_here(way, runtime) as book:
-        run_id = await submitted(book, plan("a"))
+    executor, runtime = ScriptedExecutor(a=speak), usual()
+    async with open_coordinator(way, runtime) as book:
+        run_id = await submit_plan(book, plan("a"))
         pace = WorkerTiming(heartbeat_ms=100)
         worker = Worker(
             book, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT), timing=pace
@@ -124,13 +124,13 @@ async def test_what_a_task_says_while_it_works_can_be_seen(way: str) -> None:
 async def test_the_log_of_an_attempt_that_failed_ends_with_why(tmp_path: Path) -> None:
     why = "ValueError: it breaks\nin your code, the innermost line last:\n  pipelines/a.py:3 in a"
 
-    def fail(doing: Doing) -> AttemptOutcome:
+    def fail(doing: ScriptedTask) -> AttemptOutcome:
         doing.watch.log("so far so good")
         return AttemptOutcome(status=TaskStatus.FAILED, error=why)
 
-    executor, runtime = Scripted(a=fail), usual()
-    async with book_here("here", runtime, disk(tmp_path)) as book:
-        await carried_out(book, runtime, executor, plan("a"))
+    executor, runtime = ScriptedExecutor(a=fail), usual()
+    async with open_coordinator("here", runtime, disk_place(tmp_path)) as book:
+        await run_plan(book, runtime, executor, plan("a"))
     logs = [path.read_text() for path in tmp_path.rglob("logs/**/*") if path.is_file()]
     assert logs == [f"so far so good\n{why}\n"]
 
@@ -141,18 +141,18 @@ async def test_whatever_a_task_says_its_worker_goes_on(way: str) -> None:
         table="t", table_id="id", name="x" * 256, type="CUSTOM_SQL", severity="error", passed=True
     )
 
-    def fail(_: Doing) -> AttemptOutcome:
+    def fail(_: ScriptedTask) -> AttemptOutcome:
         return AttemptOutcome(status=TaskStatus.FAILED, error=f"FileNotFoundError: {NO_UTF8}")
 
-    def count(_: Doing) -> AttemptOutcome:
+    def count(_: ScriptedTask) -> AttemptOutcome:
         return AttemptOutcome(status=TaskStatus.SUCCESS, metrics={"mean": NOT_PYTHONS})
 
-    def judge(_: Doing) -> AttemptOutcome:
+    def judge(_: ScriptedTask) -> AttemptOutcome:
         return AttemptOutcome(status=TaskStatus.SUCCESS, checks=(check,))
 
-    executor, runtime = Scripted(a=fail, b=count, c=judge), usual()
-    async with book_here(way, runtime) as book:
-        view = await carried_out(book, runtime, executor, plan("a", "b", "c", "d"), slots=1)
+    executor, runtime = ScriptedExecutor(a=fail, b=count, c=judge), usual()
+    async with open_coordinator(way, runtime) as book:
+        view = await run_plan(book, runtime, executor, plan("a", "b", "c", "d"), slots=1)
     assert statuses(view) == {"a": "FAILED", "b": "SUCCESS", "c": "SUCCESS", "d": "SUCCESS"}
     assert executor.begun == [("a", 1), ("b", 1), ("c", 1), ("d", 1)]
     errors = [task.error for task in view.changed if task.key == "a"]
@@ -163,15 +163,15 @@ async def test_whatever_a_task_says_its_worker_goes_on(way: str) -> None:
 async def test_a_task_that_says_odd_things_lives_on(way: str) -> None:
     go_on = threading.Event()
 
-    def speak(doing: Doing) -> AttemptOutcome:
+    def speak(doing: ScriptedTask) -> AttemptOutcome:
         doing.watch.log(f"reading {NO_UTF8}")
         doing.watch.progress(Progress(phase="writing", done=NOT_PYTHONS))
         assert go_on.wait(LONG_S)
         return STOPPED if doing.watch.is_stopped() else DONE
 
-    executor, runtime = Scripted(a=speak), usual()
-    async with book_here(way, runtime) as book:
-        run_id = await submitted(book, plan("a"))
+    executor, runtime = ScriptedExecutor(a=speak), usual()
+    async with open_coordinator(way, runtime) as book:
+        run_id = await submit_plan(book, plan("a"))
         there, pace = Away(book), WorkerTiming(heartbeat_ms=100)
         worker = Worker(
             there,
@@ -192,9 +192,9 @@ async def test_a_task_that_says_odd_things_lives_on(way: str) -> None:
 
 @both_ways
 async def test_a_cancelled_run_wakes_a_task_that_sleeps(way: str) -> None:
-    executor, runtime = Scripted(a=Doing.sleep), usual()
-    async with book_here(way, runtime) as book:
-        run_id = await submitted(book, plan("a", "b", b=["a"]))
+    executor, runtime = ScriptedExecutor(a=ScriptedTask.sleep), usual()
+    async with open_coordinator(way, runtime) as book:
+        run_id = await submit_plan(book, plan("a", "b", b=["a"]))
         worker = Worker(book, executor, runtime, name="w", slots=2, code=StaticProjectCode(PROJECT))
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
@@ -206,35 +206,35 @@ async def test_a_cancelled_run_wakes_a_task_that_sleeps(way: str) -> None:
 
 
 async def test_a_task_that_takes_too_long_is_stopped_and_has_failed() -> None:
-    executor, runtime = Scripted(a=Doing.sleep), usual()
-    async with book_here("here", runtime) as book:
-        view = await carried_out(book, runtime, executor, plan("a", timeout_ms=50))
+    executor, runtime = ScriptedExecutor(a=ScriptedTask.sleep), usual()
+    async with open_coordinator("here", runtime) as book:
+        view = await run_plan(book, runtime, executor, plan("a", timeout_ms=50))
     assert executor.interrupted == ["a"]
     assert (view.status, view.changed[0].error) == ("FAILED", "timed out after 0.05s")
 
 
 async def test_what_was_done_in_spite_of_being_stopped_is_done() -> None:
-    def just_in_time(doing: Doing) -> AttemptOutcome:
+    def just_in_time(doing: ScriptedTask) -> AttemptOutcome:
         doing.sleep()
         return DONE
 
-    executor, runtime = Scripted(a=just_in_time), usual()
-    async with book_here("here", runtime) as book:
-        view = await carried_out(book, runtime, executor, plan("a", timeout_ms=50))
+    executor, runtime = ScriptedExecutor(a=just_in_time), usual()
+    async with open_coordinator("here", runtime) as book:
+        view = await run_plan(book, runtime, executor, plan("a", timeout_ms=50))
     assert (executor.interrupted, view.status) == (["a"], "SUCCESS")
 
 
 async def test_a_task_that_will_not_stop_does_not_hold_up_others() -> None:
     let_go, is_told = threading.Event(), list[bool]()
 
-    def stubborn(doing: Doing) -> AttemptOutcome:
+    def stubborn(doing: ScriptedTask) -> AttemptOutcome:
         assert let_go.wait(60)
         is_told.append(doing.watch.is_stopped())
         return STOPPED
 
-    executor, runtime = Scripted(a=stubborn), usual()
-    async with book_here("here", runtime) as book:
-        run_id = await submitted(book, plan("a", "b", timeout_ms=50))
+    executor, runtime = ScriptedExecutor(a=stubborn), usual()
+    async with open_coordinator("here", runtime) as book:
+        run_id = await submit_plan(book, plan("a", "b", timeout_ms=50))
         pace, gone = WorkerTiming(grace_ms=50), list[LeasedTask]()
         worker = Worker(
             book,
@@ -259,13 +259,13 @@ async def test_what_a_task_publishes_after_it_was_given_up_is_told() -> None:
     let_go, stop = threading.Event(), usual().tasks.event()
     output = OutputResult(table="default.a.b", table_id="id", partition="", version=7)
 
-    def publish(_: Doing) -> AttemptOutcome:
+    def publish(_: ScriptedTask) -> AttemptOutcome:
         assert let_go.wait(LONG_S)  # inside of the call that publishes
         return AttemptOutcome(status=TaskStatus.SUCCESS, outputs=(output,))
 
-    executor, runtime = Scripted(a=publish), usual()
-    async with book_here("here", runtime) as book:
-        run_id = await submitted(book, plan("a", timeout_ms=50))
+    executor, runtime = ScriptedExecutor(a=publish), usual()
+    async with open_coordinator("here", runtime) as book:
+        run_id = await submit_plan(book, plan("a", timeout_ms=50))
         way, pace = Away(book), WorkerTiming(grace_ms=50)
         worker = Worker(
             way, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT), timing=pace
@@ -283,9 +283,9 @@ async def test_what_a_task_publishes_after_it_was_given_up_is_told() -> None:
 
 @both_ways
 async def test_a_worker_that_is_stopped_gives_back_what_it_has_begun(way: str) -> None:
-    executor, others, runtime = Scripted(a=Doing.sleep), Scripted(), usual()
-    async with book_here(way, runtime) as book:
-        run_id = await submitted(book, plan("a"))  # which uses up no retry: there is none
+    executor, others, runtime = ScriptedExecutor(a=ScriptedTask.sleep), ScriptedExecutor(), usual()
+    async with open_coordinator(way, runtime) as book:
+        run_id = await submit_plan(book, plan("a"))  # which uses up no retry: there is none
         stop = runtime.tasks.event()
         first = Worker(
             book, executor, runtime, name="first", slots=1, code=StaticProjectCode(PROJECT)
@@ -306,13 +306,13 @@ async def test_a_worker_that_is_stopped_gives_back_what_it_has_begun(way: str) -
 async def test_a_worker_that_is_stopped_gives_back_even_what_will_not_stop() -> None:
     let_go = threading.Event()
 
-    def stubborn(_: Doing) -> AttemptOutcome:
+    def stubborn(_: ScriptedTask) -> AttemptOutcome:
         assert let_go.wait(60)
         return STOPPED
 
-    executor, others, runtime = Scripted(a=stubborn), Scripted(), usual()
-    async with book_here("here", runtime) as book:
-        run_id = await submitted(book, plan("a"))
+    executor, others, runtime = ScriptedExecutor(a=stubborn), ScriptedExecutor(), usual()
+    async with open_coordinator("here", runtime) as book:
+        run_id = await submit_plan(book, plan("a"))
         stop, pace = runtime.tasks.event(), WorkerTiming(grace_ms=60_000, shutdown_ms=50)
         first = Worker(
             book, executor, runtime, name="1", slots=1, code=StaticProjectCode(PROJECT), timing=pace
@@ -333,13 +333,13 @@ async def test_a_worker_that_is_stopped_gives_back_even_what_will_not_stop() -> 
 async def test_what_is_to_stop_stops_sooner_if_its_worker_is_in_a_hurry() -> None:
     let_go = threading.Event()
 
-    def stubborn(_: Doing) -> AttemptOutcome:
+    def stubborn(_: ScriptedTask) -> AttemptOutcome:
         assert let_go.wait(60)
         return STOPPED
 
-    executor, runtime = Scripted(a=stubborn), usual()
-    async with book_here("here", runtime) as book:
-        run_id = await submitted(book, plan("a"))
+    executor, runtime = ScriptedExecutor(a=stubborn), usual()
+    async with open_coordinator("here", runtime) as book:
+        run_id = await submit_plan(book, plan("a"))
         pace = WorkerTiming(grace_ms=60_000, shutdown_ms=50)
         worker = Worker(
             book, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT), timing=pace
@@ -355,8 +355,8 @@ async def test_what_is_to_stop_stops_sooner_if_its_worker_is_in_a_hurry() -> Non
 
 
 async def test_a_worker_that_waits_for_nothing_can_be_stopped() -> None:
-    executor, runtime = Scripted(), usual()
-    async with book_here("http", runtime) as book:
+    executor, runtime = ScriptedExecutor(), usual()
+    async with open_coordinator("http", runtime) as book:
         stop = runtime.tasks.event()
         worker = Worker(book, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT))
         working = asyncio.create_task(worker.run(until=stop))
@@ -366,10 +366,10 @@ async def test_a_worker_that_waits_for_nothing_can_be_stopped() -> None:
 
 
 async def test_once_means_until_there_is_nothing_to_do() -> None:
-    executor, runtime = Scripted(), usual()
-    async with book_here("here", runtime) as book:
-        first = await submitted(book, plan("a", "b", b=["a"]))
-        second = await submitted(book, plan("c"))
+    executor, runtime = ScriptedExecutor(), usual()
+    async with open_coordinator("here", runtime) as book:
+        first = await submit_plan(book, plan("a", "b", b=["a"]))
+        second = await submit_plan(book, plan("c"))
         worker = Worker(book, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT))
         await worker.run(once=True)
         found = [statuses(await book.look(each)) for each in (first, second)]
@@ -378,15 +378,15 @@ async def test_once_means_until_there_is_nothing_to_do() -> None:
 
 async def test_a_run_that_nobody_knows_is_an_error() -> None:
     runtime = usual()
-    async with book_here("http", runtime) as book:
+    async with open_coordinator("http", runtime) as book:
         worker = Worker(
-            book, Scripted(), runtime, name="w", slots=1, code=StaticProjectCode(PROJECT)
+            book, ScriptedExecutor(), runtime, name="w", slots=1, code=StaticProjectCode(PROJECT)
         )
         with pytest.raises(NotFound):
             await worker.run("01K0B3Q4N5RJ6Y7Z8A9BCDEFGH")
-        run_id = await submitted(book, plan("a"))
+        run_id = await submit_plan(book, plan("a"))
         other = Worker(
-            book, Scripted(), runtime, name="w", slots=1, code=StaticProjectCode("another")
+            book, ScriptedExecutor(), runtime, name="w", slots=1, code=StaticProjectCode("another")
         )
         with pytest.raises(Invalid, match="project"):
             await other.run(run_id)
@@ -434,14 +434,14 @@ class Away:
 async def test_a_worker_without_a_way_to_the_book_gives_up_its_task_when_its_lease_is_over() -> (
     None
 ):
-    runtime = hurried()
+    runtime = fast_runtime()
 
-    def first_waits(doing: Doing) -> AttemptOutcome:
+    def first_waits(doing: ScriptedTask) -> AttemptOutcome:
         return doing.sleep() if doing.task.attempt == 1 else DONE
 
-    executor = Scripted(a=first_waits)
-    async with book_here("here", runtime) as book:
-        run_id = await submitted(book, plan("a"))
+    executor = ScriptedExecutor(a=first_waits)
+    async with open_coordinator("here", runtime) as book:
+        run_id = await submit_plan(book, plan("a"))
         way = Away(book)
         worker = Worker(way, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT))
         working = asyncio.create_task(worker.run(run_id))
@@ -458,9 +458,9 @@ async def test_a_worker_without_a_way_to_the_book_gives_up_its_task_when_its_lea
 
 
 async def test_the_end_of_a_task_is_told_until_it_was_heard() -> None:
-    executor, runtime = Scripted(), usual()
-    async with book_here("here", runtime) as book:
-        run_id = await submitted(book, plan("a"))
+    executor, runtime = ScriptedExecutor(), usual()
+    async with open_coordinator("here", runtime) as book:
+        run_id = await submit_plan(book, plan("a"))
         way = Away(book, lost_answers=2)
         worker = Worker(way, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT))
         await worker.run(run_id)
@@ -473,16 +473,16 @@ async def test_the_end_of_a_task_is_told_until_it_was_heard() -> None:
 async def test_a_task_outlives_the_restart_of_the_arco_that_gave_it_out(tmp_path: Path) -> None:
     go_on, runtime = threading.Event(), usual()
 
-    def wait(doing: Doing) -> AttemptOutcome:
+    def wait(doing: ScriptedTask) -> AttemptOutcome:
         assert go_on.wait(60)
         return STOPPED if doing.watch.is_stopped() else DONE
 
-    executor, troubles = Scripted(a=wait), list[str]()
-    async with arco_here(disk(tmp_path), runtime) as here:
-        async with spoken_to("http", here, runtime) as book:
-            run_id = await submitted(book, plan("a", "b", b=["a"]))
+    executor, troubles = ScriptedExecutor(a=wait), list[str]()
+    async with arco_here(disk_place(tmp_path), runtime) as here:
+        async with connect("http", here, runtime) as book:
+            run_id = await submit_plan(book, plan("a", "b", b=["a"]))
         port = int(here.url.rpartition(":")[2])
-        way = spoken_to("http", here, runtime)
+        way = connect("http", here, runtime)
         book = await way.__aenter__()
         worker = Worker(
             book,
@@ -496,7 +496,7 @@ async def test_a_task_outlives_the_restart_of_the_arco_that_gave_it_out(tmp_path
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
     await until_true(lambda: bool(troubles))  # it has met nobody there
-    async with arco_here(disk(tmp_path), runtime, port=port):
+    async with arco_here(disk_place(tmp_path), runtime, port=port):
         go_on.set()
         await working
         view = await book.look(run_id)
