@@ -1,4 +1,4 @@
-"""What the ledger says of runs and partitions, folded in process: readers without any SQL."""
+"""Runs and partitions folded from the ledger in process: readers without SQL."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Plans that tests run: makers and tasks without any code behind them."""
+"""Plans for tests: makers and tasks without code."""
 
 from collections.abc import Mapping, Sequence
 

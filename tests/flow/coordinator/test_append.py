@@ -1,4 +1,4 @@
-"""Rows that are appended are appended once, whoever died before telling of them."""
+"""Rows are appended once, even if an attempt or the coordinator dies before it records them."""
 
 import msgspec
 import pytest
@@ -42,7 +42,9 @@ async def _task_or_end(rig: Rig, run_id: str) -> LeasedTask | None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 @simulated
-async def test_a_second_run_does_not_append_what_a_dead_one_has(rig: Rig, restarts: bool) -> None:
+async def test_a_second_run_does_not_append_what_a_lost_attempt_published(
+    rig: Rig, restarts: bool
+) -> None:
     dead = await _published_and_died(rig)
     if restarts:
         await rig.restart()
@@ -61,7 +63,7 @@ async def test_a_second_run_does_not_append_what_a_dead_one_has(rig: Rig, restar
 
 
 @simulated
-async def test_a_run_that_begins_once_the_dead_one_is_over_does_not_append_it_either(
+async def test_a_run_after_the_end_of_the_first_does_not_append_it_either(
     rig: Rig,
 ) -> None:
     dead = await _published_and_died(rig)
@@ -133,7 +135,7 @@ async def test_rows_that_are_replaced_on_change_are_replaced_by_the_run(rig: Rig
 
 @_ANEW
 @simulated
-async def test_rows_are_appended_again_for_whoever_asks_for_it(rig: Rig, anew: Plan) -> None:
+async def test_rows_are_appended_again_on_request(rig: Rig, anew: Plan) -> None:
     await _published_and_died(rig)
     consented = msgspec.structs.replace(anew, append_again=("t@1",))
     alive = await rig.coordinator.submit(run_request(consented, "alive", worker="w"))
@@ -159,7 +161,7 @@ async def test_two_runs_that_were_planned_at_once_append_once(rig: Rig) -> None:
 
 @pytest.mark.parametrize("times", [0, 1])
 @simulated
-async def test_an_attempt_that_never_heard_that_it_has_published_has(rig: Rig, times: int) -> None:
+async def test_a_failed_attempt_that_has_published_is_a_success(rig: Rig, times: int) -> None:
     rig.chains.make("t")
     run = await rig.coordinator.submit(run_request(_appending(times=times)))
     [only] = await rig.lease()
@@ -207,7 +209,7 @@ _REFUSALS = [Denied("the token is too old"), Corrupt("a version is missing")]
 
 @pytest.mark.parametrize("refusal", _REFUSALS, ids=["denied", "corrupt"])
 @simulated
-async def test_rows_that_nobody_may_look_for_are_not_taken_for_missing(
+async def test_a_lease_does_not_expire_while_its_rows_cannot_be_read(
     rig: Rig, refusal: ArcoError
 ) -> None:
     chains = rig.chains = _Refusing()
@@ -226,7 +228,7 @@ async def test_rows_that_nobody_may_look_for_are_not_taken_for_missing(
 
 @pytest.mark.parametrize("refusal", _REFUSALS, ids=["denied", "corrupt"])
 @simulated
-async def test_a_worker_says_its_end_again_until_its_rows_can_be_looked_for(
+async def test_a_worker_repeats_its_report_until_its_rows_can_be_read(
     rig: Rig, refusal: ArcoError
 ) -> None:
     chains = rig.chains = _Refusing()
@@ -246,14 +248,14 @@ async def test_a_worker_says_its_end_again_until_its_rows_can_be_looked_for(
 
 
 @simulated
-async def test_the_end_of_a_task_whose_table_is_gone_is_told(rig: Rig) -> None:
+async def test_the_end_of_a_task_whose_table_was_dropped_is_recorded(rig: Rig) -> None:
     dead = await _published_and_died(rig)
     del rig.chains.ids["t"]
     assert (await rig.over(dead, 60_000)).status is RunStatus.FAILED
 
 
 @simulated
-async def test_a_task_that_writes_by_itself_is_told_where_its_tables_stand(rig: Rig) -> None:
+async def test_a_task_that_writes_tables_itself_gets_their_heads(rig: Rig) -> None:
     rig.chains.make("t")
     targets = (Target(table="t", format="", mode="task"),)
     maker = Maker(name="train", kind="task", targets=targets)
@@ -282,7 +284,7 @@ class _Slow(Chains):
 
 
 @simulated
-async def test_a_task_that_turns_out_to_be_done_while_it_is_given_out_is_not_given_out(
+async def test_a_task_that_ends_while_it_is_dispatched_is_not_leased(
     rig: Rig,
 ) -> None:
     chains = rig.chains = _Slow()
@@ -343,7 +345,7 @@ _RAW = frozenset({"raw"})
 
 
 @pytest.mark.parametrize("speaks", [False, True])
-def test_rows_are_not_appended_again_because_what_they_were_made_of_was_forgotten(
+def test_lost_inputs_do_not_make_rows_be_appended_again(
     speaks: bool,
 ) -> None:
     async def scenario(rig: Rig) -> None:
@@ -363,7 +365,7 @@ def test_rows_are_not_appended_again_because_what_they_were_made_of_was_forgotte
     run_scenario(scenario, _RAW)
 
 
-def test_rows_of_an_attempt_whose_word_was_late_are_not_appended_again() -> None:
+def test_rows_of_a_late_report_are_not_appended_again() -> None:
     async def scenario(rig: Rig) -> None:
         rig.chains.make("raw")
         _bring_data(rig, "files")
@@ -516,7 +518,7 @@ def test_another_attempt_appends_only_what_the_one_before_it_has_not() -> None:
     run_scenario(scenario, _RAW)
 
 
-def test_a_retry_by_edited_code_that_died_untold_is_not_made_again_by_that_code() -> None:
+def test_an_unreported_retry_by_edited_code_is_not_repeated_by_that_code() -> None:
     async def scenario(rig: Rig) -> None:
         _ground(rig)
         failed = await rig.coordinator.submit(run_request(_from_raw("code"), "one"))
@@ -536,7 +538,7 @@ def test_a_retry_by_edited_code_that_died_untold_is_not_made_again_by_that_code(
 
 
 @simulated
-async def test_rows_that_are_there_are_not_appended_again_because_a_forced_run_failed(
+async def test_a_failed_forced_run_does_not_make_existing_rows_be_appended_again(
     rig: Rig,
 ) -> None:
     _ground(rig)

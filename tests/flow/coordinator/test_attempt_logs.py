@@ -8,7 +8,7 @@ from tests.ledger.simulated import Calm, simulate
 
 
 @simulated
-async def test_lines_of_beats_and_of_the_end_are_kept_in_order(rig: Rig) -> None:
+async def test_lines_of_heartbeats_and_of_the_end_are_stored_in_order(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(chain(1)))
     [leased] = await rig.lease()
     await rig.heartbeat(leased, log="one\n")
@@ -24,7 +24,7 @@ async def test_lines_of_beats_and_of_the_end_are_kept_in_order(rig: Rig) -> None
 
 
 @simulated
-async def test_the_same_line_with_each_beat_is_kept_each_time_and_one_that_is_sent_again_once(
+async def test_repeated_lines_are_stored_each_time_and_a_repeated_chunk_once(
     rig: Rig,
 ) -> None:
     view = await rig.coordinator.submit(run_request(chain(1)))
@@ -39,7 +39,7 @@ async def test_the_same_line_with_each_beat_is_kept_each_time_and_one_that_is_se
     assert log == (4 * "still waiting\n", 4, True)
 
 
-def test_of_a_worker_that_does_not_count_a_part_that_is_sent_again_is_kept_once() -> None:
+def test_without_numbers_a_repeated_chunk_is_stored_once() -> None:
     async def scenario(calm: Calm) -> None:
         logs = AttemptLogStore(calm.store(Role.FLOW))
         for _ in range(3):
@@ -63,7 +63,7 @@ def test_a_long_log_is_read_part_by_part() -> None:
     simulate(scenario)
 
 
-def test_of_a_large_log_one_answer_has_as_much_as_fits() -> None:
+def test_a_page_of_a_large_log_is_bounded() -> None:
     line = "x" * 99_999 + "\n"
 
     async def scenario(calm: Calm) -> None:

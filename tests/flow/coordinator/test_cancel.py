@@ -1,4 +1,4 @@
-"""Cancelling: at once for what has not begun, soon for what has, and for good."""
+"""Cancelling a run: at once for tasks that have not started, soon for those that have, and for good."""
 
 import pytest
 
@@ -30,7 +30,7 @@ async def test_tasks_that_have_not_begun_are_cancelled_at_once(rig: Rig) -> None
 
 
 @pytest.mark.parametrize("before", [FAILED, AttemptOutcome(status=TaskStatus.SUCCESS)])
-def test_a_cancelled_attempt_says_nothing_against_its_partition(before: AttemptOutcome) -> None:
+def test_a_cancelled_attempt_leaves_its_partition_as_it_was(before: AttemptOutcome) -> None:
     made = plan(task("a@1", maker="a", partition="ds=1"), makers=[asset("a")])
 
     async def scenario(rig: Rig) -> None:
@@ -51,7 +51,7 @@ def test_a_cancelled_attempt_says_nothing_against_its_partition(before: AttemptO
 
 
 @simulated
-async def test_a_worker_that_watches_hears_of_it_at_once(rig: Rig) -> None:
+async def test_a_watching_worker_learns_of_a_cancel_at_once(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(chain(1)))
     [leased] = await rig.lease()
     watching = rig.runtime.tasks.spawn(rig.coordinator.watch("w", (leased.attempt_id,), 25_000))
@@ -63,7 +63,7 @@ async def test_a_worker_that_watches_hears_of_it_at_once(rig: Rig) -> None:
 
 
 @simulated
-async def test_nobody_is_told_to_stop_without_need(rig: Rig) -> None:
+async def test_an_active_attempt_is_not_told_to_stop(rig: Rig) -> None:
     await rig.coordinator.submit(run_request(chain(1)))
     [leased] = await rig.lease()
     assert await rig.coordinator.watch("w", (leased.attempt_id,), 5_000) == ()
@@ -127,7 +127,7 @@ async def test_cancelling_what_is_over_changes_nothing(rig: Rig) -> None:
 
 
 @simulated
-async def test_trying_again_makes_only_what_was_not_made(rig: Rig) -> None:
+async def test_a_retry_makes_only_what_was_not_made(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(chain(3)))
     [first] = await rig.lease()
     await rig.complete(first)

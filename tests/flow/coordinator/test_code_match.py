@@ -1,4 +1,4 @@
-"""A worker is given only tasks that were planned with the code it has loaded."""
+"""A worker gets only tasks that were planned with the code it has loaded."""
 
 import msgspec
 import pytest
@@ -28,7 +28,7 @@ def _planned(checks: str | None = None) -> Plan:
     ids=["none", "old code", "no such asset", "other checks"],
 )
 @simulated
-async def test_a_worker_with_other_code_is_given_nothing_and_the_run_says_so(
+async def test_a_worker_with_other_code_gets_no_task_and_the_run_shows_it(
     rig: Rig, offered: dict[str, CodeVersion]
 ) -> None:
     rig.chains.make("t")
@@ -56,7 +56,7 @@ async def test_a_worker_with_the_planned_checks_is_given_the_task(rig: Rig) -> N
 
 
 @simulated
-async def test_a_worker_that_waits_hears_once_that_a_run_wants_other_code(rig: Rig) -> None:
+async def test_a_code_mismatch_is_reported_to_a_waiting_worker_once(rig: Rig) -> None:
     rig.chains.make("t")
     rig.code = {"t": OLD}
     waiting = rig.runtime.tasks.spawn(rig.request(wait_ms=10_000))
@@ -115,7 +115,7 @@ async def test_a_success_of_other_code_than_planned_is_a_failure(rig: Rig) -> No
 
 
 @simulated
-async def test_a_failure_need_not_say_which_code_ran(rig: Rig) -> None:
+async def test_a_failure_need_not_name_its_code(rig: Rig) -> None:
     rig.chains.make("t")
     view = await rig.coordinator.submit(run_request(_planned()))
     rig.code = {"t": NEW}

@@ -1,4 +1,4 @@
-"""The book of runs from the outside: what workers and people see, in virtual time."""
+"""The coordinator as workers and clients see it, in virtual time."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ async def test_a_chain_runs_in_its_order_and_the_run_succeeds(rig: Rig) -> None:
 
 
 @simulated
-async def test_what_stands_behind_a_failure_is_skipped_and_the_rest_goes_on(rig: Rig) -> None:
+async def test_tasks_downstream_of_a_failure_are_skipped_and_the_rest_goes_on(rig: Rig) -> None:
     tasks = (task("a"), task("b"), task("c", "a"), task("d", "c", "b"), task("e", "b"))
     view = await rig.coordinator.submit(run_request(plan(*tasks)))
     for leased in await rig.lease():
@@ -60,7 +60,7 @@ async def test_what_stands_behind_a_failure_is_skipped_and_the_rest_goes_on(rig:
 
 
 @simulated
-async def test_what_stands_behind_a_failed_check_is_blocked(rig: Rig) -> None:
+async def test_tasks_downstream_of_a_failed_check_are_blocked(rig: Rig) -> None:
     view = await rig.coordinator.submit(
         run_request(plan(task("a"), task("b", "a"), task("c", "b")))
     )
@@ -122,14 +122,14 @@ async def test_the_same_run_key_is_the_same_run_and_another_plan_is_refused(rig:
 
 
 @simulated
-async def test_a_run_with_a_worker_of_its_own_is_given_to_nobody_else(rig: Rig) -> None:
+async def test_a_run_with_its_own_worker_is_leased_to_no_other(rig: Rig) -> None:
     await rig.coordinator.submit(run_request(chain(1), worker="mine"))
     assert await rig.lease("other") == ()
     assert len(await rig.lease("mine")) == 1
 
 
 @simulated
-async def test_a_run_whose_only_worker_is_silent_is_given_up(rig: Rig) -> None:
+async def test_a_run_is_given_up_when_its_only_worker_is_silent(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(chain(3), worker="mine"))
     await rig.lease("mine")
     ended = await rig.over(view.run_id, 60_000)
@@ -141,7 +141,7 @@ async def test_a_run_whose_only_worker_is_silent_is_given_up(rig: Rig) -> None:
 
 
 @simulated
-async def test_a_worker_that_gives_signs_of_life_keeps_its_run(rig: Rig) -> None:
+async def test_a_worker_that_sends_heartbeats_keeps_its_run(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(chain(1), worker="w"))
     [leased] = await rig.lease()
     for _ in range(10):
@@ -181,7 +181,7 @@ async def test_a_task_whose_workers_are_always_lost_fails_in_the_end(rig: Rig) -
 
 
 @simulated
-async def test_saying_the_end_twice_is_saying_it_once(rig: Rig) -> None:
+async def test_a_repeated_report_has_no_effect(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(chain(2)))
     [leased] = await rig.lease()
     said = rig.completed(leased)
@@ -194,7 +194,7 @@ async def test_saying_the_end_twice_is_saying_it_once(rig: Rig) -> None:
 
 
 @simulated
-async def test_nobody_knows_an_attempt_that_never_was(rig: Rig) -> None:
+async def test_an_unknown_attempt_is_not_found(rig: Rig) -> None:
     await rig.coordinator.submit(run_request(chain(1)))
     [leased] = await rig.lease()
     said = rig.completed(leased)
@@ -279,7 +279,7 @@ class _HalfDeaf:
 
 
 @simulated
-async def test_a_run_of_which_a_part_was_told_begins_when_it_is_asked_for_again(rig: Rig) -> None:
+async def test_a_partly_recorded_run_starts_when_it_is_submitted_again(rig: Rig) -> None:
     book = RunCoordinator(
         rig.store(Role.FLOW),
         events=_HalfDeaf(LedgerEventWriter(rig.writers)),
@@ -299,7 +299,7 @@ async def test_a_run_of_which_a_part_was_told_begins_when_it_is_asked_for_again(
 
 
 @simulated
-async def test_an_end_that_could_not_be_told_changes_nothing(rig: Rig) -> None:
+async def test_an_end_that_cannot_be_recorded_changes_nothing(rig: Rig) -> None:
     deaf = _HalfDeaf(LedgerEventWriter(rig.writers))
     deaf.refusals = 0
     rig.coordinator = RunCoordinator(

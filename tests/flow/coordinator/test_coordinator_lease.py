@@ -1,4 +1,4 @@
-"""One process at a time keeps the book of runs, where only the store can tell which."""
+"""One process at a time is the coordinator, where only the store can decide which."""
 
 from arco.core.errors import Unavailable
 from arco.core.scope import Scope
@@ -36,7 +36,7 @@ class _Two:
         self.one, self.two = (CoordinatorLease(store, f"n{n}") for n, store in enumerate(stores, 1))
 
 
-def test_a_second_process_is_told_who_keeps_the_book_however_long_that_lasts() -> None:
+def test_a_second_process_gets_the_name_of_the_holder() -> None:
     async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         assert await both.one.take() is None
@@ -50,7 +50,7 @@ def test_a_second_process_is_told_who_keeps_the_book_however_long_that_lasts() -
     simulate(scenario)
 
 
-def test_a_book_that_was_let_go_is_taken_at_once() -> None:
+def test_a_released_lease_is_taken_at_once() -> None:
     async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         await both.one.take()
@@ -62,7 +62,7 @@ def test_a_book_that_was_let_go_is_taken_at_once() -> None:
     simulate(scenario)
 
 
-def test_who_cannot_say_that_it_lives_has_lost_the_book_before_another_takes_it() -> None:
+def test_a_holder_that_cannot_renew_loses_the_lease_before_another_takes_it() -> None:
     async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         await both.one.take()
@@ -79,7 +79,7 @@ def test_who_cannot_say_that_it_lives_has_lost_the_book_before_another_takes_it(
     simulate(scenario)
 
 
-def test_who_was_cut_off_while_nobody_else_came_takes_its_own_book_again() -> None:
+def test_a_holder_that_was_cut_off_can_take_its_lease_again() -> None:
     async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         await both.one.take()
@@ -93,7 +93,7 @@ def test_who_was_cut_off_while_nobody_else_came_takes_its_own_book_again() -> No
     simulate(scenario)
 
 
-def test_two_that_come_at_once_do_not_both_get_it() -> None:
+def test_two_concurrent_processes_do_not_both_get_it() -> None:
     async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         answers = await calm.runtime.tasks.gather(both.one.take(), both.two.take())
@@ -102,7 +102,7 @@ def test_two_that_come_at_once_do_not_both_get_it() -> None:
     simulate(scenario)
 
 
-def test_a_note_that_nobody_can_read_does_not_take_the_book_from_its_keeper() -> None:
+def test_an_unreadable_renewal_does_not_end_the_lease() -> None:
     async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         await both.one.take()
@@ -114,7 +114,7 @@ def test_a_note_that_nobody_can_read_does_not_take_the_book_from_its_keeper() ->
     simulate(scenario)
 
 
-def test_who_has_let_go_may_take_it_again_and_again() -> None:
+def test_a_released_lease_can_be_taken_repeatedly() -> None:
     async def scenario(calm: Calm) -> None:
         both = _Two(calm)
         for tenure, other, name in (

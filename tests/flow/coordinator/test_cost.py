@@ -1,4 +1,4 @@
-"""What a task costs: creates one after the other, and nothing that grows with the plan."""
+"""The cost of a task: two creates, and nothing that grows with the plan."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_task_without_tables_takes_two_creates_at_most(made: Plan) -> None:
     simulate(scenario)
 
 
-def test_giving_out_a_task_does_not_look_at_the_others() -> None:
+def test_dispatching_a_task_does_not_visit_the_others() -> None:
     """Counted in looks at the state of tasks, as clocks are no measure."""
 
     async def scenario(calm: Calm) -> None:

@@ -94,6 +94,16 @@ def _random_plan(random: Random) -> Plan:
     return plan(*tasks, makers=makers, pools={"default": _SLOTS})
 
 
+async def _crash_at_random(service: Service, random: Random, crashes: int) -> None:
+    for _ in range(crashes):
+        await service.runtime.clock.sleep(random.random() * 4_000)
+        service.crash()
+
+
+async def _active_attempts(rig: Rig) -> int:
+    return rig.coordinator.at_work
+
+
 def _random_scenario(
     seed: int, behaviours: tuple[str, ...], crashes: int, wrong: list[str]
 ) -> Callable[[Calm], Coroutine[Any, Any, None]]:
@@ -104,18 +114,10 @@ def _random_scenario(
         # Only first attempts misbehave, so that no task runs out of attempts.
         return random.choice(behaviours) if leased.attempt == 1 else SUCCEED
 
-    async def crash(service: Service) -> None:
-        for _ in range(crashes):
-            await service.runtime.clock.sleep(random.random() * 4_000)
-            service.crash()
-
-    async def active_attempts(rig: Rig) -> int:
-        return rig.coordinator.at_work
-
     async def scenario(calm: Calm) -> None:
         service = Service(calm, CrashPoints())
         service.start()
-        calm.runtime.tasks.spawn(crash(service))
+        calm.runtime.tasks.spawn(_crash_at_random(service, random, crashes))
         workers = Workers(service, run_request(planned), script)
         view = await workers.run(count=3)
         recorded = await workers.retry(lambda rig: rig.recorded(view.run_id))
@@ -127,7 +129,7 @@ def _random_scenario(
         expected = sum(each.maker == "t" for each in planned.tasks)
         if len(published) != expected or len(set(published)) != expected:
             wrong.append(f"published {published}")
-        if held := await service.call(active_attempts):
+        if held := await service.call(_active_attempts):
             wrong.append(f"{held} slots are held for ever")
         if set(behaviours) <= {SUCCEED, FAIL, TWICE} and workers.log.most_by_pool > _SLOTS:
             wrong.append(f"{workers.log.most_by_pool} at once in a pool of {_SLOTS}")

@@ -1,4 +1,4 @@
-"""Errors of our own beside the book: told of, and not the end of it."""
+"""Errors in background work: they are reported, and the coordinator goes on."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def _break(rig: Rig, name: str, times: int = 2, problem: Exception | None = None
 
 
 @simulated
-async def test_a_bug_while_the_end_of_a_run_is_told_is_told_of_and_the_run_ends(rig: Rig) -> None:
+async def test_a_bug_while_a_run_is_ended_is_reported_and_the_run_ends(rig: Rig) -> None:
     broken = _break(rig, "execution_completed")
     run = await rig.coordinator.submit(run_request(chain(1)))
     [leased] = await rig.lease()
@@ -46,7 +46,7 @@ async def test_a_bug_while_the_end_of_a_run_is_told_is_told_of_and_the_run_ends(
 
 
 @simulated
-async def test_a_bug_while_a_lost_attempt_is_told_is_told_of_and_the_task_goes_on(rig: Rig) -> None:
+async def test_a_bug_while_a_lease_expires_is_reported_and_the_task_goes_on(rig: Rig) -> None:
     broken = _break(rig, "task_lost")
     run = await rig.coordinator.submit(run_request(chain(1)))
     await rig.lease("dead")
@@ -72,7 +72,7 @@ async def test_a_bug_in_one_run_does_not_hold_up_another(rig: Rig) -> None:
 
 
 @simulated
-async def test_whoever_waits_for_the_end_of_a_run_hears_that_the_store_is_full(rig: Rig) -> None:
+async def test_waiting_for_a_run_fails_when_the_store_is_full(rig: Rig) -> None:
     broken = _break(rig, "execution_completed", 4, StoreFull("no space left"))
     run = await rig.coordinator.submit(run_request(chain(1)))
     [leased] = await rig.lease()
@@ -87,7 +87,7 @@ async def test_whoever_waits_for_the_end_of_a_run_hears_that_the_store_is_full(r
 
 
 @simulated
-async def test_a_run_whose_end_is_refused_is_told_of_once_for_each_kind_of_error(rig: Rig) -> None:
+async def test_a_rejected_end_of_a_run_is_reported_once_for_each_kind_of_error(rig: Rig) -> None:
     _break(rig, "execution_completed", 3, Denied("not with this key"))
     _break(rig, "execution_completed", 3, Unavailable("away"))  # which comes before
     run = await rig.coordinator.submit(run_request(chain(1)))
@@ -101,7 +101,7 @@ async def test_a_run_whose_end_is_refused_is_told_of_once_for_each_kind_of_error
 
 
 @simulated
-async def test_a_task_that_cannot_be_taken_back_is_told_of_once_for_each_kind_of_error(
+async def test_an_expiry_that_fails_is_reported_once_for_each_kind_of_error(
     rig: Rig,
 ) -> None:
     _break(rig, "task_lost", 3, Denied("not with this key"))

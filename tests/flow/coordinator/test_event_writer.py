@@ -1,4 +1,4 @@
-"""The way into the ledger: known to be stored, or known not to be."""
+"""Appending events: the outcome is known, success or failure."""
 
 import pytest
 
@@ -47,7 +47,7 @@ class _Closed(SimBackend):
         raise Denied("not today")
 
 
-def test_a_definite_no_is_passed_on() -> None:
+def test_a_definite_failure_is_raised() -> None:
     async def scenario(calm: Calm) -> None:
 
         backend = _Closed(calm.objects, calm.life)
@@ -62,7 +62,7 @@ def test_a_definite_no_is_passed_on() -> None:
     simulate(scenario)
 
 
-def test_what_no_reader_could_fold_is_not_told() -> None:
+def test_an_invalid_event_is_not_appended() -> None:
     async def scenario(calm: Calm) -> None:
         facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
         with pytest.raises(Invalid):
@@ -72,7 +72,7 @@ def test_what_no_reader_could_fold_is_not_told() -> None:
     simulate(scenario)
 
 
-def test_later_is_later_though_the_clock_goes_back() -> None:
+def test_times_do_not_decrease_when_the_clock_goes_back() -> None:
     async def scenario(calm: Calm) -> None:
         facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
         place = {"table_id": "t", "partition_key": "ds=1"}
@@ -86,7 +86,7 @@ def test_later_is_later_though_the_clock_goes_back() -> None:
     simulate(scenario)
 
 
-def test_a_large_batch_is_told_in_parts() -> None:
+def test_a_large_batch_is_appended_in_parts() -> None:
     async def scenario(calm: Calm) -> None:
         facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
         long = "y" * 60_000

@@ -1,4 +1,4 @@
-"""What the ledger is told at the end of an attempt, row by row."""
+"""The rows that the end of an attempt leads to."""
 
 from arco.events.lineage import Input, LineageObserved, Output
 from arco.events.statistics import ColumnProfile
@@ -23,7 +23,7 @@ def _two() -> Plan:
     )
 
 
-def test_a_partition_is_told_with_the_code_that_ran_and_the_data_that_were_read() -> None:
+def test_a_partition_is_recorded_with_its_code_and_inputs() -> None:
     async def scenario(rig: Rig) -> None:
         rig.chains.make("raw")
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "files-1"})
@@ -51,7 +51,7 @@ def test_a_partition_is_told_with_the_code_that_ran_and_the_data_that_were_read(
     run_scenario(scenario, sources=frozenset({"raw"}))
 
 
-def test_a_task_is_told_to_read_the_partitions_that_have_data_where_others_are_skipped() -> None:
+def test_a_task_that_skips_missing_partitions_gets_those_with_data() -> None:
     async def scenario(rig: Rig) -> None:
         rig.chains.make("raw")
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "files-1"})
@@ -79,7 +79,7 @@ def test_a_task_is_told_to_read_the_partitions_that_have_data_where_others_are_s
     run_scenario(scenario, sources=frozenset({"raw"}))
 
 
-def test_a_restart_knows_what_an_attempt_was_given_to_read() -> None:
+def test_a_restart_restores_the_inputs_of_an_attempt() -> None:
     async def scenario(rig: Rig) -> None:
         rig.chains.make("raw")
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "files-1"})
@@ -99,7 +99,7 @@ def test_a_restart_knows_what_an_attempt_was_given_to_read() -> None:
 
 
 @simulated
-async def test_checks_lineage_and_statistics_are_told_with_the_end(rig: Rig) -> None:
+async def test_checks_lineage_and_statistics_are_recorded_with_the_end(rig: Rig) -> None:
     made = plan(task("t@1", maker="t", partition="ds=1"), makers=[asset("t")])
     view = await rig.coordinator.submit(run_request(made))
     [leased] = await rig.lease()
@@ -184,7 +184,7 @@ async def test_a_run_that_is_over_is_shown_after_a_restart(rig: Rig) -> None:
 
 
 @simulated
-async def test_no_line_that_the_book_tells_is_refused_by_the_fold(rig: Rig) -> None:
+async def test_the_fold_accepts_every_event(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(plan(task("a"), task("b", "a"))))
     [leased] = await rig.lease()
     odd = AttemptOutcome(status=TaskStatus.FAILED, error="null \0 and long " + 100_000 * "x")
@@ -196,7 +196,7 @@ async def test_no_line_that_the_book_tells_is_refused_by_the_fold(rig: Rig) -> N
 
 
 @simulated
-async def test_checks_of_the_same_name_are_told_for_each_table(rig: Rig) -> None:
+async def test_checks_of_the_same_name_are_recorded_for_each_table(rig: Rig) -> None:
     made = asset("t", also=("u",))
     view = await rig.coordinator.submit(run_request(plan(task("t@1", maker="t"), makers=[made])))
     [leased] = await rig.lease()

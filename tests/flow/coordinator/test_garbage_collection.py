@@ -1,4 +1,4 @@
-"""Garbage of runs: what is old and over goes, and nothing of a run that somebody may go on with."""
+"""Garbage collection deletes what is old and has ended, and nothing of a run that may be resumed."""
 
 import pytest
 
@@ -73,7 +73,7 @@ async def test_a_run_that_is_over_goes_with_all_that_is_left_of_it_once_it_is_ol
 
 
 @simulated
-async def test_a_rehearsal_deletes_nothing_and_tells_the_same(rig: Rig) -> None:
+async def test_a_dry_run_deletes_nothing_and_reports_the_same(rig: Rig) -> None:
     await _made(rig, "one")
     await rig.sleep(KEPT_MS + 1_000)
     before = await _left(rig)
@@ -133,7 +133,7 @@ async def test_an_attempt_that_goes_on_for_days_keeps_its_lease_and_its_log(rig:
     assert (await _collect(rig)).logs == 2
 
 
-def test_who_cannot_tell_which_runs_are_over_collects_none_of_them() -> None:
+def test_runs_are_not_collected_while_unfinished_ones_cannot_be_read() -> None:
     class Away:
         async def unfinished(self) -> tuple[StoredRun, ...]:
             raise Unavailable("too much was not compacted")
@@ -176,7 +176,7 @@ async def test_what_others_have_put_beside_it_is_left_alone(rig: Rig) -> None:
     assert await _left(rig) == {*others, "leases/mine.json"}
 
 
-def test_old_epochs_of_the_book_go_and_whoever_keeps_it_keeps_it() -> None:
+def test_old_coordinator_epochs_are_deleted_and_the_holder_keeps_its_lease() -> None:
     async def epochs(rig: Rig) -> int:
         listed = [meta.key async for meta in rig.store(Role.JANITOR).list("locks/runs/")]
         return sum(key.startswith("locks/runs/0") for key in listed)

@@ -1,4 +1,4 @@
-"""Who waits for a table is woken when it is free, whoever else waits for it too."""
+"""Tasks that wait for a table are woken when it is free, whatever else waits for it."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_one_task_of_each_run_that_waits_for_a_table_is_woken_when_it_is_free() 
 
 
 @simulated
-async def test_a_run_that_nobody_works_on_does_not_keep_a_free_table_from_others(rig: Rig) -> None:
+async def test_a_run_without_workers_does_not_keep_a_free_table_from_others(rig: Rig) -> None:
     rig.chains.make("t")
     await rig.coordinator.submit(run_request(_alone("1"), "first"))
     [first] = await rig.lease()

@@ -1,4 +1,4 @@
-"""What a restart keeps: leases, pools, pauses, and who works on what."""
+"""What a restart keeps: leases, pools, retry delays, and the workers of tasks."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ async def test_an_attempt_that_is_under_way_keeps_its_task_over_a_restart(rig: R
 
 
 @simulated
-async def test_an_attempt_that_died_with_the_book_is_lost_one_lease_after_the_restart(
+async def test_an_attempt_that_died_with_the_coordinator_is_lost_one_lease_after_the_restart(
     rig: Rig,
 ) -> None:
     await rig.coordinator.submit(run_request(chain(1)))
@@ -169,7 +169,7 @@ async def test_a_run_whose_worker_does_not_come_back_is_given_up(rig: Rig) -> No
 
 
 @simulated
-async def test_runs_of_others_are_left_alone(rig: Rig) -> None:
+async def test_executions_of_other_programs_are_ignored(rig: Rig) -> None:
 
     theirs = ExecutionStarted(execution_id="airflow/run 1", pipeline_id="dag")
     told = run_event("execution_started", "start:theirs", "airflow/run 1", theirs)
@@ -181,7 +181,7 @@ async def test_runs_of_others_are_left_alone(rig: Rig) -> None:
 
 
 @simulated
-async def test_a_book_answers_nothing_before_it_is_opened_and_after_it_is_closed(rig: Rig) -> None:
+async def test_a_coordinator_rejects_calls_before_it_opens_and_after_it_closes(rig: Rig) -> None:
     await rig.coordinator.close()
     with pytest.raises(Unavailable):
         await rig.coordinator.submit(run_request(chain(1)))
@@ -189,7 +189,7 @@ async def test_a_book_answers_nothing_before_it_is_opened_and_after_it_is_closed
         await rig.lease()
 
 
-def test_a_book_that_could_not_be_opened_is_opened_the_next_time() -> None:
+def test_a_coordinator_that_failed_to_open_can_be_opened_again() -> None:
     async def scenario(calm: Calm) -> None:
         rig = Rig(calm.store, calm.runtime)
         await rig.coordinator.begin()
@@ -218,9 +218,7 @@ _SPOILT: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("how", _SPOILT)
 @simulated
-async def test_a_run_whose_plan_cannot_be_read_is_set_aside_and_the_others_go_on(
-    rig: Rig, how: str
-) -> None:
+async def test_a_run_with_an_unreadable_plan_ends_and_the_others_go_on(rig: Rig, how: str) -> None:
     bad = await rig.coordinator.submit(run_request(chain(3), "bad"))
     [lost] = await rig.lease()
     good = await rig.coordinator.submit(run_request(chain(1), "good"))
@@ -250,7 +248,7 @@ async def test_a_run_whose_plan_cannot_be_read_is_set_aside_and_the_others_go_on
 
 
 @simulated
-async def test_a_book_that_another_process_has_kept_meanwhile_goes_on_from_where_that_stopped(
+async def test_a_coordinator_resumes_from_where_another_process_stopped(
     rig: Rig,
 ) -> None:
     run = await rig.coordinator.submit(run_request(chain(3)))
@@ -274,7 +272,7 @@ async def test_a_book_that_another_process_has_kept_meanwhile_goes_on_from_where
 
 @pytest.mark.parametrize("again_here", [False, True])
 @simulated
-async def test_a_worker_that_died_with_the_book_is_not_waited_for(
+async def test_leases_of_a_worker_that_died_with_the_coordinator_end_at_once(
     rig: Rig, again_here: bool
 ) -> None:
     rig.coordinator.host("inside")
@@ -298,7 +296,7 @@ async def test_a_worker_that_died_with_the_book_is_not_waited_for(
 
 
 @simulated
-async def test_who_ends_the_dead_ends_no_other_run_and_keeps_nothing(rig: Rig) -> None:
+async def test_ending_orphaned_runs_ends_no_other_run(rig: Rig) -> None:
     rig.coordinator.host("inside")
     dead = await rig.coordinator.submit(run_request(chain(2), worker="inside"))
     await rig.lease("inside")
@@ -325,7 +323,9 @@ async def test_who_ends_the_dead_ends_no_other_run_and_keeps_nothing(rig: Rig) -
 
 
 @simulated
-async def test_who_cannot_end_the_dead_in_time_leaves_them_to_the_next(rig: Rig) -> None:
+async def test_orphaned_runs_that_do_not_end_in_time_are_left_to_the_next_coordinator(
+    rig: Rig,
+) -> None:
     rig.chains.make("t")
     rig.coordinator.host("inside")
     made = plan(task("t@1", maker="t", partition="ds=1"), makers=[asset("t", mode="append")])

@@ -1,4 +1,4 @@
-"""A run may be tried again, and so may each that comes of it: rows are appended once in all of them."""
+"""Retries of runs and of their retries: rows are appended once in all of them."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Runs as events have told of them."""
+"""Runs read back from the event tables."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -46,7 +46,7 @@ def _run(run_id: str, *tasks: str) -> tuple[Event, ...]:
     )
 
 
-async def test_runs_whose_end_was_not_told_are_found_with_their_tasks() -> None:
+async def test_unfinished_runs_are_read_with_their_tasks() -> None:
     done = {"task_id": "a", "execution_id": "r1", "attempt": 2, "status": "SUCCESS"}
     async with _told(
         *_run("r1", "a", "b"),
@@ -66,7 +66,7 @@ async def test_runs_whose_end_was_not_told_are_found_with_their_tasks() -> None:
     assert (second.run_id, second.status, second.is_over) == ("r3", RunStatus.CANCELLED, False)
 
 
-async def test_a_task_that_is_tried_again_is_found_with_the_attempts_that_failed() -> None:
+async def test_a_retried_task_is_read_with_its_failed_attempts() -> None:
     failed = {"task_id": "a", "execution_id": "r1", "status": "FAILED"}
     again = {"task_id": "a", "execution_id": "r1", "attempt": 3}
     async with _told(
@@ -81,7 +81,7 @@ async def test_a_task_that_is_tried_again_is_found_with_the_attempts_that_failed
     assert [(task.key, task.failures) for task in run.tasks] == [("a", 2), ("b", 0)]
 
 
-async def test_a_run_that_is_over_is_found_by_its_id() -> None:
+async def test_an_ended_run_is_read_by_its_id() -> None:
     over: Event = ("execution_completed", {"execution_id": "r1", "status": "CANCELLED"})
     async with _told(*_run("r1", "a"), over) as reader:
         found, nobody = await reader.run("r1"), await reader.run("it's nobody")
@@ -90,7 +90,7 @@ async def test_a_run_that_is_over_is_found_by_its_id() -> None:
     assert nobody is None
 
 
-async def test_more_tasks_than_one_answer_holds_are_all_there(
+async def test_more_tasks_than_one_answer_holds_are_all_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_query, "MAX_ROWS", 4)
@@ -100,7 +100,7 @@ async def test_more_tasks_than_one_answer_holds_are_all_there(
     assert [[task.key for task in run.tasks] for run in runs] == [tasks, tasks[:4]]
 
 
-async def test_more_runs_than_one_answer_holds_are_all_there(
+async def test_more_runs_than_one_answer_holds_are_all_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_query, "MAX_ROWS", 2)
@@ -124,7 +124,7 @@ def _done(task: str, status: str, second: int) -> Event:
     return "task_completed", {**of, "status": status, "completed_at": at}
 
 
-async def test_a_run_is_found_with_what_its_checks_have_said(
+async def test_a_run_is_read_with_its_check_results(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_query, "MAX_ROWS", 2)

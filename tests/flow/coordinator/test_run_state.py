@@ -1,4 +1,4 @@
-"""The state machine of a run, by itself: any plan, any order of what happens."""
+"""The state machine of a run alone: any plan, any order of events."""
 
 from random import Random
 
@@ -99,7 +99,7 @@ def _expected(made: Plan, bad: dict[str, TaskStatus]) -> dict[str, TaskStatus]:
 
 @given(made=plans(), seed=st.integers(0, 2**32), losses=st.booleans())
 @settings(max_examples=200)
-def test_transient_failures_and_losses_change_nothing_about_the_end(
+def test_transient_failures_and_losses_do_not_change_the_result(
     made: Plan, seed: int, *, losses: bool
 ) -> None:
     state = _Driver(made, seed, {}).play(losses=losses)
@@ -109,7 +109,7 @@ def test_transient_failures_and_losses_change_nothing_about_the_end(
 
 @given(made=plans(), seed=st.integers(0, 2**32), data=st.data())
 @settings(max_examples=200)
-def test_what_fails_for_good_stops_exactly_what_stands_behind_it(
+def test_a_failure_stops_exactly_its_downstream_tasks(
     made: Plan, seed: int, data: st.DataObject
 ) -> None:
     keys = [each.key for each in made.tasks]
@@ -152,7 +152,7 @@ def _counted(state: RunState) -> dict[str, int]:
     return found
 
 
-def test_a_success_outranks_an_end_that_was_told_before_it() -> None:
+def test_a_success_overrides_an_earlier_end() -> None:
     state = RunState(chain(1))
     state.start()
     state.dispatch("t0", 1, "w", 0)
@@ -163,7 +163,7 @@ def test_a_success_outranks_an_end_that_was_told_before_it() -> None:
     assert state.is_done
 
 
-def test_a_success_that_comes_late_leaves_those_behind_it_to_run() -> None:
+def test_a_late_success_lets_its_downstream_tasks_run() -> None:
     state = RunState(plan(task("a"), task("b"), task("behind", "a", "b")))
     state.start()
     for key in ("a", "b"):
@@ -175,7 +175,7 @@ def test_a_success_that_comes_late_leaves_those_behind_it_to_run() -> None:
     assert state.end_task("b", TaskResult(S.SUCCESS)) == ["behind"]
 
 
-def test_tasks_that_changed_since_a_number_are_told_and_no_others() -> None:
+def test_only_tasks_that_changed_since_a_number_are_returned() -> None:
     state = RunState(chain(3))
     assert [each.key for each in state.changed_since(0)] == ["t2", "t1", "t0"]
     before = state.number
@@ -206,7 +206,7 @@ def test_lost_attempts_are_made_again_beyond_the_retries_but_not_for_ever() -> N
     assert state.retry_delay("t0", lost=True, rng=Random(0)) is None
 
 
-def test_a_run_that_is_read_back_shows_what_checks_have_found_by_the_names_of_tables() -> None:
+def test_a_restored_run_has_check_results_with_table_names() -> None:
     made = plan(task("a", maker="a.a"), makers=[asset("a.a", also=["a.b"])])
     checks = tuple(
         CheckOutcome(

@@ -1,4 +1,4 @@
-"""What the book keeps of runs that are over: bounded, by what they hold."""
+"""The memory for ended runs is bounded by their weight."""
 
 from collections.abc import Iterable
 
@@ -31,7 +31,7 @@ def _kept(rig: Rig) -> int:
     ],
     ids=["that read much", "of one task", "of no tasks"],
 )
-def test_runs_that_are_over_are_let_go_of_by_all_that_they_hold(
+def test_ended_runs_are_dropped_by_weight(
     monkeypatch: pytest.MonkeyPatch, made: Plan, kept: int
 ) -> None:
     monkeypatch.setattr(state, "_MAX_ENDED_WEIGHT", 20)
@@ -43,7 +43,7 @@ def test_runs_that_are_over_are_let_go_of_by_all_that_they_hold(
     run_scenario(scenario)
 
 
-def test_one_run_is_kept_however_much_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_ended_run_is_always_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_MAX_ENDED_WEIGHT", 1)
 
     async def scenario(rig: Rig) -> None:

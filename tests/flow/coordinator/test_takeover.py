@@ -1,4 +1,4 @@
-"""Who may publish, and who makes what again: P35 as the book keeps it."""
+"""Which attempt may publish, and when a task runs again (P35)."""
 
 import msgspec
 import pytest
@@ -50,7 +50,7 @@ async def test_the_first_attempt_needs_no_fence(rig: Rig) -> None:
 
 
 @simulated
-async def test_a_table_that_is_not_there_yet_is_made_above_nothing(rig: Rig) -> None:
+async def test_a_table_that_does_not_exist_yet_has_no_base(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(_one()))
     [leased] = await rig.lease()
     assert leased.outputs[0].table_id is None
@@ -99,7 +99,7 @@ def _reads_raw() -> Plan:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_a_lost_attempt_has_published_is_told_with_its_code_and_what_it_was_given(
+def test_the_publication_of_a_lost_attempt_is_recorded_with_its_code_and_inputs(
     restarts: bool,
 ) -> None:
     async def scenario(rig: Rig) -> None:
@@ -126,7 +126,7 @@ def test_what_a_lost_attempt_has_published_is_told_with_its_code_and_what_it_was
 
 
 @pytest.mark.parametrize("stamped", [False, True])
-def test_what_a_lost_attempt_was_given_is_not_guessed(stamped: bool) -> None:
+def test_lost_inputs_are_not_guessed(stamped: bool) -> None:
     async def scenario(rig: Rig) -> None:
         rig.chains.make("t")
         rig.chains.make("raw")
@@ -154,7 +154,7 @@ def test_what_a_lost_attempt_was_given_is_not_guessed(stamped: bool) -> None:
 
 
 @simulated
-async def test_what_a_late_attempt_has_published_is_the_truth_and_stops_the_next(rig: Rig) -> None:
+async def test_a_late_publication_counts_and_stops_the_next_attempt(rig: Rig) -> None:
     # No table yet: the second attempt finds nothing to fence, and the first publishes after it began.
     view = await rig.coordinator.submit(run_request(_one()))
     [late] = await rig.lease("slow")
@@ -175,7 +175,7 @@ async def test_what_a_late_attempt_has_published_is_the_truth_and_stops_the_next
 
 
 @simulated
-async def test_what_an_attempt_publishes_after_it_was_given_up_is_told_once(rig: Rig) -> None:
+async def test_what_an_abandoned_attempt_publishes_is_recorded_once(rig: Rig) -> None:
     rig.chains.make("t")
     view = await rig.coordinator.submit(run_request(_one()))
     [leased] = await rig.lease()
@@ -191,7 +191,7 @@ async def test_what_an_attempt_publishes_after_it_was_given_up_is_told_once(rig:
 
 
 @simulated
-async def test_a_second_run_takes_the_partition_of_a_dead_one_over_and_fences_it(rig: Rig) -> None:
+async def test_a_second_run_fences_the_partition_of_a_lost_attempt(rig: Rig) -> None:
     rig.chains.make("t")
     dead = await rig.coordinator.submit(run_request(_one(), "one", worker="dead"))
     [lost] = await rig.lease("dead")
@@ -259,9 +259,7 @@ async def test_what_another_run_makes_meanwhile_is_not_made_again(
 
 @pytest.mark.parametrize("reason", [Reason.FAILED, Reason.FRESHNESS])
 @simulated
-async def test_data_that_were_there_before_are_made_anew_by_who_asks_for_it(
-    rig: Rig, reason: Reason
-) -> None:
+async def test_existing_data_are_made_again_on_request(rig: Rig, reason: Reason) -> None:
     rig.chains.make("t")
     one = await rig.coordinator.submit(run_request(_for(Reason.MISSING), "one"))
     [first] = await rig.lease()
@@ -308,7 +306,7 @@ async def test_a_catalog_that_is_away_costs_no_attempt(rig: Rig) -> None:
 
 
 @simulated
-async def test_the_end_of_an_attempt_is_heard_after_the_run_was_forgotten(rig: Rig) -> None:
+async def test_the_end_of_an_attempt_is_recorded_after_its_run_left_memory(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(_one(), worker="slow"))
     [late] = await rig.lease("slow")
     assert (await rig.over(view.run_id, 60_000)).status is RunStatus.FAILED

@@ -59,7 +59,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Scribe:
-    """Fills `arco.flow.worker.ports.Executor`; `silence` cuts one attempt off, `vanish` its whole worker."""
+    """Fills `arco.flow.worker.ports.Executor`; `silence` cuts off an attempt, `vanish` its worker."""
 
     memory: Memory
     lines: Lines

@@ -1,4 +1,4 @@
-"""The state of tables for planning, read back from what was told."""
+"""The state of tables for planning, read from recorded events."""
 
 import asyncio
 from datetime import timedelta
@@ -80,7 +80,7 @@ class Here:
         )
 
 
-async def test_a_table_has_what_was_told_of_its_partitions_a_moment_ago() -> None:
+async def test_a_table_has_the_partitions_that_were_just_recorded() -> None:
     async with workspace() as space:
         here = Here(space)
         await space.schema("silver")
@@ -129,7 +129,7 @@ async def test_a_partition_that_was_cleared_is_as_if_it_had_never_been_made() ->
     assert (table.code_fingerprints, table.made_at_ms) == ((None,), (None,))
 
 
-async def test_the_columns_that_the_last_attempt_met_are_known() -> None:
+async def test_the_column_changes_of_the_last_attempt_are_read() -> None:
     async with workspace() as space:
         here = Here(space)
         await space.schema("silver")
@@ -191,7 +191,7 @@ async def test_a_table_without_partitions_has_the_one_with_the_empty_key() -> No
     assert state.tables["default.silver.regions"].keys == ("",)
 
 
-async def test_of_a_table_that_no_pipeline_makes_its_format_tells() -> None:
+async def test_the_format_identifies_the_data_of_a_source_table() -> None:
     async with workspace() as space:
         here = Here(space)
         await space.schema("raw")
@@ -248,7 +248,7 @@ async def test_files_that_no_pipeline_added_are_named_where_they_are_asked_for()
     assert asked.tables[name].foreign_files == {"ds=1": ("file-1-1",), "ds=2": ("file-2-9",)}
 
 
-async def test_who_wrote_to_a_table_beside_its_pipeline_is_known() -> None:
+async def test_the_last_write_by_another_program_is_read() -> None:
     async with workspace() as space:
         here = Here(space)
         await space.schema("silver")
@@ -267,7 +267,7 @@ async def test_who_wrote_to_a_table_beside_its_pipeline_is_known() -> None:
     assert table.changed_at_ms == NOON_MS + 4_000
 
 
-async def test_a_table_that_is_not_there_tells_of_the_tasks_that_failed_to_make_it() -> None:
+async def test_a_missing_table_has_the_failures_of_its_tasks() -> None:
     def task(here: Here, key: str, run: str, status: str, second: int) -> bytes:
         return here.line(
             "task_completed", second=second, task_id=key, execution_id=run, attempt=1, status=status
@@ -290,7 +290,7 @@ async def test_a_table_that_is_not_there_tells_of_the_tasks_that_failed_to_make_
     assert state.tables["default.silver.gone"].keys == ()
 
 
-async def test_a_table_that_was_made_after_a_task_began_tells_of_its_failure_too() -> None:
+async def test_a_table_that_was_created_after_a_task_started_has_its_failure() -> None:
     """Who fails in its first run has found no table, though the attempt itself has made it."""
 
     def task(here: Here, key: str, run: str, status: str, second: int, **more: str) -> bytes:
@@ -378,7 +378,7 @@ async def test_more_partitions_than_one_answer_holds_are_all_there(
     assert len(state.tables["default.s.exact"].keys) == 7
 
 
-async def test_a_task_that_writes_no_table_is_known_by_its_last_success() -> None:
+async def test_a_task_without_tables_has_its_last_success() -> None:
     async with workspace() as space:
         here = Here(space)
 
@@ -408,7 +408,7 @@ async def test_a_task_that_writes_no_table_is_known_by_its_last_success() -> Non
     assert report.made_at_ms == (NOON_MS + 1_000,)
 
 
-async def test_a_task_that_ran_more_often_than_one_answer_holds_is_known_by_its_last_runs(
+async def test_a_task_that_ran_more_often_than_one_answer_holds_has_its_last_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_query, "MAX_ROWS", 7)

@@ -1,4 +1,4 @@
-"""A task that was leased, for whoever works on one and does not look at it."""
+"""A leased task for tests that need any."""
 
 from arco.flow.coordinator.messages import LeasedTask
 

@@ -1,4 +1,4 @@
-"""An executor that does what a test says, plans of tasks for it, and an Arco to carry them out with."""
+"""A scripted executor, plans for it, and a coordinator to run them."""
 
 import asyncio
 import random

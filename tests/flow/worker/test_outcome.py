@@ -1,4 +1,4 @@
-"""Texts and numbers of user code, as JSON can carry them."""
+"""Texts and numbers of user code as JSON can encode them."""
 
 import os
 from decimal import Decimal
@@ -30,18 +30,18 @@ NO_UTF8 = os.fsdecode(b"caf\xe9")
         (float("-inf"), "-inf"),
     ],
 )
-def test_a_number_is_one_whoever_has_counted_it(said: Any, meant: float | str) -> None:
+def test_numbers_of_any_library_are_converted(said: Any, meant: float | str) -> None:
     found = to_metric(said)
     assert (found, json.encode(found)) == (meant, json.encode(meant))
 
 
 @pytest.mark.parametrize("said", [None, "many", [1], np.array([1, 2])])
-def test_what_is_no_number_is_an_error_that_says_so(said: Any) -> None:
+def test_anything_else_is_rejected_as_a_number(said: Any) -> None:
     with pytest.raises(ValueError, match="is no number"):
         to_number(said)
 
 
-def test_an_outcome_keeps_all_that_can_be_told() -> None:
+def test_an_outcome_keeps_all_that_json_can_encode() -> None:
     outcome = AttemptOutcome(
         status=TaskStatus.FAILED,
         error=f"FileNotFoundError: {NO_UTF8}",

@@ -75,7 +75,7 @@ async def test_a_waiting_worker_takes_up_a_run_of_edited_code_once_its_files_hav
     assert files.reported == []
 
 
-async def test_a_worker_whose_files_are_old_runs_nothing_and_says_so() -> None:
+async def test_a_worker_with_old_files_runs_nothing_and_reports_it() -> None:
     planned, runtime, executor = plan("a"), usual(), _scripted("old")
     files = Files([each.name for each in planned.makers], "old")
     async with open_coordinator("http", runtime) as book:

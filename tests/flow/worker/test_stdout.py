@@ -1,4 +1,4 @@
-"""What code of tasks prints: its attempt's, whoever else prints at the time."""
+"""What the code of a task prints goes to its own attempt."""
 
 import sys
 from contextvars import copy_context
@@ -17,7 +17,7 @@ def _in_thread(*said: str) -> None:
     thread.join()
 
 
-def test_what_a_task_prints_is_kept_line_by_line_and_nobody_else_sees_it(capsys: Capsys) -> None:
+def test_what_a_task_prints_is_logged_line_by_line_and_not_printed(capsys: Capsys) -> None:
     kept: list[str] = []
     before = sys.stdout
     with capture_stdout():
@@ -51,7 +51,7 @@ def test_two_tasks_at_once_do_not_mix_their_lines(capsys: Capsys) -> None:
     assert (mine, theirs, capsys.readouterr().out) == (["my line"], ["their line"], "")
 
 
-def test_a_thread_with_the_context_of_a_task_prints_for_it(capsys: Capsys) -> None:
+def test_a_thread_with_the_context_of_a_task_prints_to_its_log(capsys: Capsys) -> None:
     kept: list[str] = []
     with capture_stdout(), log_prints(kept.append):
         thread = Thread(target=copy_context().run, args=(print, "from afar"))
@@ -60,14 +60,14 @@ def test_a_thread_with_the_context_of_a_task_prints_for_it(capsys: Capsys) -> No
     assert (kept, capsys.readouterr().out) == (["from afar"], "")
 
 
-def test_a_thread_that_nobody_knows_prints_to_stderr(capsys: Capsys) -> None:
+def test_a_thread_without_an_attempt_prints_to_stderr(capsys: Capsys) -> None:
     with capture_stdout():
         _in_thread("whose?")
         print("ours", file=process_stdout())
     assert capsys.readouterr() == ("ours\n", "whose?\n")
 
 
-def test_a_line_without_an_end_is_not_gathered_for_ever(capsys: Capsys) -> None:
+def test_a_line_without_an_end_is_split(capsys: Capsys) -> None:
     kept: list[str] = []
     with capture_stdout(), log_prints(kept.append):
         for _ in range(3):
@@ -77,7 +77,7 @@ def test_a_line_without_an_end_is_not_gathered_for_ever(capsys: Capsys) -> None:
     assert capsys.readouterr().out == ""
 
 
-def test_what_else_is_asked_of_stdout_it_answers_as_before() -> None:
+def test_other_attributes_of_stdout_are_unchanged() -> None:
     before = sys.stdout
     with capture_stdout():
         assert sys.stdout is not before

@@ -1,4 +1,4 @@
-"""A span for each attempt, below which stands what the task traces by itself."""
+"""A span for each attempt, with the spans of its task as children."""
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider

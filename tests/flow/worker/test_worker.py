@@ -1,4 +1,4 @@
-"""A worker over a real book of runs: in the same process, and over HTTP."""
+"""A worker with a real coordinator, in the same process and over HTTP."""
 
 import asyncio
 import os
@@ -75,7 +75,7 @@ async def test_tasks_are_carried_out_in_their_order_as_many_at_once_as_there_are
 
 
 @both_ways
-async def test_a_task_that_fails_is_tried_again_and_those_behind_it_are_skipped(way: str) -> None:
+async def test_a_failed_task_is_retried_and_its_downstream_tasks_are_skipped(way: str) -> None:
     def second(doing: ScriptedTask) -> AttemptOutcome:
         failed = AttemptOutcome(status=TaskStatus.FAILED, error="not yet")
         return DONE if doing.task.attempt == 2 else failed
@@ -95,7 +95,7 @@ async def test_a_task_that_fails_is_tried_again_and_those_behind_it_are_skipped(
 
 
 @both_ways
-async def test_what_a_task_says_while_it_works_can_be_seen(way: str) -> None:
+async def test_the_progress_and_log_of_a_running_task_are_visible(way: str) -> None:
     go_on = threading.Event()
 
     def speak(doing: ScriptedTask) -> AttemptOutcome:
@@ -121,7 +121,7 @@ async def test_what_a_task_says_while_it_works_can_be_seen(way: str) -> None:
     assert view.changed[0].progress == Progress(phase="writing", done=0.5, rows=7)
 
 
-async def test_the_log_of_an_attempt_that_failed_ends_with_why(tmp_path: Path) -> None:
+async def test_the_log_of_a_failed_attempt_ends_with_the_error(tmp_path: Path) -> None:
     why = "ValueError: it breaks\nin your code, the innermost line last:\n  pipelines/a.py:3 in a"
 
     def fail(doing: ScriptedTask) -> AttemptOutcome:
@@ -136,7 +136,7 @@ async def test_the_log_of_an_attempt_that_failed_ends_with_why(tmp_path: Path) -
 
 
 @both_ways
-async def test_whatever_a_task_says_its_worker_goes_on(way: str) -> None:
+async def test_odd_logs_do_not_stop_the_worker(way: str) -> None:
     check = CheckOutcome(
         table="t", table_id="id", name="x" * 256, type="CUSTOM_SQL", severity="error", passed=True
     )
@@ -160,7 +160,7 @@ async def test_whatever_a_task_says_its_worker_goes_on(way: str) -> None:
 
 
 @both_ways
-async def test_a_task_that_says_odd_things_lives_on(way: str) -> None:
+async def test_a_task_that_logs_odd_text_keeps_its_lease(way: str) -> None:
     go_on = threading.Event()
 
     def speak(doing: ScriptedTask) -> AttemptOutcome:
@@ -213,7 +213,7 @@ async def test_a_task_that_takes_too_long_is_stopped_and_has_failed() -> None:
     assert (view.status, view.changed[0].error) == ("FAILED", "timed out after 0.05s")
 
 
-async def test_what_was_done_in_spite_of_being_stopped_is_done() -> None:
+async def test_a_success_after_a_stop_stays_a_success() -> None:
     def just_in_time(doing: ScriptedTask) -> AttemptOutcome:
         doing.sleep()
         return DONE
@@ -255,7 +255,7 @@ async def test_a_task_that_will_not_stop_does_not_hold_up_others() -> None:
     assert [each.key for each in gone] == ["a"]
 
 
-async def test_what_a_task_publishes_after_it_was_given_up_is_told() -> None:
+async def test_what_an_abandoned_task_publishes_is_reported() -> None:
     let_go, stop = threading.Event(), usual().tasks.event()
     output = OutputResult(table="default.a.b", table_id="id", partition="", version=7)
 
@@ -330,7 +330,7 @@ async def test_a_worker_that_is_stopped_gives_back_even_what_will_not_stop() -> 
     assert (view.status, others.begun) == ("SUCCESS", [("a", 2)])
 
 
-async def test_what_is_to_stop_stops_sooner_if_its_worker_is_in_a_hurry() -> None:
+async def test_a_stopped_task_has_less_time_if_its_worker_exits() -> None:
     let_go = threading.Event()
 
     def stubborn(_: ScriptedTask) -> AttemptOutcome:
@@ -376,7 +376,7 @@ async def test_once_means_until_there_is_nothing_to_do() -> None:
     assert found == [{"a": "SUCCESS", "b": "SUCCESS"}, {"c": "SUCCESS"}]
 
 
-async def test_a_run_that_nobody_knows_is_an_error() -> None:
+async def test_an_unknown_run_is_an_error() -> None:
     runtime = usual()
     async with open_coordinator("http", runtime) as book:
         worker = Worker(
@@ -431,9 +431,7 @@ class Away:
             raise Unknown("the answer was lost")
 
 
-async def test_a_worker_without_a_way_to_the_book_gives_up_its_task_when_its_lease_is_over() -> (
-    None
-):
+async def test_a_worker_that_cannot_reach_the_coordinator_gives_up_its_task_after_a_lease() -> None:
     runtime = fast_runtime()
 
     def first_waits(doing: ScriptedTask) -> AttemptOutcome:
@@ -457,7 +455,7 @@ async def test_a_worker_without_a_way_to_the_book_gives_up_its_task_when_its_lea
     ]  # of what was lost: nothing
 
 
-async def test_the_end_of_a_task_is_told_until_it_was_heard() -> None:
+async def test_the_end_of_a_task_is_reported_until_it_is_acknowledged() -> None:
     executor, runtime = ScriptedExecutor(), usual()
     async with open_coordinator("here", runtime) as book:
         run_id = await submit_plan(book, plan("a"))
@@ -470,7 +468,7 @@ async def test_the_end_of_a_task_is_told_until_it_was_heard() -> None:
     assert len(way.completed) == 3
 
 
-async def test_a_task_outlives_the_restart_of_the_arco_that_gave_it_out(tmp_path: Path) -> None:
+async def test_a_task_survives_a_restart_of_the_coordinator(tmp_path: Path) -> None:
     go_on, runtime = threading.Event(), usual()
 
     def wait(doing: ScriptedTask) -> AttemptOutcome:

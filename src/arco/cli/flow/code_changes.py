@@ -21,7 +21,8 @@ def code_changes(
     sql = (
         f"SELECT metrics['{CODE_PARTS_METRIC}'] FROM system.tasks "  # noqa: S608
         f"WHERE split_part(task_id, chr(64), 1) = {literal(task_key(maker, ''))} "
-        f"AND metrics['{CODE_METRIC}'] = {literal(recorded)} AND metrics['{CODE_PARTS_METRIC}'] IS NOT NULL "
+        f"AND metrics['{CODE_METRIC}'] = {literal(recorded)} "
+        f"AND metrics['{CODE_PARTS_METRIC}'] IS NOT NULL "
         "ORDER BY completed_at DESC LIMIT 1"
     )
     answer = remote.change("POST", "/query", Question(sql=sql, freshness=FRESH))

@@ -1,4 +1,4 @@
-"""A run in the memory of the coordinator: its state, its queue of ready tasks, and who waits for changes."""
+"""A run in the memory of the coordinator: its state, its ready tasks, and the callers that wait for it."""
 
 import heapq
 from collections.abc import Container, Iterator

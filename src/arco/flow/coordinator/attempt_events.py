@@ -1,8 +1,8 @@
 """The events of an attempt's end, as pure functions of what its worker reported or of what it published.
 
 A report becomes one batch: check results, lineage, partitions, table profiles and the end of the task. A
-partition counts as materialized only with a version that publishes it. Versions name their attempt, code and
-inputs, so outputs can be recorded one by one even if the worker, or the coordinator, was lost.
+partition counts as materialized only with a version that publishes it. Versions name their attempt, code
+and inputs, so outputs can be recorded one by one even if the worker, or the coordinator, was lost.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,11 +1,11 @@
 """The ends of attempts: recorded once, however often they are reported, and applied once they are durable.
 
-A worker that has lost its task is rejected, unless it has published: then its report is the truth, and the
-worker that has the task now must stop (P35).
+A worker that has lost its task is rejected, unless it has published: then its report is the truth, and
+the worker that has the task now must stop (P35).
 
-An attempt may have published its rows and died before it could report it. A later run of the same partition
-does not know that task and would append the rows again. So before a failed end is recorded, the chains of the
-task's tables are read: what was published is recorded, and the rest is fenced.
+An attempt may have published its rows and died before it could report it. A later run of the same
+partition does not know that task and would append the rows again. So before a failed end is recorded, the
+chains of the task's tables are read: what was published is recorded, and the rest is fenced.
 """
 
 from collections.abc import Callable

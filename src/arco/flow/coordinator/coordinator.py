@@ -1,11 +1,11 @@
 """The run coordinator: starts runs, leases tasks to workers, and records how they end.
 
-Whatever it answers is in the ledger before (law 1). Only lease times and waiting callers are in memory alone;
-a restart reads all else back. A workspace has one coordinator at a time.
+Whatever it answers is in the ledger before (law 1). Only lease times and waiting callers are in memory
+alone; a restart reads all else back. A workspace has one coordinator at a time.
 
-Cost: a task without tables takes two durable creates, one when it is dispatched and one when it ends, both
-shared with concurrent events. Nothing is scanned or polled: the end of a task makes its downstream tasks ready
-and wakes waiting workers.
+Cost: a task without tables takes two durable creates, one when it is dispatched and one when it ends,
+both shared with concurrent events. Nothing is scanned or polled: the end of a task makes its downstream
+tasks ready and wakes waiting workers.
 """
 
 from collections.abc import Callable, Sequence
@@ -158,7 +158,7 @@ class RunCoordinator:
         self._is_open = True
 
     async def close(self, why: str = "it was closed") -> None:
-        """Stop; active attempts go on, and a coordinator that opens within their leases gets their reports."""
+        """Stop; active attempts go on, and report to a coordinator that opens within their leases."""
         self._is_open = False
         self._closed_reason = why
         self._finalizer.close()

@@ -2,8 +2,8 @@
 
 The holder renews an epoch of `locks/runs` (the epochs of P28), and considers it lost once a renewal has
 failed for as long as an epoch lives. Another process takes over only after it has seen no renewal for as
-long, on its own clock, so two processes do not hold it at the same moment. It is no fence: writes of a process
-that slept through it are kept out by the chains of tables (P35).
+long, on its own clock, so two processes do not hold it at the same moment. It is no fence: writes of a
+process that slept through it are kept out by the chains of tables (P35).
 
 Unlike the catalog's lease it is not passed around: a waiting process does not make the holder release it.
 """

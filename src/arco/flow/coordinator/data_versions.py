@@ -1,8 +1,8 @@
 """The data versions of tables that active runs read and write, for the input digests of tasks.
 
-The state of tables is read when a run starts. From then on every publication passes through the coordinator,
-which so knows newer versions without a read. Source tables change without the coordinator: their versions are
-read for each task that is dispatched.
+The state of tables is read when a run starts. From then on every publication passes through the
+coordinator, which so knows newer versions without a read. Source tables change without the coordinator:
+their versions are read for each task that is dispatched.
 """
 
 from collections.abc import Callable, Mapping, Sequence

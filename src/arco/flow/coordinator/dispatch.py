@@ -1,10 +1,10 @@
 """Dispatches ready tasks to workers: selects, prepares, records in the ledger, and only then leases them.
 
-While a task is being dispatched it is reserved: it holds its slot and its locks, and stays ready otherwise. If
-anything fails before the ledger has the dispatch, it goes back to the queue.
+While a task is being dispatched it is reserved: it holds its slot and its locks, and stays ready
+otherwise. If anything fails before the ledger has the dispatch, it goes back to the queue.
 
-A maker of a plan names the fingerprints of its code and checks; a worker gets only tasks whose planned code it
-has loaded.
+A maker of a plan names the fingerprints of its code and checks; a worker gets only tasks whose planned
+code it has loaded.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence

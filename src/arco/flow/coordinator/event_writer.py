@@ -1,8 +1,8 @@
 """Writes the coordinator's events to the ledger, through the segment writers of this process.
 
-The events are validated like those that the API receives. Their times never decrease, whatever the wall clock
-does, so that the fold sees later steps of a run as later. An append of unknown outcome is repeated with the
-same bytes until its outcome is known: the fold recognises repeated events.
+The events are validated like those that the API receives. Their times never decrease, whatever the wall
+clock does, so that the fold sees later steps of a run as later. An append of unknown outcome is repeated
+with the same bytes until its outcome is known: the fold recognises repeated events.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Events of runs and attempts, as pure functions: each event gets the key that makes it idempotent.
 
-An event that ends a task and names a table and partition marks that partition as failed. So the end of a task
-that never started names none: its partition stays as it was.
+An event that ends a task and names a table and partition marks that partition as failed. So the end of a
+task that never started names none: its partition stays as it was.
 """
 
 from collections.abc import Iterator, Mapping

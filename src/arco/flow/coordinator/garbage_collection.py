@@ -1,9 +1,10 @@
 """Garbage collection of runs: plans, claims of run keys, logs, lease hints and old coordinator leases.
 
-All ages are by the store's own timestamps. A lease hint is rewritten with each heartbeat, so one that is a day
-old belongs to an attempt that ended; an epoch of the coordinator's lease goes a day after the next one. A run
-goes once its youngest object is older than the retention and its end is recorded: a run that has not ended is
-resumed by the next coordinator. The claim goes before the plan, so that a run key never names a missing run.
+All ages are by the store's own timestamps. A lease hint is rewritten with each heartbeat, so one that is
+a day old belongs to an attempt that ended; an epoch of the coordinator's lease goes a day after the next
+one. A run goes once its youngest object is older than the retention and its end is recorded: a run that
+has not ended is resumed by the next coordinator. The claim goes before the plan, so that a run key never
+names a missing run.
 """
 
 import re

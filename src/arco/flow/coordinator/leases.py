@@ -3,9 +3,9 @@
 Inside a process a lease is measured by elapsed time alone. Its stored copy is a hint, written with each
 heartbeat: the progress and the inputs of the attempt, which a restart loses without it.
 
-No two active attempts write the same partition, and some need a table exclusively. Tasks that meet a lock are
-parked under what they wait for and queued again when it is released, so nothing polls. A partition whose last
-holder stopped reporting is unsettled: the next attempt has to fence it (P35).
+No two active attempts write the same partition, and some need a table exclusively. Tasks that meet a lock
+are parked under what they wait for and queued again when it is released, so nothing polls. A partition
+whose last holder stopped reporting is unsettled: the next attempt has to fence it (P35).
 """
 
 from collections import Counter

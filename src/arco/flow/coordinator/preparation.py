@@ -1,9 +1,10 @@
 """Prepares tasks before they are dispatched: table heads, fences, outputs that exist already, and inputs.
 
-The first attempt at a task needs no fence if no other attempt may still be writing its partition. Any other
-attempt fences first, which shows the outputs that earlier attempts have published (P35). Outputs that another
-run has made meanwhile, by the same code from the same data, exist already too, and so do rows that a run has
-appended of which this one is the retry. They are not published again; if all exist, there is nothing to run.
+The first attempt at a task needs no fence if no other attempt may still be writing its partition. Any
+other attempt fences first, which shows the outputs that earlier attempts have published (P35). Outputs
+that another run has made meanwhile, by the same code from the same data, exist already too, and so do
+rows that a run has appended of which this one is the retry. They are not published again; if all exist,
+there is nothing to run.
 """
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence

@@ -1,8 +1,9 @@
 """Resumes runs after a restart, from the ledger and their stored plans.
 
-Every attempt that was active gets a full lease from now, whatever wall clocks say: its worker may still be
-executing it, and its report counts. Without a report it is lost like any other; at once, if its worker lived
-in the previous coordinator process. A run whose plan cannot be read ends with that error; all others go on.
+Every attempt that was active gets a full lease from now, whatever wall clocks say: its worker may still
+be executing it, and its report counts. Without a report it is lost like any other; at once, if its worker
+lived in the previous coordinator process. A run whose plan cannot be read ends with that error; all
+others go on.
 """
 
 from collections.abc import Callable, Coroutine, Iterator

@@ -1,10 +1,11 @@
 """Starts runs: claims the run key, stores the plan, appends the events, and only then starts the run.
 
-Each step can be repeated, so a client without an answer submits again with the same key and gets the same run.
+Each step can be repeated, so a client without an answer submits again with the same key and gets the same
+run.
 
-A retry is a new run of what a run has not made. Runs and their retries form a tree, and rows that any of them
-has appended must not be appended again. So a retry comes after all of them (`after`), and while one of them is
-active no other starts.
+A retry is a new run of what a run has not made. Runs and their retries form a tree, and rows that any of
+them has appended must not be appended again. So a retry comes after all of them (`after`), and while one
+of them is active no other starts.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,8 +1,8 @@
 """SQL over the event tables: literals, paging, and waiting for the compactor.
 
-Every answer is fresh, so it includes all acknowledged events. A backlog that is too large for one fresh read
-is compacted within seconds while a compactor runs, so `BacklogWait` retries for less than a request may take
-before it reports the backlog.
+Every answer is fresh, so it includes all acknowledged events. A backlog that is too large for one fresh
+read is compacted within seconds while a compactor runs, so `BacklogWait` retries for less than a request
+may take before it reports the backlog.
 """
 
 from collections.abc import AsyncIterator, Iterable

@@ -1,7 +1,7 @@
-"""The state of tables for planning: the catalog, the recorded partitions, and the versions of source tables.
+"""The state of tables for planning: catalog, recorded partitions, and versions of source tables.
 
-Cost: one read of the catalog, up to seven concurrent SQL queries, and one read of the present version of each
-source table.
+Cost: one read of the catalog, up to seven concurrent SQL queries, and one read of the present version of
+each source table.
 """
 
 from collections.abc import Iterator, Sequence

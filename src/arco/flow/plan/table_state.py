@@ -45,7 +45,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The state of one table. The columns have the same length; `keys` names the partitions.
 
     `statuses` are COMPLETE, FAILED, RUNNING or PENDING, of the last attempt. A material that is not None
-    means that the partition has data, whatever later attempts did; `made_at_ms` is when they were published.
+    means that the partition has data, whatever later attempts did; `made_at_ms` is when.
     `is_source`: no pipeline writes the table, so materials come from its files and are read for each task.
     """
 

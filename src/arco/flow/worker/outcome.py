@@ -1,7 +1,7 @@
 """Outcomes of attempts: how a stop changes them, and how they are made fit for JSON.
 
-What was published is the truth whatever else happened: a success stays one. Texts and numbers of user code may
-not fit into JSON, such as file names that are not UTF-8 and numbers of numpy or pandas.
+What was published is the truth whatever else happened: a success stays one. Texts and numbers of user
+code may not fit into JSON, such as file names that are not UTF-8 and numbers of numpy or pandas.
 """
 
 from enum import StrEnum

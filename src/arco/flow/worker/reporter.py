@@ -1,9 +1,9 @@
 """Reports one attempt to the coordinator: heartbeats, its log, and how it ended.
 
-Executors log from their own threads, and the worker sends from its loop. Lines are sent in numbered chunks; a
-chunk stays the same until it is acknowledged, so that one that is sent again is recognised by its number.
-Whatever user code logs, the coordinator gets the heartbeats and the end: what cannot be sent is left out, and
-the log says so.
+Executors log from their own threads, and the worker sends from its loop. Lines are sent in numbered
+chunks; a chunk stays the same until it is acknowledged, so that one that is sent again is recognised by
+its number. Whatever user code logs, the coordinator gets the heartbeats and the end: what cannot be sent
+is left out, and the log says so.
 """
 
 from collections import deque
@@ -50,7 +50,7 @@ class LogChunk(NamedTuple):
 
 
 class AttemptLog:
-    """The `AttemptContext` of one attempt. Lines that are not sent yet are bounded, and the rest counted."""
+    """The `AttemptContext` of one attempt. Lines to send are bounded; those dropped are counted."""
 
     def __init__(self) -> None:
         self.latest = Progress()

@@ -1,7 +1,7 @@
 """Captures what the code of tasks prints: into the log of its attempt, since stdout belongs to the command.
 
-A context variable says which attempt a piece of code runs for. A thread that user code starts has none, so its
-output goes to stderr.
+A context variable says which attempt a piece of code runs for. A thread that user code starts has none,
+so its output goes to stderr.
 """
 
 import sys
@@ -84,7 +84,7 @@ class _Stdout:
 
 @contextmanager
 def capture_stdout() -> Iterator[TextIO]:
-    """Reserve stdout for this thread within the block; yields the original, which Arco's threads may use."""
+    """Reserve stdout for this thread within the block; yields the original, for threads of Arco."""
     original = sys.stdout
     sys.stdout = cast("TextIO", _Stdout(original))
     try:

@@ -1,11 +1,11 @@
 """The loop of a worker: lease tasks and execute them concurrently, until there is nothing more to do.
 
-It leases with a call that waits, so that a task starts the moment it is ready, and leases again whenever a slot
-is free. While the coordinator is unavailable it keeps asking; when it is stopped, it gives its tasks back, so
-that other workers can take them at once.
+It leases with a call that waits, so that a task starts the moment it is ready, and leases again whenever
+a slot is free. While the coordinator is unavailable it keeps asking; when it is stopped, it gives its
+tasks back, so that other workers can take them at once.
 
-It offers the code that it has loaded, and gets only tasks that were planned with it. While it runs no task and
-none is ready for the loaded code, it loads the project again if the files have changed.
+It offers the code that it has loaded, and gets only tasks that were planned with it. While it runs no
+task and none is ready for the loaded code, it loads the project again if the files have changed.
 """
 
 from collections.abc import Callable, Coroutine
