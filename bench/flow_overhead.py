@@ -114,7 +114,7 @@ async def _timed(arco: Here, runtime: Runtime, worker: Worker, plan: Plan) -> fl
     begun = await arco.coordinator.submit(wish)
     await worker.run(begun.run_id)
     taken = time.perf_counter() - began
-    view = await arco.coordinator.look(begun.run_id)
+    view = await arco.coordinator.get_run(begun.run_id)
     if view.status is not RunStatus.SUCCESS or view.counts.get("SUCCESS") != len(plan.tasks):
         raise AssertionError(f"the run ended as {view.status}: {view.counts}")
     return 1000 * taken / len(plan.tasks)

@@ -115,7 +115,7 @@ async def test_who_only_looks_leaves_the_book_to_whoever_comes(
 
 def _state(looking: Here, run_id: str) -> Callable[[], Coroutine[Any, Any, tuple[str, str | None]]]:
     async def ask() -> tuple[str, str | None]:
-        view = await looking.coordinator.look(run_id)
+        view = await looking.coordinator.get_run(run_id)
         return view.status.value, view.error
 
     return ask

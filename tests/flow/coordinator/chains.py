@@ -1,4 +1,4 @@
-"""Chains of tables in memory: where attempts publish and are fenced, as P35 says."""
+"""Chains of tables in memory, where attempts publish and are fenced (P35)."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from arco.flow.coordinator.ports import TableHead
 
 
 class Chains:
-    """`Fences` and `Versions`; it outlives any book, as a store does."""
+    """`Fences` and `SourceVersions`; it survives restarts, as a store does."""
 
     def __init__(self) -> None:
         self.ids: dict[str, str] = {}
@@ -19,7 +19,7 @@ class Chains:
         self.is_away = False
 
     def make(self, table: str) -> str:
-        """A table with one version that nobody has published."""
+        """A table with one version that no attempt has published."""
         table_id = self.ids.setdefault(table, f"id-{table}")
         self.chains.setdefault(table_id, [None])
         return table_id
@@ -47,7 +47,7 @@ class Chains:
         return self.versions_of[table_id]
 
     def publish(self, output: TaskOutput) -> int:
-        """What a worker does: the number of the version, or `Fenced`."""
+        """Publish as a worker does: the number of the version, or `Fenced`."""
         table_id = self.make(output.table)
         attempt = output.attempt
         standing = standing_of(attempt, self._above(table_id, attempt.dispatched_at_number))
@@ -59,7 +59,7 @@ class Chains:
         return len(self.chains[table_id]) - 1
 
     def published(self, table: str) -> list[Publication]:
-        """All that readers see of a table, in order."""
+        """All publications of a table, in order."""
         chain = self.chains.get(self.ids.get(table, ""), [])
         return [each for each in chain if each is not None and not each.is_fence]
 

@@ -24,6 +24,7 @@ from arco.flow.coordinator.messages import (
     RunView,
     TaskStatus,
 )
+from arco.flow.coordinator.ports import EventWriter
 from arco.ledger.writers import Writers
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -56,15 +57,15 @@ class Rig:
         self.sources = sources
         self.code = {"t": CodeVersion(code="code")}  # of its workers
         self.errors: list[tuple[str, Exception, dict[str, str]]] = []  # that no caller got
-        self.coordinator = self._new()
+        self.coordinator = self.new_coordinator()
 
-    def _new(self) -> RunCoordinator:
+    def new_coordinator(self, events: EventWriter | None = None) -> RunCoordinator:
         self.reader = LedgerReader(self.store(Role.API), self.chains.ids, self.sources)
         self.writers = Writers(self.store(Role.API), DOMAINS)
         self.events = LedgerEventWriter(self.writers)
         return RunCoordinator(
             self.store(Role.FLOW),
-            events=self.events,
+            events=events or self.events,
             fences=self.chains,
             versions=self.chains,
             states=self.reader,
@@ -78,7 +79,7 @@ class Rig:
     async def restart(self) -> None:
         """The process ends, and another one starts."""
         await self.coordinator.close()
-        self.coordinator = self._new()
+        self.coordinator = self.new_coordinator()
         await self.coordinator.begin()
 
     async def lease(
@@ -138,7 +139,7 @@ class Rig:
         )
 
     async def statuses(self, run_id: str) -> dict[str, str]:
-        view = await self.coordinator.look(run_id)
+        view = await self.coordinator.get_run(run_id)
         return {each.key: each.status.value for each in view.changed}
 
     async def recorded(self, run_id: str) -> dict[str, str]:
@@ -149,12 +150,12 @@ class Rig:
 
     async def over(self, run_id: str, within_ms: int = 20_000) -> RunView:
         """The run once it has ended."""
-        view = await self.coordinator.look(run_id)
+        view = await self.coordinator.get_run(run_id)
         ends = self.runtime.clock.elapsed_ms() + within_ms
         while view.status is RunStatus.RUNNING and self.runtime.clock.elapsed_ms() < ends:
-            view = await self.coordinator.look(run_id, view.number, 1_000)
+            view = await self.coordinator.get_run(run_id, view.number, 1_000)
         assert view.status is not RunStatus.RUNNING, view
-        return await self.coordinator.look(run_id)
+        return await self.coordinator.get_run(run_id)
 
     async def sleep(self, ms: float) -> None:
         await self.runtime.clock.sleep(ms)
@@ -184,6 +185,17 @@ def simulated(
         run_scenario(lambda rig: scenario(rig, *args, **kwargs))
 
     signature = inspect.signature(scenario)
-    parameters = [each for name, each in signature.parameters.items() if name != "rig"]
+    parameters = [*signature.parameters.values()][1:]
     test.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return test
+
+
+def in_virtual_time(scenario: Callable[[Calm], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """A test whose body is a scenario over a simulated store, without a coordinator."""
+
+    @wraps(scenario)
+    def test() -> None:
+        simulate(scenario)
+
+    test.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
     return test

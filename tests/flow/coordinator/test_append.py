@@ -23,7 +23,7 @@ def _appending(code: str = "code", reason: Reason = Reason.MISSING, times: int =
 
 
 async def _published_and_died(rig: Rig) -> str:
-    """A run whose only worker dies between publishing and telling of it."""
+    """A run whose only worker dies between publishing and reporting it."""
     rig.chains.make("t")
     dead = await rig.coordinator.submit(run_request(_appending(), "dead", worker="dead"))
     [lost] = await rig.lease("dead")
@@ -32,7 +32,7 @@ async def _published_and_died(rig: Rig) -> str:
 
 
 async def _task_or_end(rig: Rig, run_id: str) -> LeasedTask | None:
-    """A task of a run once there is one; None if it ends without."""
+    """The next task of a run; None if the run ends without one."""
     for _ in range(10):
         answer = await rig.request(run_id=run_id, wait_ms=10_000)
         if answer.tasks or answer.is_over:
@@ -63,9 +63,7 @@ async def test_a_second_run_does_not_append_what_a_lost_attempt_published(
 
 
 @simulated
-async def test_a_run_after_the_end_of_the_first_does_not_append_it_either(
-    rig: Rig,
-) -> None:
+async def test_a_run_after_the_end_of_the_first_does_not_append_it_either(rig: Rig) -> None:
     dead = await _published_and_died(rig)
     await rig.over(dead, 60_000)
     alive = await rig.coordinator.submit(run_request(_appending(), "alive", worker="w"))
@@ -284,9 +282,7 @@ class _Slow(Chains):
 
 
 @simulated
-async def test_a_task_that_ends_while_it_is_dispatched_is_not_leased(
-    rig: Rig,
-) -> None:
+async def test_a_task_that_ends_while_it_is_dispatched_is_not_leased(rig: Rig) -> None:
     chains = rig.chains = _Slow()
     chains.rig = rig
     await rig.restart()
@@ -345,9 +341,7 @@ _RAW = frozenset({"raw"})
 
 
 @pytest.mark.parametrize("speaks", [False, True])
-def test_lost_inputs_do_not_make_rows_be_appended_again(
-    speaks: bool,
-) -> None:
+def test_lost_inputs_do_not_make_rows_be_appended_again(speaks: bool) -> None:
     async def scenario(rig: Rig) -> None:
         _ground(rig)
         first = await rig.coordinator.submit(run_request(_from_raw(), "one"))
@@ -538,9 +532,7 @@ def test_an_unreported_retry_by_edited_code_is_not_repeated_by_that_code() -> No
 
 
 @simulated
-async def test_a_failed_forced_run_does_not_make_existing_rows_be_appended_again(
-    rig: Rig,
-) -> None:
+async def test_a_failed_forced_run_does_not_make_existing_rows_be_appended_again(rig: Rig) -> None:
     _ground(rig)
     made = await rig.coordinator.submit(run_request(_appending(), "one"))
     [first] = await rig.lease()

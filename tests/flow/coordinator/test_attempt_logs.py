@@ -3,7 +3,7 @@
 from arco.flow.coordinator.attempt_logs import AttemptLogStore, read_log
 from arco.storage.roles import Role
 from tests.flow.coordinator.plans import chain, run_request
-from tests.flow.coordinator.rig import Rig, simulated
+from tests.flow.coordinator.rig import Rig, in_virtual_time, simulated
 from tests.ledger.simulated import Calm, simulate
 
 
@@ -24,9 +24,7 @@ async def test_lines_of_heartbeats_and_of_the_end_are_stored_in_order(rig: Rig) 
 
 
 @simulated
-async def test_repeated_lines_are_stored_each_time_and_a_repeated_chunk_once(
-    rig: Rig,
-) -> None:
+async def test_repeated_lines_are_stored_each_time_and_a_repeated_chunk_once(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(chain(1)))
     [leased] = await rig.lease()
     for part in (0, 1, 1, 2):
@@ -39,28 +37,24 @@ async def test_repeated_lines_are_stored_each_time_and_a_repeated_chunk_once(
     assert log == (4 * "still waiting\n", 4, True)
 
 
-def test_without_numbers_a_repeated_chunk_is_stored_once() -> None:
-    async def scenario(calm: Calm) -> None:
-        logs = AttemptLogStore(calm.store(Role.FLOW))
-        for _ in range(3):
-            await logs.write("run", "attempt", "same\n")
-        await logs.write("run", "attempt", "")
-        await logs.write("run", "attempt", "other\n")
-        assert await read_log(calm.store(), "run", "attempt") == ("same\nother\n", 2, True)
-
-    simulate(scenario)
+@in_virtual_time
+async def test_without_numbers_a_repeated_chunk_is_stored_once(calm: Calm) -> None:
+    logs = AttemptLogStore(calm.store(Role.FLOW))
+    for _ in range(3):
+        await logs.write("run", "attempt", "same\n")
+    await logs.write("run", "attempt", "")
+    await logs.write("run", "attempt", "other\n")
+    assert await read_log(calm.store(), "run", "attempt") == ("same\nother\n", 2, True)
 
 
-def test_a_long_log_is_read_part_by_part() -> None:
-    async def scenario(calm: Calm) -> None:
-        logs = AttemptLogStore(calm.store(Role.FLOW))
-        for number in range(40):
-            await logs.write("run", "attempt", f"{number}\n")
-        log = await read_log(calm.store(), "run", "attempt")
-        assert log.text.split() == [str(number) for number in range(40)]
-        assert (log.next, log.is_whole) == (40, True)
-
-    simulate(scenario)
+@in_virtual_time
+async def test_a_long_log_is_read_part_by_part(calm: Calm) -> None:
+    logs = AttemptLogStore(calm.store(Role.FLOW))
+    for number in range(40):
+        await logs.write("run", "attempt", f"{number}\n")
+    log = await read_log(calm.store(), "run", "attempt")
+    assert log.text.split() == [str(number) for number in range(40)]
+    assert (log.next, log.is_whole) == (40, True)
 
 
 def test_a_page_of_a_large_log_is_bounded() -> None:

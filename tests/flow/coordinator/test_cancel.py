@@ -45,7 +45,7 @@ def test_a_cancelled_attempt_leaves_its_partition_as_it_was(before: AttemptOutco
         await rig.complete(leased, CANCELLED)
         assert (await rig.over(view.run_id)).status is RunStatus.CANCELLED
         [row] = await rig.reader.rows("partitions")
-        assert row["status"] == "PENDING"  # somebody else may make it; its data are those of before
+        assert row["status"] == "PENDING"  # another run may make it; its data are unchanged
 
     run_scenario(scenario)
 

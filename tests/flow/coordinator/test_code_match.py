@@ -35,14 +35,14 @@ async def test_a_worker_with_other_code_gets_no_task_and_the_run_shows_it(
     view = await rig.coordinator.submit(run_request(_planned()))
     rig.code = offered
     assert await rig.lease("stale") == ()
-    [wait] = (await rig.coordinator.look(view.run_id)).waits_for_code
+    [wait] = (await rig.coordinator.get_run(view.run_id)).waits_for_code
     assert (wait.maker, wait.tasks, wait.planned) == ("t", 1, NEW)
     [worker] = wait.workers
     assert (worker.worker, worker.code) == ("stale", offered.get("t"))
     rig.code = {"t": NEW}
     [leased] = await rig.lease("fresh")
     assert leased.code == NEW
-    assert (await rig.coordinator.look(view.run_id)).waits_for_code == ()
+    assert (await rig.coordinator.get_run(view.run_id)).waits_for_code == ()
 
 
 @simulated
@@ -83,7 +83,7 @@ async def test_other_runs_are_worked_on_while_one_waits_for_its_code(rig: Rig) -
     rig.code = {"t": OLD, "u": CodeVersion(code="u")}
     [leased] = await rig.lease()
     assert leased.key == "u@1"
-    waits = (await rig.coordinator.look(view.run_id)).waits_for_code
+    waits = (await rig.coordinator.get_run(view.run_id)).waits_for_code
     assert [each.maker for each in waits] == ["t"]
 
 
@@ -94,7 +94,7 @@ async def test_without_a_connected_worker_the_run_names_the_code_it_waits_for(ri
     rig.code = {"t": OLD}
     await rig.lease("stale")
     await rig.sleep(LEASE_MS + 1_000)
-    [wait] = (await rig.coordinator.look(view.run_id)).waits_for_code
+    [wait] = (await rig.coordinator.get_run(view.run_id)).waits_for_code
     assert (wait.planned, wait.workers) == (NEW, ())
 
 

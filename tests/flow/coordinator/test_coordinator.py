@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from arco.core.errors import Fenced, Invalid, NotFound, Unavailable
-from arco.flow.coordinator.coordinator import RunCoordinator
 from arco.flow.coordinator.event_writer import LedgerEventWriter
 from arco.flow.coordinator.messages import (
     AttemptOutcome,
@@ -17,7 +16,6 @@ from arco.flow.coordinator.messages import (
 )
 from arco.flow.coordinator.ports import EventWriter, RunEvent
 from arco.flow.plan.plan import Again
-from arco.storage.roles import Role
 from tests.flow.coordinator.plans import asset, chain, maker, plan, run_request, task
 from tests.flow.coordinator.rig import (
     BLOCKED,
@@ -175,7 +173,7 @@ async def test_a_task_of_a_silent_worker_goes_to_another_after_one_lease(rig: Ri
 async def test_a_task_whose_workers_are_always_lost_fails_in_the_end(rig: Rig) -> None:
     view = await rig.coordinator.submit(run_request(chain(1)))
     attempts = 0
-    while (await rig.coordinator.look(view.run_id)).status is RunStatus.RUNNING:
+    while (await rig.coordinator.get_run(view.run_id)).status is RunStatus.RUNNING:
         attempts += len(await rig.lease(f"w{attempts}", wait_ms=1_000))
     assert attempts == 4
 
@@ -201,7 +199,7 @@ async def test_an_unknown_attempt_is_not_found(rig: Rig) -> None:
     with pytest.raises(NotFound):
         await rig.coordinator.complete(msgspec.structs.replace(said, attempt_id="x" * 32))
     with pytest.raises(NotFound):
-        await rig.coordinator.look("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+        await rig.coordinator.get_run("01ARZ3NDEKTSV4RRFFQ69G5FAV")
 
 
 @simulated
@@ -264,62 +262,47 @@ async def test_a_cancelled_run_gives_its_place_before_a_table_to_the_next(rig: R
     assert third.run_id == runs[2].run_id
 
 
-class _HalfDeaf:
-    """EventWriter that are stored, the first time with the word that they were not."""
+class _FailingWriter:
+    """Stores events, and raises a few times as if it had not."""
 
-    def __init__(self, inner: EventWriter) -> None:
+    def __init__(self, inner: EventWriter, failures: int) -> None:
         self._inner = inner
-        self.refusals = 1
+        self.failures = failures
 
-    async def append(self, facts: Sequence[RunEvent]) -> None:
-        await self._inner.append(facts)
-        if self.refusals:
-            self.refusals -= 1
+    async def append(self, events: Sequence[RunEvent]) -> None:
+        await self._inner.append(events)
+        if self.failures:
+            self.failures -= 1
             raise Unavailable("a part of it could not be stored")
 
 
 @simulated
 async def test_a_partly_recorded_run_starts_when_it_is_submitted_again(rig: Rig) -> None:
-    book = RunCoordinator(
-        rig.store(Role.FLOW),
-        events=_HalfDeaf(LedgerEventWriter(rig.writers)),
-        fences=rig.chains,
-        versions=rig.chains,
-        states=rig.reader,
-        runs=rig.reader,
-    )
-    await book.begin()
-    rig.coordinator = book
+    writer = _FailingWriter(LedgerEventWriter(rig.writers), failures=1)
+    rig.coordinator = rig.new_coordinator(writer)
+    await rig.coordinator.begin()
     with pytest.raises(Unavailable):
-        await book.submit(run_request(chain(1)))
+        await rig.coordinator.submit(run_request(chain(1)))
     assert await rig.lease() == ()
-    view = await book.submit(run_request(chain(1)))
+    view = await rig.coordinator.submit(run_request(chain(1)))
     [leased] = await rig.lease()
     assert leased.run_id == view.run_id
 
 
 @simulated
 async def test_an_end_that_cannot_be_recorded_changes_nothing(rig: Rig) -> None:
-    deaf = _HalfDeaf(LedgerEventWriter(rig.writers))
-    deaf.refusals = 0
-    rig.coordinator = RunCoordinator(
-        rig.store(Role.FLOW),
-        events=deaf,
-        fences=rig.chains,
-        versions=rig.chains,
-        states=rig.reader,
-        runs=rig.reader,
-    )
+    writer = _FailingWriter(LedgerEventWriter(rig.writers), failures=0)
+    rig.coordinator = rig.new_coordinator(writer)
     await rig.coordinator.begin()
     view = await rig.coordinator.submit(run_request(chain(2)))
     [leased] = await rig.lease()
-    deaf.refusals = 1
+    writer.failures = 1
     with pytest.raises(Unavailable):
         await rig.complete(leased)
     assert await rig.statuses(view.run_id) == {"t0": "RUNNING", "t1": "PENDING"}
     assert await rig.lease() == ()
     await rig.complete(leased)
-    deaf.refusals = 1
+    writer.failures = 1
     with pytest.raises(Unavailable):
         await rig.lease()
     assert await rig.statuses(view.run_id) == {"t0": "SUCCESS", "t1": "READY"}
@@ -332,7 +315,7 @@ async def test_a_worker_gets_tasks_of_the_pools_that_it_names_alone(rig: Rig) ->
     makers = [maker("big", pool="large"), maker("small"), maker("other", pool="third")]
     tasks = [task(each.name, maker=each.name) for each in makers]
     await rig.coordinator.submit(run_request(plan(*tasks, makers=makers)))
-    assert await rig.lease(pools=("nobody's",)) == ()
+    assert await rig.lease(pools=("unused",)) == ()
     assert [each.key for each in await rig.lease(pools=("large", "third"))] == ["big", "other"]
     assert await rig.lease(pools=("large",)) == ()
     assert [each.key for each in await rig.lease()] == ["small"]

@@ -4,7 +4,7 @@ import pytest
 
 from arco.flow.plan.plan import Plan
 from tests.flow.coordinator.plans import chain, diamond, fan, run_request
-from tests.flow.coordinator.rig import Rig
+from tests.flow.coordinator.rig import Rig, in_virtual_time
 from tests.ledger.simulated import Calm, simulate
 
 
@@ -27,25 +27,23 @@ def test_a_task_without_tables_takes_two_creates_at_most(made: Plan) -> None:
     simulate(scenario)
 
 
-def test_dispatching_a_task_does_not_visit_the_others() -> None:
+@in_virtual_time
+async def test_dispatching_a_task_does_not_visit_the_others(calm: Calm) -> None:
     """Counted in looks at the state of tasks, as clocks are no measure."""
 
-    async def scenario(calm: Calm) -> None:
-        rig = Rig(calm.store, calm.runtime)
-        await rig.coordinator.begin()
-        view = await rig.coordinator.submit(run_request(fan(2_000)))
-        run = rig.coordinator._state.runs[view.run_id]
-        looks = _Counting(run.state.tasks)
-        run.state.tasks = looks
-        [root] = await rig.lease(slots=1)
-        assert looks.count < 50
-        await rig.complete(root)
-        looks.count = 0
-        await rig.lease(slots=1)
-        assert looks.count < 50
-        await rig.coordinator.close()
-
-    simulate(scenario)
+    rig = Rig(calm.store, calm.runtime)
+    await rig.coordinator.begin()
+    view = await rig.coordinator.submit(run_request(fan(2_000)))
+    run = rig.coordinator._state.runs[view.run_id]
+    looks = _Counting(run.state.tasks)
+    run.state.tasks = looks
+    [root] = await rig.lease(slots=1)
+    assert looks.count < 50
+    await rig.complete(root)
+    looks.count = 0
+    await rig.lease(slots=1)
+    assert looks.count < 50
+    await rig.coordinator.close()
 
 
 class _Counting(dict):  # type: ignore[type-arg]

@@ -12,7 +12,7 @@ from tests.flow.coordinator.rig import FAILED, Rig, simulated
 
 
 class _Broken:
-    """A way into the ledger that fails as nobody has foreseen for facts of one kind, a few times."""
+    """Appends events, but raises an unexpected error a few times for events of one kind."""
 
     def __init__(self, rig: Rig, name: str, times: int, problem: Exception) -> None:
         self._append = rig.events.append
@@ -77,11 +77,11 @@ async def test_waiting_for_a_run_fails_when_the_store_is_full(rig: Rig) -> None:
     run = await rig.coordinator.submit(run_request(chain(1)))
     [leased] = await rig.lease()
     await rig.complete(leased)
-    now = await rig.coordinator.look(run.run_id)  # who does not wait is told how it stands
+    now = await rig.coordinator.get_run(run.run_id)  # a call that does not wait succeeds
     assert now.status is RunStatus.RUNNING
     with pytest.raises(StoreFull):
-        await rig.coordinator.look(run.run_id, since=now.number, wait_ms=5_000)
-    await rig.sleep(10_000)  # somebody makes room
+        await rig.coordinator.get_run(run.run_id, since=now.number, wait_ms=5_000)
+    await rig.sleep(10_000)  # space is freed
     assert broken.left == 0
     assert (await rig.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
 
@@ -101,9 +101,7 @@ async def test_a_rejected_end_of_a_run_is_reported_once_for_each_kind_of_error(r
 
 
 @simulated
-async def test_an_expiry_that_fails_is_reported_once_for_each_kind_of_error(
-    rig: Rig,
-) -> None:
+async def test_an_expiry_that_fails_is_reported_once_for_each_kind_of_error(rig: Rig) -> None:
     _break(rig, "task_lost", 3, Denied("not with this key"))
     run = await rig.coordinator.submit(run_request(chain(1)))
     await rig.lease("dead")

@@ -176,7 +176,7 @@ async def test_a_run_that_is_over_is_shown_after_a_restart(rig: Rig) -> None:
     await rig.complete(leased, FAILED)
     before = await rig.over(view.run_id)
     await rig.restart()
-    after = await rig.coordinator.look(view.run_id)
+    after = await rig.coordinator.get_run(view.run_id)
     assert (after.status, after.counts, after.error) == (before.status, before.counts, before.error)
     assert {each.key: each.error for each in after.changed} == {
         each.key: each.error for each in before.changed

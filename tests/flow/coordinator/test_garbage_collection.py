@@ -96,7 +96,7 @@ def test_a_run_that_waits_for_workers_is_kept_however_old_it_is() -> None:
         [leased] = await rig.lease()
         assert leased.run_id == view.run_id
         with pytest.raises(NotFound):
-            await rig.coordinator.look(over)
+            await rig.coordinator.get_run(over)
 
     async def _made_beside(rig: Rig, waits: str) -> tuple[str, str]:
         other = plan(task("u@1", maker="u", partition="ds=1"), makers=[asset("u")])

@@ -13,8 +13,8 @@ from arco.flow.coordinator.plan_store import plan_key
 from arco.flow.plan.plan import Again
 from arco.storage.roles import Role
 from tests.flow.coordinator.plans import asset, chain, maker, plan, run_request, task
-from tests.flow.coordinator.rig import CANCELLED, FAILED, Rig, simulated
-from tests.ledger.simulated import Calm, simulate
+from tests.flow.coordinator.rig import CANCELLED, FAILED, Rig, in_virtual_time, simulated
+from tests.ledger.simulated import Calm
 from tests.sim.faults import Faults
 
 
@@ -45,42 +45,38 @@ async def test_an_attempt_that_died_with_the_coordinator_is_lost_one_lease_after
     assert leased.attempt == 2
 
 
-def test_clocks_that_jump_lose_no_lease() -> None:
-    async def scenario(calm: Calm) -> None:
-        rig = Rig(calm.store, calm.runtime)
-        await rig.coordinator.begin()
-        await rig.coordinator.submit(run_request(chain(1)))
-        [leased] = await rig.lease()
-        calm.wall.jump(50 * 60_000)
-        await rig.sleep(5_000)
-        assert not (await rig.heartbeat(leased)).is_lost
-        calm.wall.jump(-50 * 60_000)
-        await rig.sleep(5_000)
-        assert not (await rig.heartbeat(leased)).is_lost
-        calm.wall.jump(50 * 60_000)
-        await rig.restart()
-        await rig.sleep(5_000)
-        assert not (await rig.heartbeat(leased)).is_lost
-        await rig.complete(leased)
-
-    simulate(scenario)
+@in_virtual_time
+async def test_clocks_that_jump_lose_no_lease(calm: Calm) -> None:
+    rig = Rig(calm.store, calm.runtime)
+    await rig.coordinator.begin()
+    await rig.coordinator.submit(run_request(chain(1)))
+    [leased] = await rig.lease()
+    calm.wall.jump(50 * 60_000)
+    await rig.sleep(5_000)
+    assert not (await rig.heartbeat(leased)).is_lost
+    calm.wall.jump(-50 * 60_000)
+    await rig.sleep(5_000)
+    assert not (await rig.heartbeat(leased)).is_lost
+    calm.wall.jump(50 * 60_000)
+    await rig.restart()
+    await rig.sleep(5_000)
+    assert not (await rig.heartbeat(leased)).is_lost
+    await rig.complete(leased)
 
 
-def test_a_partition_is_complete_though_the_clock_went_back_meanwhile() -> None:
-    async def scenario(calm: Calm) -> None:
-        rig = Rig(calm.store, calm.runtime)
-        await rig.coordinator.begin()
-        rig.chains.make("t")
-        made = plan(task("t@1", maker="t", partition="ds=1"), makers=[asset("t")])
-        view = await rig.coordinator.submit(run_request(made))
-        [leased] = await rig.lease()
-        calm.wall.jump(-30 * 60_000)
-        await rig.complete(leased, rig.publish(leased))
-        await rig.over(view.run_id)
-        [row] = await rig.reader.rows("partitions")
-        assert row["status"] == "COMPLETE"
-
-    simulate(scenario)
+@in_virtual_time
+async def test_a_partition_is_complete_though_the_clock_went_back_meanwhile(calm: Calm) -> None:
+    rig = Rig(calm.store, calm.runtime)
+    await rig.coordinator.begin()
+    rig.chains.make("t")
+    made = plan(task("t@1", maker="t", partition="ds=1"), makers=[asset("t")])
+    view = await rig.coordinator.submit(run_request(made))
+    [leased] = await rig.lease()
+    calm.wall.jump(-30 * 60_000)
+    await rig.complete(leased, rig.publish(leased))
+    await rig.over(view.run_id)
+    [row] = await rig.reader.rows("partitions")
+    assert row["status"] == "COMPLETE"
 
 
 @simulated
@@ -189,23 +185,21 @@ async def test_a_coordinator_rejects_calls_before_it_opens_and_after_it_closes(r
         await rig.lease()
 
 
-def test_a_coordinator_that_failed_to_open_can_be_opened_again() -> None:
-    async def scenario(calm: Calm) -> None:
-        rig = Rig(calm.store, calm.runtime)
-        await rig.coordinator.begin()
-        tasks = [task(f"t{n}") for n in range(3)]
-        await rig.coordinator.submit(run_request(plan(*tasks, pools={"default": 2})))
-        [first] = await rig.lease(slots=1)
-        calm.objects.faults = Faults(refused=1.0)
-        with pytest.raises(Unavailable):
-            await rig.restart()
-        calm.objects.faults = Faults()
-        await rig.coordinator.begin()
-        assert [each.key for each in await rig.lease()] == ["t1"]
-        await rig.complete(first)
-        assert [each.key for each in await rig.lease()] == ["t2"]
-
-    simulate(scenario)
+@in_virtual_time
+async def test_a_coordinator_that_failed_to_open_can_be_opened_again(calm: Calm) -> None:
+    rig = Rig(calm.store, calm.runtime)
+    await rig.coordinator.begin()
+    tasks = [task(f"t{n}") for n in range(3)]
+    await rig.coordinator.submit(run_request(plan(*tasks, pools={"default": 2})))
+    [first] = await rig.lease(slots=1)
+    calm.objects.faults = Faults(refused=1.0)
+    with pytest.raises(Unavailable):
+        await rig.restart()
+    calm.objects.faults = Faults()
+    await rig.coordinator.begin()
+    assert [each.key for each in await rig.lease()] == ["t1"]
+    await rig.complete(first)
+    assert [each.key for each in await rig.lease()] == ["t2"]
 
 
 _SPOILT: dict[str, Callable[[bytes], bytes]] = {
@@ -248,15 +242,13 @@ async def test_a_run_with_an_unreadable_plan_ends_and_the_others_go_on(rig: Rig,
 
 
 @simulated
-async def test_a_coordinator_resumes_from_where_another_process_stopped(
-    rig: Rig,
-) -> None:
+async def test_a_coordinator_resumes_from_where_another_process_stopped(rig: Rig) -> None:
     run = await rig.coordinator.submit(run_request(chain(3)))
     [first] = await rig.lease()
     mine = rig.coordinator
     await mine.close("somebody else has it")
     with pytest.raises(Unavailable, match="somebody else has it"):
-        await mine.look(run.run_id)
+        await mine.get_run(run.run_id)
     await rig.restart()
     await rig.complete(first)
     [second] = await rig.lease()
@@ -292,7 +284,7 @@ async def test_leases_of_a_worker_that_died_with_the_coordinator_end_at_once(
     assert (view.status, view.error) == (RunStatus.FAILED, "its runner is gone")
     assert await rig.recorded(dead.run_id) == {"t0": "FAILED", "t1": "SKIPPED"}
     assert not (await rig.heartbeat(other, "outside")).is_lost
-    assert (await rig.coordinator.look(outside.run_id)).status is RunStatus.RUNNING
+    assert (await rig.coordinator.get_run(outside.run_id)).status is RunStatus.RUNNING
 
 
 @simulated
@@ -303,15 +295,15 @@ async def test_ending_orphaned_runs_ends_no_other_run(rig: Rig) -> None:
     alive = await rig.coordinator.submit(run_request(chain(1), "other"))
     [other] = await rig.lease("outside")
     await rig.coordinator.close()
-    passing = rig._new()
+    passing = rig.new_coordinator()
     passing.allow_reads()
-    assert (await passing.look(dead.run_id)).status is RunStatus.RUNNING
+    assert (await passing.get_run(dead.run_id)).status is RunStatus.RUNNING
     assert await passing.has_orphaned_runs()
     began_ms = rig.runtime.clock.elapsed_ms()
     await passing.end_orphaned_runs(5_000)
     assert rig.runtime.clock.elapsed_ms() - began_ms < 2_000
     assert not await passing.has_orphaned_runs()
-    view = await passing.look(dead.run_id)
+    view = await passing.get_run(dead.run_id)
     assert (view.status, view.error) == (RunStatus.FAILED, "its runner is gone")
     with pytest.raises(Unavailable):
         await passing.submit(run_request(chain(1), "more"))
@@ -319,7 +311,7 @@ async def test_ending_orphaned_runs_ends_no_other_run(rig: Rig) -> None:
     assert not (await rig.heartbeat(other, "outside")).is_lost
     await rig.complete(other, worker="outside")
     assert (await rig.over(alive.run_id)).status is RunStatus.SUCCESS
-    assert (await passing.look(alive.run_id)).status is RunStatus.SUCCESS
+    assert (await passing.get_run(alive.run_id)).status is RunStatus.SUCCESS
 
 
 @simulated
@@ -332,13 +324,13 @@ async def test_orphaned_runs_that_do_not_end_in_time_are_left_to_the_next_coordi
     dead = await rig.coordinator.submit(run_request(made, worker="inside"))
     await rig.lease("inside")
     await rig.coordinator.close()
-    passing = rig._new()
+    passing = rig.new_coordinator()
     passing.allow_reads()
     rig.chains.is_away = True
     began_ms = rig.runtime.clock.elapsed_ms()
     await passing.end_orphaned_runs(5_000)
     assert 5_000 <= rig.runtime.clock.elapsed_ms() - began_ms < 6_000
-    assert (await passing.look(dead.run_id)).status is RunStatus.RUNNING
+    assert (await passing.get_run(dead.run_id)).status is RunStatus.RUNNING
     rig.chains.is_away = False
     await passing.end_orphaned_runs(5_000)
-    assert (await passing.look(dead.run_id)).status is RunStatus.FAILED
+    assert (await passing.get_run(dead.run_id)).status is RunStatus.FAILED

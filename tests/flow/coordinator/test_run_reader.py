@@ -124,9 +124,7 @@ def _done(task: str, status: str, second: int) -> Event:
     return "task_completed", {**of, "status": status, "completed_at": at}
 
 
-async def test_a_run_is_read_with_its_check_results(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_run_is_read_with_its_check_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_query, "MAX_ROWS", 2)
     async with _told(
         *_run("r1", "a", "b", "c"),

@@ -78,7 +78,7 @@ class _Driver:
                 return
             final = S.CANCELLED if self.state.is_cancelled else S.FAILED
         self.ready += self.state.end_task(key, TaskResult(final))
-        if self.random.random() < 0.2:  # it is said twice
+        if self.random.random() < 0.2:  # reported twice
             self.ready += self.state.end_task(key, TaskResult(final))
 
     def _settle(self) -> None:

@@ -146,7 +146,7 @@ def test_lost_inputs_are_not_guessed(stamped: bool) -> None:
         assert row["status"] == "COMPLETE"
         digest = material_digest([("ds=1", "files")])
         known = input_fingerprint("code that ran", [("id-raw", digest)])
-        # Where nobody knows it, the partition is made once more, rather than be stale.
+        # If it is unknown, the partition is made once more rather than be stale.
         told = ("code that ran", known) if stamped else ("planned code", None)
         assert (row["code_fingerprint"], row["input_fingerprint"]) == told
 

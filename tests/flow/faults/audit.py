@@ -61,7 +61,7 @@ def left_over(root: Path, runs: Iterable[str]) -> dict[str, str]:
         ends = runtime.clock.elapsed_ms() + 3 * LEASE_MS
         left: dict[str, str] = {}
         while runtime.clock.elapsed_ms() < ends:
-            views = [await here.coordinator.look(each) for each in runs]
+            views = [await here.coordinator.get_run(each) for each in runs]
             left = {
                 each.run_id: each.status.value
                 for each in views

@@ -99,7 +99,7 @@ class Crew:
         """A task of a run that has come to a phase, as its beats tell."""
         ends = time.monotonic() + PATIENCE_S
         while time.monotonic() < ends:
-            for each in (await self.book.look(run_id)).changed:
+            for each in (await self.book.get_run(run_id)).changed:
                 if each.progress is not None and each.progress.phase == phase:
                     return each
             await asyncio.sleep(0.2)
@@ -110,7 +110,7 @@ class Crew:
         ends = time.monotonic() + PATIENCE_S
         while time.monotonic() < ends:
             try:
-                view = await self.book.look(run_id)
+                view = await self.book.get_run(run_id)
             except (Unavailable, Unknown):
                 await asyncio.sleep(0.5)
                 continue

@@ -74,7 +74,7 @@ async def together(wanted: Run) -> RunStatus:
         meeting = MeetingExecutor(executor, threading.Barrier(wanted.slots))
         try:
             run_id = await _work(wanted, arco, loaded, arco.coordinator, meeting, runtime, {})
-            return (await arco.coordinator.look(run_id, 1, 30_000)).status
+            return (await arco.coordinator.get_run(run_id, 1, 30_000)).status
         finally:
             await runtime.tasks.in_thread(executor.close)
 

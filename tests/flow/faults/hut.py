@@ -79,9 +79,9 @@ class Hut:
 
     async def over(self, run_id: str) -> RunView:
         """A run once it is over."""
-        view = await self.book.look(run_id)
+        view = await self.book.get_run(run_id)
         while view.status is RunStatus.RUNNING:
-            view = await self.book.look(run_id, view.number, 1_000)
+            view = await self.book.get_run(run_id, view.number, 1_000)
         return view
 
     async def close(self) -> None:

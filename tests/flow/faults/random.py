@@ -173,7 +173,7 @@ class World:
 
     async def _over(self, view: RunView) -> None:
         while view.status not in _OVER:
-            view = await self.hut.book.look(view.run_id, view.number, 1_000)
+            view = await self.hut.book.get_run(view.run_id, view.number, 1_000)
 
     def _differences(self, lake: HutLake) -> list[str]:
         wrong = []
@@ -190,12 +190,12 @@ class World:
         """How the last run stands, for whoever wonders why it does not end."""
         if not self.runs:
             return []
-        view = await self.hut.book.look(self.runs[-1])
+        view = await self.hut.book.get_run(self.runs[-1])
         tasks = [f"{each.key} {each.status} {each.attempt} {each.error}" for each in view.changed]
         return [f"run {view.run_id} is {view.status}, {self.hut.books} books", *tasks]
 
     async def _held(self) -> list[str]:
-        views = [await self.hut.book.look(each) for each in self.runs]
+        views = [await self.hut.book.get_run(each) for each in self.runs]
         wrong = [
             f"run {each.run_id} is {each.status}" for each in views if each.status not in _OVER
         ]

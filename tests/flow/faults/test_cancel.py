@@ -65,9 +65,9 @@ async def test_a_cancelled_job_is_gone_and_the_rest_is_made_by_a_retry(
         figure(f"cancel: Spark's job was gone {took:.2f} s after `arco cancel`")
         assert (await crew.over(run_id)).status is RunStatus.CANCELLED
         await asyncio.to_thread(hand.process.wait, 120)
-        assert (await crew.book.look(run_id)).status is RunStatus.CANCELLED
+        assert (await crew.book.get_run(run_id)).status is RunStatus.CANCELLED
         assert await crew.rows(SLOW) in ({}, {SLOW: []})
         again = await asyncio.to_thread(place.arco, "retry", run_id, *flags, "--json")
         assert again.code == 0, again.complained
-        assert (await crew.book.look(run_id)).status is RunStatus.CANCELLED
+        assert (await crew.book.get_run(run_id)).status is RunStatus.CANCELLED
         assert await crew.rows(QUICK, SLOW) == rows_after([FIRST], [QUICK, SLOW])

@@ -45,7 +45,7 @@ class Formats:
 
 
 class Here:
-    """A workspace, and who reads its state."""
+    """A workspace and a reader of its state."""
 
     def __init__(self, space: Workspace, limits: Limits | None = None) -> None:
         self.space = space
@@ -243,7 +243,7 @@ async def test_files_that_no_pipeline_added_are_named_where_they_are_asked_for()
         unasked = await here.reader.state([name])
         asked = await here.reader.state([name], [name])
         await here.engine.close()
-    assert alone.tables[name].foreign_files == {}  # nobody else has ever written to it
+    assert alone.tables[name].foreign_files == {}  # no other program has written to it
     assert unasked.tables[name].foreign_files == {}
     assert asked.tables[name].foreign_files == {"ds=1": ("file-1-1",), "ds=2": ("file-2-9",)}
 
@@ -291,7 +291,7 @@ async def test_a_missing_table_has_the_failures_of_its_tasks() -> None:
 
 
 async def test_a_table_that_was_created_after_a_task_started_has_its_failure() -> None:
-    """Who fails in its first run has found no table, though the attempt itself has made it."""
+    """A first run that fails found no table, though its own attempt created it."""
 
     def task(here: Here, key: str, run: str, status: str, second: int, **more: str) -> bytes:
         said = {"task_id": key, "execution_id": run, "attempt": 1, "status": status, **more}

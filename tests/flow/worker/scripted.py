@@ -21,9 +21,9 @@ from arco.flow.coordinator.messages import (
     RunView,
     TaskStatus,
 )
-from arco.flow.coordinator.ports import Coordinator
+from arco.flow.coordinator.ports import Coordinator, TaskCoordinator
 from arco.flow.plan.plan import Again, Maker, Plan, PlannedTask, Reason
-from arco.flow.worker.ports import AttemptContext, StaticProjectCode
+from arco.flow.worker.ports import AttemptContext, Executor, StaticProjectCode
 from arco.flow.worker.worker import Worker
 
 T = TypeVar("T")
@@ -31,11 +31,11 @@ T = TypeVar("T")
 PROJECT = "shop"
 DONE = AttemptOutcome(status=TaskStatus.SUCCESS)
 STOPPED = AttemptOutcome(status=TaskStatus.CANCELLED)
-LONG_S = 60.0  # longer than any test takes: who waits so long was not woken
+LONG_S = 60.0  # longer than any test takes
 
 
 class ScriptedExecutor:
-    """Carries out tasks by functions, by their keys; others succeed at once."""
+    """Executes tasks by functions, by their makers; others succeed at once."""
 
     def __init__(self, **does: Callable[["ScriptedTask"], AttemptOutcome]) -> None:
         self._does = does
@@ -79,8 +79,8 @@ class ScriptedTask:
         self.stop = stop
 
     def sleep(self) -> AttemptOutcome:
-        """Wait until somebody stops it."""
-        assert self.stop.wait(LONG_S), "nobody has stopped it"
+        """Wait until it is stopped."""
+        assert self.stop.wait(LONG_S), "it was not stopped"
         return STOPPED
 
 
@@ -117,20 +117,32 @@ def statuses(view: RunView) -> dict[str, str]:
     return {task.key: task.status.value for task in view.changed}
 
 
-async def submit_plan(book: Coordinator, planned: Plan, worker: str = "") -> str:
+async def submit_plan(coordinator: Coordinator, planned: Plan, worker: str = "") -> str:
     """A run of a plan."""
     wish = RunRequest(run_key=f"test:{planned.plan_id}", plan=planned, worker=worker)
-    return (await book.submit(wish)).run_id
+    return (await coordinator.submit(wish)).run_id
+
+
+def new_worker(
+    coordinator: TaskCoordinator, executor: Executor, runtime: Runtime, **options: Any
+) -> Worker:
+    """A worker of the project, by default named "w" and with one slot."""
+    defaults = {"name": "w", "slots": 1, "code": StaticProjectCode(PROJECT)}
+    return Worker(coordinator, executor, runtime, **{**defaults, **options})
 
 
 async def run_plan(
-    book: Coordinator, runtime: Runtime, executor: ScriptedExecutor, planned: Plan, slots: int = 2
+    coordinator: Coordinator,
+    runtime: Runtime,
+    executor: ScriptedExecutor,
+    planned: Plan,
+    slots: int = 2,
 ) -> RunView:
-    """The end of a run that one worker has carried out."""
-    run_id = await submit_plan(book, planned)
-    worker = Worker(book, executor, runtime, name="w", slots=slots, code=StaticProjectCode(PROJECT))
+    """The end of a run that one worker has executed."""
+    run_id = await submit_plan(coordinator, planned)
+    worker = new_worker(coordinator, executor, runtime, slots=slots)
     await worker.run(run_id)
-    return await book.look(run_id)
+    return await coordinator.get_run(run_id)
 
 
 async def until(event: threading.Event) -> None:
@@ -139,7 +151,7 @@ async def until(event: threading.Event) -> None:
 
 
 async def until_true(asked: Callable[[], bool]) -> None:
-    """Wait for something that nobody tells of; no test rests on how long."""
+    """Poll for something that happens in a thread."""
     async with asyncio.timeout(LONG_S):
         while not asked():  # noqa: ASYNC110 - it happens in a thread
             await asyncio.sleep(0.005)
@@ -149,10 +161,10 @@ async def until_true(asked: Callable[[], bool]) -> None:
 async def open_coordinator(
     way: str, runtime: Runtime, place: Place | None = None
 ) -> AsyncIterator[Coordinator]:
-    """The book of runs of an Arco of its own, spoken to directly or over HTTP."""
+    """The coordinator of a new Arco, called directly or over HTTP."""
     where = place or Place(store="memory://")
-    async with arco_here(where, runtime) as here, connect(way, here, runtime) as book:
-        yield book
+    async with arco_here(where, runtime) as here, connect(way, here, runtime) as coordinator:
+        yield coordinator
 
 
 @asynccontextmanager
@@ -160,15 +172,15 @@ async def connect(way: str, here: Here, runtime: Runtime) -> AsyncIterator[Coord
     if way == "here":
         yield here.coordinator
         return
-    book = HttpCoordinator(here.url, runtime)
+    coordinator = HttpCoordinator(here.url, runtime)
     try:
-        yield book
+        yield coordinator
     finally:
-        await book.close()
+        await coordinator.close()
 
 
 def disk_place(root: Path) -> Place:
-    """A place that another Arco finds again."""
+    """A place on disk that survives a restart."""
     return Place(root=str(root), no_fsync=True)
 
 

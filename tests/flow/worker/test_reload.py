@@ -58,17 +58,17 @@ def _scripted(code: str) -> ScriptedExecutor:
 async def test_a_waiting_worker_takes_up_a_run_of_edited_code_once_its_files_have_it() -> None:
     planned, runtime = plan("a"), usual()
     files = Files([each.name for each in planned.makers], "old")
-    async with open_coordinator("http", runtime) as book:
+    async with open_coordinator("http", runtime) as coordinator:
         stop = runtime.tasks.event()
-        worker = Worker(book, _scripted("new"), runtime, name="w", slots=1, code=files)
+        worker = Worker(coordinator, _scripted("new"), runtime, name="w", slots=1, code=files)
         working = asyncio.create_task(worker.run(until=stop))
         await asyncio.sleep(0.2)
         files.on_disk = "new"
-        run_id = await submit_plan(book, _with_code(planned, "new"))
-        view = await book.look(run_id)
+        run_id = await submit_plan(coordinator, _with_code(planned, "new"))
+        view = await coordinator.get_run(run_id)
         while not view.status.is_over:
-            view = await book.look(run_id, view.number, 5_000)
-        view = await book.look(run_id)
+            view = await coordinator.get_run(run_id, view.number, 5_000)
+        view = await coordinator.get_run(run_id)
         stop.set()
         await working
     assert statuses(view) == {"a": "SUCCESS"}
@@ -78,13 +78,13 @@ async def test_a_waiting_worker_takes_up_a_run_of_edited_code_once_its_files_hav
 async def test_a_worker_with_old_files_runs_nothing_and_reports_it() -> None:
     planned, runtime, executor = plan("a"), usual(), _scripted("old")
     files = Files([each.name for each in planned.makers], "old")
-    async with open_coordinator("http", runtime) as book:
+    async with open_coordinator("http", runtime) as coordinator:
         stop = runtime.tasks.event()
-        run_id = await submit_plan(book, _with_code(planned, "new"))
-        worker = Worker(book, executor, runtime, name="w", slots=1, code=files)
+        run_id = await submit_plan(coordinator, _with_code(planned, "new"))
+        worker = Worker(coordinator, executor, runtime, name="w", slots=1, code=files)
         working = asyncio.create_task(worker.run(until=stop))
         await until_true(lambda: bool(files.reported))
-        view = await book.look(run_id)
+        view = await coordinator.get_run(run_id)
         stop.set()
         await working
     assert files.reported == [run_id]

@@ -10,13 +10,11 @@ from arco.core.runtime import system_runtime
 from arco.flow.coordinator.messages import AttemptOutcome, TaskStatus
 from arco.flow.coordinator.run_state import attempt_id_of
 from arco.flow.worker.attempt import AttemptTracing
-from arco.flow.worker.ports import StaticProjectCode
-from arco.flow.worker.worker import Worker
 from tests.flow.worker.scripted import (
     DONE,
-    PROJECT,
     ScriptedExecutor,
     ScriptedTask,
+    new_worker,
     open_coordinator,
     plan,
     submit_plan,
@@ -42,19 +40,11 @@ async def test_each_attempt_has_a_span_with_its_run_its_task_and_its_end() -> No
         return AttemptOutcome(status=TaskStatus.FAILED, error="the secret is 42")
 
     runtime = system_runtime()
-    async with open_coordinator("here", runtime) as book:
-        run_id = await submit_plan(book, plan("good", "bad"))
+    async with open_coordinator("here", runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("good", "bad"))
         executor = ScriptedExecutor(good=look, bad=fail)
         tracing = AttemptTracing(provider)
-        worker = Worker(
-            book,
-            executor,
-            runtime,
-            name="w",
-            slots=2,
-            code=StaticProjectCode(PROJECT),
-            tracing=tracing,
-        )
+        worker = new_worker(coordinator, executor, runtime, slots=2, tracing=tracing)
         await worker.run(run_id)
     found = _of(spans)
     good, bad = found["good"], found["bad"]

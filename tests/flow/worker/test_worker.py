@@ -31,13 +31,13 @@ from arco.flow.worker.worker import Worker
 from tests.flow.worker.scripted import (
     DONE,
     LONG_S,
-    PROJECT,
     STOPPED,
     ScriptedExecutor,
     ScriptedTask,
     connect,
     disk_place,
     fast_runtime,
+    new_worker,
     open_coordinator,
     plan,
     run_plan,
@@ -48,16 +48,14 @@ from tests.flow.worker.scripted import (
     usual,
 )
 
-NO_UTF8 = os.fsdecode(b"caf\xe9.csv")  # a file's name, as the system gives it
-NOT_PYTHONS: Any = np.float32(0.5)
+NOT_UTF8 = os.fsdecode(b"caf\xe9.csv")  # a file name as the system returns it
+NUMPY_NUMBER: Any = np.float32(0.5)
 
 both_ways = pytest.mark.parametrize("way", ["here", "http"])
 
 
 @both_ways
-async def test_tasks_are_carried_out_in_their_order_as_many_at_once_as_there_are_slots(
-    way: str,
-) -> None:
+async def test_tasks_are_executed_in_order_as_many_at_once_as_there_are_slots(way: str) -> None:
     meet = threading.Barrier(2, timeout=60)
 
     def both(_: ScriptedTask) -> AttemptOutcome:
@@ -66,8 +64,8 @@ async def test_tasks_are_carried_out_in_their_order_as_many_at_once_as_there_are
 
     executor, runtime = ScriptedExecutor(b=both, c=both), usual()
     planned = plan("a", "b", "c", "d", b=["a"], c=["a"], d=["b", "c"])
-    async with open_coordinator(way, runtime) as book:
-        view = await run_plan(book, runtime, executor, planned)
+    async with open_coordinator(way, runtime) as coordinator:
+        view = await run_plan(coordinator, runtime, executor, planned)
     assert view.status == "SUCCESS"
     keys = [key for key, _ in executor.begun]
     assert (keys[0], {*keys[1:3]}, keys[3]) == ("a", {"b", "c"}, "d")
@@ -85,8 +83,8 @@ async def test_a_failed_task_is_retried_and_its_downstream_tasks_are_skipped(way
 
     executor, runtime = ScriptedExecutor(a=second, b=never), usual()
     planned = plan("a", "b", "c", "d", retries=1, c=["a"], d=["b"])
-    async with open_coordinator(way, runtime) as book:
-        view = await run_plan(book, runtime, executor, planned)
+    async with open_coordinator(way, runtime) as coordinator:
+        view = await run_plan(coordinator, runtime, executor, planned)
     ends = {"a": "SUCCESS", "b": "FAILED", "c": "SUCCESS", "d": "SKIPPED"}
     assert (view.status, statuses(view)) == ("FAILED", ends)
     failed = next(task for task in view.changed if task.key == "b")
@@ -106,16 +104,14 @@ async def test_the_progress_and_log_of_a_running_task_are_visible(way: str) -> N
         return DONE
 
     executor, runtime = ScriptedExecutor(a=speak), usual()
-    async with open_coordinator(way, runtime) as book:
-        run_id = await submit_plan(book, plan("a"))
-        pace = WorkerTiming(heartbeat_ms=100)
-        worker = Worker(
-            book, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT), timing=pace
-        )
+    async with open_coordinator(way, runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("a"))
+        timing = WorkerTiming(heartbeat_ms=100)
+        worker = new_worker(coordinator, executor, runtime, timing=timing)
         working = asyncio.create_task(worker.run(run_id))
-        view = await book.look(run_id)
+        view = await coordinator.get_run(run_id)
         while not view.changed or view.changed[0].progress is None:
-            view = await book.look(run_id, since=view.number, wait_ms=10_000)
+            view = await coordinator.get_run(run_id, since=view.number, wait_ms=10_000)
         go_on.set()
         await working
     assert view.changed[0].progress == Progress(phase="writing", done=0.5, rows=7)
@@ -129,8 +125,8 @@ async def test_the_log_of_a_failed_attempt_ends_with_the_error(tmp_path: Path) -
         return AttemptOutcome(status=TaskStatus.FAILED, error=why)
 
     executor, runtime = ScriptedExecutor(a=fail), usual()
-    async with open_coordinator("here", runtime, disk_place(tmp_path)) as book:
-        await run_plan(book, runtime, executor, plan("a"))
+    async with open_coordinator("here", runtime, disk_place(tmp_path)) as coordinator:
+        await run_plan(coordinator, runtime, executor, plan("a"))
     logs = [path.read_text() for path in tmp_path.rglob("logs/**/*") if path.is_file()]
     assert logs == [f"so far so good\n{why}\n"]
 
@@ -142,17 +138,17 @@ async def test_odd_logs_do_not_stop_the_worker(way: str) -> None:
     )
 
     def fail(_: ScriptedTask) -> AttemptOutcome:
-        return AttemptOutcome(status=TaskStatus.FAILED, error=f"FileNotFoundError: {NO_UTF8}")
+        return AttemptOutcome(status=TaskStatus.FAILED, error=f"FileNotFoundError: {NOT_UTF8}")
 
     def count(_: ScriptedTask) -> AttemptOutcome:
-        return AttemptOutcome(status=TaskStatus.SUCCESS, metrics={"mean": NOT_PYTHONS})
+        return AttemptOutcome(status=TaskStatus.SUCCESS, metrics={"mean": NUMPY_NUMBER})
 
     def judge(_: ScriptedTask) -> AttemptOutcome:
         return AttemptOutcome(status=TaskStatus.SUCCESS, checks=(check,))
 
     executor, runtime = ScriptedExecutor(a=fail, b=count, c=judge), usual()
-    async with open_coordinator(way, runtime) as book:
-        view = await run_plan(book, runtime, executor, plan("a", "b", "c", "d"), slots=1)
+    async with open_coordinator(way, runtime) as coordinator:
+        view = await run_plan(coordinator, runtime, executor, plan("a", "b", "c", "d"), slots=1)
     assert statuses(view) == {"a": "FAILED", "b": "SUCCESS", "c": "SUCCESS", "d": "SUCCESS"}
     assert executor.begun == [("a", 1), ("b", 1), ("c", 1), ("d", 1)]
     errors = [task.error for task in view.changed if task.key == "a"]
@@ -164,51 +160,43 @@ async def test_a_task_that_logs_odd_text_keeps_its_lease(way: str) -> None:
     go_on = threading.Event()
 
     def speak(doing: ScriptedTask) -> AttemptOutcome:
-        doing.watch.log(f"reading {NO_UTF8}")
-        doing.watch.progress(Progress(phase="writing", done=NOT_PYTHONS))
+        doing.watch.log(f"reading {NOT_UTF8}")
+        doing.watch.progress(Progress(phase="writing", done=NUMPY_NUMBER))
         assert go_on.wait(LONG_S)
         return STOPPED if doing.watch.is_stopped() else DONE
 
     executor, runtime = ScriptedExecutor(a=speak), usual()
-    async with open_coordinator(way, runtime) as book:
-        run_id = await submit_plan(book, plan("a"))
-        there, pace = Away(book), WorkerTiming(heartbeat_ms=100)
-        worker = Worker(
-            there,
-            executor,
-            runtime,
-            name="w",
-            slots=1,
-            code=StaticProjectCode(PROJECT),
-            timing=pace,
-        )
+    async with open_coordinator(way, runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("a"))
+        flaky, timing = FlakyCoordinator(coordinator), WorkerTiming(heartbeat_ms=100)
+        worker = new_worker(flaky, executor, runtime, timing=timing)
         working = asyncio.create_task(worker.run(run_id))
-        await until_true(lambda: there.beats > 2)
+        await until_true(lambda: flaky.heartbeats > 2)
         go_on.set()
         await working
-        view = await book.look(run_id)
+        view = await coordinator.get_run(run_id)
     assert (view.status, executor.begun) == ("SUCCESS", [("a", 1)])
 
 
 @both_ways
 async def test_a_cancelled_run_wakes_a_task_that_sleeps(way: str) -> None:
     executor, runtime = ScriptedExecutor(a=ScriptedTask.sleep), usual()
-    async with open_coordinator(way, runtime) as book:
-        run_id = await submit_plan(book, plan("a", "b", b=["a"]))
-        worker = Worker(book, executor, runtime, name="w", slots=2, code=StaticProjectCode(PROJECT))
+    async with open_coordinator(way, runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("a", "b", b=["a"]))
+        worker = new_worker(coordinator, executor, runtime, slots=2)
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
-        await book.cancel(run_id)
+        await coordinator.cancel(run_id)
         await working
-        view = await book.look(run_id)
+        view = await coordinator.get_run(run_id)
     assert executor.interrupted == ["a"]
     assert (view.status, statuses(view)) == ("CANCELLED", {"a": "CANCELLED", "b": "CANCELLED"})
 
 
 async def test_a_task_that_takes_too_long_is_stopped_and_has_failed() -> None:
     executor, runtime = ScriptedExecutor(a=ScriptedTask.sleep), usual()
-    async with open_coordinator("here", runtime) as book:
-        view = await run_plan(book, runtime, executor, plan("a", timeout_ms=50))
+    async with open_coordinator("here", runtime) as coordinator:
+        view = await run_plan(coordinator, runtime, executor, plan("a", timeout_ms=50))
     assert executor.interrupted == ["a"]
     assert (view.status, view.changed[0].error) == ("FAILED", "timed out after 0.05s")
 
@@ -219,38 +207,29 @@ async def test_a_success_after_a_stop_stays_a_success() -> None:
         return DONE
 
     executor, runtime = ScriptedExecutor(a=just_in_time), usual()
-    async with open_coordinator("here", runtime) as book:
-        view = await run_plan(book, runtime, executor, plan("a", timeout_ms=50))
+    async with open_coordinator("here", runtime) as coordinator:
+        view = await run_plan(coordinator, runtime, executor, plan("a", timeout_ms=50))
     assert (executor.interrupted, view.status) == (["a"], "SUCCESS")
 
 
 async def test_a_task_that_will_not_stop_does_not_hold_up_others() -> None:
-    let_go, is_told = threading.Event(), list[bool]()
+    let_go, stops = threading.Event(), list[bool]()
 
     def stubborn(doing: ScriptedTask) -> AttemptOutcome:
         assert let_go.wait(60)
-        is_told.append(doing.watch.is_stopped())
+        stops.append(doing.watch.is_stopped())
         return STOPPED
 
     executor, runtime = ScriptedExecutor(a=stubborn), usual()
-    async with open_coordinator("here", runtime) as book:
-        run_id = await submit_plan(book, plan("a", "b", timeout_ms=50))
-        pace, gone = WorkerTiming(grace_ms=50), list[LeasedTask]()
-        worker = Worker(
-            book,
-            executor,
-            runtime,
-            name="w",
-            slots=1,
-            code=StaticProjectCode(PROJECT),
-            timing=pace,
-            on_abandoned=gone.append,
-        )
+    async with open_coordinator("here", runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("a", "b", timeout_ms=50))
+        timing, gone = WorkerTiming(grace_ms=50), list[LeasedTask]()
+        worker = new_worker(coordinator, executor, runtime, timing=timing, on_abandoned=gone.append)
         await worker.run(run_id)
-        view = await book.look(run_id)
-        assert is_told == []  # its thread is still there
+        view = await coordinator.get_run(run_id)
+        assert stops == []  # its thread still runs
         let_go.set()
-        await until_true(lambda: is_told == [True])
+        await until_true(lambda: stops == [True])
     assert statuses(view) == {"a": "FAILED", "b": "SUCCESS"}
     assert [each.key for each in gone] == ["a"]
 
@@ -264,46 +243,40 @@ async def test_what_an_abandoned_task_publishes_is_reported() -> None:
         return AttemptOutcome(status=TaskStatus.SUCCESS, outputs=(output,))
 
     executor, runtime = ScriptedExecutor(a=publish), usual()
-    async with open_coordinator("here", runtime) as book:
-        run_id = await submit_plan(book, plan("a", timeout_ms=50))
-        way, pace = Away(book), WorkerTiming(grace_ms=50)
-        worker = Worker(
-            way, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT), timing=pace
-        )
+    async with open_coordinator("here", runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("a", timeout_ms=50))
+        flaky, timing = FlakyCoordinator(coordinator), WorkerTiming(grace_ms=50)
+        worker = new_worker(flaky, executor, runtime, timing=timing)
         working = asyncio.create_task(worker.run(until=stop))
-        await until_true(lambda: len(way.completed) == 1)
-        given_up = await book.look(run_id)
+        await until_true(lambda: len(flaky.reports) == 1)
+        given_up = await coordinator.get_run(run_id)
         let_go.set()
-        await until_true(lambda: len(way.completed) == 2)
-        view = await book.look(run_id)
+        await until_true(lambda: len(flaky.reports) == 2)
+        view = await coordinator.get_run(run_id)
         stop.set()
         await working
     assert (statuses(given_up), statuses(view)) == ({"a": "FAILED"}, {"a": "SUCCESS"})
 
 
 @both_ways
-async def test_a_worker_that_is_stopped_gives_back_what_it_has_begun(way: str) -> None:
+async def test_a_worker_that_is_stopped_gives_its_tasks_back(way: str) -> None:
     executor, others, runtime = ScriptedExecutor(a=ScriptedTask.sleep), ScriptedExecutor(), usual()
-    async with open_coordinator(way, runtime) as book:
-        run_id = await submit_plan(book, plan("a"))  # which uses up no retry: there is none
+    async with open_coordinator(way, runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("a"))  # which uses up no retry: there is none
         stop = runtime.tasks.event()
-        first = Worker(
-            book, executor, runtime, name="first", slots=1, code=StaticProjectCode(PROJECT)
-        )
+        first = new_worker(coordinator, executor, runtime, name="first")
         working = asyncio.create_task(first.run(until=stop))
         await until(executor.has_begun)
         stop.set()
         await working
-        second = Worker(
-            book, others, runtime, name="second", slots=1, code=StaticProjectCode(PROJECT)
-        )
+        second = new_worker(coordinator, others, runtime, name="second")
         await second.run(run_id)
-        view = await book.look(run_id)
+        view = await coordinator.get_run(run_id)
     assert executor.interrupted == ["a"]
     assert (view.status, others.begun) == ("SUCCESS", [("a", 2)])
 
 
-async def test_a_worker_that_is_stopped_gives_back_even_what_will_not_stop() -> None:
+async def test_a_worker_that_is_stopped_gives_back_a_task_that_does_not_stop() -> None:
     let_go = threading.Event()
 
     def stubborn(_: ScriptedTask) -> AttemptOutcome:
@@ -311,21 +284,17 @@ async def test_a_worker_that_is_stopped_gives_back_even_what_will_not_stop() -> 
         return STOPPED
 
     executor, others, runtime = ScriptedExecutor(a=stubborn), ScriptedExecutor(), usual()
-    async with open_coordinator("here", runtime) as book:
-        run_id = await submit_plan(book, plan("a"))
-        stop, pace = runtime.tasks.event(), WorkerTiming(grace_ms=60_000, shutdown_ms=50)
-        first = Worker(
-            book, executor, runtime, name="1", slots=1, code=StaticProjectCode(PROJECT), timing=pace
-        )
+    async with open_coordinator("here", runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("a"))
+        stop, timing = runtime.tasks.event(), WorkerTiming(grace_ms=60_000, shutdown_ms=50)
+        first = new_worker(coordinator, executor, runtime, name="1", timing=timing)
         working = asyncio.create_task(first.run(until=stop))
         await until(executor.has_begun)
         await asyncio.sleep(0.3)  # it is looked after by then
         stop.set()
         await asyncio.wait_for(working, 30)
-        await Worker(book, others, runtime, name="2", slots=1, code=StaticProjectCode(PROJECT)).run(
-            run_id
-        )
-        view = await book.look(run_id)
+        await new_worker(coordinator, others, runtime, name="2").run(run_id)
+        view = await coordinator.get_run(run_id)
         let_go.set()
     assert (view.status, others.begun) == ("SUCCESS", [("a", 2)])
 
@@ -338,27 +307,25 @@ async def test_a_stopped_task_has_less_time_if_its_worker_exits() -> None:
         return STOPPED
 
     executor, runtime = ScriptedExecutor(a=stubborn), usual()
-    async with open_coordinator("here", runtime) as book:
-        run_id = await submit_plan(book, plan("a"))
-        pace = WorkerTiming(grace_ms=60_000, shutdown_ms=50)
-        worker = Worker(
-            book, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT), timing=pace
-        )
+    async with open_coordinator("here", runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("a"))
+        timing = WorkerTiming(grace_ms=60_000, shutdown_ms=50)
+        worker = new_worker(coordinator, executor, runtime, timing=timing)
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
-        await book.cancel(run_id)
+        await coordinator.cancel(run_id)
         worker.hurry()
         await asyncio.wait_for(working, 30)
-        view = await book.look(run_id)
+        view = await coordinator.get_run(run_id)
         let_go.set()
     assert (view.status, statuses(view)) == ("CANCELLED", {"a": "CANCELLED"})
 
 
 async def test_a_worker_that_waits_for_nothing_can_be_stopped() -> None:
     executor, runtime = ScriptedExecutor(), usual()
-    async with open_coordinator("http", runtime) as book:
+    async with open_coordinator("http", runtime) as coordinator:
         stop = runtime.tasks.event()
-        worker = Worker(book, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT))
+        worker = new_worker(coordinator, executor, runtime)
         working = asyncio.create_task(worker.run(until=stop))
         await asyncio.sleep(0.05)
         stop.set()
@@ -367,65 +334,68 @@ async def test_a_worker_that_waits_for_nothing_can_be_stopped() -> None:
 
 async def test_once_means_until_there_is_nothing_to_do() -> None:
     executor, runtime = ScriptedExecutor(), usual()
-    async with open_coordinator("here", runtime) as book:
-        first = await submit_plan(book, plan("a", "b", b=["a"]))
-        second = await submit_plan(book, plan("c"))
-        worker = Worker(book, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT))
+    async with open_coordinator("here", runtime) as coordinator:
+        first = await submit_plan(coordinator, plan("a", "b", b=["a"]))
+        second = await submit_plan(coordinator, plan("c"))
+        worker = new_worker(coordinator, executor, runtime)
         await worker.run(once=True)
-        found = [statuses(await book.look(each)) for each in (first, second)]
+        found = [statuses(await coordinator.get_run(each)) for each in (first, second)]
     assert found == [{"a": "SUCCESS", "b": "SUCCESS"}, {"c": "SUCCESS"}]
 
 
 async def test_an_unknown_run_is_an_error() -> None:
     runtime = usual()
-    async with open_coordinator("http", runtime) as book:
-        worker = Worker(
-            book, ScriptedExecutor(), runtime, name="w", slots=1, code=StaticProjectCode(PROJECT)
-        )
+    async with open_coordinator("http", runtime) as coordinator:
+        worker = new_worker(coordinator, ScriptedExecutor(), runtime)
         with pytest.raises(NotFound):
             await worker.run("01K0B3Q4N5RJ6Y7Z8A9BCDEFGH")
-        run_id = await submit_plan(book, plan("a"))
+        run_id = await submit_plan(coordinator, plan("a"))
         other = Worker(
-            book, ScriptedExecutor(), runtime, name="w", slots=1, code=StaticProjectCode("another")
+            coordinator,
+            ScriptedExecutor(),
+            runtime,
+            name="w",
+            slots=1,
+            code=StaticProjectCode("another"),
         )
         with pytest.raises(Invalid, match="project"):
             await other.run(run_id)
 
 
-class Away:
-    """The way to a book: it may be cut, and answers to completions may be lost on it."""
+class FlakyCoordinator:
+    """A coordinator whose connection may be cut, and whose answers to reports may be lost."""
 
-    def __init__(self, book: Coordinator, lost_answers: int = 0) -> None:
-        self._book = book
+    def __init__(self, coordinator: Coordinator, lost_answers: int = 0) -> None:
+        self._coordinator = coordinator
         self._lost_answers = lost_answers
         self.is_cut = False
-        self.beats = 0
-        self.completed: list[AttemptReport] = []
+        self.heartbeats = 0
+        self.reports: list[AttemptReport] = []
 
-    def _pass(self) -> None:
+    def _check(self) -> None:
         if self.is_cut:
-            raise Unavailable("the way is cut")
+            raise Unavailable("the connection is cut")
 
-    async def lease(self, offer: LeaseRequest) -> LeaseResponse:
-        self._pass()
-        return await self._book.lease(offer)
+    async def lease(self, request: LeaseRequest) -> LeaseResponse:
+        self._check()
+        return await self._coordinator.lease(request)
 
-    async def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
-        self._pass()
-        pulse = await self._book.heartbeat(beat)
-        self.beats += 1
-        return pulse
+    async def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatResponse:
+        self._check()
+        response = await self._coordinator.heartbeat(heartbeat)
+        self.heartbeats += 1
+        return response
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
     ) -> tuple[str, ...]:
-        self._pass()
-        return await self._book.watch(worker, attempt_ids, wait_ms)
+        self._check()
+        return await self._coordinator.watch(worker, attempt_ids, wait_ms)
 
-    async def complete(self, completed: AttemptReport) -> None:
-        self._pass()
-        await self._book.complete(completed)
-        self.completed.append(completed)
+    async def complete(self, report: AttemptReport) -> None:
+        self._check()
+        await self._coordinator.complete(report)
+        self.reports.append(report)
         if self._lost_answers:
             self._lost_answers -= 1
             raise Unknown("the answer was lost")
@@ -438,34 +408,32 @@ async def test_a_worker_that_cannot_reach_the_coordinator_gives_up_its_task_afte
         return doing.sleep() if doing.task.attempt == 1 else DONE
 
     executor = ScriptedExecutor(a=first_waits)
-    async with open_coordinator("here", runtime) as book:
-        run_id = await submit_plan(book, plan("a"))
-        way = Away(book)
-        worker = Worker(way, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT))
+    async with open_coordinator("here", runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("a"))
+        flaky = FlakyCoordinator(coordinator)
+        worker = new_worker(flaky, executor, runtime)
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
-        way.is_cut = True
+        flaky.is_cut = True
         await until_true(lambda: executor.interrupted == ["a"])
-        way.is_cut = False
+        flaky.is_cut = False
         await working
-        view = await book.look(run_id)
+        view = await coordinator.get_run(run_id)
     assert (view.status, executor.begun) == ("SUCCESS", [("a", 1), ("a", 2)])
-    assert [each.outcome.status for each in way.completed] == [
-        "SUCCESS"
-    ]  # of what was lost: nothing
+    assert [each.outcome.status for each in flaky.reports] == ["SUCCESS"]
 
 
 async def test_the_end_of_a_task_is_reported_until_it_is_acknowledged() -> None:
     executor, runtime = ScriptedExecutor(), usual()
-    async with open_coordinator("here", runtime) as book:
-        run_id = await submit_plan(book, plan("a"))
-        way = Away(book, lost_answers=2)
-        worker = Worker(way, executor, runtime, name="w", slots=1, code=StaticProjectCode(PROJECT))
+    async with open_coordinator("here", runtime) as coordinator:
+        run_id = await submit_plan(coordinator, plan("a"))
+        flaky = FlakyCoordinator(coordinator, lost_answers=2)
+        worker = new_worker(flaky, executor, runtime)
         await worker.run(run_id)
-        view = await book.look(run_id)
+        view = await coordinator.get_run(run_id)
     assert (view.status, executor.begun) == ("SUCCESS", [("a", 1)])
-    assert len({each.attempt_id for each in way.completed}) == 1
-    assert len(way.completed) == 3
+    assert len({each.attempt_id for each in flaky.reports}) == 1
+    assert len(flaky.reports) == 3
 
 
 async def test_a_task_survives_a_restart_of_the_coordinator(tmp_path: Path) -> None:
@@ -475,28 +443,26 @@ async def test_a_task_survives_a_restart_of_the_coordinator(tmp_path: Path) -> N
         assert go_on.wait(60)
         return STOPPED if doing.watch.is_stopped() else DONE
 
-    executor, troubles = ScriptedExecutor(a=wait), list[str]()
+    executor, errors = ScriptedExecutor(a=wait), list[str]()
     async with arco_here(disk_place(tmp_path), runtime) as here:
-        async with connect("http", here, runtime) as book:
-            run_id = await submit_plan(book, plan("a", "b", b=["a"]))
+        async with connect("http", here, runtime) as coordinator:
+            run_id = await submit_plan(coordinator, plan("a", "b", b=["a"]))
         port = int(here.url.rpartition(":")[2])
         way = connect("http", here, runtime)
-        book = await way.__aenter__()
-        worker = Worker(
-            book,
+        coordinator = await way.__aenter__()
+        worker = new_worker(
+            coordinator,
             executor,
             runtime,
-            name="w",
             slots=2,
-            code=StaticProjectCode(PROJECT),
-            on_unavailable=lambda problem: troubles.append(problem.code),
+            on_unavailable=lambda error: errors.append(error.code),
         )
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
-    await until_true(lambda: bool(troubles))  # it has met nobody there
+    await until_true(lambda: bool(errors))  # the coordinator is not there
     async with arco_here(disk_place(tmp_path), runtime, port=port):
         go_on.set()
         await working
-        view = await book.look(run_id)
+        view = await coordinator.get_run(run_id)
         await way.__aexit__(None, None, None)
     assert (view.status, executor.begun) == ("SUCCESS", [("a", 1), ("b", 1)])

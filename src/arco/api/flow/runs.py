@@ -54,7 +54,7 @@ class FlowRuns:
         run_id, query = call.names["run_id"], call.query
 
         async def ask(wait_ms: int) -> RunView:
-            return await self._book.look(run_id, query.since, wait_ms)
+            return await self._book.get_run(run_id, query.since, wait_ms)
 
         try:
             view = await self._waiting.until(
@@ -107,7 +107,7 @@ class FlowRuns:
     async def _last_attempt(self, run_id: str, key: str) -> tuple[int, bool]:
         """The number of a task's last attempt, and whether that is over."""
         try:
-            view = await self._book.look(run_id)
+            view = await self._book.get_run(run_id)
         except NotFound:
             view = _view(await self._stored(run_id))
         task = next((each for each in view.changed if each.key == key), None)

@@ -117,7 +117,7 @@ class Carrying:
         number = 0
         while not self._board.is_over:
             try:
-                view = await self._coordinator.look(run_id, since=number, wait_ms=_LOOK_MS)
+                view = await self._coordinator.get_run(run_id, since=number, wait_ms=_LOOK_MS)
             except (Unavailable, Unknown) as problem:
                 if self._room.problem is not None:
                     raise

@@ -73,7 +73,7 @@ class HttpCoordinator:
     async def submit(self, wish: RunRequest) -> RunView:
         return json.decode(await self._again("POST", "/runs", wish), RunView)
 
-    async def look(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
+    async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
         params = {"since": str(since), "wait_ms": str(wait_ms)}
         return json.decode(await self._again("GET", path("runs", run_id), None, params), RunView)
 

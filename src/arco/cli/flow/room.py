@@ -44,8 +44,8 @@ class RoomWatch:
     async def submit(self, wish: RunRequest) -> RunView:
         return await self._book.submit(wish)
 
-    async def look(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
-        return await self._watched(self._book.look(run_id, since, wait_ms))
+    async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
+        return await self._watched(self._book.get_run(run_id, since, wait_ms))
 
     async def cancel(self, run_id: str, by: str | None = None) -> RunView:
         return await self._book.cancel(run_id, by)

@@ -103,7 +103,7 @@ class Running:
             report.planned()
             async with self._executor(arco, plan, report) as crew:
                 new = await arco.coordinator.retry(run_id, self._name, plan)
-                begun = await arco.coordinator.look(new.run_id)  # with all of its tasks
+                begun = await arco.coordinator.get_run(new.run_id)  # with all of its tasks
                 return await self._finish(arco, begun, report, crew)
 
     async def _find_run(self, arco: Reached, given: str) -> str:
@@ -126,7 +126,7 @@ class Running:
         """What is left to do of a run that is over; of any other it is told before Spark is started."""
         clock = self._runtime.clock
         ends_ms = clock.elapsed_ms() + RUN_END_WAIT_MS
-        while not (view := await arco.coordinator.look(run_id)).status.is_over:
+        while not (view := await arco.coordinator.get_run(run_id)).status.is_over:
             if clock.elapsed_ms() >= ends_ms:
                 raise run_not_over(run_id)
             await clock.sleep(_LOOK_MS)

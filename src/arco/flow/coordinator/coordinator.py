@@ -165,7 +165,7 @@ class RunCoordinator:
         self._state.timers.close()
 
     def allow_reads(self) -> None:
-        """Answer `look` from the ledger while another process may be the coordinator."""
+        """Answer `get_run` from the ledger while another process may be the coordinator."""
         self._is_readable = True
 
     async def has_orphaned_runs(self) -> bool:
@@ -186,7 +186,7 @@ class RunCoordinator:
             ends = state.clock.elapsed_ms() + within_ms
             for run in [each for each in state.runs.values() if self._recovery.is_orphaned(each)]:
                 while not run.state.is_over and (left := ends - state.clock.elapsed_ms()) > 0:
-                    await self.look(run.run_id, run.state.number, round(left))
+                    await self.get_run(run.run_id, run.state.number, round(left))
         finally:
             await self.close()
             self._reset()  # what it has read is soon outdated
@@ -287,7 +287,7 @@ class RunCoordinator:
         run, key, attempt = await self._attempt(report)
         await self._state.shield(self._completion.complete(run, key, attempt, report))
 
-    async def look(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
+    async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
         if not self._is_readable:
             self._check_open()
         state = self._state
@@ -322,7 +322,7 @@ class RunCoordinator:
         while run.state.is_stopped and not run.state.is_over:  # its end is being recorded
             if self._state.clock.elapsed_ms() >= ends:
                 break
-            await self.look(run_id, run.state.number, RUN_END_WAIT_MS)
+            await self.get_run(run_id, run.state.number, RUN_END_WAIT_MS)
         if not run.state.is_over:
             raise run_not_over(run_id)
         retry = await self._state.shield(self._retry(run, worker, plan))

@@ -57,7 +57,7 @@ class Coordinator(TaskCoordinator, StateReader, Protocol):
     async def submit(self, request: RunRequest, /) -> RunView:
         """Start a run, durably on return."""
 
-    async def look(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
+    async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
         """The run once it has changed since a number, or after `wait_ms`."""
 
     async def cancel(self, run_id: str, by: str | None = None) -> RunView:
