@@ -97,7 +97,7 @@ class RunCoordinator:
         )
         versions = DataVersions(self._states, self._sources, state.tasks)
         self._recovery = recovery = RunRecovery(state, store, plans, self._runs)
-        self._retries = RunRetries(state, plans, recovery)
+        self._retries = RunRetries(plans, recovery)
         self._finalizer = RunFinalizer(state, events, versions)
         finalize = self._finalizer.schedule
         preparer = TaskPreparer(state, store, self._fences, versions)
@@ -359,7 +359,7 @@ class RunCoordinator:
 
     async def _run(self, run_id: str) -> ActiveRun:
         """A run, from memory or from the ledger."""
-        run = self._state.find(run_id) or await self._recovery.find_archived(run_id)
+        run = await self._recovery.find(run_id)
         if run is None:
             raise run_not_found(f"there is no run {run_id}")
         return run

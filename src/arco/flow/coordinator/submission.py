@@ -69,7 +69,7 @@ class RunSubmission:
                 f"run key {request.run_key!r} belongs to another plan: choose another key"
             )
         if claim.run_id != own_claim.run_id:
-            run = await self._find(claim.run_id)
+            run = await self._recovery.find(claim.run_id)
             if run is not None and (run.state.is_over or run.run_id in self._state.runs):
                 return run, False
             # It was never started here, so its events are appended again.
@@ -115,7 +115,7 @@ class RunSubmission:
         self, first_run_id: str, bases: dict[str, TableBase]
     ) -> dict[str, TableBase]:
         """The bases of the first of several runs; -1 for a table that it did not have."""
-        run = await self._find(first_run_id)
+        run = await self._recovery.find(first_run_id)
         first = {} if run is None else run.stored.bases
         return {
             name: first[name]
@@ -124,15 +124,11 @@ class RunSubmission:
             for name, base in bases.items()
         }
 
-    async def _find(self, run_id: str) -> ActiveRun | None:
-        return self._state.find(run_id) or await self._recovery.find_archived(run_id)
-
 
 class RunRetries:
     """Builds the requests of retries."""
 
-    def __init__(self, state: CoordinatorState, plans: PlanStore, recovery: RunRecovery) -> None:
-        self._state = state
+    def __init__(self, plans: PlanStore, recovery: RunRecovery) -> None:
         self._plans = plans
         self._recovery = recovery
 
@@ -145,12 +141,12 @@ class RunRetries:
         claims, retries = await self._claims(run.run_id), await self._retries(rest.after)
         number = len(claims) + 1
         if claims and claims[-1].plan_id == rest.plan.plan_id:
-            last = await self._find(claims[-1].run_id)
+            last = await self._recovery.find(claims[-1].run_id)
             if last is None or not last.state.is_over:
                 number = len(claims)  # the same retry was requested before
                 retries.remove(claims[-1].run_id)
         for run_id in retries:
-            retry = await self._find(run_id)
+            retry = await self._recovery.find(run_id)
             if retry is not None and not retry.state.is_over:
                 raise run_not_over(run_id)
         key = f"retry:{run.run_id}:{number}"
@@ -170,10 +166,6 @@ class RunRetries:
         while claim := await self._plans.find_claim(f"retry:{run_id}:{len(claims) + 1}"):
             claims.append(claim)
         return claims
-
-    async def _find(self, run_id: str) -> ActiveRun | None:
-        """A run; None if only its key was claimed."""
-        return self._state.find(run_id) or await self._recovery.find_archived(run_id)
 
 
 def _rest_request(run: ActiveRun, worker: str, plan: Plan | None) -> RunRequest:
