@@ -20,12 +20,12 @@ from arco.cli.flow.lake import HttpLake
 from arco.cli.place import Place
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
+from arco.flow.coordinator.messages import RunRequest, RunStatus
 from arco.flow.define import load_project
 from arco.flow.plan.plan import Maker, Plan, PlannedTask, Reason
-from arco.flow.run.wire import RunStatus, RunWish
 from arco.flow.spark.executor import SparkExecutor
-from arco.flow.work.code import FixedCode
-from arco.flow.work.worker import Worker
+from arco.flow.worker.ports import StaticProjectCode
+from arco.flow.worker.worker import Worker
 from arco.storage.local import LocalBackend
 from arco.storage.open import open_store
 from arco.storage.roles import Role
@@ -99,7 +99,7 @@ async def _task_ms(runtime: Runtime, folder: Path, shape: str) -> float:
             runtime,
             name="bench",
             slots=SLOTS,
-            code=FixedCode(project.name),
+            code=StaticProjectCode(project.name),
         )
         try:
             return await _timed(arco, runtime, worker, plan_of(project.name, shape))
@@ -110,11 +110,11 @@ async def _task_ms(runtime: Runtime, folder: Path, shape: str) -> float:
 
 async def _timed(arco: Here, runtime: Runtime, worker: Worker, plan: Plan) -> float:
     began = time.perf_counter()
-    wish = RunWish(run_key=new_ulid(runtime), plan=plan, worker="bench")
+    wish = RunRequest(run_key=new_ulid(runtime), plan=plan, worker="bench")
     begun = await arco.coordinator.submit(wish)
     await worker.run(begun.run_id)
     taken = time.perf_counter() - began
-    view = await arco.coordinator.look(begun.run_id)
+    view = await arco.coordinator.get_run(begun.run_id)
     if view.status is not RunStatus.SUCCESS or view.counts.get("SUCCESS") != len(plan.tasks):
         raise AssertionError(f"the run ended as {view.status}: {view.counts}")
     return 1000 * taken / len(plan.tasks)

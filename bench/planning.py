@@ -18,7 +18,7 @@ from typing import TypeVar
 from arco.flow.define import Project, load_project
 from arco.flow.plan.plan import Plan
 from arco.flow.plan.planner import plan
-from arco.flow.state import State
+from arco.flow.plan.table_state import PlanningState
 from bench.figure import Figure
 from tests.flow.plan.model import Lake
 
@@ -118,7 +118,7 @@ def _nothing_to_do(shape: _Shape, project: Project) -> Figure:
     )
 
 
-def _planned(project: Project, state: State, now: datetime) -> Plan:
+def _planned(project: Project, state: PlanningState, now: datetime) -> Plan:
     found = plan(project, "", state, now)
     assert found.plan_id
     return found

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from arco.api.flow.desk import FlowDesk
 from arco.catalog.reader import SnapshotReader
 from arco.cli.flow.fences import TableFences, TableVersions
+from arco.flow.coordinator.coordinator import RunCoordinator
+from arco.flow.coordinator.event_writer import LedgerEventWriter
+from arco.flow.coordinator.ports import StoredRun
+from arco.flow.plan.table_state import PlanningState, TableState
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.run.book import RunBook
-from arco.flow.run.facts import LedgerFacts
-from arco.flow.run.ports import StoredRun
-from arco.flow.state import State, TableState
 from arco.iceberg.service import Iceberg
 from arco.ledger.writers import Writers
 from arco.storage.store import Store
@@ -24,19 +24,19 @@ class NothingTold:
     async def run(self, run_id: str) -> StoredRun | None:
         return None
 
-    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
-        return State(number=-1, tables={name: TableState() for name in tables})
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
+        return PlanningState(number=-1, tables={name: TableState() for name in tables})
 
 
 async def open_desk(
     reader: SnapshotReader, writers: Writers, iceberg: Iceberg, store: Store
-) -> tuple[FlowDesk, RunBook]:
+) -> tuple[FlowDesk, RunCoordinator]:
     """A book that is open; whoever asks for it closes it."""
     tables = ParquetTables(reader, store)
     nothing = NothingTold()
-    book = RunBook(
+    book = RunCoordinator(
         store,
-        facts=LedgerFacts(writers),
+        events=LedgerEventWriter(writers),
         fences=TableFences(reader, iceberg, tables),
         versions=TableVersions(iceberg, tables),
         states=nothing,

@@ -17,12 +17,12 @@ def test_a_duration_is_a_number_and_a_unit(text: str, ms: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "3", "h", "3 h", "-3h", "1.5h", "3H", "3h\n", "1h30m", "٣h", "3w", "99999999d"]
 )
-def test_anything_else_is_refused_with_an_example(text: str) -> None:
+def test_anything_else_is_rejected_with_an_example(text: str) -> None:
     with pytest.raises(Invalid, match=r"such as '3h'"):
         parse_duration(text)
 
 
-def test_what_is_no_text_is_refused_too() -> None:
+def test_a_number_is_rejected_too() -> None:
     with pytest.raises(Invalid, match="3 is not a duration"):
         parse_duration(3)  # type: ignore[arg-type]
 
@@ -49,5 +49,5 @@ def test_a_duration_is_printed_in_the_largest_unit_that_leaves_no_rest() -> None
         (86_700_000, "1d"),
     ],
 )
-def test_people_are_told_a_duration_in_its_two_largest_units(ms: float, said: str) -> None:
+def test_a_rough_duration_has_its_two_largest_units(ms: float, said: str) -> None:
     assert rough_duration(ms) == said

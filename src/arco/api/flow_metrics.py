@@ -8,14 +8,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from arco.flow.run.desk import Figures
+from arco.flow.coordinator.state import CoordinatorCounters
 
 
 class CountsRuns(Protocol):
     """A book of runs, as far as it counts."""
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> CoordinatorCounters:
         """What has happened so far."""
 
     @property

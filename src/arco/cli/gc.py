@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from arco.catalog.port import CompactorPort
     from arco.compactor.gc import Collection
     from arco.core.runtime import Runtime
+    from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.flow.publish.collection import ParquetCollection
-    from arco.flow.run.collection import RunCollection
     from arco.iceberg.collection import TableCollection
     from arco.storage.backend import Backend
 
@@ -85,7 +85,7 @@ async def _collect(
     *,
     dry_run: bool,
     quiet: bool,
-) -> "tuple[list[Collection], TableCollection, ParquetCollection, RunCollection]":
+) -> "tuple[list[Collection], TableCollection, ParquetCollection, RunGcReport]":
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
     from arco.cli.api import service_token
@@ -95,7 +95,7 @@ async def _collect(
     from arco.compactor.gc import collect_garbage
     from arco.core.errors import Unavailable
     from arco.core.runtime import system_runtime
-    from arco.flow.run.collection import RunCollection
+    from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.storage.open import open_store
     from arco.storage.roles import Role
 
@@ -125,7 +125,7 @@ async def _collect(
     try:
         ran = await collect_runs(store, retention_ms=runs.ms(), dry_run=dry_run)
     except Unavailable as problem:  # what was done so far is told all the same
-        ran = RunCollection(dry_run=dry_run, problem=str(problem))
+        ran = RunGcReport(dry_run=dry_run, problem=str(problem))
     return collections, tables, parquet, ran
 
 
@@ -166,7 +166,7 @@ def _tell_of_parquet(parquet: "ParquetCollection") -> None:
     _tell_of_failed(parquet.failed)
 
 
-def _tell_of_runs(runs: "RunCollection") -> None:
+def _tell_of_runs(runs: "RunGcReport") -> None:
     if runs.problem is not None:
         print(f"Runs: it could not be told which are over, so theirs stays: {runs.problem}")
     if runs.total() == 0:

@@ -258,7 +258,7 @@ def _leave(code: int) -> NoReturn:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    if {"obstore", "pyspark", "arco.flow.work.worker"} & sys.modules.keys():
+    if {"obstore", "pyspark", "arco.flow.worker.worker"} & sys.modules.keys():
         os._exit(code)
     sys.exit(code)
 

@@ -18,8 +18,8 @@ from arco.storage.store import Store
 if TYPE_CHECKING:
     from arco.api.metrics import Metrics
     from arco.api.services import Services
+    from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.flow.publish.collection import ParquetJanitor
-    from arco.flow.run.collection import RunCollection
     from arco.iceberg.collection import TableJanitor
     from arco.storage.backend import Backend
 
@@ -84,21 +84,19 @@ def parquet_janitor(store: Store, *, retention_ms: int) -> "ParquetJanitor":
     return ParquetJanitor(SnapshotReader(store), store, retention_ms=retention_ms)
 
 
-async def collect_runs(
-    store: Store, *, retention_ms: int, dry_run: bool = False
-) -> "RunCollection":
+async def collect_runs(store: Store, *, retention_ms: int, dry_run: bool = False) -> "RunGcReport":
     """Collect what runs leave behind, in a process that does not serve them.
 
     The ledger is asked with the janitor's own handle which of them are not over.
     """
     from arco.catalog.reader import SnapshotReader
-    from arco.flow.read.run_reader import SqlRunReader
-    from arco.flow.run.collection import RunJanitor
+    from arco.flow.coordinator.garbage_collection import RunGarbageCollector
+    from arco.flow.coordinator.run_reader import SqlRunReader
     from arco.query.engine import SqlEngine
 
     engine = SqlEngine(SnapshotReader(store))
     try:
-        janitor = RunJanitor(store, SqlRunReader(engine), retention_ms=retention_ms)
+        janitor = RunGarbageCollector(store, SqlRunReader(engine), retention_ms=retention_ms)
         return await janitor.collect(dry_run=dry_run)
     finally:
         await engine.close()

@@ -9,7 +9,7 @@ from arco.api.problem import loggable
 from arco.cli.flow.one_book import BookTaken
 from arco.core.errors import ArcoError
 from arco.core.runtime import Runtime
-from arco.flow.run.ports import Tell
+from arco.flow.coordinator.ports import ErrorReporter
 
 # The lease of a process that was killed runs out before; that is an ordinary start.
 _SILENCE_MS = 5_000
@@ -18,7 +18,7 @@ _AGAIN_MS = 30_000
 _OF_A_TABLE = "collection of a table"
 
 
-def teller(log: Log, metrics: Metrics) -> Tell:
+def teller(log: Log, metrics: Metrics) -> ErrorReporter:
     """Tells what has failed beside the requests: a line in the log, and a count."""
 
     def tell(what: str, problem: Exception, /, **whose: str) -> None:

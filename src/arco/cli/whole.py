@@ -24,7 +24,7 @@ from arco.compactor.compactor import Compactor
 from arco.compactor.janitor import Janitor
 from arco.core.runtime import Runtime
 from arco.core.tasks import Event
-from arco.flow.run.collection import RunJanitor
+from arco.flow.coordinator.garbage_collection import RunGarbageCollector
 from arco.iceberg.service import Iceberg
 from arco.ledger.writers import Ring, nobody
 from arco.storage.open import open_store
@@ -150,7 +150,7 @@ async def open_whole(
     tables = iceberg.janitor(stores[Role.JANITOR], retention_ms=terms.retention.ms())
     parquet = parquet_janitor(stores[Role.JANITOR], retention_ms=terms.retention.ms())
     tell_of_table = table_teller(ground.log, metrics)
-    runs = RunJanitor(stores[Role.JANITOR], flow.desk.runs, retention_ms=terms.runs.ms())
+    runs = RunGarbageCollector(stores[Role.JANITOR], flow.desk.runs, retention_ms=terms.runs.ms())
     janitor = Janitor(
         stores[Role.JANITOR],
         compactor,

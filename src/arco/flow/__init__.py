@@ -1,1 +1,6 @@
-"""Arco Flow: assets and their partitions, plans and runs."""
+"""Arco Flow: pipelines of assets and tasks, from definitions to materialized partitions.
+
+`define` reads projects, `partition` names partitions, `plan` decides what to run, `coordinator` runs plans,
+`worker` executes tasks with an executor such as `spark`, `publish` commits plain Parquet tables, `lineage`
+reads column lineage out of query plans. Never compacts state and never decides who may do what.
+"""

@@ -13,7 +13,7 @@ from arco.cli.place import Place
 from arco.core.errors import AttemptFenced, NotFound
 from arco.core.runtime import system_runtime
 from arco.flow.publish.wire import FilesStaged, StagedFile
-from arco.flow.work.port import LakeColumn, NewLakeTable
+from arco.flow.worker.ports import LakeColumn, NewLakeTable
 
 T = TypeVar("T")
 

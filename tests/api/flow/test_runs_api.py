@@ -21,16 +21,16 @@ from arco.cli.whole import Terms
 from arco.core.errors import Unavailable
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
+from arco.flow.coordinator.messages import AttemptOutcome, LeaseRequest, TaskStatus
 from arco.flow.plan.plan import Plan
-from arco.flow.run.wire import Offer, Outcome, TaskStatus
-from tests.flow.work.scripted import (
+from tests.flow.worker.scripted import (
     DONE,
     PROJECT,
-    Doing,
-    Scripted,
-    carried_out,
+    ScriptedExecutor,
+    ScriptedTask,
     plan,
-    submitted,
+    run_plan,
+    submit_plan,
     until_true,
 )
 from tests.stores import store_url
@@ -154,13 +154,13 @@ async def test_a_run_is_told_with_who_has_proven_it_where_that_is_asked(
 
 
 async def test_runs_and_tasks_are_listed_as_soon_as_they_are_acknowledged() -> None:
-    def fail(_: Doing) -> Outcome:
-        return Outcome(status=TaskStatus.FAILED, error="no luck")
+    def fail(_: ScriptedTask) -> AttemptOutcome:
+        return AttemptOutcome(status=TaskStatus.FAILED, error="no luck")
 
     async with arco() as (here, http):
         runtime = system_runtime()
-        first = await carried_out(here.coordinator, runtime, Scripted(), plan("a"))
-        second = await carried_out(here.coordinator, runtime, Scripted(b=fail), plan("b", "c"))
+        first = await run_plan(here.coordinator, runtime, ScriptedExecutor(), plan("a"))
+        second = await run_plan(here.coordinator, runtime, ScriptedExecutor(b=fail), plan("b", "c"))
         page = (await http.get("/runs", params={"page_size": 1})).json()
         token = {"page_size": 1, "page_token": page["next_page_token"]}
         rest = (await http.get("/runs", params=token)).json()
@@ -177,7 +177,7 @@ async def test_runs_and_tasks_are_listed_as_soon_as_they_are_acknowledged() -> N
 
 async def test_a_look_waits_for_the_next_change_of_a_run() -> None:
     async with arco() as (here, http):
-        run_id = await submitted(here.coordinator, plan("a"))
+        run_id = await submit_plan(here.coordinator, plan("a"))
         view = (await http.get(f"/runs/{run_id}")).json()
         asked = {"since": view["number"], "wait_ms": 20_000}
         looking = asyncio.create_task(http.get(f"/runs/{run_id}", params=asked))
@@ -194,12 +194,12 @@ async def test_a_look_waits_for_the_next_change_of_a_run() -> None:
 
 
 async def test_what_did_not_succeed_is_run_again_on_demand() -> None:
-    def fail(_: Doing) -> Outcome:
-        return Outcome(status=TaskStatus.FAILED)
+    def fail(_: ScriptedTask) -> AttemptOutcome:
+        return AttemptOutcome(status=TaskStatus.FAILED)
 
     async with arco() as (here, http):
         runtime = system_runtime()
-        old = await carried_out(here.coordinator, runtime, Scripted(b=fail), plan("a", "b"))
+        old = await run_plan(here.coordinator, runtime, ScriptedExecutor(b=fail), plan("a", "b"))
         again = (await http.post(f"/runs/{old.run_id}/retry", json={"worker": "w"})).json()
     assert again["run_id"] != old.run_id
     assert sum(again["counts"].values()) == 1
@@ -225,7 +225,7 @@ async def test_runs_and_attempts_that_nobody_knows_are_404() -> None:
 
 async def test_an_attempt_that_has_lost_its_task_is_told_so_for_good() -> None:
     async with arco() as (here, http):
-        run_id = await submitted(here.coordinator, plan("a"))
+        run_id = await submit_plan(here.coordinator, plan("a"))
         [task] = (await http.post("/tasks/lease", json=offer(run_id=run_id))).json()["tasks"]
         where = f"/tasks/{task['attempt_id']}"
         other = {"attempt_id": task["attempt_id"], "worker": "v"}
@@ -239,7 +239,7 @@ async def test_an_attempt_that_has_lost_its_task_is_told_so_for_good() -> None:
 
 async def test_a_worker_is_told_at_once_which_attempts_are_to_stop() -> None:
     async with arco() as (here, http):
-        run_id = await submitted(here.coordinator, plan("a", "b"))
+        run_id = await submit_plan(here.coordinator, plan("a", "b"))
         tasks = (await http.post("/tasks/lease", json=offer())).json()["tasks"]
         ids = [task["attempt_id"] for task in tasks]
         asked = {"worker": "w", "attempt_ids": ids, "wait_ms": 20_000}
@@ -260,9 +260,9 @@ async def test_a_call_that_waits_takes_nobodys_place_and_ends_when_its_caller_le
         in_flight = _figure((await metrics.get("/metrics")).text, "arco_http_requests_in_flight")
         waiting.cancel()
         await until_true(lambda: not _somebody_waits(here))
-        run_id = await submitted(here.coordinator, plan("a"))
+        run_id = await submit_plan(here.coordinator, plan("a"))
         leased = await here.coordinator.lease(
-            Offer(worker="v", slots=1, project=PROJECT, run_id=run_id)
+            LeaseRequest(worker="v", slots=1, project=PROJECT, run_id=run_id)
         )
         await metrics.aclose()
     assert in_flight == 1  # the one that asked
@@ -274,15 +274,15 @@ async def test_keys_of_tasks_may_hold_slashes() -> None:
     planned = msgspec.to_builtins(plan("a"))
     planned["tasks"][0]["key"] = key
 
-    def speak(doing: Doing) -> Outcome:
+    def speak(doing: ScriptedTask) -> AttemptOutcome:
         doing.watch.log("it works")
         return DONE
 
     async with arco() as (here, http):
-        run = await carried_out(
+        run = await run_plan(
             here.coordinator,
             system_runtime(),
-            Scripted(a=speak),
+            ScriptedExecutor(a=speak),
             msgspec.convert(planned, Plan),
         )
         log = await http.get(f"/runs/{run.run_id}/tasks/{quote(key, safe='')}/logs")
@@ -290,11 +290,13 @@ async def test_keys_of_tasks_may_hold_slashes() -> None:
 
 
 async def test_metrics_tell_how_tasks_have_ended() -> None:
-    def fail(_: Doing) -> Outcome:
-        return Outcome(status=TaskStatus.FAILED)
+    def fail(_: ScriptedTask) -> AttemptOutcome:
+        return AttemptOutcome(status=TaskStatus.FAILED)
 
     async with arco() as (here, http):
-        await carried_out(here.coordinator, system_runtime(), Scripted(b=fail), plan("a", "b", "c"))
+        await run_plan(
+            here.coordinator, system_runtime(), ScriptedExecutor(b=fail), plan("a", "b", "c")
+        )
         text = (await http.get(f"{here.url}/metrics")).text
     assert _figure(text, 'arco_flow_tasks_total{status="SUCCESS"}') == 2
     assert _figure(text, 'arco_flow_tasks_total{status="FAILED"}') == 1
@@ -322,7 +324,7 @@ async def test_values_of_a_dynamic_dimension_are_added_and_removed() -> None:
 
 def _somebody_waits(here: Here) -> bool:
     """Whether the book has a worker that waits for work."""
-    return bool(here.coordinator._desk._offers)  # type: ignore[attr-defined]
+    return bool(here.coordinator._state._waiting)  # type: ignore[attr-defined]
 
 
 def _figure(text: str, name: str) -> float:

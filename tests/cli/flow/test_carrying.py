@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from arco.cli.flow.carrying import Counted
-from arco.flow.run.wire import LeasedTask, Outcome, TaskStatus
-from arco.flow.work.port import Watch
-from arco.flow.work.said import Said
-from tests.flow.work.leased import TASK
+from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask, TaskStatus
+from arco.flow.worker.ports import AttemptContext
+from arco.flow.worker.reporter import AttemptLog
+from tests.flow.worker.leased import TASK
 
 
 class Stopping:
@@ -15,9 +15,9 @@ class Stopping:
     def __init__(self, then: Callable[[], None]) -> None:
         self._then = then
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         self._then()
-        return Outcome(status=TaskStatus.CANCELLED, error="it was stopped")
+        return AttemptOutcome(status=TaskStatus.CANCELLED, error="it was stopped")
 
     def interrupt(self, attempt_id: str) -> None:
         """It hears of it."""
@@ -29,15 +29,15 @@ class Stopping:
 def test_an_attempt_that_is_stopped_is_told_of() -> None:
     said: list[str] = []
     counted = Counted(Stopping(lambda: counted.interrupt(TASK.attempt_id)), said.append)
-    counted.execute(TASK, Said())
+    counted.execute(TASK, AttemptLog())
     assert said == ["start     t", "stopping  t", "cancelled t  it was stopped"]
     assert counted.counts == {"CANCELLED": 1}
 
 
 def test_one_that_does_not_stop_is_told_of_when_it_is_given_up_and_counted_once() -> None:
     said: list[str] = []
-    counted = Counted(Stopping(lambda: counted.gave_up(TASK)), said.append)
-    counted.execute(TASK, Said())
+    counted = Counted(Stopping(lambda: counted.on_abandoned(TASK)), said.append)
+    counted.execute(TASK, AttemptLog())
     assert said[1] == "given up  t  its code does not stop, and goes on alone"
     assert said[2].startswith("cancelled t")
     assert counted.counts == {"GIVEN_UP": 1}

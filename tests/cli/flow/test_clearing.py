@@ -4,7 +4,7 @@ import pytest
 
 from arco.cli.flow.clearing import chosen_partitions
 from arco.core.errors import NotFound
-from arco.flow.state import TableState
+from arco.flow.plan.table_state import TableState
 
 DAYS = TableState(table_id="t", keys=("ds=2026-01-01", "ds=2026-01-02", "ds=2026-01-10"))
 BOTH = TableState(table_id="t", keys=("ds=2026-01-01/region=eu", "ds=2026-01-01/region=us"))

@@ -8,8 +8,8 @@ import pytest
 from arco.cli.flow.code import WatchedCode, load_files
 from arco.cli.flow.project import Loaded, load
 from arco.core.errors import Unavailable
+from arco.flow.coordinator.messages import CodeVersion, LeasedTask
 from arco.flow.define import Project
-from arco.flow.run.wire import LeasedTask, MakerCode
 
 ASSET = """
 from arco import asset, checks as c
@@ -111,7 +111,7 @@ def test_files_that_change_while_they_are_loaded_are_refused(tmp_path: Path) -> 
         load_files(tmp_path, load_and_edit)
 
 
-def _leased(code: MakerCode) -> LeasedTask:
+def _leased(code: CodeVersion) -> LeasedTask:
     return LeasedTask(
         run_id="r",
         key="gold.a",

@@ -10,23 +10,23 @@ from arco.cli.retention import RunRetention
 from arco.core.errors import Invalid
 from arco.core.runtime import system_runtime
 from arco.core.tasks import run
-from arco.flow.run.wire import Outcome
+from arco.flow.coordinator.messages import AttemptOutcome
 from tests.cli.command import arco, is_one_sentence
-from tests.flow.work.scripted import (
+from tests.flow.worker.scripted import (
     DONE,
-    Doing,
-    Scripted,
-    book_here,
-    carried_out,
-    disk,
+    ScriptedExecutor,
+    ScriptedTask,
+    disk_place,
+    open_coordinator,
     plan,
-    submitted,
+    run_plan,
+    submit_plan,
 )
 
 DAY_S = 24 * 3_600
 
 
-def _worked(doing: Doing) -> Outcome:
+def _worked(doing: ScriptedTask) -> AttemptOutcome:
     doing.watch.log("it works")
     return DONE
 
@@ -34,9 +34,9 @@ def _worked(doing: Doing) -> Outcome:
 async def _write(root: Path) -> tuple[str, str]:
     """A run that is over, and one that waits for workers."""
     runtime = system_runtime()
-    async with book_here("here", runtime, disk(root)) as book:
-        over = await carried_out(book, runtime, Scripted(a=_worked), plan("a"))
-        waits = await submitted(book, plan("b"))
+    async with open_coordinator("here", runtime, disk_place(root)) as book:
+        over = await run_plan(book, runtime, ScriptedExecutor(a=_worked), plan("a"))
+        waits = await submit_plan(book, plan("b"))
     return over.run_id, waits
 
 

@@ -7,7 +7,7 @@ import pytest
 from arco.cli.flow.crew import needs_of
 from arco.cli.flow.lake import HttpLake
 from arco.flow.define import load_project, problems
-from arco.flow.work.port import LakeColumn, NewLakeTable
+from arco.flow.worker.ports import LakeColumn, NewLakeTable
 from tests.api.flow.test_lake import with_lake
 
 CODE = """

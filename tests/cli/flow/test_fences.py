@@ -6,8 +6,8 @@ from arco.catalog.ddl import CreateTable, DropTable
 from arco.catalog.model import TableFormat
 from arco.cli.flow.fences import NO_CHAIN, TableFences, TableVersions
 from arco.core.errors import Invalid, NotFound
+from arco.flow.coordinator.ports import TableHead
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.run.ports import Place
 from arco.storage.roles import Role
 from tests.catalog.workshop import S, as_table, t
 from tests.iceberg.publishing import attempt_at
@@ -32,9 +32,9 @@ async def test_a_table_of_each_format_has_its_place() -> None:
     plain = await _make(shop, "p", TableFormat.PARQUET)
     delta = await _make(shop, "d", TableFormat.DELTA)
     fences, _ = _fences(shop)
-    assert await fences.place("s.t") == Place(ice, "ICEBERG", 0)
-    assert await fences.place("default.s.p") == Place(plain, "PARQUET", -1)
-    assert await fences.place("s.d") == Place(delta, "DELTA", NO_CHAIN)
+    assert await fences.place("s.t") == TableHead(ice, "ICEBERG", 0)
+    assert await fences.place("default.s.p") == TableHead(plain, "PARQUET", -1)
+    assert await fences.place("s.d") == TableHead(delta, "DELTA", NO_CHAIN)
     assert await fences.place("s.nobody") is None
     assert await fences.place("nowhere.s.t") is None
     with pytest.raises(Invalid):
@@ -58,7 +58,7 @@ async def test_a_fence_goes_onto_the_chain_of_its_table() -> None:
     fences, _ = _fences(shop)
     assert await fences.fence(ice, attempt_at(shop, "two", 0), since=0) == 1
     assert await fences.fence(plain, attempt_at(shop, "two", -1), since=-1) == 0
-    assert await fences.place("s.p") == Place(plain, "PARQUET", 0)
+    assert await fences.place("s.p") == TableHead(plain, "PARQUET", 0)
     with pytest.raises(Invalid):
         await fences.fence(delta, attempt_at(shop, "two", -1), since=-1)
     with pytest.raises(NotFound):

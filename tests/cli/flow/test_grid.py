@@ -16,7 +16,7 @@ from arco.flow.partition import (
     Weekly,
 )
 from arco.flow.plan.known import KnownTable
-from arco.flow.state import TableState
+from arco.flow.plan.table_state import TableState
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -18,7 +18,7 @@ from arco.core.errors import ArcoError, Denied, StoreFull, Unavailable
 from arco.core.runtime import Runtime
 from tests.cli.command import arco
 from tests.cli.flow.stuck import stuck
-from tests.flow.work.scripted import disk
+from tests.flow.worker.scripted import disk_place
 
 
 def lock(folder: Path, runtime: Runtime) -> FileLock:
@@ -102,7 +102,7 @@ def test_who_only_looks_is_answered_beside_a_run_in_the_same_place(tmp_path: Pat
 async def test_who_only_looks_leaves_the_book_to_whoever_comes(
     beside: bool, tmp_path: Path, runtime: Runtime
 ) -> None:
-    place = disk(tmp_path)
+    place = disk_place(tmp_path)
     async with AsyncExitStack() as looking:
         async with AsyncExitStack() as before:
             if beside:
@@ -115,7 +115,7 @@ async def test_who_only_looks_leaves_the_book_to_whoever_comes(
 
 def _state(looking: Here, run_id: str) -> Callable[[], Coroutine[Any, Any, tuple[str, str | None]]]:
     async def ask() -> tuple[str, str | None]:
-        view = await looking.coordinator.look(run_id)
+        view = await looking.coordinator.get_run(run_id)
         return view.status.value, view.error
 
     return ask
@@ -151,7 +151,7 @@ async def test_who_looks_is_told_of_the_end_of_a_run_that_was_killed_before_or_m
 async def test_a_book_that_somebody_has_for_a_moment_is_waited_for(
     tmp_path: Path, runtime: Runtime
 ) -> None:
-    place = disk(tmp_path)
+    place = disk_place(tmp_path)
     async with arco_here(place, runtime):
         [file] = Path(str(place.root)).glob(".arco/runs-*.lock")
     held = FileLock(file, "here", runtime.tasks.event(), "process 1, for a moment")

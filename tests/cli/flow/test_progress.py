@@ -8,7 +8,7 @@ from rich.console import Console
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.lines import Lines
 from arco.cli.flow.screen.live import Screen
-from arco.flow.run.wire import Progress, RunStatus, TaskStatus, TaskView
+from arco.flow.coordinator.messages import Progress, RunStatus, TaskStatus, TaskView
 from tests.cli.flow.views import check, done, planned, seen
 
 ORDERS = "silver.orders@ds=2026-01-05"

@@ -7,16 +7,23 @@ import pytest
 from arco.cli.flow.room import RoomWatch
 from arco.core.errors import StoreFull
 from arco.core.runtime import Runtime
-from arco.flow.run.port import Coordinator
-from arco.flow.run.wire import Completed, Leased, LeasedTask, Offer, Outcome, TaskStatus
+from arco.flow.coordinator.messages import (
+    AttemptOutcome,
+    AttemptReport,
+    LeasedTask,
+    LeaseRequest,
+    LeaseResponse,
+    TaskStatus,
+)
+from arco.flow.coordinator.ports import Coordinator
 
-OFFER = Offer(worker="w", slots=1, project="p")
-DONE = Completed(
+OFFER = LeaseRequest(worker="w", slots=1, project="p")
+DONE = AttemptReport(
     attempt_id="a",
     worker="w",
     started_at_ms=1,
     completed_at_ms=2,
-    outcome=Outcome(status=TaskStatus.SUCCESS),
+    outcome=AttemptOutcome(status=TaskStatus.SUCCESS),
 )
 TASK = LeasedTask(
     run_id="r",
@@ -38,12 +45,12 @@ class _Store:
         self.is_full = True
         self.has_tasks = False
 
-    async def lease(self, _offer: Offer) -> Leased:
+    async def lease(self, _offer: LeaseRequest) -> LeaseResponse:
         if self.is_full and self.has_tasks:
             raise StoreFull("no space left")
-        return Leased(tasks=(TASK,) if self.has_tasks else ())
+        return LeaseResponse(tasks=(TASK,) if self.has_tasks else ())
 
-    async def complete(self, _completed: Completed) -> None:
+    async def complete(self, _completed: AttemptReport) -> None:
         if self.is_full:
             raise StoreFull("no space left")
 

@@ -12,8 +12,15 @@ from arco.cli.flow.screen.document import run_document
 from arco.cli.flow.screen.plan_view import blocked_lines, headline
 from arco.cli.flow.screen.summary import Ending
 from arco.core import json
+from arco.flow.coordinator.messages import (
+    CodeVersion,
+    CodeWait,
+    RunStatus,
+    TaskStatus,
+    TaskView,
+    WorkerCode,
+)
 from arco.flow.plan.plan import Blocked, Plan, Waiting
-from arco.flow.run.wire import CodeWait, MakerCode, RunStatus, TaskStatus, TaskView, WorkerCode
 from tests.cli.flow.views import RUN, check, done, planned, seen
 
 ORDERS = [f"silver.orders@ds=2026-01-{day:02}" for day in (1, 2, 3)]
@@ -322,8 +329,8 @@ def test_a_run_that_waits_for_code_shows_both_fingerprints(
     wait = CodeWait(
         maker="default.gold.spend",
         tasks=3,
-        planned=MakerCode(code="1" * 64),
-        workers=(WorkerCode(worker="host:1", code=MakerCode(code="2" * 64)),),
+        planned=CodeVersion(code="1" * 64),
+        workers=(WorkerCode(worker="host:1", code=CodeVersion(code="2" * 64)),),
     )
     print_run(msgspec.structs.replace(seen(), waits_for_code=(wait,)), "")
     told = capsys.readouterr().out

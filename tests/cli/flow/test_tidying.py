@@ -8,16 +8,22 @@ import pytest
 from arco.cli.flow.tidying import Tidying
 from arco.cli.place import Place
 from arco.core.runtime import Runtime, system_runtime
-from tests.flow.work.scripted import Scripted, book_here, carried_out, disk, plan
+from tests.flow.worker.scripted import (
+    ScriptedExecutor,
+    disk_place,
+    open_coordinator,
+    plan,
+    run_plan,
+)
 
 FEW = 2
 
 
 async def _worked(root: Path, runtime: Runtime) -> Place:
     """A place in which a run has left some segments."""
-    place = disk(root)
-    async with book_here("here", runtime, place) as book:
-        await carried_out(book, runtime, Scripted(), plan("a", "b", "c", b=["a"], c=["b"]))
+    place = disk_place(root)
+    async with open_coordinator("here", runtime, place) as book:
+        await run_plan(book, runtime, ScriptedExecutor(), plan("a", "b", "c", b=["a"], c=["b"]))
     return place
 
 
@@ -45,7 +51,7 @@ async def test_without_spark_it_is_said_what_to_do(
 
 async def test_a_place_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
     said: list[str] = []
-    await Tidying(disk(tmp_path / "new"), system_runtime(), said.append).before()
+    await Tidying(disk_place(tmp_path / "new"), system_runtime(), said.append).before()
     assert said == []
     assert not (tmp_path / "new").exists()
 

@@ -1,8 +1,8 @@
 """Plans and views of runs, as the book of runs would tell them."""
 
+from arco.flow.coordinator.messages import CheckOutcome, RunStatus, RunView, TaskStatus, TaskView
 from arco.flow.plan.key import read_key
 from arco.flow.plan.plan import Maker, Plan, PlannedTask, Reason, Target
-from arco.flow.run.wire import CheckOutcome, RunStatus, RunView, TaskStatus, TaskView
 
 RUN = "01M7GVFS186HGNANJXDTGV0000"
 

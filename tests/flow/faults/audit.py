@@ -15,9 +15,9 @@ from arco.cli.flow.here import Here, arco_here
 from arco.cli.flow.lake import HttpLake
 from arco.cli.place import Place as Root
 from arco.core.runtime import Runtime, system_runtime
-from arco.flow.run.book import RunBook
-from arco.flow.run.wire import LEASE_MS, RunStatus
-from arco.flow.work.port import LakeTable
+from arco.flow.coordinator.coordinator import RunCoordinator
+from arco.flow.coordinator.messages import LEASE_MS, RunStatus
+from arco.flow.worker.ports import LakeTable
 from tests.flow.faults.pipeline import MADE, TOTAL, Row, Rows
 
 T = TypeVar("T")
@@ -61,13 +61,13 @@ def left_over(root: Path, runs: Iterable[str]) -> dict[str, str]:
         ends = runtime.clock.elapsed_ms() + 3 * LEASE_MS
         left: dict[str, str] = {}
         while runtime.clock.elapsed_ms() < ends:
-            views = [await here.coordinator.look(each) for each in runs]
+            views = [await here.coordinator.get_run(each) for each in runs]
             left = {
                 each.run_id: each.status.value
                 for each in views
                 if each.status in (RunStatus.PENDING, RunStatus.RUNNING)
             }
-            assert isinstance(here.coordinator, RunBook)
+            assert isinstance(here.coordinator, RunCoordinator)
             if here.coordinator.at_work:
                 left["attempts"] = str(here.coordinator.at_work)
             if not left:

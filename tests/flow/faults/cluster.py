@@ -12,7 +12,7 @@ from pathlib import Path
 from arco.cli.flow.over_http import HttpCoordinator
 from arco.core.errors import Unavailable, Unknown
 from arco.core.runtime import Runtime, system_runtime
-from arco.flow.run.wire import RunStatus, RunView, TaskView
+from arco.flow.coordinator.messages import RunStatus, RunView, TaskView
 from tests.cli.command import ARCO
 from tests.flow.faults import spark_flags
 from tests.flow.faults.audit import read_rows
@@ -99,7 +99,7 @@ class Cluster:
         """A task of a run that has reached a phase, by its heartbeats."""
         ends = time.monotonic() + TIMEOUT_S
         while time.monotonic() < ends:
-            for each in (await self.coordinator.look(run_id)).changed:
+            for each in (await self.coordinator.get_run(run_id)).changed:
                 if each.progress is not None and each.progress.phase == phase:
                     return each
             await asyncio.sleep(0.2)
@@ -110,7 +110,7 @@ class Cluster:
         ends = time.monotonic() + TIMEOUT_S
         while time.monotonic() < ends:
             try:
-                view = await self.coordinator.look(run_id)
+                view = await self.coordinator.get_run(run_id)
             except (Unavailable, Unknown):
                 await asyncio.sleep(0.5)
                 continue

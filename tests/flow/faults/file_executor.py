@@ -11,11 +11,17 @@ from enum import StrEnum
 from random import Random
 
 from arco.core.errors import Fenced, Unavailable, Unknown
+from arco.flow.coordinator.attempt_events import stamp_outputs
+from arco.flow.coordinator.messages import (
+    AttemptOutcome,
+    LeasedTask,
+    OutputResult,
+    TaskOutput,
+    TaskStatus,
+)
 from arco.flow.define import Project
 from arco.flow.publish.wire import FilesStaged, StagedFile
-from arco.flow.run.made import stamped
-from arco.flow.run.wire import LeasedTask, Outcome, OutputDone, OutputPlace, TaskStatus
-from arco.flow.work.port import Watch
+from arco.flow.worker.ports import AttemptContext
 from tests.flow.faults.random_project import RandomAsset, RandomProject, made_row
 from tests.flow.faults.workspace import WorkspaceLake
 
@@ -53,7 +59,7 @@ class AttemptHistory:
 
 @dataclass(frozen=True)
 class FileExecutor:
-    """Fills `arco.flow.work.port.Executor`; `silence` cuts one attempt off, `vanish` its whole worker."""
+    """Fills `arco.flow.worker.ports.Executor`; `silence` cuts one attempt off, `vanish` its whole worker."""
 
     history: AttemptHistory
     lines: RandomProject
@@ -63,19 +69,19 @@ class FileExecutor:
     vanish: Callable[[], None]
     late_s: float
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         line = self.lines.lines[task.maker.rpartition(".")[2]]
         fault = self._fate(task, line)
         if fault is Fault.BROKEN:
-            return Outcome(status=TaskStatus.FAILED, error="it broke")
+            return AttemptOutcome(status=TaskStatus.FAILED, error="it broke")
         if fault in (Fault.SILENT, Fault.LATE):
             self.silence(task.attempt_id)
         if fault in OF_RUNNERS:
             self.vanish()
-        [place] = stamped(task, self.project.fingerprints[task.maker]).outputs
+        [place] = stamp_outputs(task, self.project.fingerprints[task.maker]).outputs
         staged = self._stage(task, line, place)
         if fault is Fault.WASTED:
-            return Outcome(status=TaskStatus.FAILED, error="it broke after it had written")
+            return AttemptOutcome(status=TaskStatus.FAILED, error="it broke after it had written")
         if fault in (Fault.LATE, Fault.RUNNER_LATE):
             threading.Event().wait(self.late_s)
         return self._publish(task, place, staged)
@@ -97,7 +103,7 @@ class FileExecutor:
             history.faults.append(f"{label} of {task.run_id[-4:]}: {fault}")
         return fault
 
-    def _stage(self, task: LeasedTask, line: RandomAsset, place: OutputPlace) -> FilesStaged:
+    def _stage(self, task: LeasedTask, line: RandomAsset, place: TaskOutput) -> FilesStaged:
         row = made_row(line, task.partition, self._read(task, line))
         table_id = self.lake.make(place.table)
         path, body = f"data/{task.attempt_id}/rows.json", json.dumps([row]).encode()
@@ -119,27 +125,27 @@ class FileExecutor:
             )
         return rows
 
-    def _publish(self, task: LeasedTask, place: OutputPlace, staged: FilesStaged) -> Outcome:
+    def _publish(self, task: LeasedTask, place: TaskOutput, staged: FilesStaged) -> AttemptOutcome:
         for _ in range(20):
             try:
                 done = self.lake.publish(staged)
             except Fenced as lost:
-                return Outcome(status=TaskStatus.FAILED, error=str(lost))
+                return AttemptOutcome(status=TaskStatus.FAILED, error=str(lost))
             except (Unknown, Unavailable):
                 continue
-            made = OutputDone(
+            made = OutputResult(
                 table=place.table,
                 table_id=staged.table_id,
                 partition=task.partition,
                 version=done.number,
                 rows=1,
             )
-            return Outcome(
+            return AttemptOutcome(
                 status=TaskStatus.SUCCESS,
                 code_fingerprint=self.project.fingerprints[task.maker],
                 outputs=(made,),
             )
-        return Outcome(status=TaskStatus.FAILED, error="the catalog does not answer")
+        return AttemptOutcome(status=TaskStatus.FAILED, error="the catalog does not answer")
 
 
 def rows_of(lake: WorkspaceLake, table_id: str) -> dict[str, list[str]]:

@@ -12,10 +12,26 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from arco.flow.coordinator.messages import (
+    AttemptOutcome,
+    AttemptReport,
+    Heartbeat,
+    HeartbeatResponse,
+    LeasedTask,
+    LeaseRequest,
+    LeaseResponse,
+    Progress,
+)
+from arco.flow.coordinator.ports import TaskCoordinator
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
-from arco.flow.run.port import TaskBook
-from arco.flow.run.wire import Beat, Completed, Leased, LeasedTask, Offer, Outcome, Progress, Pulse
-from arco.flow.work.port import Executor, Lake, LakeColumn, LakeTable, NewLakeTable, Watch
+from arco.flow.worker.ports import (
+    AttemptContext,
+    Executor,
+    Lake,
+    LakeColumn,
+    LakeTable,
+    NewLakeTable,
+)
 
 
 class KillPoint(StrEnum):
@@ -66,7 +82,7 @@ class KillSwitch:
 class KillWatch:
     """Hears of the phases of one attempt."""
 
-    watch: Watch
+    watch: AttemptContext
     kill_switch: KillSwitch
     table: str
 
@@ -126,7 +142,7 @@ class KillExecutor:
     executor: Executor
     kill_switch: KillSwitch
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         return self.executor.execute(task, KillWatch(watch, self.kill_switch, task.maker))
 
     def interrupt(self, attempt_id: str) -> None:
@@ -140,24 +156,24 @@ class KillExecutor:
 class KillBook:
     """Hears of the ends of attempts."""
 
-    coordinator: TaskBook
+    coordinator: TaskCoordinator
     kill_switch: KillSwitch
     makers: dict[str, str] = field(default_factory=dict)  # by attempt
 
-    async def lease(self, offer: Offer) -> Leased:
+    async def lease(self, offer: LeaseRequest) -> LeaseResponse:
         leased = await self.coordinator.lease(offer)
         self.makers.update({task.attempt_id: task.maker for task in leased.tasks})
         return leased
 
-    async def beat(self, beat: Beat) -> Pulse:
-        return await self.coordinator.beat(beat)
+    async def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
+        return await self.coordinator.heartbeat(beat)
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
     ) -> tuple[str, ...]:
         return await self.coordinator.watch(worker, attempt_ids, wait_ms)
 
-    async def complete(self, completed: Completed) -> None:
+    async def complete(self, completed: AttemptReport) -> None:
         maker = self.makers[completed.attempt_id]
         if self.kill_switch.reach(KillPoint.BEFORE_COMPLETION, maker):
             await asyncio.Event().wait()
@@ -170,7 +186,7 @@ class KillBook:
 class BarrierWatch:
     """Waits before it publishes until all others are there too."""
 
-    watch: Watch
+    watch: AttemptContext
     meeting: threading.Barrier
 
     def log(self, line: str) -> None:
@@ -192,7 +208,7 @@ class BarrierExecutor:
     executor: Executor
     meeting: threading.Barrier
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         return self.executor.execute(task, BarrierWatch(watch, self.meeting))
 
     def interrupt(self, attempt_id: str) -> None:

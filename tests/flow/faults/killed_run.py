@@ -24,13 +24,12 @@ from arco.cli.flow.project import Loaded, load
 from arco.cli.flow.reach import Reach, Reached, reached
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
-from arco.flow.run.port import TaskBook
-from arco.flow.run.wire import RunStatus, RunWish
+from arco.flow.coordinator.messages import RunRequest, RunStatus
+from arco.flow.coordinator.ports import TaskCoordinator
 from arco.flow.spark.engine import SparkOpener
 from arco.flow.spark.executor import SparkExecutor
-from arco.flow.work.code import FixedCode, code_of
-from arco.flow.work.port import Executor, Lake
-from arco.flow.work.worker import Worker
+from arco.flow.worker.ports import Executor, Lake, StaticProjectCode, project_code
+from arco.flow.worker.worker import Worker
 from tests.flow.faults.kill_points import (
     BarrierExecutor,
     KillBook,
@@ -77,7 +76,7 @@ async def together(wanted: Run) -> RunStatus:
         meeting = BarrierExecutor(executor, threading.Barrier(wanted.slots))
         try:
             run_id = await _work(wanted, arco, loaded, arco.coordinator, meeting, runtime, {})
-            return (await arco.coordinator.look(run_id, 1, 30_000)).status
+            return (await arco.coordinator.get_run(run_id, 1, 30_000)).status
         finally:
             await runtime.tasks.in_thread(executor.close)
 
@@ -114,7 +113,7 @@ async def _work(
     wanted: Run,
     arco: Reached,
     loaded: Loaded,
-    coordinator: TaskBook,
+    coordinator: TaskCoordinator,
     executor: Executor,
     runtime: Runtime,
     params: dict[str, str],
@@ -123,7 +122,7 @@ async def _work(
     plan = await make_plan(arco.coordinator, loaded, wanted.selection, choice, now_ms)
     key, name = f"killed:{new_ulid(runtime)}", worker_name(runtime)
     begun = await arco.coordinator.submit(
-        RunWish(run_key=key, plan=plan, worker=name, params=params)
+        RunRequest(run_key=key, plan=plan, worker=name, params=params)
     )
     print(begun.run_id, flush=True)
     project = loaded.project
@@ -133,7 +132,7 @@ async def _work(
         runtime,
         name=name,
         slots=wanted.slots,
-        code=FixedCode(project.name, code_of(project)),
+        code=StaticProjectCode(project.name, project_code(project)),
     )
     await worker.run(begun.run_id)
     return begun.run_id

@@ -23,21 +23,21 @@ from arco.cli.flow.planning import make_plan
 from arco.cli.flow.project import Loaded, load
 from arco.core.errors import ArcoError, Unknown
 from arco.core.ids import new_ulid
-from arco.flow.plan.plan import Plan
-from arco.flow.run.wire import (
-    ANYBODY,
+from arco.flow.coordinator.messages import (
+    ANY_WORKER,
     LEASE_MS,
-    Beat,
-    Completed,
-    Leased,
-    Offer,
-    Pulse,
+    AttemptReport,
+    Heartbeat,
+    HeartbeatResponse,
+    LeaseRequest,
+    LeaseResponse,
+    RunRequest,
     RunStatus,
     RunView,
-    RunWish,
 )
-from arco.flow.work.code import FixedCode, code_of
-from arco.flow.work.worker import Worker
+from arco.flow.plan.plan import Plan
+from arco.flow.worker.ports import StaticProjectCode, project_code
+from arco.flow.worker.worker import Worker
 from tests.flow.faults.file_executor import (
     OF_ATTEMPTS,
     OF_RUNNERS,
@@ -66,15 +66,15 @@ class Wire:
     silent: set[str] = field(default_factory=set)
     is_cut: bool = False
 
-    async def lease(self, offer: Offer) -> Leased:
+    async def lease(self, offer: LeaseRequest) -> LeaseResponse:
         self._pass()
         leased = await self.workspace.coordinator.lease(offer)
         self._pass()
         return leased
 
-    async def beat(self, beat: Beat) -> Pulse:
+    async def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         self._pass(beat.attempt_id)
-        return await self.workspace.coordinator.beat(beat)
+        return await self.workspace.coordinator.heartbeat(beat)
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
@@ -82,7 +82,7 @@ class Wire:
         self._pass(*attempt_ids)
         return await self.workspace.coordinator.watch(worker, attempt_ids, wait_ms)
 
-    async def complete(self, completed: Completed) -> None:
+    async def complete(self, completed: AttemptReport) -> None:
         self._pass()
         if completed.attempt_id not in self.silent:  # else its worker goes on with other tasks
             await self.workspace.coordinator.complete(completed)
@@ -140,7 +140,7 @@ class World:
         """A run of one worker that lends itself, as `arco run` does, or of three that take any task."""
         alone, name = self.random.random() < 0.5, f"w{len(self.runs)}"
         key = new_ulid(self.workspace.runtime)
-        wish = RunWish(run_key=key, plan=plan, worker=name if alone else ANYBODY)
+        wish = RunRequest(run_key=key, plan=plan, worker=name if alone else ANY_WORKER)
         view = await self.workspace.coordinator.submit(wish)
         self.runs.append(view.run_id)
         cluster = [
@@ -174,12 +174,12 @@ class World:
             late_s=2 * _LEASE_S,
         )
         runtime, project = self.workspace.runtime, loaded.project.name
-        code = FixedCode(project, code_of(loaded.project))
+        code = StaticProjectCode(project, project_code(loaded.project))
         await Worker(wire, scribe, runtime, name=name, slots=2, code=code).run(run_id)
 
     async def _over(self, view: RunView) -> None:
         while view.status not in _OVER:
-            view = await self.workspace.coordinator.look(view.run_id, view.number, 1_000)
+            view = await self.workspace.coordinator.get_run(view.run_id, view.number, 1_000)
 
     def _differences(self, lake: WorkspaceLake) -> list[str]:
         wrong = []
@@ -196,7 +196,7 @@ class World:
         """The state of the last run, to explain why it does not end."""
         if not self.runs:
             return []
-        view = await self.workspace.coordinator.look(self.runs[-1])
+        view = await self.workspace.coordinator.get_run(self.runs[-1])
         tasks = [f"{each.key} {each.status} {each.attempt} {each.error}" for each in view.changed]
         return [
             f"run {view.run_id} is {view.status}, {self.workspace.starts} starts of the coordinator",
@@ -204,7 +204,7 @@ class World:
         ]
 
     async def _held(self) -> list[str]:
-        views = [await self.workspace.coordinator.look(each) for each in self.runs]
+        views = [await self.workspace.coordinator.get_run(each) for each in self.runs]
         wrong = [
             f"run {each.run_id} is {each.status}" for each in views if each.status not in _OVER
         ]

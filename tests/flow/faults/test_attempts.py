@@ -6,28 +6,28 @@ import json
 import pytest
 
 from arco.core.errors import AttemptFenced
-from arco.flow.plan.plan import Again, Plan
-from arco.flow.publish.pointer import Files
-from arco.flow.publish.wire import FilesStaged, StagedFile
-from arco.flow.run.wire import (
+from arco.flow.coordinator.messages import (
     LEASE_MS,
-    Completed,
+    AttemptOutcome,
+    AttemptReport,
     LeasedTask,
-    Offer,
-    Outcome,
-    OutputDone,
+    LeaseRequest,
+    OutputResult,
     RunStatus,
     TaskStatus,
 )
+from arco.flow.plan.plan import Again, Plan
+from arco.flow.publish.pointer import Files
+from arco.flow.publish.wire import FilesStaged, StagedFile
+from tests.flow.coordinator.plans import PROJECT, asset, plan, run_request, task
 from tests.flow.faults.workspace import Workspace
-from tests.flow.run.plans import PROJECT, asset, plan, task, wish
 
 TABLE = "default.s.t"
 
 
 async def leased(workspace: Workspace, worker: str, slots: int = 1) -> tuple[LeasedTask, ...]:
     for _ in range(10):
-        offer = Offer(worker=worker, slots=slots, project=PROJECT, wait_ms=10_000)
+        offer = LeaseRequest(worker=worker, slots=slots, project=PROJECT, wait_ms=10_000)
         found = (await workspace.coordinator.lease(offer)).tasks
         if found:
             return found
@@ -43,18 +43,20 @@ async def staged(workspace: Workspace, given: LeasedTask, mode: str = "append") 
     return FilesStaged(table_id=table_id, attempt=given.outputs[0].attempt, mode=mode, files=files)
 
 
-async def published(workspace: Workspace, given: LeasedTask, files: FilesStaged) -> Outcome:
+async def published(workspace: Workspace, given: LeasedTask, files: FilesStaged) -> AttemptOutcome:
     done = await workspace.tables.publish(files)
-    made = OutputDone(
+    made = OutputResult(
         table=TABLE, table_id=files.table_id, partition=given.partition, version=done.number, rows=1
     )
-    return Outcome(status=TaskStatus.SUCCESS, code_fingerprint="code", outputs=(made,))
+    return AttemptOutcome(status=TaskStatus.SUCCESS, code_fingerprint="code", outputs=(made,))
 
 
-async def complete(workspace: Workspace, given: LeasedTask, worker: str, outcome: Outcome) -> None:
+async def complete(
+    workspace: Workspace, given: LeasedTask, worker: str, outcome: AttemptOutcome
+) -> None:
     now_ms = workspace.runtime.clock.now_ms()
     await workspace.coordinator.complete(
-        Completed(
+        AttemptReport(
             attempt_id=given.attempt_id,
             worker=worker,
             started_at_ms=now_ms,
@@ -85,7 +87,7 @@ def _plan(*partitions: str) -> Plan:
 async def test_an_attempt_that_stood_still_cannot_publish_after_another_has() -> None:
     workspace = await Workspace.open(1)
     await workspace.make(TABLE)
-    view = await workspace.coordinator.submit(wish(_plan("p=a")))
+    view = await workspace.coordinator.submit(run_request(_plan("p=a")))
     [still] = await leased(workspace, "still")
     late = await staged(workspace, still)
     await workspace.runtime.clock.sleep(LEASE_MS + 2_000)
@@ -107,7 +109,7 @@ async def test_an_attempt_that_stood_still_cannot_publish_after_another_has() ->
 async def test_an_attempt_that_stood_still_cannot_publish_before_the_other_has() -> None:
     workspace = await Workspace.open(2)
     await workspace.make(TABLE)
-    await workspace.coordinator.submit(wish(_plan("p=a")))
+    await workspace.coordinator.submit(run_request(_plan("p=a")))
     [still] = await leased(workspace, "still")
     late = await staged(workspace, still)
     await workspace.runtime.clock.sleep(LEASE_MS + 2_000)
@@ -127,11 +129,11 @@ async def test_an_attempt_that_stood_still_cannot_publish_before_the_other_has()
 async def test_a_partition_published_before_the_lease_ended_does_not_run_again() -> None:
     workspace = await Workspace.open(3)
     await workspace.make(TABLE)
-    view = await workspace.coordinator.submit(wish(_plan("p=a")))
+    view = await workspace.coordinator.submit(run_request(_plan("p=a")))
     [first] = await leased(workspace, "still")
     await published(workspace, first, await staged(workspace, first))
     await workspace.runtime.clock.sleep(LEASE_MS + 2_000)
-    offer = Offer(worker="other", slots=1, project=PROJECT)
+    offer = LeaseRequest(worker="other", slots=1, project=PROJECT)
     assert (await workspace.coordinator.lease(offer)).tasks == ()
     assert (await workspace.over(view.run_id)).status is RunStatus.SUCCESS
     assert await rows(workspace) == {"p=a": [first.attempt_id]}
@@ -141,7 +143,7 @@ async def test_a_partition_published_before_the_lease_ended_does_not_run_again()
 async def test_two_workers_that_were_given_one_attempt_make_its_rows_once() -> None:
     workspace = await Workspace.open(4)
     await workspace.make(TABLE)
-    await workspace.coordinator.submit(wish(_plan("p=a")))
+    await workspace.coordinator.submit(run_request(_plan("p=a")))
     [given] = await leased(workspace, "one")
     files = await staged(workspace, given)
     numbers = {
@@ -156,7 +158,7 @@ async def test_partitions_of_one_table_that_are_published_at_once_all_land() -> 
     workspace = await Workspace.open(5)
     await workspace.make(TABLE)
     keys = [f"p={each}" for each in "abcdefgh"]
-    view = await workspace.coordinator.submit(wish(_plan(*keys)))
+    view = await workspace.coordinator.submit(run_request(_plan(*keys)))
     given = await leased(workspace, "one", slots=len(keys))
     assert len(given) == len(keys)
     files = [await staged(workspace, each) for each in given]

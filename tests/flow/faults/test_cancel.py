@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arco.flow.run.wire import RunStatus
+from arco.flow.coordinator.messages import RunStatus
 from tests.cli.serving import Served
 from tests.figures import Figure
 from tests.flow.faults.cluster import ArcoProcess, Cluster, start_cluster, until
@@ -67,9 +67,9 @@ async def test_a_cancelled_job_ends_and_a_retry_runs_the_rest(
         figure(f"cancel: Spark's job was gone {took:.2f} s after `arco cancel`")
         assert (await cluster.over(run_id)).status is RunStatus.CANCELLED
         await asyncio.to_thread(process.process.wait, 120)
-        assert (await cluster.coordinator.look(run_id)).status is RunStatus.CANCELLED
+        assert (await cluster.coordinator.get_run(run_id)).status is RunStatus.CANCELLED
         assert await cluster.rows(SLOW) in ({}, {SLOW: []})
         retried = await asyncio.to_thread(place.arco, "retry", run_id, *flags, "--json")
         assert retried.code == 0, retried.errors
-        assert (await cluster.coordinator.look(run_id)).status is RunStatus.CANCELLED
+        assert (await cluster.coordinator.get_run(run_id)).status is RunStatus.CANCELLED
         assert await cluster.rows(QUICK, SLOW) == rows_after([FIRST], [QUICK, SLOW])

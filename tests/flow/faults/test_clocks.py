@@ -5,21 +5,20 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from arco.flow.run.wire import LeasedTask, Outcome, RunStatus, TaskStatus
-from arco.flow.work.code import FixedCode
-from arco.flow.work.port import Watch
-from arco.flow.work.worker import Worker
+from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask, RunStatus, TaskStatus
+from arco.flow.worker.ports import AttemptContext, StaticProjectCode
+from arco.flow.worker.worker import Worker
+from tests.flow.coordinator.plans import PROJECT, asset, plan, run_request, task
 from tests.flow.faults.test_attempts import TABLE, published, rows, staged
 from tests.flow.faults.workspace import TIMES, Workspace
-from tests.flow.run.plans import PROJECT, asset, plan, task, wish
-from tests.flow.work.scripted import HurriedClock
+from tests.flow.worker.scripted import FastClock
 
 HOURS_MS = 5 * 3_600_000
 JUMPS = [-HOURS_MS, HOURS_MS]
 PARTS = ("p=a", "p=b", "p=c")
 
 
-class JumpingClock(HurriedClock):
+class JumpingClock(FastClock):
     """A wall clock that is set; the elapsed time is not affected."""
 
     def __init__(self) -> None:
@@ -38,11 +37,11 @@ class Slow:
     loop: asyncio.AbstractEventLoop
     begun: list[str] = field(default_factory=list)
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         self.begun.append(task.key)
         return asyncio.run_coroutine_threadsafe(self._make(task), self.loop).result()
 
-    async def _make(self, task: LeasedTask) -> Outcome:
+    async def _make(self, task: LeasedTask) -> AttemptOutcome:
         files = await staged(self.workspace, task)
         await self.workspace.runtime.clock.sleep(20_000)
         return await published(self.workspace, task, files)
@@ -61,10 +60,10 @@ async def _begin(
     await workspace.make(TABLE)
     tasks = [task(f"t@{each}", maker=TABLE, partition=each) for each in PARTS]
     made = plan(*tasks, makers=[asset(TABLE, mode="append")])
-    view = await workspace.coordinator.submit(wish(made))
+    view = await workspace.coordinator.submit(run_request(made))
     slow = Slow(workspace, asyncio.get_running_loop())
     runtime = replace(workspace.runtime, clock=clock)
-    code = FixedCode(PROJECT)
+    code = StaticProjectCode(PROJECT)
     cluster = [
         asyncio.create_task(
             Worker(_Book(workspace), slow, runtime, name=name, slots=2, code=code).run(view.run_id)  # type: ignore[arg-type]

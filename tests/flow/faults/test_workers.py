@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from arco.flow.run.wire import RunStatus
+from arco.flow.coordinator.messages import RunStatus
 from tests.figures import Figure
 from tests.flow.faults.audit import rows_at
 from tests.flow.faults.cluster import ArcoProcess, start_cluster, until

@@ -16,18 +16,18 @@ from arco.core.clock import Clock
 from arco.core.errors import AlreadyExists
 from arco.core.runtime import Runtime
 from arco.events.kinds import DOMAINS
+from arco.flow.coordinator.coordinator import RunCoordinator
+from arco.flow.coordinator.event_writer import LedgerEventWriter
+from arco.flow.coordinator.messages import RunStatus, RunView
+from arco.flow.coordinator.ports import TableHead
 from arco.flow.publish.tables import ParquetTables
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
-from arco.flow.run.book import RunBook
-from arco.flow.run.facts import LedgerFacts
-from arco.flow.run.ports import Place
-from arco.flow.run.wire import RunStatus, RunView
 from arco.ledger.writers import Writers
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.workshop import SCOPE, S, Workshop, as_table, open_workshop, started
-from tests.flow.run.reading import LedgerReader
-from tests.flow.work.scripted import HurriedClock, HurriedTasks
+from tests.flow.coordinator.ledger_reader import LedgerReader
+from tests.flow.worker.scripted import FastClock, FastTasks
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Workspace:
     @classmethod
     async def open(cls, seed: int, clock: Clock | None = None) -> "Workspace":
         """An empty workspace."""
-        runtime = Runtime(clock or HurriedClock(TIMES), Random(seed), HurriedTasks(TIMES))
+        runtime = Runtime(clock or FastClock(TIMES), Random(seed), FastTasks(TIMES))
         shop = await started(open_workshop())
         store = {
             role: Store(shop.backend, runtime, scope=SCOPE, role=role)
@@ -60,10 +60,10 @@ class Workspace:
         await workspace.coordinator.begin()
         return workspace
 
-    def _new(self) -> RunBook:
-        return RunBook(
+    def _new(self) -> RunCoordinator:
+        return RunCoordinator(
             self._store[Role.FLOW],
-            facts=LedgerFacts(Writers(self._store[Role.API], DOMAINS)),
+            events=LedgerEventWriter(Writers(self._store[Role.API], DOMAINS)),
             fences=self,
             versions=self,
             states=self.reader,
@@ -79,9 +79,9 @@ class Workspace:
 
     async def over(self, run_id: str) -> RunView:
         """A run once it is over."""
-        view = await self.coordinator.look(run_id)
+        view = await self.coordinator.get_run(run_id)
         while view.status is RunStatus.RUNNING:
-            view = await self.coordinator.look(run_id, view.number, 1_000)
+            view = await self.coordinator.get_run(run_id, view.number, 1_000)
         return view
 
     async def close(self) -> None:
@@ -91,11 +91,11 @@ class Workspace:
 
     # Ports of the coordinator.
 
-    async def place(self, table: str) -> Place | None:
+    async def place(self, table: str) -> TableHead | None:
         table_id = self.ids.get(table)
         if table_id is None:
             return None
-        return Place(table_id, "PARQUET", await self.tables.number(table_id))
+        return TableHead(table_id, "PARQUET", await self.tables.number(table_id))
 
     async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
         return await self.tables.fence(table_id, attempt, since)

@@ -9,7 +9,7 @@ from arco.flow.define import Project, load_project, problems
 from arco.flow.plan.fingerprints import input_fingerprint, material_digest
 from arco.flow.plan.plan import Plan, PlannedTask, Reason
 from arco.flow.plan.planner import plan
-from arco.flow.state import LastAttempt, State, TableState
+from arco.flow.plan.table_state import LastAttempt, PlanningState, TableState
 from tests.flow.define.writing import write
 
 NOW = datetime(2026, 1, 15, 6, tzinfo=UTC)
@@ -48,9 +48,9 @@ class Lake:
         for key in keys:
             rows[key] = Row(material=f"file-{self._tick()}", made_at_ms=self.clock_ms)
 
-    def state(self) -> State:
+    def state(self) -> PlanningState:
         tables = {name: self._table(name, rows) for name, rows in self.tables.items()}
-        return State(number=7, tables=tables, dynamic=self.dynamic)
+        return PlanningState(number=7, tables=tables, dynamic=self.dynamic)
 
     def _table(self, name: str, rows: Mapping[str, Row]) -> TableState:
         columns = list(rows.values())

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from arco.flow.coordinator.plan_store import check_plan
 from arco.flow.plan.explain import explain
-from arco.flow.run.live import check_plan
 from tests.flow.plan.model import Shop, keys
 
 _CODE = """

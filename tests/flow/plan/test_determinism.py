@@ -12,7 +12,7 @@ from arco.core import json
 from arco.flow.plan.document import plan_document
 from arco.flow.plan.plan import Plan
 from arco.flow.plan.planner import plan
-from arco.flow.state import State, TableState
+from arco.flow.plan.table_state import PlanningState, TableState
 from tests.flow.plan.model import NOW, Shop
 
 PROGRAM = """
@@ -22,9 +22,9 @@ from pathlib import Path
 import msgspec
 from arco.flow.define import load_project
 from arco.flow.plan.planner import plan
-from arco.flow.state import State
+from arco.flow.plan.table_state import PlanningState
 project = load_project(sys.argv[1])
-state = msgspec.json.decode(Path(sys.argv[2]).read_bytes(), type=State)
+state = msgspec.json.decode(Path(sys.argv[2]).read_bytes(), type=PlanningState)
 found = plan(project, "", state, datetime.fromisoformat(sys.argv[3]))
 sys.stdout.buffer.write(msgspec.json.encode(found, order="deterministic"))
 """
@@ -65,7 +65,7 @@ def test_the_order_in_which_things_are_declared_or_known_changes_nothing(made: S
         sources=project.sources[::-1],
         pools=dict(reversed(project.pools.items())),
     )
-    turned = State(
+    turned = PlanningState(
         number=state.number,
         tables={name: _backwards(table) for name, table in reversed(state.tables.items())},
         dynamic=state.dynamic,
@@ -100,5 +100,5 @@ def test_the_id_of_a_plan_changes_with_the_time_the_state_and_the_definitions(ma
     assert made.plan("silver.orders", force=True).plan_id == before
     assert made.plan("silver.customers", force=True).plan_id != before
     state = made.lake.state()
-    later = State(number=state.number + 1, tables=state.tables)
+    later = PlanningState(number=state.number + 1, tables=state.tables)
     assert plan(made.project, "silver.orders", later, NOW, force=True).plan_id != before

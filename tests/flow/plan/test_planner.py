@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from arco.core.errors import Invalid
+from arco.flow.coordinator.plan_store import check_plan
 from arco.flow.plan.explain import explain
 from arco.flow.plan.plan import Again, Reason
 from arco.flow.plan.planner import STALE
-from arco.flow.run.live import check_plan
 from tests.flow.plan.conftest import DAYS, FILES
 from tests.flow.plan.model import NOW, Row, Shop, keys, makers, reasons
 

@@ -6,7 +6,7 @@ import pytest
 
 from arco.flow.plan.document import plan_document
 from arco.flow.plan.plan import Plan
-from arco.flow.state import ColumnChange, LastAttempt
+from arco.flow.plan.table_state import ColumnChange, LastAttempt
 from tests.flow.plan.conftest import FILES
 from tests.flow.plan.model import Shop, keys
 

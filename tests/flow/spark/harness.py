@@ -8,11 +8,17 @@ from typing import Any
 from uuid import uuid4
 
 from arco.catalog.publication import Attempt
+from arco.flow.coordinator.messages import (
+    AttemptOutcome,
+    LeasedTask,
+    Progress,
+    TaskOutput,
+    TaskStatus,
+)
+from arco.flow.coordinator.run_state import attempt_id_of
 from arco.flow.define import Project, load_project, problems
 from arco.flow.define.name import three_levels
 from arco.flow.plan.key import task_key
-from arco.flow.run.task_state import attempt_id_of
-from arco.flow.run.wire import LeasedTask, Outcome, OutputPlace, Progress, TaskStatus
 from arco.flow.spark.executor import SparkExecutor
 from tests.flow.spark.shared_spark import SharedSpark
 
@@ -99,7 +105,7 @@ class Harness:
         key = task_key(maker_def.name, partition)
         attempt_id = attempt_id_of(run_id, key, attempt)
         outputs = tuple(
-            OutputPlace(
+            TaskOutput(
                 table=output.table,
                 table_id=None,
                 attempt=Attempt(
@@ -127,18 +133,18 @@ class Harness:
             outputs=outputs,
         )
 
-    def run(self, maker: str, partition: str = "", **options: Any) -> Outcome:
+    def run(self, maker: str, partition: str = "", **options: Any) -> AttemptOutcome:
         """Run a task."""
         return self.execute(self.lease(maker, partition, **options))
 
-    def execute(self, task: LeasedTask, watch: RecordingWatch | None = None) -> Outcome:
+    def execute(self, task: LeasedTask, watch: RecordingWatch | None = None) -> AttemptOutcome:
         outcome = self.executor.execute(task, watch or RecordingWatch())
         for done in outcome.outputs:
             if done.version is not None:
                 self._heads[done.table] = max(self._heads[done.table], done.version)
         return outcome
 
-    def materialize(self, maker: str, partition: str = "", **options: Any) -> Outcome:
+    def materialize(self, maker: str, partition: str = "", **options: Any) -> AttemptOutcome:
         """Run a task that has to succeed."""
         outcome = self.run(maker, partition, **options)
         assert outcome.status is TaskStatus.SUCCESS, outcome.error

@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.flow.run.wire import TaskStatus
+from arco.flow.coordinator.messages import TaskStatus
 from tests.flow.spark.harness import Harness, RecordingWatch
 
 CODE = """

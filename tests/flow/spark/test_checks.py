@@ -9,8 +9,8 @@ import pytest
 
 from arco.core import json
 from arco.core.errors import Invalid
+from arco.flow.coordinator.messages import AttemptOutcome, CheckOutcome, TaskStatus
 from arco.flow.define.check import CheckDef, Judged, Result, RowCount
-from arco.flow.run.wire import CheckOutcome, Outcome, TaskStatus
 from arco.flow.spark.row_checks import CheckFinding, expected_rows
 from arco.flow.spark.staged_checks import finding_of
 from tests.flow.spark.harness import DAY, Harness
@@ -31,11 +31,11 @@ def project(harness: Harness, checks: str, more: str = "", kind: str = "iceberg"
     return harness.project(SALES.replace("CHECKS", checks).replace("FORMAT", kind) + more)
 
 
-def sold(harness: Harness, sql: str, partition: str = DAY) -> Outcome:
+def sold(harness: Harness, sql: str, partition: str = DAY) -> AttemptOutcome:
     return harness.run("$.sales", partition, params={"sql": sql})
 
 
-def outcomes_by_name(outcome: Outcome) -> dict[str, CheckOutcome]:
+def outcomes_by_name(outcome: AttemptOutcome) -> dict[str, CheckOutcome]:
     return {each.name: each for each in outcome.checks}
 
 

@@ -10,7 +10,13 @@ from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.flow.spark.shared_spark import SharedSpark
-from tests.flow.work.scripted import Scripted, book_here, carried_out, disk, plan
+from tests.flow.worker.scripted import (
+    ScriptedExecutor,
+    disk_place,
+    open_coordinator,
+    plan,
+    run_plan,
+)
 
 FEW = 2
 
@@ -25,19 +31,19 @@ async def test_events_of_tasks_are_compacted_after_them(
     shared: SharedSpark, tmp_path: Path
 ) -> None:
     messages: list[str] = []
-    place, runtime = disk(tmp_path / "store"), shared.runtime
+    place, runtime = disk_place(tmp_path / "store"), shared.runtime
     engine = WorkerSpark(shared.open)
     assert engine.lend() is None  # it is not started for this
     engine.new_session()
-    async with book_here("here", runtime, place) as book:
-        await carried_out(book, runtime, Scripted(), plan("a", "b", "c", b=["a"], c=["b"]))
+    async with open_coordinator("here", runtime, place) as book:
+        await run_plan(book, runtime, ScriptedExecutor(), plan("a", "b", "c", b=["a"], c=["b"]))
         count = await _waiting(place, shared)
         assert count > FEW
         await Tidying(place, runtime, messages.append, many=FEW).after(engine.lend())
         assert messages == [f"Tidying up {count:,} segments"]
         assert await _waiting(place, shared) == 0
         assert (await book.state([])).number >= 0  # there is a manifest, and it can be read
-        runs = await carried_out(book, runtime, Scripted(), plan("again"))
+        runs = await run_plan(book, runtime, ScriptedExecutor(), plan("again"))
     assert runs.counts == {"SUCCESS": 1}
     session = engine.lend()
     assert session is not None  # it was only lent

@@ -5,8 +5,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from arco.core import json
+from arco.flow.coordinator.messages import AttemptOutcome, TaskStatus
 from arco.flow.define.check import Expression, NotNull, RowCount
-from arco.flow.run.wire import Outcome, TaskStatus
 from arco.flow.spark.failing_rows import (
     MASK,
     MAX_COLUMNS,
@@ -17,7 +17,7 @@ from arco.flow.spark.failing_rows import (
     shown_columns,
 )
 from arco.flow.spark.row_checks import columns_of_rule
-from arco.flow.work.port import LakeColumn, LakeTable
+from arco.flow.worker.ports import LakeColumn, LakeTable
 from tests.flow.spark.harness import DAY, Harness, RecordingWatch
 
 
@@ -96,7 +96,7 @@ def _mark(harness: Harness, table: str, column: str) -> None:
         assert answer.status == 200
 
 
-def _run(harness: Harness, sql: str) -> tuple[Outcome, dict[str, list[str]]]:
+def _run(harness: Harness, sql: str) -> tuple[AttemptOutcome, dict[str, list[str]]]:
     """How a run ended, and the lines of each check in its log, without the first of them."""
     watch = RecordingWatch()
     outcome = harness.execute(harness.lease("$.people", DAY, params={"sql": sql}), watch)

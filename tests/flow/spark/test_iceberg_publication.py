@@ -11,9 +11,9 @@ import pytest
 from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
 from arco.core.errors import Conflict
 from arco.events.partition_name import key_of
+from arco.flow.coordinator.messages import TaskStatus
+from arco.flow.coordinator.run_state import attempt_id_of
 from arco.flow.define.mode import Mode
-from arco.flow.run.task_state import attempt_id_of
-from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.engine import activate
 from arco.flow.spark.iceberg_format import IcebergFormat
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable

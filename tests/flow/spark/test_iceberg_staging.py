@@ -10,8 +10,8 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 
+from arco.flow.coordinator.messages import TaskStatus
 from arco.flow.define.mode import Mode
-from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.engine import activate
 from arco.flow.spark.iceberg_format import IcebergFormat
 from arco.flow.spark.iceberg_staging import expire_stale_snapshots, stale_snapshot_ids

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from arco.flow.run.wire import InputMaterial, TaskStatus
+from arco.flow.coordinator.messages import TaskInput, TaskStatus
 from tests.flow.spark.harness import DAY, Harness
 
 MORE = pytest.mark.interop  # takes its time, and shows the same in the other format
@@ -55,7 +55,7 @@ def test_only_the_partitions_that_a_lease_names_are_read_where_missing_ones_are_
     harness.project(code)
     for day in (3, 4, 5):
         harness.materialize("$.raw", f"ds=2026-01-0{day}")
-    read = InputMaterial(
+    read = TaskInput(
         table=harness.name("$.raw"),
         table_id=None,
         partitions=("ds=2026-01-03", "ds=2026-01-05"),

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from arco.flow.run.wire import LeasedTask, TaskStatus
+from arco.flow.coordinator.messages import LeasedTask, TaskStatus
 from tests.flow.spark.harness import DAY, Harness
 
 FORMATS = pytest.mark.parametrize("kind", ["iceberg", "parquet"])

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arco.flow.coordinator.messages import Progress
 from arco.flow.define import Context
-from arco.flow.run.wire import Progress
 from arco.flow.spark.running_attempt import ProgressPoller, RunningAttempt, Stopped
-from arco.flow.work.said import Said
-from tests.flow.work.leased import TASK
+from arco.flow.worker.reporter import AttemptLog
+from tests.flow.worker.leased import TASK
 
 
 def test_metrics_are_numbers_of_pythons_own_or_their_names() -> None:
-    attempt, count = RunningAttempt(TASK, Said()), np.array([1, 2]).sum()
+    attempt, count = RunningAttempt(TASK, AttemptLog()), np.array([1, 2]).sum()
     ctx = attempt.context({})
     ctx.metric("rows", 7)
     ctx.metric("seen", count)
@@ -28,7 +28,7 @@ def test_metrics_are_numbers_of_pythons_own_or_their_names() -> None:
 
 
 def test_a_slip_in_a_line_of_the_log_fails_nothing() -> None:
-    watch = Said()
+    watch = AttemptLog()
     RunningAttempt(TASK, watch).context({}).log.warning("%d rows", "many")
     assert watch.take().text == "WARNING %d rows ('many',)\n"
 
@@ -36,14 +36,14 @@ def test_a_slip_in_a_line_of_the_log_fails_nothing() -> None:
 @pytest.mark.parametrize(("name", "value"), [("", 1), ("x" * 256, 1), ("many", "lots")])
 def test_an_invalid_metric_is_an_error(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=r"the name of a metric|is no number"):
-        RunningAttempt(TASK, Said()).context({}).metric(name, value)
+        RunningAttempt(TASK, AttemptLog()).context({}).metric(name, value)
 
 
 @pytest.mark.parametrize(
     ("done", "share"), [(np.float32(0.5), 0.5), (7, 1.0), (-1, 0.0), (float("nan"), None)]
 )
 def test_progress_is_a_share_of_pythons_own(done: Any, share: float | None) -> None:
-    watch = Said()
+    watch = AttemptLog()
     RunningAttempt(TASK, watch).context({}).progress(done, os.fsdecode(b"caf\xe9"))
     assert watch.latest == Progress(done=share, message="caf\\udce9")
     assert type(watch.latest.done) in (float, type(None))
@@ -60,7 +60,7 @@ SPEAKS: list[Callable[[Context], None]] = [
 def test_stopped_code_ends_when_it_reports_even_if_it_catches_errors(
     speak: Callable[[Context], None],
 ) -> None:
-    attempt = RunningAttempt(TASK, Said())
+    attempt = RunningAttempt(TASK, AttemptLog())
     ctx = attempt.context({})
     speak(ctx)
     attempt.stop()
@@ -69,7 +69,7 @@ def test_stopped_code_ends_when_it_reports_even_if_it_catches_errors(
 
 
 def test_stopped_code_may_log_while_it_cleans_up() -> None:
-    watch, put_away = Said(), False
+    watch, put_away = AttemptLog(), False
     attempt = RunningAttempt(TASK, watch)
     ctx = attempt.context({})
 
@@ -89,7 +89,7 @@ def test_stopped_code_may_log_while_it_cleans_up() -> None:
 
 
 def test_what_is_logged_after_the_end_is_kept_though_it_ends_the_code() -> None:
-    watch = Said()
+    watch = AttemptLog()
     attempt = RunningAttempt(TASK, watch)
     attempt.stop()
     with pytest.raises(Stopped):
@@ -122,7 +122,7 @@ class Session:
 
 
 def test_an_attempt_that_gets_its_session_late_is_polled() -> None:
-    looks, attempt = threading.Semaphore(0), RunningAttempt(TASK, Said())
+    looks, attempt = threading.Semaphore(0), RunningAttempt(TASK, AttemptLog())
 
     def attempts() -> list[RunningAttempt]:
         looks.release()

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql.types import LongType, StructField
 
-from arco.flow.run.wire import Outcome, TaskStatus
+from arco.flow.coordinator.messages import AttemptOutcome, TaskStatus
 from arco.flow.spark.iceberg_table import IcebergCatalogs
 from tests.flow.spark.harness import DAY, Harness
 
@@ -17,11 +17,11 @@ def sales(spark, ctx):
 """
 
 
-def run(harness: Harness, sql: str, partition: str = DAY) -> Outcome:
+def run(harness: Harness, sql: str, partition: str = DAY) -> AttemptOutcome:
     return harness.run("$.sales", partition, params={"sql": sql})
 
 
-def refused(outcome: Outcome) -> str:
+def refused(outcome: AttemptOutcome) -> str:
     assert outcome.status is TaskStatus.FAILED
     assert not outcome.may_retry
     assert all(each.version is None for each in outcome.outputs)
@@ -62,7 +62,7 @@ def missing_column(what: str, kind: str) -> str:
     return SALES.replace("FORMAT", kind).replace("format=", f'on_missing_column="{what}", format=')
 
 
-def differences(outcome: Outcome) -> list[tuple[str, str | None, str | None]]:
+def differences(outcome: AttemptOutcome) -> list[tuple[str, str | None, str | None]]:
     return [(each.column, each.before, each.after) for each in outcome.column_changes]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arco.flow.run.wire import TaskStatus
+from arco.flow.coordinator.messages import TaskStatus
 from tests.flow.spark.harness import Harness, RecordingWatch
 
 SLEEPY = """

@@ -7,7 +7,7 @@ import pytest
 from arco.core.errors import Unsupported
 from arco.flow.spark.jars import S3_VARIABLE, Jars
 from arco.flow.spark.stores import StoreSettings, store_settings
-from arco.flow.work.port import LakeStore
+from arco.flow.worker.ports import LakeStore
 from tests.flow.spark.shared_spark import SharedSpark
 
 BUCKET = "spark.hadoop.fs.s3a.bucket.lake"

@@ -3,7 +3,7 @@
 import pytest
 
 from arco.core.errors import ArcoError, StoreFull, Unavailable, Unknown
-from arco.flow.run.wire import TaskStatus
+from arco.flow.coordinator.messages import TaskStatus
 from arco.flow.spark.session import NoSpark
 from arco.flow.spark.task_errors import infrastructure_error, memory_hint, requeued_outcome
 from tests.flow.spark.harness import Harness

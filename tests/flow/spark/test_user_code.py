@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PythonException
 
-from arco.flow.run.wire import TaskStatus
+from arco.flow.coordinator.messages import TaskStatus
 from arco.flow.spark.task_errors import describe_error
 from arco.flow.spark.user_code import replace_parameters, replace_tables
 from tests.flow.spark.harness import DAY, Harness, RecordingWatch

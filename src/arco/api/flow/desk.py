@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
+from arco.flow.coordinator.ports import Coordinator, RunReader
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.run.port import Coordinator
-from arco.flow.run.ports import RunReader
 
 
 @dataclass(frozen=True)

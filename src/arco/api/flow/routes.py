@@ -26,8 +26,16 @@ from arco.api.route import Answered, AnyRoute, Route, Sent, sent
 from arco.api.services import Services
 from arco.api.verbs import says
 from arco.core import json
-from arco.flow.run.wire import Beat, Completed, Leased, Offer, Pulse, RunView, RunWish
-from arco.flow.state import State
+from arco.flow.coordinator.messages import (
+    AttemptReport,
+    Heartbeat,
+    HeartbeatResponse,
+    LeaseRequest,
+    LeaseResponse,
+    RunRequest,
+    RunView,
+)
+from arco.flow.plan.table_state import PlanningState
 
 PLAN_BYTES = 64 * 1024 * 1024  # a plan of 10,000 tasks is some MB
 
@@ -69,7 +77,7 @@ def _state(on: States) -> tuple[AnyRoute, ...]:
             Operation.GET_FLOW_STATE,
             on.state,
             sent(TablesAsked, {"tables": ["default.silver.orders"]}),
-            Answered(200, "What is known.", State),
+            Answered(200, "What is known.", PlanningState),
         ),
         _told(
             f"{API}/partition-values",
@@ -89,7 +97,7 @@ def _runs(on: FlowRuns) -> tuple[AnyRoute, ...]:
             _RUNS,
             Operation.SUBMIT_RUN,
             on.submit,
-            sent(RunWish, {"run_key": "gold.report:2026-01-01", "plan": _PLAN}),
+            sent(RunRequest, {"run_key": "gold.report:2026-01-01", "plan": _PLAN}),
             view,
             problems=(409, 422),
         ),
@@ -123,8 +131,8 @@ def _work(on: Work) -> tuple[AnyRoute, ...]:
             f"{_TASKS}/lease",
             Operation.LEASE_TASKS,
             on.lease,
-            sent(Offer, {"worker": "machine-1", "slots": 2, "project": "shop"}),
-            Answered(200, "Tasks, if there are any.", Leased),
+            sent(LeaseRequest, {"worker": "machine-1", "slots": 2, "project": "shop"}),
+            Answered(200, "Tasks, if there are any.", LeaseResponse),
             waits=True,
         ),
         _asked(
@@ -138,15 +146,15 @@ def _work(on: Work) -> tuple[AnyRoute, ...]:
         _told(
             f"{_ATTEMPT}/heartbeat",
             Operation.BEAT_ATTEMPT,
-            on.beat,
-            sent(Beat, worker),
-            Answered(200, "How long the lease is now.", Pulse),
+            on.heartbeat,
+            sent(Heartbeat, worker),
+            Answered(200, "How long the lease is now.", HeartbeatResponse),
         ),
         _told(
             f"{_ATTEMPT}/completed",
             Operation.COMPLETE_ATTEMPT,
             on.complete,
-            sent(Completed, {**worker, **times, "outcome": outcome}),
+            sent(AttemptReport, {**worker, **times, "outcome": outcome}),
             Answered(204, "It is durable."),
         ),
     )

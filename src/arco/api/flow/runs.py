@@ -17,12 +17,11 @@ from arco.api.route import Call, Reply
 from arco.api.services import Services
 from arco.core import json
 from arco.core.errors import NotFound
-from arco.flow.run.events import LONGEST_LABEL
-from arco.flow.run.logs import read_log
-from arco.flow.run.missing import no_run, no_task
-from arco.flow.run.ports import StoredRun
-from arco.flow.run.task_state import ENDED, attempt_id_of
-from arco.flow.run.wire import RunView, RunWish, TaskView
+from arco.flow.coordinator.attempt_logs import read_log
+from arco.flow.coordinator.events import MAX_LABEL_CHARS
+from arco.flow.coordinator.messages import RunRequest, RunView, TaskView
+from arco.flow.coordinator.ports import StoredRun, run_not_found, task_not_found
+from arco.flow.coordinator.run_state import ENDED_STATUSES, attempt_id_of
 
 
 class FlowRuns:
@@ -35,7 +34,7 @@ class FlowRuns:
         self._store = services.reader.store
         self._told = Runs(services)
 
-    async def submit(self, call: Call[Query, RunWish]) -> Reply:
+    async def submit(self, call: Call[Query, RunRequest]) -> Reply:
         """Carry out a plan; answered once it is durable. The same run key again is the same run."""
         by = _by(call.principal, call.body.triggered_by)
         wish = structs.replace(call.body, triggered_by=by)
@@ -55,7 +54,7 @@ class FlowRuns:
         run_id, query = call.names["run_id"], call.query
 
         async def ask(wait_ms: int) -> RunView:
-            return await self._book.look(run_id, query.since, wait_ms)
+            return await self._book.get_run(run_id, query.since, wait_ms)
 
         try:
             view = await self._waiting.until(
@@ -89,7 +88,9 @@ class FlowRuns:
         last, is_over = await self._last_attempt(run_id, key)
         attempt = query.attempt or max(last, 1)
         if attempt > max(last, 1):
-            raise no_task(f"the task {key[:255]!r} has no attempt {attempt}: it has had {last}")
+            raise task_not_found(
+                f"the task {key[:255]!r} has no attempt {attempt}: it has had {last}"
+            )
         attempt_id = attempt_id_of(run_id, key, attempt)
         found = await read_log(self._store, run_id, attempt_id, query.since)
         log = TaskLog(
@@ -106,24 +107,24 @@ class FlowRuns:
     async def _last_attempt(self, run_id: str, key: str) -> tuple[int, bool]:
         """The number of a task's last attempt, and whether that is over."""
         try:
-            view = await self._book.look(run_id)
+            view = await self._book.get_run(run_id)
         except NotFound:
             view = _view(await self._stored(run_id))
         task = next((each for each in view.changed if each.key == key), None)
         if task is None:
-            raise no_task(f"the run has no task {key[:255]!r}")
-        return task.attempt, task.status in ENDED
+            raise task_not_found(f"the run has no task {key[:255]!r}")
+        return task.attempt, task.status in ENDED_STATUSES
 
     async def _stored(self, run_id: str) -> StoredRun:
         found = await self._desk.runs.run(run_id)
         if found is None:
-            raise no_run(f"no run {run_id[:80]!r} was told of")
+            raise run_not_found(f"no run {run_id[:80]!r} was told of")
         return found
 
 
 def _by(principal: Principal, said: str | None) -> str | None:
     """Who wants something: the one who has proven it, or where nobody is asked to, who they say."""
-    return said if principal.name == LOCAL else principal.name[:LONGEST_LABEL]
+    return said if principal.name == LOCAL else principal.name[:MAX_LABEL_CHARS]
 
 
 def _view(run: StoredRun) -> RunView:

@@ -11,7 +11,7 @@ from arco.api.flow.sent import Name, Sent, WaitMs
 from arco.api.operations.reading import FreshPageQuery
 from arco.api.query_params import Freshness, Query
 from arco.api.wire import Document
-from arco.flow.run.wire import RunStatus
+from arco.flow.coordinator.messages import RunStatus
 
 
 class ValuesChange(Sent, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from arco.api.query_params import Query
 from arco.api.route import Call, Reply
 from arco.core import json
 from arco.core.errors import AttemptFenced, Fenced, Invalid
-from arco.flow.run.wire import Beat, Completed, Leased, Offer
+from arco.flow.coordinator.messages import AttemptReport, Heartbeat, LeaseRequest, LeaseResponse
 
 
 class Work:
@@ -19,11 +19,11 @@ class Work:
         self._book = desk.coordinator
         self._waiting = waiting
 
-    async def lease(self, call: Call[Query, Offer]) -> Reply:
+    async def lease(self, call: Call[Query, LeaseRequest]) -> Reply:
         """Ask for tasks, waiting for some if there are none."""
         offer = call.body
 
-        async def ask(wait_ms: int) -> Leased:
+        async def ask(wait_ms: int) -> LeaseResponse:
             return await self._book.lease(msgspec.structs.replace(offer, wait_ms=wait_ms))
 
         leased = await self._waiting.until(
@@ -44,16 +44,16 @@ class Work:
         stopped = await self._waiting.until(call, asked.wait_ms, ask, bool)
         return Reply(200, json.encode(AttemptsStopped(attempt_ids=stopped)))
 
-    async def beat(self, call: Call[Query, Beat]) -> Reply:
+    async def heartbeat(self, call: Call[Query, Heartbeat]) -> Reply:
         """Give a sign of life of an attempt, which makes its lease longer."""
         _check_named(call, call.body.attempt_id)
         try:
-            pulse = await self._book.beat(call.body)
+            pulse = await self._book.heartbeat(call.body)
         except Fenced as lost:
             raise _lost(lost) from lost
         return Reply(200, json.encode(pulse))
 
-    async def complete(self, call: Call[Query, Completed]) -> Reply:
+    async def complete(self, call: Call[Query, AttemptReport]) -> Reply:
         """Tell how an attempt ended; answered once that is durable."""
         _check_named(call, call.body.attempt_id)
         try:
@@ -63,7 +63,9 @@ class Work:
         return Reply(204)
 
 
-def _check_named(call: Call[Query, Beat] | Call[Query, Completed], attempt_id: str) -> None:
+def _check_named(
+    call: Call[Query, Heartbeat] | Call[Query, AttemptReport], attempt_id: str
+) -> None:
     if call.names["attempt_id"] != attempt_id:
         raise Invalid("the attempt in the path is another than the one in the body")
 

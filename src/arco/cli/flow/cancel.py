@@ -7,7 +7,7 @@ from arco.cli.flow.flags import Own, RunId, command
 
 if TYPE_CHECKING:
     from arco.cli.remote import Remote
-    from arco.flow.run.wire import RunView
+    from arco.flow.coordinator.messages import RunView
 
 _EXAMPLES = """\
 Examples:
@@ -58,7 +58,7 @@ def _cancel(remote: "Remote", run_id: str) -> "RunView":
     """Have it stopped, and see it stop, if that is a matter of moments."""
     from arco.cli.remote import path
     from arco.core import json
-    from arco.flow.run.wire import RunView
+    from arco.flow.coordinator.messages import RunView
 
     view = json.decode(remote.change("POST", path("runs", run_id, "cancel"), {}), RunView)
     for _ in range(_LOOKS):

@@ -15,11 +15,11 @@ from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, with_own_threads
 from arco.core.tasks import Event, Task
-from arco.flow.run.port import Coordinator
-from arco.flow.run.wire import LeasedTask, Outcome, Progress, RunView, TaskStatus
-from arco.flow.work.port import Executor, ProjectCode, Watch
-from arco.flow.work.printed import own_stdout
-from arco.flow.work.worker import Worker
+from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask, Progress, RunView, TaskStatus
+from arco.flow.coordinator.ports import Coordinator
+from arco.flow.worker.ports import AttemptContext, Executor, ProjectCode
+from arco.flow.worker.stdout import capture_stdout
+from arco.flow.worker.worker import Worker
 
 _LOOK_MS = 5_000
 _AGAIN_MS = 1_000
@@ -86,9 +86,9 @@ class Carrying:
             name=crew.name,
             slots=crew.slots,
             code=crew.code,
-            tell=self._trouble,
+            on_unavailable=self._trouble,
         )
-        with listening() as bell, screen, own_stdout():  # the screen may have one of its own
+        with listening() as bell, screen, capture_stdout():  # the screen may have one of its own
             screen.take(begun)
             spawn = self._runtime.tasks.spawn
             working = spawn(_then(worker.run(begun.run_id), news))
@@ -117,7 +117,7 @@ class Carrying:
         number = 0
         while not self._board.is_over:
             try:
-                view = await self._coordinator.look(run_id, since=number, wait_ms=_LOOK_MS)
+                view = await self._coordinator.get_run(run_id, since=number, wait_ms=_LOOK_MS)
             except (Unavailable, Unknown) as problem:
                 if self._room.problem is not None:
                     raise
@@ -162,7 +162,7 @@ class _Overheard:
         self._executor = executor
         self._board = board
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         return self._executor.execute(task, _Tapped(watch, self._board, task.key))
 
     def interrupt(self, attempt_id: str) -> None:
@@ -182,7 +182,7 @@ class Counted:
         self.left: set[tuple[str, str]] = set()  # tasks whose last attempt failed or was blocked
         self._at_work: dict[str, LeasedTask] = {}  # by attempt
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         self._say(f"{'start':<9} {task.key}")
         self._at_work[task.attempt_id] = task
         outcome = self._executor.execute(task, watch)
@@ -200,7 +200,7 @@ class Counted:
             self._say(f"{'stopping':<9} {task.key}")
         self._executor.interrupt(attempt_id)
 
-    def gave_up(self, task: LeasedTask) -> None:
+    def on_abandoned(self, task: LeasedTask) -> None:
         """It was told to stop and does not; nobody waits for it."""
         if self._at_work.pop(task.attempt_id, None) is not None:
             self._count(_GIVEN_UP)
@@ -215,7 +215,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class _Tapped:
-    watch: Watch
+    watch: AttemptContext
     board: Board
     key: str
 

@@ -26,7 +26,7 @@ from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
 if TYPE_CHECKING:
     from arco.cli.remote import Remote
     from arco.core.runtime import Runtime
-    from arco.flow.state import TableState
+    from arco.flow.plan.table_state import TableState
 
 _ICEBERG, _PARQUET = "ICEBERG", "PARQUET"
 _ATTEMPT_ID_CHARS = 32

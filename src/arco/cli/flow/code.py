@@ -11,10 +11,10 @@ from typing import Protocol
 
 from arco.cli.flow.project import Loaded
 from arco.core.errors import ArcoError, Unavailable
+from arco.flow.coordinator.messages import CodeVersion, LeasedTask
 from arco.flow.define import Project
 from arco.flow.define.files import Stamps, modules_of, stamps_of
-from arco.flow.run.wire import LeasedTask, MakerCode
-from arco.flow.work.code import code_of
+from arco.flow.worker.ports import project_code
 
 _TRIES = 5
 
@@ -26,7 +26,7 @@ class LoadedFiles:
     loaded: Loaded
     modules: dict[str, bytes]
     stamps: Stamps
-    code: dict[str, MakerCode]
+    code: dict[str, CodeVersion]
 
 
 def load_files(folder: Path, load: Callable[[], Loaded]) -> LoadedFiles:
@@ -34,7 +34,7 @@ def load_files(folder: Path, load: Callable[[], Loaded]) -> LoadedFiles:
     for _ in range(_TRIES):
         stamps = stamps_of(folder)
         loaded = load()
-        found = LoadedFiles(loaded, modules_of(folder), stamps, code_of(loaded.project))
+        found = LoadedFiles(loaded, modules_of(folder), stamps, project_code(loaded.project))
         if stamps_of(folder) == stamps:
             return found
     raise Unavailable(
@@ -51,7 +51,7 @@ class Switched(Protocol):
 
 
 class WatchedCode:
-    """A project that is loaded again when its files change; fills `arco.flow.work.port.ProjectCode`."""
+    """A project that is loaded again when its files change; fills `arco.flow.worker.ports.ProjectCode`."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class WatchedCode:
         return self._now.loaded.project.name
 
     @property
-    def code(self) -> dict[str, MakerCode]:
+    def code(self) -> dict[str, CodeVersion]:
         return self._now.code
 
     def refresh(self, leased: Sequence[LeasedTask] = ()) -> None:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from arco.api.wire import Question, Result
 from arco.core import json
 from arco.flow.define.fingerprint import changed_parts
+from arco.flow.plan.event_query import FRESH, literal
 from arco.flow.plan.key import task_key
-from arco.flow.read.asking import FRESH, literal
-from arco.flow.run.ending import CODE, CODE_PARTS
+from arco.flow.plan.table_state import CODE_METRIC, CODE_PARTS_METRIC
 
 if TYPE_CHECKING:
     from arco.cli.remote import Remote
@@ -19,9 +19,10 @@ def code_changes(
 ) -> tuple[str, ...]:
     """The functions, constants and options that changed since the recorded code, as far as records say."""
     sql = (
-        f"SELECT metrics['{CODE_PARTS}'] FROM system.tasks "  # noqa: S608
+        f"SELECT metrics['{CODE_PARTS_METRIC}'] FROM system.tasks "  # noqa: S608
         f"WHERE split_part(task_id, chr(64), 1) = {literal(task_key(maker, ''))} "
-        f"AND metrics['{CODE}'] = {literal(recorded)} AND metrics['{CODE_PARTS}'] IS NOT NULL "
+        f"AND metrics['{CODE_METRIC}'] = {literal(recorded)} "
+        f"AND metrics['{CODE_PARTS_METRIC}'] IS NOT NULL "
         "ORDER BY completed_at DESC LIMIT 1"
     )
     answer = remote.change("POST", "/query", Question(sql=sql, freshness=FRESH))

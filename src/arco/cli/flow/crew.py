@@ -12,13 +12,13 @@ from arco.cli.flow.reach import Reached
 from arco.cli.flow.spark_flags import OnSpark
 from arco.core.errors import Invalid
 from arco.core.runtime import Runtime
+from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask
 from arco.flow.define import AssetDef, CheckDef, Project
 from arco.flow.define.check import Query, References
 from arco.flow.define.name import three_levels
 from arco.flow.define.sql_text import tables_read
 from arco.flow.plan.plan import Plan
-from arco.flow.run.wire import LeasedTask, Outcome
-from arco.flow.work.port import Watch
+from arco.flow.worker.ports import AttemptContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ _ICEBERG = "iceberg"
 
 
 class SparkCrew:
-    """The executor of a project; fills `arco.flow.work.port.Executor`."""
+    """The executor of a project; fills `arco.flow.worker.ports.Executor`."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class SparkCrew:
             with silent_jvm():
                 self._executor.warm_up()
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         return self._executor.execute(task, watch)
 
     def interrupt(self, attempt_id: str) -> None:

@@ -8,9 +8,9 @@ from arco.cli.flow.screen.lines import check_line
 from arco.cli.flow.screen.words import first_line
 from arco.cli.remote import Remote, path
 from arco.core import json
+from arco.flow.coordinator.messages import RunView, TaskStatus
+from arco.flow.plan.event_query import FRESH, among
 from arco.flow.plan.explanation import Failure
-from arco.flow.read.asking import FRESH, among
-from arco.flow.run.wire import RunView, TaskStatus
 
 _MOST = 3
 _BAD = (TaskStatus.FAILED, TaskStatus.BLOCKED)

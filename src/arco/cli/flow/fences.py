@@ -8,8 +8,9 @@ from arco.catalog.name import parse_dotted
 from arco.catalog.publication import Attempt, Numbered
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Invalid, NotFound
+from arco.flow.coordinator.ports import TableHead
+from arco.flow.plan.table_state import UnprovenFile
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.run.ports import Place, UnprovenFile
 from arco.iceberg.service import DEFAULT_CATALOG, Iceberg
 
 NO_CHAIN = -1  # the number of a table of a format that has no chain of ours
@@ -23,7 +24,7 @@ class TableFences:
         self._iceberg = iceberg
         self._parquet = parquet
 
-    async def place(self, table: str) -> Place | None:
+    async def place(self, table: str) -> TableHead | None:
         """Where a table stands now, by its full name; None if there is no such table."""
         try:
             row = (await (await self._reader.head()).table(_name(table))).row
@@ -37,7 +38,7 @@ class TableFences:
                 number = await self._parquet.number(row.table_id)
         if number is None:
             return None  # it was dropped, and only its name is still there
-        return Place(row.table_id, str(row.format or ""), number)
+        return TableHead(row.table_id, str(row.format or ""), number)
 
     async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
         """The publication of any attempt at the task above `since`, or else the number of a new fence."""

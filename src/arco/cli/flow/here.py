@@ -18,7 +18,7 @@ from arco.cli.trouble import patience
 from arco.cli.whole import Ground, Terms, open_whole
 from arco.core.errors import StoreFull, Unavailable
 from arco.core.runtime import Runtime
-from arco.flow.run.port import Coordinator
+from arco.flow.coordinator.ports import Coordinator
 
 _HOST = "127.0.0.1"
 

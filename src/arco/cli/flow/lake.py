@@ -12,7 +12,7 @@ from arco.core import json
 from arco.core.errors import AlreadyExists, Invalid, NotFound, Unavailable
 from arco.core.tasks import run
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
-from arco.flow.work.port import LakeColumn, LakeStore, LakeTable, NewLakeTable
+from arco.flow.worker.ports import LakeColumn, LakeStore, LakeTable, NewLakeTable
 
 if TYPE_CHECKING:
     from arco.core.runtime import Runtime

@@ -15,7 +15,7 @@ from typing import Protocol
 from arco.cli.place import Place
 from arco.core.errors import ArcoError, Denied, StoreFull, Unavailable
 from arco.core.tasks import Event
-from arco.flow.run.tenure import Tenure
+from arco.flow.coordinator.coordinator_lease import CoordinatorLease
 from arco.storage.local import FULL_DISK
 from arco.storage.store import Store
 
@@ -51,7 +51,7 @@ def lock_of(place: Place, store: Store, *, briefly: bool = False) -> BookLock:
         return FileLock(file, place.describe(), store.runtime.tasks.event(), process)
     if address.scheme == "memory":
         return NoLock(store.runtime.tasks.event())
-    tenure = Tenure(store, f"{socket.gethostname()}, {process}")
+    tenure = CoordinatorLease(store, f"{socket.gethostname()}, {process}")
     return StoreLock(tenure, place.describe())
 
 
@@ -111,7 +111,7 @@ class FileLock:
 class StoreLock:
     """An epoch in the store, with the words for people."""
 
-    def __init__(self, tenure: Tenure, place: str) -> None:
+    def __init__(self, tenure: CoordinatorLease, place: str) -> None:
         self.lost = tenure.lost
         self._tenure = tenure
         self._place = place

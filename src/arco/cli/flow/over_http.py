@@ -15,8 +15,16 @@ from arco.cli.refusal import advise, refusal, stranger, wait_ms
 from arco.cli.remote import API, Params, check_url, is_here, path
 from arco.core import json
 from arco.core.errors import ArcoError, Fenced, StoreFull, Unavailable, Unknown
-from arco.flow.run.wire import Beat, Completed, Leased, Offer, Pulse, RunView, RunWish
-from arco.flow.state import State
+from arco.flow.coordinator.messages import (
+    AttemptReport,
+    Heartbeat,
+    HeartbeatResponse,
+    LeaseRequest,
+    LeaseResponse,
+    RunRequest,
+    RunView,
+)
+from arco.flow.plan.table_state import PlanningState
 
 if TYPE_CHECKING:
     from arco.core.runtime import Runtime
@@ -58,14 +66,14 @@ class HttpCoordinator:
         """Close the connections."""
         await self._client.aclose()
 
-    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
         asked = TablesAsked(tables=tuple(tables), files_of=tuple(files_of))
-        return json.decode(await self._again("POST", "/flow/state", asked), State)
+        return json.decode(await self._again("POST", "/flow/state", asked), PlanningState)
 
-    async def submit(self, wish: RunWish) -> RunView:
+    async def submit(self, wish: RunRequest) -> RunView:
         return json.decode(await self._again("POST", "/runs", wish), RunView)
 
-    async def look(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
+    async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
         params = {"since": str(since), "wait_ms": str(wait_ms)}
         return json.decode(await self._again("GET", path("runs", run_id), None, params), RunView)
 
@@ -78,8 +86,8 @@ class HttpCoordinator:
         body = await self._again("POST", path("runs", run_id, "retry"), wish)
         return json.decode(body, RunView)
 
-    async def lease(self, offer: Offer) -> Leased:
-        return json.decode(await self._once("POST", "/tasks/lease", offer), Leased)
+    async def lease(self, offer: LeaseRequest) -> LeaseResponse:
+        return json.decode(await self._once("POST", "/tasks/lease", offer), LeaseResponse)
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
@@ -88,11 +96,11 @@ class HttpCoordinator:
         answer = json.decode(await self._once("POST", "/tasks/watch", asked), AttemptsStopped)
         return answer.attempt_ids
 
-    async def beat(self, beat: Beat) -> Pulse:
+    async def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         where = path("tasks", beat.attempt_id, "heartbeat")
-        return json.decode(await self._once("POST", where, beat), Pulse)
+        return json.decode(await self._once("POST", where, beat), HeartbeatResponse)
 
-    async def complete(self, completed: Completed) -> None:
+    async def complete(self, completed: AttemptReport) -> None:
         await self._once("POST", path("tasks", completed.attempt_id, "completed"), completed)
 
     async def _again(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from arco.cli.flow.screen.marks import Mark
     from arco.flow.partition import Partitions
     from arco.flow.plan.known import KnownTable
-    from arco.flow.state import State
+    from arco.flow.plan.table_state import PlanningState
 
 _EXAMPLES = """\
 Examples:
@@ -73,7 +73,7 @@ def partitions(
         unknown.add_note("Check the name, or name another project with --project.")
         raise unknown
 
-    async def work() -> "State":
+    async def work() -> "PlanningState":
         async with reached(Reach(server, place), runtime, needs_book=False) as arco:
             return await arco.coordinator.state(loaded.tables, loaded.replaced)
 
@@ -230,7 +230,7 @@ class _Found:
     marks: Mapping[str, "Mark"]
 
     @classmethod
-    def of(cls, loaded: "Loaded", name: str, state: "State", now_ms: int) -> "_Found":
+    def of(cls, loaded: "Loaded", name: str, state: "PlanningState", now_ms: int) -> "_Found":
         from arco.cli.flow.screen.marks import Mark, marks_of
         from arco.core.clock import utc
         from arco.flow.plan.known import Known
@@ -296,7 +296,7 @@ class _Found:
 
 
 def _stale_and_current(
-    loaded: "Loaded", name: str, state: "State", now_ms: int, existing: Sequence[str]
+    loaded: "Loaded", name: str, state: "PlanningState", now_ms: int, existing: Sequence[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The partitions whose code or inputs have changed since they were made, and those that are current."""
     from arco.core.clock import utc

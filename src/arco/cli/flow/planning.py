@@ -9,12 +9,12 @@ from arco.cli.flow.flags import Choice
 from arco.cli.flow.project import Loaded
 from arco.core.clock import utc
 from arco.core.errors import Invalid
+from arco.flow.coordinator.messages import RunView, TaskView
+from arco.flow.coordinator.ports import Coordinator
+from arco.flow.coordinator.submission import restrict_plan
 from arco.flow.define.project import Project
 from arco.flow.plan.plan import Plan, PlannedTask, Reason
-from arco.flow.run.port import Coordinator
-from arco.flow.run.retry import plan_of_some
-from arco.flow.run.wire import RunView, TaskView
-from arco.flow.state import State
+from arco.flow.plan.table_state import PlanningState
 
 
 async def make_plan(
@@ -41,7 +41,7 @@ async def make_plan(
     )
 
 
-def plan_again(project: Project, left: RunView, state: State, now: datetime) -> Plan:
+def plan_again(project: Project, left: RunView, state: PlanningState, now: datetime) -> Plan:
     """A plan of the tasks that a run has left, with the present code; what is gone from the project is not.
 
     `Invalid` if nothing of it can be planned.
@@ -60,7 +60,7 @@ def plan_again(project: Project, left: RunView, state: State, now: datetime) -> 
             "another project with --project."
         )
     made = plan(project, " ".join(selection), state, now, force=True)
-    some = plan_of_some(made, views.keys())
+    some = restrict_plan(made, views.keys())
     gone = views.keys() - {each.key for each in some.tasks}
     waiting = tuple(each for each in made.waiting if each.key in views)
     gone -= {each.key for each in waiting}

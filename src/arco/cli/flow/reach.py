@@ -13,7 +13,7 @@ from arco.cli.place import Place
 if TYPE_CHECKING:
     from arco.cli.remote import Remote
     from arco.core.runtime import Runtime
-    from arco.flow.run.port import Coordinator
+    from arco.flow.coordinator.ports import Coordinator
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from arco.cli.flow.screen.plan_view import blocked_lines, headline, waiting_line
 from arco.cli.flow.screen.summary import HEADINGS, Ending
 from arco.cli.listing import one_line, print_rows
 from arco.cli.output import print_document
-from arco.flow.run.wire import RunView
+from arco.flow.coordinator.messages import RunView
 
 
 class Report:

@@ -8,9 +8,17 @@ from typing import TypeVar
 
 from arco.core.errors import StoreFull
 from arco.core.runtime import Runtime
-from arco.flow.run.port import Coordinator
-from arco.flow.run.wire import Beat, Completed, Leased, Offer, Pulse, RunView, RunWish
-from arco.flow.state import State
+from arco.flow.coordinator.messages import (
+    AttemptReport,
+    Heartbeat,
+    HeartbeatResponse,
+    LeaseRequest,
+    LeaseResponse,
+    RunRequest,
+    RunView,
+)
+from arco.flow.coordinator.ports import Coordinator
+from arco.flow.plan.table_state import PlanningState
 
 T = TypeVar("T")
 
@@ -30,14 +38,14 @@ class RoomWatch:
         self._patience_ms = patience_ms
         self._full_since_ms: float | None = None
 
-    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> State:
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
         return await self._book.state(tables, files_of)
 
-    async def submit(self, wish: RunWish) -> RunView:
+    async def submit(self, wish: RunRequest) -> RunView:
         return await self._book.submit(wish)
 
-    async def look(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
-        return await self._watched(self._book.look(run_id, since, wait_ms))
+    async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
+        return await self._watched(self._book.get_run(run_id, since, wait_ms))
 
     async def cancel(self, run_id: str, by: str | None = None) -> RunView:
         return await self._book.cancel(run_id, by)
@@ -45,21 +53,21 @@ class RoomWatch:
     async def retry(self, run_id: str, worker: str = "") -> RunView:
         return await self._book.retry(run_id, worker)
 
-    async def lease(self, offer: Offer) -> Leased:
+    async def lease(self, offer: LeaseRequest) -> LeaseResponse:
         leased = await self._watched(self._book.lease(offer))
         if leased.tasks:
             self._full_since_ms = None  # that they were given out is written down
         return leased
 
-    async def beat(self, beat: Beat) -> Pulse:
-        return await self._watched(self._book.beat(beat))
+    async def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
+        return await self._watched(self._book.heartbeat(beat))
 
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
     ) -> tuple[str, ...]:
         return await self._book.watch(worker, attempt_ids, wait_ms)
 
-    async def complete(self, completed: Completed) -> None:
+    async def complete(self, completed: AttemptReport) -> None:
         await self._watched(self._book.complete(completed))
         self._full_since_ms = None
 

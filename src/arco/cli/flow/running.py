@@ -22,11 +22,17 @@ from arco.core.clock import utc
 from arco.core.errors import Invalid
 from arco.core.ids import new_ulid
 from arco.core.runtime import system_runtime
+from arco.flow.coordinator.messages import (
+    ANY_WORKER,
+    RUN_END_WAIT_MS,
+    RunRequest,
+    RunView,
+    TaskStatus,
+)
+from arco.flow.coordinator.ports import nothing_to_retry, run_not_over
 from arco.flow.plan.plan import Plan
-from arco.flow.run.refused import all_made, not_over
-from arco.flow.run.wire import ANYBODY, ENDING_MS, RunView, RunWish, TaskStatus
-from arco.flow.work.code import FixedCode, code_of
-from arco.flow.work.printed import own_stdout, stdout_of_ours
+from arco.flow.worker.ports import StaticProjectCode, project_code
+from arco.flow.worker.stdout import capture_stdout, process_stdout
 
 if TYPE_CHECKING:
     from arco.cli.flow.crew import SparkCrew
@@ -69,7 +75,7 @@ class Running:
         self._asked = asked
         self._params = dict(pairs("--param", asked.param))
         self._runtime = system_runtime()
-        self._name = ANYBODY if asked.detach else worker_name(self._runtime)
+        self._name = ANY_WORKER if asked.detach else worker_name(self._runtime)
 
     async def new(self, selection: Sequence[str], choice: Choice) -> int:
         """A new run of what has to be made."""
@@ -97,7 +103,7 @@ class Running:
             report.planned()
             async with self._executor(arco, plan, report) as crew:
                 new = await arco.coordinator.retry(run_id, self._name, plan)
-                begun = await arco.coordinator.look(new.run_id)  # with all of its tasks
+                begun = await arco.coordinator.get_run(new.run_id)  # with all of its tasks
                 return await self._finish(arco, begun, report, crew)
 
     async def _find_run(self, arco: Reached, given: str) -> str:
@@ -119,18 +125,18 @@ class Running:
     async def _left_of(self, arco: Reached, run_id: str) -> RunView:
         """What is left to do of a run that is over; of any other it is told before Spark is started."""
         clock = self._runtime.clock
-        ends_ms = clock.elapsed_ms() + ENDING_MS
-        while not (view := await arco.coordinator.look(run_id)).status.is_over:
+        ends_ms = clock.elapsed_ms() + RUN_END_WAIT_MS
+        while not (view := await arco.coordinator.get_run(run_id)).status.is_over:
             if clock.elapsed_ms() >= ends_ms:
-                raise not_over(run_id)
+                raise run_not_over(run_id)
             await clock.sleep(_LOOK_MS)
         left = tuple(each for each in view.changed if each.status is not TaskStatus.SUCCESS)
         if not left:
-            raise all_made(run_id)
+            raise nothing_to_retry(run_id)
         return msgspec.structs.replace(view, changed=left)
 
-    def _wish(self, plan: Plan) -> RunWish:
-        return RunWish(
+    def _wish(self, plan: Plan) -> RunRequest:
+        return RunRequest(
             run_key=f"cli:{new_ulid(self._runtime)}",
             plan=plan,
             worker=self._name,
@@ -145,7 +151,7 @@ class Running:
             return report.handed_over(begun)
         carrying = Carrying(arco.coordinator, self._runtime, report.board, report.say)
         project = self._asked.loaded.project
-        fixed = FixedCode(project.name, code_of(project))
+        fixed = StaticProjectCode(project.name, project_code(project))
         crew = Crew(spark, self._name, self._asked.parallel, fixed)
         interrupted = await carrying.carry_out(begun, crew, self._shown(report))
         code = report.ended()
@@ -170,7 +176,7 @@ class Running:
 
         from arco.cli.flow.screen.live import Screen
 
-        console = Console(highlight=False, file=stdout_of_ours())
+        console = Console(highlight=False, file=process_stdout())
         return Screen(report.board, console, self._runtime.clock.now_ms)
 
     @asynccontextmanager
@@ -187,7 +193,7 @@ class Running:
         in_thread = self._runtime.tasks.in_thread
         try:
             await in_thread(lambda: crew.warm_up(plan, report.say))
-            with own_stdout():  # to the end: code that does not stop may print for as long
+            with capture_stdout():  # to the end: code that does not stop may print for as long
                 yield crew
         finally:
             await in_thread(crew.close)

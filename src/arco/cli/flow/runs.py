@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from arco.cli.flow.reach import Reach
     from arco.cli.remote import Remote
-    from arco.flow.run.wire import RunView, TaskView
+    from arco.flow.coordinator.messages import RunView, TaskView
 
 _EXAMPLES = """\
 Examples:
@@ -88,7 +88,7 @@ def _statuses(given: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
 
 
 def _task_statuses() -> tuple[str, ...]:
-    from arco.flow.run.wire import TaskStatus
+    from arco.flow.coordinator.messages import TaskStatus
 
     return tuple(each.value for each in TaskStatus)
 
@@ -143,7 +143,7 @@ def _show(reach: "Reach", run_id: str, statuses: list[str], *, as_json: bool) ->
     from arco.cli.output import print_document
     from arco.cli.remote import path
     from arco.core import json
-    from arco.flow.run.wire import RunView
+    from arco.flow.coordinator.messages import RunView
 
     def read(remote: "Remote") -> bytes:
         return remote.get(path("runs", find_run(remote, run_id)))

@@ -13,13 +13,13 @@ from arco.cli.workspace import Workspace
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.runtime import Runtime
 from arco.core.tasks import Event
+from arco.flow.coordinator.coordinator import RunCoordinator
+from arco.flow.coordinator.event_writer import LedgerEventWriter
+from arco.flow.coordinator.ports import ErrorReporter
+from arco.flow.coordinator.run_reader import SqlRunReader
+from arco.flow.plan.event_query import BacklogWait
+from arco.flow.plan.state_reader import SqlStateReader
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.read.backlog import BacklogWait
-from arco.flow.read.run_reader import SqlRunReader
-from arco.flow.read.state_reader import SqlStateReader
-from arco.flow.run.book import RunBook
-from arco.flow.run.facts import LedgerFacts
-from arco.flow.run.ports import Tell
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.iceberg.service import Iceberg
 from arco.storage.collect import DEFAULT_RETENTION_MS
@@ -37,11 +37,11 @@ class Flow:
 
     def __init__(
         self,
-        book: RunBook,
+        book: RunCoordinator,
         desk: FlowDesk,
-        facts: LedgerFacts,
+        facts: LedgerEventWriter,
         lock: BookLock,
-        tell: Tell,
+        tell: ErrorReporter,
         *,
         keeps_book: bool = True,
     ) -> None:
@@ -88,7 +88,7 @@ class Flow:
         as running for ever, rows that they have published as missing, and who follows its log would never
         come to an end. So where nobody keeps the book it is taken for the moment that this needs.
         """
-        self.book.let_read()
+        self.book.allow_reads()
         while True:
             try:
                 await self._end_dead()
@@ -99,14 +99,14 @@ class Flow:
             await runtime.clock.sleep(_LOOK_MS)
 
     async def _end_dead(self) -> None:
-        if not await self.book.has_dead():
+        if not await self.book.has_orphaned_runs():
             return
         try:
             await self._lock.take()
         except BookTaken:
             return  # they live, or whoever has it ends them
         try:
-            await self.book.end_dead(_ENDING_MS)
+            await self.book.end_orphaned_runs(_ENDING_MS)
         finally:
             await self._lock.release()
 
@@ -128,7 +128,7 @@ class Flow:
         self.tells_first = True
         self._problem = problem
         if isinstance(problem, ArcoError):
-            self.book.excuse(str(problem))
+            self.book.set_closed_reason(str(problem))
 
 
 def open_flow(
@@ -138,7 +138,7 @@ def open_flow(
     iceberg: Iceberg,
     store: Store,
     *,
-    tell: Tell,
+    tell: ErrorReporter,
     retention_ms: int = DEFAULT_RETENTION_MS,
     keeps_book: bool = True,
 ) -> Flow:
@@ -151,16 +151,16 @@ def open_flow(
     )
     engine = BacklogWait(services.engine, services.runtime.clock)
     versions, runs = TableVersions(iceberg, tables), SqlRunReader(engine)
-    facts = LedgerFacts(workspace.writers)
+    facts = LedgerEventWriter(workspace.writers)
     events = services.domains[EXECUTIONS_DOMAIN]
-    book = RunBook(
+    book = RunCoordinator(
         store,
-        facts=facts,
+        events=facts,
         fences=TableFences(workspace.reader, iceberg, tables),
         versions=versions,
         states=SqlStateReader(engine, workspace.reader, events, versions),
         runs=runs,
-        tell=tell,
+        on_error=tell,
     )
     services.metrics.flow.watch(book)
     lock = lock_of(place, workspace.reader.store, briefly=not keeps_book)

@@ -74,7 +74,7 @@ def worker(
     from arco.cli.flow.reach import Reach
     from arco.cli.place import Place
     from arco.core import tasks
-    from arco.flow.work.printed import own_stdout
+    from arco.flow.worker.stdout import capture_stdout
 
     if not 1 <= slots <= 1_000:
         raise Invalid(f"--slots takes 1 to 1,000 tasks at once, not {slots}")
@@ -100,7 +100,7 @@ def worker(
         once=once,
         as_json=json,
     )
-    with own_stdout():
+    with capture_stdout():
         return tasks.run(work.work())
 
 
@@ -147,7 +147,7 @@ class _Working:
         from arco.cli.flow.crew import make_crew
         from arco.cli.flow.reach import reached
         from arco.core.runtime import system_runtime
-        from arco.flow.work.worker import Worker
+        from arco.flow.worker.worker import Worker
 
         runtime = system_runtime()
         name = self._name or worker_name(runtime)
@@ -165,8 +165,8 @@ class _Working:
                 slots=self._slots,
                 code=code,
                 pools=self._pools,
-                tell=lambda problem: self._say(f"waiting for Arco: {problem}"),
-                gave_up=executor.gave_up,
+                on_unavailable=lambda problem: self._say(f"waiting for Arco: {problem}"),
+                on_abandoned=executor.on_abandoned,
             )
             self._say(f"Worker {name} takes tasks of {code.project} from {arco.url}.")
             over = runtime.tasks.event()
@@ -183,10 +183,10 @@ class _Working:
     def _say(self, line: str) -> None:
         """A line for people, from any thread."""
         from arco.cli.listing import one_line
-        from arco.flow.work.printed import stdout_of_ours
+        from arco.flow.worker.stdout import process_stdout
 
         if not self._as_json:
-            print(one_line(line), file=stdout_of_ours(), flush=True)
+            print(one_line(line), file=process_stdout(), flush=True)
 
     def _tell_end(self, name: str, counts: "dict[str, int]") -> None:
         from arco.cli.output import print_document

@@ -25,11 +25,11 @@ from arco.flow.plan.planner import Planning
 from arco.flow.plan.runs import listed, runs
 from arco.flow.plan.scene import Scene
 from arco.flow.plan.selection import names_of, near
-from arco.flow.state import State
+from arco.flow.plan.table_state import PlanningState
 
 
 def explain(
-    project: Project, table: str, partition: str | None, state: State, now: datetime
+    project: Project, table: str, partition: str | None, state: PlanningState, now: datetime
 ) -> Explanation:
     """Why a partition of a table stands as it does; without one, how all of its partitions stand.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from arco.flow.plan.fingerprints import outside_material
-from arco.flow.state import State, TableState
+from arco.flow.plan.table_state import PlanningState, TableState
 
 UNKNOWN_TABLE = TableState()
 
@@ -62,7 +62,7 @@ class KnownTable:
 class Known:
     """All tables of a state; each is looked into only once it is asked for."""
 
-    state: State
+    state: PlanningState
     made: frozenset[str]
 
     @cached_property

@@ -10,7 +10,7 @@ from functools import cached_property
 import msgspec
 
 from arco.core.hashing import sha256_hex
-from arco.flow.state import LastAttempt
+from arco.flow.plan.table_state import LastAttempt
 
 
 class Reason(StrEnum):

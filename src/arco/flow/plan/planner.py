@@ -26,7 +26,7 @@ from arco.flow.plan.plan import Blocked, Plan, PlannedTask, Reads, Reason, Waiti
 from arco.flow.plan.scene import Scene
 from arco.flow.plan.selection import selected, terms
 from arco.flow.plan.table_blocks import block_of_table, column_warnings
-from arco.flow.state import State
+from arco.flow.plan.table_state import PlanningState
 
 STALE = frozenset({Reason.CODE_CHANGED, Reason.UPSTREAM_CHANGED, Reason.FRESHNESS})
 _SHOWN_CHARS = 60
@@ -36,7 +36,7 @@ _FORCED = Verdict(Reason.FORCED, "it was asked for")
 def plan(
     project: Project,
     selection: str,
-    state: State,
+    state: PlanningState,
     now: datetime,
     *,
     partitions: str | None = None,

@@ -18,7 +18,7 @@ from arco.flow.plan.graph import Graph, MakerDef
 from arco.flow.plan.inputs import Input
 from arco.flow.plan.key import short_name
 from arco.flow.plan.known import Known, KnownTable
-from arco.flow.state import State
+from arco.flow.plan.table_state import PlanningState
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Scene:
     """A project, what is known of its tables, and the time."""
 
     project: Project
-    state: State
+    state: PlanningState
     now: datetime
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from arco.flow.plan.key import short_name
 from arco.flow.plan.known import KnownTable
 from arco.flow.plan.placed import Plans
 from arco.flow.plan.scene import Scene
-from arco.flow.state import ColumnChange, LastAttempt
+from arco.flow.plan.table_state import ColumnChange, LastAttempt
 
 _FAILED = "FAILED"
 _ICEBERG = "ICEBERG"

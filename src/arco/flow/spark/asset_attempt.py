@@ -14,8 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from arco.core.clock import Clock
 from arco.core.errors import ArcoError, Invalid
 from arco.events.partition_name import values_of
+from arco.flow.coordinator.messages import (
+    AttemptOutcome,
+    CheckOutcome,
+    LeasedTask,
+    OutputResult,
+    TaskStatus,
+)
 from arco.flow.define import AssetDef, Project
-from arco.flow.run.wire import CheckOutcome, LeasedTask, Outcome, OutputDone, TaskStatus
 from arco.flow.spark.attempt_lineage import AttemptLineage
 from arco.flow.spark.commit_queue import CommitQueues
 from arco.flow.spark.format_registry import TableFormats
@@ -26,7 +32,7 @@ from arco.flow.spark.staged_checks import CheckRunner
 from arco.flow.spark.staging import StagedOutput, stage_output
 from arco.flow.spark.table_format import TableContext, WriteTarget
 from arco.flow.spark.user_code import call_asset
-from arco.flow.work.port import Lake, LakeTable
+from arco.flow.worker.ports import Lake, LakeTable
 
 
 @dataclass
@@ -40,9 +46,9 @@ class AssetAttempt:
     clock: Clock
     new_session: Callable[[], SparkSession]
     commit_queues: CommitQueues = field(default_factory=CommitQueues)
-    done: list[OutputDone] = field(default_factory=list)  # published outputs, if the rest fails
+    done: list[OutputResult] = field(default_factory=list)  # published outputs, if the rest fails
 
-    def run(self) -> Outcome:
+    def run(self) -> AttemptOutcome:
         """Read, compute, stage, check and publish."""
         session = self.attempt.add_session(self.new_session())
         table_context = TableContext(
@@ -62,7 +68,7 @@ class AssetAttempt:
 
     def _run(
         self, table_context: TableContext, formats: TableFormats, lineage: AttemptLineage
-    ) -> Outcome:
+    ) -> AttemptOutcome:
         attempt = self.attempt
         targets = targets_of(self.asset, attempt.task)
         attempt.begin("reading")
@@ -115,10 +121,10 @@ class AssetAttempt:
         checks: list[CheckOutcome],
         warnings: list[str],
         table_context: TableContext,
-    ) -> Outcome:
+    ) -> AttemptOutcome:
         for each in outputs:
             each.kept_as = each.format.keep(each.target, each.staged)
-        return Outcome(
+        return AttemptOutcome(
             status=TaskStatus.BLOCKED,
             error=_blocked_error(checks, outputs),
             outputs=tuple(
@@ -183,7 +189,7 @@ class AssetAttempt:
         checks: list[CheckOutcome],
         warnings: list[str],
         lineage: AttemptLineage,
-    ) -> Outcome:
+    ) -> AttemptOutcome:
         now_ms = self.clock.now_ms()
         events = [
             lineage.event(
@@ -194,7 +200,7 @@ class AssetAttempt:
         rows, size = lineage.rows_and_bytes_read()
         for note in lineage.notes:
             self.attempt.log(note)
-        return Outcome(
+        return AttemptOutcome(
             status=TaskStatus.SUCCESS,
             outputs=tuple(self.done),
             checks=tuple(checks),
@@ -235,11 +241,11 @@ def failed_checks(checks: Iterable[CheckOutcome]) -> list[CheckOutcome]:
     return [each for each in checks if not each.passed and each.severity == "error"]
 
 
-def output_done(output: StagedOutput, table: LakeTable | None) -> OutputDone:
+def output_done(output: StagedOutput, table: LakeTable | None) -> OutputResult:
     """The result of one output, published or not."""
     target, staged, published = output.target, output.staged, output.published
     ids = {} if table is None else {c.name: c.column_id for c in table.columns if c.column_id}
-    done = OutputDone(
+    done = OutputResult(
         table=target.table,
         table_id=None if table is None else table.table_id,
         partition=target.partition,

@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from arco.core.clock import utc
 from arco.events.lineage import Input, LineageObserved, Output
+from arco.flow.coordinator.messages import LeasedTask
 from arco.flow.define import AssetDef, TaskDef
 from arco.flow.define.name import three_levels
 from arco.flow.lineage import Dataset, LineageObservation, ReadFact, ResolvedTable, to_event
 from arco.flow.lineage.partition_text import MAX_PARTITIONS
-from arco.flow.run.wire import LeasedTask
 from arco.flow.spark.lineage import Capture
 from arco.flow.spark.table_format import TableContext
-from arco.flow.work.port import LakeTable
+from arco.flow.worker.ports import LakeTable
 
 _MAX_NOTE_CHARS = 1_000
 

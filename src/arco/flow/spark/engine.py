@@ -21,7 +21,7 @@ from arco.flow.spark.jars import Jars, iceberg_jars
 from arco.flow.spark.jvm import java_session, jvm_of
 from arco.flow.spark.session import LOCAL, MEMORY, CatalogSettings, open_session
 from arco.flow.spark.stores import store_settings
-from arco.flow.work.port import LakeStore
+from arco.flow.worker.ports import LakeStore
 
 _EXIT_S = 10
 _REGION = "AWS_REGION"

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from arco.core.clock import Clock
 from arco.core.errors import Invalid, Unavailable
+from arco.flow.coordinator.attempt_events import stamp_outputs
+from arco.flow.coordinator.messages import AttemptOutcome, CodeVersion, LeasedTask, OutputResult
 from arco.flow.define import AssetDef, Project, TaskDef
-from arco.flow.run.made import stamped
-from arco.flow.run.wire import LeasedTask, MakerCode, Outcome, OutputDone
 from arco.flow.spark.asset_attempt import AssetAttempt
 from arco.flow.spark.commit_queue import CommitQueues
 from arco.flow.spark.engine import WorkerSpark, is_alive
@@ -29,15 +29,14 @@ from arco.flow.spark.task_errors import (
     table_hint,
 )
 from arco.flow.spark.user_code import needs_spark
-from arco.flow.work.code import code_of
-from arco.flow.work.port import Lake, Watch
-from arco.flow.work.printed import prints_kept
+from arco.flow.worker.ports import AttemptContext, Lake, project_code
+from arco.flow.worker.stdout import log_prints
 
 _POLL_S = 1.0
 
 
 class SparkExecutor:
-    """Runs the tasks of one project; implements `arco.flow.work.port.Executor`."""
+    """Runs the tasks of one project; implements `arco.flow.worker.ports.Executor`."""
 
     def __init__(
         self,
@@ -76,21 +75,21 @@ class SparkExecutor:
     def _use(self, project: Project) -> None:
         self._project = project
         self._makers = {each.name: each for each in project.makers()}
-        self._code = code_of(project)
+        self._code = project_code(project)
 
     @property
     def is_open(self) -> bool:
         """Whether Spark was started and not closed."""
         return self._engine.is_open
 
-    def execute(self, task: LeasedTask, watch: Watch) -> Outcome:
+    def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
         """Run a task; one that was planned with other code than this worker has is requeued."""
         loaded = self._code.get(task.maker)
         code = None if loaded is None else loaded.code
         if task.code is not None and loaded is not None and loaded != task.code:
             return requeued_outcome(Unavailable(_other_code(task.code, loaded)))
-        attempt = RunningAttempt(stamped(task, code), watch)
-        with self._register(attempt), prints_kept(attempt.log):
+        attempt = RunningAttempt(stamp_outputs(task, code), watch)
+        with self._register(attempt), log_prints(attempt.log):
             outcome = self._run(attempt)
         return msgspec.structs.replace(
             outcome,
@@ -115,7 +114,7 @@ class SparkExecutor:
         self._poller.close()
         self._engine.close()
 
-    def _run(self, attempt: RunningAttempt) -> Outcome:
+    def _run(self, attempt: RunningAttempt) -> AttemptOutcome:
         maker = self._makers.get(attempt.task.maker)
         work: AssetAttempt | TaskAttempt | None = None
         try:
@@ -180,7 +179,7 @@ class SparkExecutor:
             attempt.close()
 
 
-def _other_code(planned: MakerCode, loaded: MakerCode) -> str:
+def _other_code(planned: CodeVersion, loaded: CodeVersion) -> str:
     """Why this worker does not run a task."""
     if planned.code == loaded.code:
         return "the worker has loaded other checks than the task was planned with"
@@ -200,6 +199,6 @@ def _lost_spark(attempt: RunningAttempt) -> Unavailable | None:
     )
 
 
-def _published(work: AssetAttempt | TaskAttempt | None) -> list[OutputDone]:
+def _published(work: AssetAttempt | TaskAttempt | None) -> list[OutputResult]:
     """The outputs that an unfinished attempt has published."""
     return [] if work is None else work.done

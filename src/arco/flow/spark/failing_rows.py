@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import BinaryType, DataType
 
-from arco.flow.work.port import LakeTable
+from arco.flow.worker.ports import LakeTable
 
 MASK = "***"
 MAX_ROWS = 20

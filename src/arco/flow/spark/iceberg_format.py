@@ -29,7 +29,7 @@ from arco.flow.spark.schema_evolution import (
 )
 from arco.flow.spark.table_format import PublishedVersion, StagedData, TableContext, WriteTarget
 from arco.flow.spark.task_errors import infrastructure_error
-from arco.flow.work.port import LakeTable
+from arco.flow.worker.ports import LakeTable
 
 
 @dataclass

@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame
 
 from arco.core.clock import utc
 from arco.core.errors import Invalid
+from arco.flow.coordinator.messages import LeasedTask
 from arco.flow.define import AssetDef, InputDef, Project, TaskDef
 from arco.flow.partition import Partitions, PartitionSet, Reading, all_partitions, known
-from arco.flow.run.wire import LeasedTask
 from arco.flow.spark.format_registry import TableFormats
 from arco.flow.spark.table_format import TableContext
 

@@ -30,7 +30,7 @@ from arco.flow.spark.table_format import (
     attempt_folder,
     attempt_ids_until,
 )
-from arco.flow.work.port import LakeColumn, LakeTable
+from arco.flow.worker.ports import LakeColumn, LakeTable
 
 _TRIES = 3
 _S3A_FILE_SYSTEM = "S3AFileSystem"

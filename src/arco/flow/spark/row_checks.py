@@ -13,6 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from arco.events.quality import CheckType
+from arco.flow.coordinator.messages import CheckOutcome
 from arco.flow.define.check import (
     AcceptedValues,
     CheckDef,
@@ -29,7 +30,6 @@ from arco.flow.define.check import (
 )
 from arco.flow.define.sql_text import tokens
 from arco.flow.duration import rough_duration
-from arco.flow.run.wire import CheckOutcome
 from arco.flow.spark.jvm import quote_name
 
 ROWS = "rows"

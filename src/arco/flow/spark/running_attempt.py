@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
+from arco.flow.coordinator.messages import LeasedTask, Progress
 from arco.flow.define.context import Context
-from arco.flow.run.wire import LeasedTask, Progress
+from arco.flow.plan.table_state import ColumnChange
 from arco.flow.spark.jvm import session_tag
-from arco.flow.state import ColumnChange
-from arco.flow.work.plain import plain_metric, plain_number, plain_text
-from arco.flow.work.port import Watch
+from arco.flow.worker.outcome import escape_text, to_metric, to_number
+from arco.flow.worker.ports import AttemptContext
 
 _MAX_METRIC_NAME = 255  # as in events
 _POOL = "spark.scheduler.pool"
@@ -33,7 +33,7 @@ class Stopped(BaseException):
 class RunningAttempt:
     """One attempt. Its own thread and the progress poller may call it at the same time."""
 
-    def __init__(self, task: LeasedTask, watch: Watch) -> None:
+    def __init__(self, task: LeasedTask, watch: AttemptContext) -> None:
         self.task = task
         self.slot = 0  # unique among the running attempts
         self.metrics: dict[str, float | str] = {}
@@ -124,12 +124,12 @@ class RunningAttempt:
         self._raise_if_stopped_in_code()
         if not 0 < len(name) <= _MAX_METRIC_NAME:
             raise ValueError(f"the name of a metric has 1 to {_MAX_METRIC_NAME} characters")
-        self.metrics[name] = plain_metric(value)
+        self.metrics[name] = to_metric(value)
 
     def progress(self, done: float, message: str) -> None:
-        number = plain_number(done)
+        number = to_number(done)
         share = None if isnan(number) else min(max(number, 0.0), 1.0)
-        text = plain_text(str(message))
+        text = escape_text(str(message))
         self.report_progress(msgspec.structs.replace(self._progress, done=share, message=text))
         self._raise_if_stopped_in_code()
 

@@ -8,9 +8,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
 
 from arco.core.errors import Invalid
+from arco.flow.plan.table_state import ColumnChange
 from arco.flow.spark.jvm import quote_name
 from arco.flow.spark.table_format import WriteTarget
-from arco.flow.state import ColumnChange
 
 
 def add_partition_columns(frame: DataFrame, values: dict[str, str]) -> DataFrame:

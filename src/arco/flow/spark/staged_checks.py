@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from arco.core.clock import Clock
 from arco.core.errors import Invalid
+from arco.flow.coordinator.messages import CheckOutcome
 from arco.flow.define import CheckDef, Context, Project
 from arco.flow.define.check import (
     Freshness,
@@ -26,7 +27,6 @@ from arco.flow.define.check import (
     Unique,
 )
 from arco.flow.define.name import last_part
-from arco.flow.run.wire import CheckOutcome
 from arco.flow.spark.failing_rows import (
     MASK,
     MAX_ROWS,
@@ -54,7 +54,7 @@ from arco.flow.spark.running_attempt import RunningAttempt
 from arco.flow.spark.staging import StagedOutput
 from arco.flow.spark.table_format import TableContext
 from arco.flow.spark.user_code import replace_tables
-from arco.flow.work.port import Lake, LakeTable
+from arco.flow.worker.ports import Lake, LakeTable
 
 _MAX_LOGGED_BYTES = 65_536  # of failing rows, in all checks of an attempt
 _STAGED = "arco_staged"

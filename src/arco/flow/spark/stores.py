@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from arco.core.errors import Unsupported
 from arco.flow.spark.jars import Jars, s3_jars
-from arco.flow.work.port import LakeStore
+from arco.flow.worker.ports import LakeStore
 
 _S3 = ("s3", "s3a")
 _LOCAL = ("", "file")

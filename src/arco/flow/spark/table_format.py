@@ -8,13 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from arco.catalog.publication import Attempt
+from arco.flow.coordinator.run_state import attempt_ids_of
 from arco.flow.define.mode import Mode, OnMissingColumn
 from arco.flow.partition import PartitionSet
-from arco.flow.run.task_state import attempt_ids_of
+from arco.flow.plan.table_state import ColumnChange
 from arco.flow.spark.commit_queue import CommitQueues
 from arco.flow.spark.jvm import java_session
-from arco.flow.state import ColumnChange
-from arco.flow.work.port import Lake, LakeColumn, LakeTable, NewLakeTable
+from arco.flow.worker.ports import Lake, LakeColumn, LakeTable, NewLakeTable
 
 _MAX_ATTEMPTS = 1_000
 _UUID_CHARS = 13

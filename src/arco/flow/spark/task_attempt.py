@@ -10,15 +10,15 @@ from arco.core.clock import Clock
 from arco.core.errors import ArcoError, Invalid
 from arco.events.lineage import LineageObserved
 from arco.events.partition_name import values_of
+from arco.flow.coordinator.messages import AttemptOutcome, OutputResult, TaskStatus
 from arco.flow.define import Project, TaskDef
-from arco.flow.run.wire import Outcome, OutputDone, TaskStatus
 from arco.flow.spark.attempt_lineage import AttemptLineage, declared_lineage
 from arco.flow.spark.format_registry import TableFormats
 from arco.flow.spark.inputs import TaskInputs
 from arco.flow.spark.running_attempt import RunningAttempt
 from arco.flow.spark.table_format import TableContext
 from arco.flow.spark.user_code import call_task
-from arco.flow.work.port import Lake
+from arco.flow.worker.ports import Lake
 
 
 class _TaskOutput(NamedTuple):
@@ -39,9 +39,9 @@ class TaskAttempt:
     lake: Lake
     clock: Clock
     new_session: Callable[[], SparkSession] | None
-    done: list[OutputDone] = field(default_factory=list)
+    done: list[OutputResult] = field(default_factory=list)
 
-    def run(self) -> Outcome:
+    def run(self) -> AttemptOutcome:
         """Call the task, and report the tables that it is defined to write."""
         self._create_schemas()
         if self.new_session is None:
@@ -55,7 +55,7 @@ class TaskAttempt:
         finally:
             lineage.close()
 
-    def _run(self, spark: SparkSession | None, lineage: AttemptLineage | None) -> Outcome:
+    def _run(self, spark: SparkSession | None, lineage: AttemptLineage | None) -> AttemptOutcome:
         values = values_of(self.attempt.task.partition) or {}
         self.attempt.begin("computing")
         call_task(self.task, spark, self.attempt.context(values))
@@ -64,7 +64,7 @@ class TaskAttempt:
         events = tuple(self._lineage_event(each.table, values, lineage) for each in self.done)
         for note in () if lineage is None else lineage.notes:
             self.attempt.log(note)
-        return Outcome(
+        return AttemptOutcome(
             status=TaskStatus.SUCCESS,
             outputs=tuple(self.done),
             lineage=events,
@@ -107,7 +107,7 @@ class TaskAttempt:
             return f"the task declares that it writes {table}, and there is no such table"
         leased = next(each for each in self.attempt.task.outputs if each.table == table)
         self.done.append(
-            OutputDone(
+            OutputResult(
                 table=table,
                 table_id=lake_table.table_id,
                 partition=self.attempt.task.partition,

@@ -24,13 +24,13 @@ from arco.core.errors import (
     Unknown,
     Unsupported,
 )
+from arco.flow.coordinator.messages import AttemptOutcome, OutputResult, TaskStatus
 from arco.flow.define.name import last_part, three_levels
 from arco.flow.define.where import SourceLine, relative_file
-from arco.flow.run.wire import Outcome, OutputDone, TaskStatus
 from arco.flow.spark.jvm import JvmError, java_errors, java_message
 from arco.flow.spark.session import NoSpark
-from arco.flow.work.plain import plain_text
-from arco.flow.work.port import LakeTable
+from arco.flow.worker.outcome import escape_text
+from arco.flow.worker.ports import LakeTable
 
 _MAX_CHARS = 8_000
 _MAX_FRAMES = 20
@@ -76,10 +76,10 @@ def infrastructure_error(problem: BaseException) -> ArcoError | None:
 
 
 def failed_outcome(
-    text: str, problem: BaseException, outputs: Iterable[OutputDone] = ()
-) -> Outcome:
+    text: str, problem: BaseException, outputs: Iterable[OutputResult] = ()
+) -> AttemptOutcome:
     """A failed attempt; `outputs` are those that were published before."""
-    return Outcome(
+    return AttemptOutcome(
         status=TaskStatus.FAILED,
         error=text,
         may_retry=isinstance(problem, Conflict) or not isinstance(problem, _PERMANENT),
@@ -87,14 +87,16 @@ def failed_outcome(
     )
 
 
-def cancelled_outcome(outputs: Iterable[OutputDone] = ()) -> Outcome:
+def cancelled_outcome(outputs: Iterable[OutputResult] = ()) -> AttemptOutcome:
     """A stopped attempt; `outputs` are those that were published before."""
-    return Outcome(status=TaskStatus.CANCELLED, error="it was stopped", outputs=tuple(outputs))
+    return AttemptOutcome(
+        status=TaskStatus.CANCELLED, error="it was stopped", outputs=tuple(outputs)
+    )
 
 
-def requeued_outcome(reason: ArcoError, outputs: Iterable[OutputDone] = ()) -> Outcome:
+def requeued_outcome(reason: ArcoError, outputs: Iterable[OutputResult] = ()) -> AttemptOutcome:
     """An attempt that failed through no fault of its code: the task runs again, and no retry is used up."""
-    return Outcome(
+    return AttemptOutcome(
         status=TaskStatus.CANCELLED,
         error=str(reason),
         may_retry=True,
@@ -152,7 +154,7 @@ def describe_error(problem: BaseException, folder: Path, where: SourceLine | Non
             lines.append(f"in {where}")
         if problem.__cause__ is not None and frames:
             lines.append(f"caused by {_message(problem.__cause__)}")
-    return plain_text("\n".join(lines)[:_MAX_CHARS])
+    return escape_text("\n".join(lines)[:_MAX_CHARS])
 
 
 def _is_user_file(file: str, folder: Path) -> bool:

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from arco.flow.coordinator.messages import CheckOutcome, Progress, RunView, TaskStatus, TaskView
+from arco.flow.coordinator.run_state import ACTIVE_STATUSES, ENDED_STATUSES
 from arco.flow.plan.plan import Plan, PlannedTask
-from arco.flow.run.task_state import AT_WORK, ENDED
-from arco.flow.run.wire import CheckOutcome, Progress, RunView, TaskStatus, TaskView
 
 ORDER = (
     TaskStatus.SUCCESS,
@@ -71,7 +71,7 @@ class Board:
 
     def in_work(self) -> list[TaskView]:
         """The tasks that somebody works on, the oldest first."""
-        found = (each for each in self.views.values() if each.status in AT_WORK)
+        found = (each for each in self.views.values() if each.status in ACTIVE_STATUSES)
         return sorted(found, key=lambda each: (each.started_at_ms or 0, each.key))
 
     def progress(self, view: TaskView) -> Progress | None:
@@ -80,7 +80,7 @@ class Board:
 
     def ended(self) -> int:
         """How many tasks nothing more will happen to."""
-        return sum(each.status in ENDED for each in self.views.values())
+        return sum(each.status in ENDED_STATUSES for each in self.views.values())
 
     def of(self, maker: str) -> Iterator[tuple[PlannedTask, TaskView]]:
         """The tasks of an asset or task of the project that something is known of."""

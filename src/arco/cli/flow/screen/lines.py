@@ -12,8 +12,8 @@ from arco.cli.flow.screen.board import (
 )
 from arco.cli.flow.screen.words import counted, duration, first_line
 from arco.cli.listing import one_line
-from arco.flow.run.task_state import AT_WORK, ENDED
-from arco.flow.run.wire import CheckOutcome, RunView, TaskStatus, TaskView
+from arco.flow.coordinator.messages import CheckOutcome, RunView, TaskStatus, TaskView
+from arco.flow.coordinator.run_state import ACTIVE_STATUSES, ENDED_STATUSES
 
 _WORDS = {
     TaskStatus.SUCCESS: "done",
@@ -51,11 +51,11 @@ def lines_of(step: Step) -> list[str]:
     was = None if before is None else before.status
     if now.status == was and (before is None or before.attempt == now.attempt):
         return []
-    if now.status in AT_WORK:
-        if was in AT_WORK and before is not None and before.attempt == now.attempt:
+    if now.status in ACTIVE_STATUSES:
+        if was in ACTIVE_STATUSES and before is not None and before.attempt == now.attempt:
             return []
         return [f"{'start':<9} {one_line(now.key)}  {_why_started(step)}".rstrip()]
-    if now.status in ENDED or now.status is TaskStatus.RETRY_WAIT:
+    if now.status in ENDED_STATUSES or now.status is TaskStatus.RETRY_WAIT:
         ended = f"{_WORDS[now.status]:<9} {one_line(now.key)}  {outcome(now)}"
         return [ended.rstrip(), *_checks(now)]
     return []

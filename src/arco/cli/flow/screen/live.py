@@ -13,8 +13,8 @@ from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.lines import lines_of
 from arco.cli.flow.screen.words import cut, duration, number
 from arco.cli.listing import one_line
-from arco.flow.run.task_state import AT_WORK
-from arco.flow.run.wire import Progress, RunView, TaskStatus, TaskView
+from arco.flow.coordinator.messages import Progress, RunView, TaskStatus, TaskView
+from arco.flow.coordinator.run_state import ACTIVE_STATUSES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,7 +30,7 @@ STYLES = {
 }
 _BAR = 24
 _MOST_IN_WORK = 12
-_QUIET = AT_WORK | {TaskStatus.SUCCESS}
+_QUIET = ACTIVE_STATUSES | {TaskStatus.SUCCESS}
 
 
 class Screen:

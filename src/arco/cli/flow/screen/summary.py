@@ -10,10 +10,10 @@ from arco.cli.flow.screen.board import Board, failed_checks, is_own_block, took_
 from arco.cli.flow.screen.lines import check_line
 from arco.cli.flow.screen.words import counted, cut, duration, first_line, number, some
 from arco.cli.listing import one_line
+from arco.flow.coordinator.messages import CheckOutcome, RunStatus, TaskStatus, TaskView
 from arco.flow.plan.key import short_name
 from arco.flow.plan.plan import Maker, PlannedTask
 from arco.flow.plan.runs import runs
-from arco.flow.run.wire import CheckOutcome, RunStatus, TaskStatus, TaskView
 
 HEADINGS = ("WRITTEN", "PARTITIONS", "ROWS", "CHECKS", "TIME")
 

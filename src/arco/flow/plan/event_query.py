@@ -1,0 +1,93 @@
+"""SQL over the event tables: literals, paging, and waiting for the compactor.
+
+Every answer is fresh, so it includes all acknowledged events. A backlog that is too large for one fresh
+read is compacted within seconds while a compactor runs, so `BacklogWait` retries for less than a request
+may take before it reports the backlog.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from arco.core.clock import Clock
+from arco.core.errors import BacklogTooLarge
+
+FRESH = "fresh"
+MAX_ROWS = 90_000  # of one answer
+
+_BACKLOG_WAIT_MS = 20_000
+_BACKLOG_PAUSE_MS = 1_000
+
+
+class EventEngine(Protocol):
+    """Answers SQL with Arrow tables."""
+
+    async def query(
+        self, sql: str, *, as_of: str | None = None, freshness: str | None = None
+    ) -> pa.Table:
+        """The result of a read-only query."""
+
+
+class BacklogWait:
+    """An `EventEngine` that retries while more events wait for the compactor than a fresh read takes."""
+
+    def __init__(
+        self, engine: EventEngine, clock: Clock, *, patience_ms: float = _BACKLOG_WAIT_MS
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._patience_ms = patience_ms
+
+    async def query(
+        self, sql: str, *, as_of: str | None = None, freshness: str | None = None
+    ) -> pa.Table:
+        """The result of a read-only query."""
+        deadline_ms = self._clock.elapsed_ms() + self._patience_ms
+        while True:
+            try:
+                return await self._engine.query(sql, as_of=as_of, freshness=freshness)
+            except BacklogTooLarge as error:
+                if self._clock.elapsed_ms() + _BACKLOG_PAUSE_MS > deadline_ms:
+                    error.add_note(
+                        "Wait for the compactor; where none runs, run `arco compactor --once`."
+                    )
+                    raise
+                await self._clock.sleep(_BACKLOG_PAUSE_MS)
+
+
+def literal(text: str) -> str:
+    """A text as an SQL literal: a quote is doubled, and no other character is special."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def among(column: str, texts: Iterable[str]) -> str:
+    """The condition that a column has one of these texts, of which there must be at least one."""
+    return f"{column} IN ({', '.join(literal(each) for each in texts)})"
+
+
+def milliseconds(column: str) -> str:
+    """A timestamp as milliseconds since 1970."""
+    return f"CAST({column} AS BIGINT) / 1000"
+
+
+async def all_rows(
+    engine: EventEngine, select: str, where: str, *keys: str
+) -> AsyncIterator[dict[str, Any]]:
+    """All rows of a query in the order of `keys`, which identify a row; read page by page."""
+    after = ""
+    while True:
+        sql = f"{select} WHERE ({where}){after} ORDER BY {', '.join(keys)} LIMIT {MAX_ROWS}"
+        rows = (await engine.query(sql, freshness=FRESH)).to_pylist()
+        for row in rows:
+            yield row
+        if len(rows) < MAX_ROWS:
+            return
+        after = f" AND ({_after(keys, rows[-1])})"
+
+
+def _after(keys: tuple[str, ...], row: dict[str, Any]) -> str:
+    """The condition that a row comes after another one."""
+    key, rest = keys[0], keys[1:]
+    value = literal(str(row[key]))
+    return f"{key} > {value}" + (f" OR ({key} = {value} AND ({_after(rest, row)}))" if rest else "")

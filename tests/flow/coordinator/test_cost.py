@@ -1,0 +1,64 @@
+"""The cost of a task: two creates, and nothing that grows with the plan."""
+
+import pytest
+
+from arco.flow.plan.plan import Plan
+from tests.flow.coordinator.plans import chain, diamond, fan, run_request
+from tests.flow.coordinator.rig import Rig, in_virtual_time
+from tests.ledger.simulated import Calm, simulate
+
+
+@pytest.mark.parametrize("made", [chain(30), fan(30), diamond(30)], ids=["chain", "fan", "diamond"])
+def test_a_task_without_tables_takes_two_creates_at_most(made: Plan) -> None:
+    async def scenario(calm: Calm) -> None:
+        rig = Rig(calm.store, calm.runtime)
+        await rig.coordinator.begin()
+        view = await rig.coordinator.submit(run_request(made))
+        before = calm.requests()
+        while True:
+            leased = await rig.request(run_id=view.run_id, wait_ms=1_000)
+            if leased.is_over:
+                break
+            await rig.runtime.tasks.gather(*(rig.complete(each) for each in leased.tasks))
+        spent = calm.requests() - before
+        assert spent <= 2 * len(made.tasks) + 2  # and the end of the run, and a hint
+        await rig.coordinator.close()
+
+    simulate(scenario)
+
+
+@in_virtual_time
+async def test_dispatching_a_task_does_not_visit_the_others(calm: Calm) -> None:
+    """Counted in looks at the state of tasks, as clocks are no measure."""
+
+    rig = Rig(calm.store, calm.runtime)
+    await rig.coordinator.begin()
+    view = await rig.coordinator.submit(run_request(fan(2_000)))
+    run = rig.coordinator._state.runs[view.run_id]
+    looks = _Counting(run.state.tasks)
+    run.state.tasks = looks
+    [root] = await rig.lease(slots=1)
+    assert looks.count < 50
+    await rig.complete(root)
+    looks.count = 0
+    await rig.lease(slots=1)
+    assert looks.count < 50
+    await rig.coordinator.close()
+
+
+class _Counting(dict):  # type: ignore[type-arg]
+    """Tasks by key, and how often one was asked for."""
+
+    count = 0
+
+    def __getitem__(self, key: object) -> object:
+        self.count += 1
+        return super().__getitem__(key)
+
+    def values(self) -> object:  # type: ignore[override]
+        self.count += len(self)
+        return super().values()
+
+    def items(self) -> object:  # type: ignore[override]
+        self.count += len(self)
+        return super().items()

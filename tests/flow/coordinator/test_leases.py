@@ -1,0 +1,68 @@
+"""Tasks that wait for a table are woken when it is free, whatever else waits for it."""
+
+import pytest
+
+from arco.flow.coordinator.leases import LockRequest, PartitionLocks
+from arco.flow.coordinator.messages import LEASE_MS, RunStatus
+from arco.flow.plan.plan import Again, Plan
+from tests.flow.coordinator.plans import asset, plan, run_request, task
+from tests.flow.coordinator.rig import FAILED, Rig, simulated
+
+ALONE = (LockRequest("t", "ds=1", alone=True),)
+
+
+def _alone(partition: str) -> Plan:
+    made = asset("t", mode="replace", alone=True)
+    return plan(task("t@1", maker="t", partition=f"ds={partition}"), makers=[made])
+
+
+def test_one_task_of_each_run_that_waits_for_a_table_is_woken_when_it_is_free() -> None:
+    locks = PartitionLocks()
+    locks.take(ALONE, ("holder", "t"))
+    gate = locks.gate(ALONE)
+    assert gate is not None
+    waiting = [("one", "a"), ("one", "b"), ("two", "a"), ("one", "c")]
+    for each in waiting:
+        locks.park(gate, each)
+    assert locks.release(ALONE, ("holder", "t")) == [("one", "a"), ("two", "a")]
+    assert locks.unpark({"t"}) == [("one", "b"), ("one", "c")]
+
+
+@simulated
+async def test_a_run_without_workers_does_not_keep_a_free_table_from_others(rig: Rig) -> None:
+    rig.chains.make("t")
+    await rig.coordinator.submit(run_request(_alone("1"), "first"))
+    [first] = await rig.lease()
+    await rig.coordinator.submit(run_request(_alone("2"), "idle", worker="idle"))
+    assert await rig.lease("idle") == ()
+    second = await rig.coordinator.submit(run_request(_alone("3"), "second"))
+    assert await rig.lease() == ()
+    await rig.complete(first, rig.publish(first))
+    [next_one] = await rig.lease()
+    assert next_one.run_id == second.run_id
+
+
+@pytest.mark.parametrize("woken", [False, True])
+@simulated
+async def test_a_task_that_is_done_while_it_waits_does_not_keep_the_table_from_the_next(
+    rig: Rig, woken: bool
+) -> None:
+    rig.chains.make("t")
+    made = asset("t", mode="merge", alone=True, retry=Again(times=3, delay_ms=5_000))
+    tasks = [task(f"t@{n}", maker="t", partition=f"ds={n}") for n in (1, 2, 3)]
+    run = await rig.coordinator.submit(run_request(plan(*tasks, makers=[made])))
+    [first] = await rig.lease()
+    await rig.complete(first, FAILED)
+    [late] = await rig.lease("late")
+    await rig.sleep(LEASE_MS + 2_000)  # the first is due again, and the second lost
+    [first] = await rig.lease()
+    if woken:
+        await rig.complete(first, rig.publish(first))
+        await rig.complete(late, rig.publish(late), "late")
+    else:
+        await rig.complete(late, rig.publish(late), "late")
+        await rig.complete(first, rig.publish(first))
+    [third] = await rig.lease()
+    await rig.complete(third, rig.publish(third))
+    assert third.key == "t@3"
+    assert (await rig.over(run.run_id)).status is RunStatus.SUCCESS
