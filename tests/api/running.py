@@ -14,14 +14,13 @@ from starlette.types import ASGIApp
 
 from arco.access.identity import Identity, NoIdentity
 from arco.api.app import make_app
-from arco.api.compaction import ELSEWHERE, Compaction
-from arco.api.limits import Limits
-from arco.api.log import Log, make_log
+from arco.api.health_monitor import ELSEWHERE, CompactionStatus
+from arco.api.http.limits import HttpLimits
+from arco.api.http.server import HttpServer
+from arco.api.http.telemetry import Log, RequestTracing, make_log
 from arco.api.metrics import Metrics
 from arco.api.remote_compactor import RemoteCompactor
-from arco.api.server import HttpServer
-from arco.api.services import LOOPBACK, OTHER_DOMAINS, Engine, Services
-from arco.api.tracing import Tracing
+from arco.api.services import LOOPBACK, OTHER_DOMAINS, QueryEngine, Services
 from arco.catalog.change import ensure_default
 from arco.catalog.commit import Committer
 from arco.catalog.decision import Rules
@@ -58,14 +57,14 @@ class Options:
     """What a test may want otherwise."""
 
     identity: Callable[[Scope, Runtime], Identity] = lambda scope, _runtime: NoIdentity(scope)
-    limits: Limits = field(default_factory=Limits)
-    tracing: Tracing | None = None
+    limits: HttpLimits = field(default_factory=HttpLimits)
+    tracing: RequestTracing | None = None
     hosts: frozenset[str] | None = LOOPBACK
     compactor: Callable[[Store], CompactorPort] = Compactor
     wrap: Callable[[Backend], Backend] = lambda backend: backend
-    engine: Callable[[SnapshotReader], Engine] = OneAnswer
+    engine: Callable[[SnapshotReader], QueryEngine] = OneAnswer
     retry: Retry | None = None
-    compaction: Compaction = ELSEWHERE
+    compaction: CompactionStatus = ELSEWHERE
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def looped() -> Iterator[asyncio.AbstractEventLoop]:
 
 @contextlib.contextmanager
 def listening(
-    app: ASGIApp, loop: asyncio.AbstractEventLoop, log: Log, limits: Limits | None = None
+    app: ASGIApp, loop: asyncio.AbstractEventLoop, log: Log, limits: HttpLimits | None = None
 ) -> Iterator[str]:
     """An application on a free port of this machine, for as long as the block lasts."""
     server = HttpServer(app, host="127.0.0.1", port=0, log=log, limits=limits)

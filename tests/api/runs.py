@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from arco.api.flow.desk import FlowDesk
+from arco.api.services import FlowContext
 from arco.catalog.reader import SnapshotReader
 from arco.cli.flow.fences import TableFences, TableVersions
 from arco.flow.publish.tables import ParquetTables
@@ -30,7 +30,7 @@ class NothingTold:
 
 async def open_desk(
     reader: SnapshotReader, writers: Writers, iceberg: Iceberg, store: Store
-) -> tuple[FlowDesk, RunBook]:
+) -> tuple[FlowContext, RunBook]:
     """A book that is open; whoever asks for it closes it."""
     tables = ParquetTables(reader, store)
     nothing = NothingTold()
@@ -43,4 +43,4 @@ async def open_desk(
         runs=nothing,
     )
     await book.begin()
-    return FlowDesk(book, nothing, tables), book
+    return FlowContext(book, nothing, tables), book

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx2
 
-from arco.api.exchange import ARRIVED
-from arco.api.log import make_log
+from arco.api.http.asgi import ARRIVED
+from arco.api.http.telemetry import make_log
 from arco.core.clock import SystemClock
 from tests.api.running import listening, looped
 

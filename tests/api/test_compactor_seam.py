@@ -13,8 +13,8 @@ import httpx2
 import pytest
 
 from arco.access.service import ServiceToken
+from arco.api.http.telemetry import make_log
 from arco.api.internal import InternalServices, make_internal_app
-from arco.api.log import make_log
 from arco.api.remote_compactor import RemoteCompactor
 from arco.catalog.manifest import manifests_of
 from arco.catalog.port import Committed, CompactorPort, SyncCompact

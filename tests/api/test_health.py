@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from arco.api.compaction import CompactionFailure, State
-from arco.api.limits import Limits
+from arco.api.health_monitor import CompactionFailure, CompactionState
+from arco.api.http.limits import HttpLimits
 from arco.storage.backend import Backend
 from tests.api.compacting import compact
 from tests.api.running import Options, Served, served
@@ -21,7 +21,7 @@ from tests.api.slow import Slow
 class Hand:
     """A compaction whose state is set by hand."""
 
-    state: State = "waiting"
+    state: CompactionState = "waiting"
     reason: str | None = None
     failures: dict[str, CompactionFailure] = field(default_factory=dict)
 
@@ -35,7 +35,7 @@ def own(tmp_path: Path) -> Iterator[tuple[Served, Hand, Slow]]:
         stores.append(Slow(inner))
         return stores[0]
 
-    options = Options(compaction=hand, wrap=wrap, limits=Limits(ready_ms=300))
+    options = Options(compaction=hand, wrap=wrap, limits=HttpLimits(ready_ms=300))
     with served(tmp_path / "store", options) as api:
         yield api, hand, stores[0]
         stores[0].open.set()

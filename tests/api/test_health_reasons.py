@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from arco.api.compaction import (
-    Compaction,
+from arco.api.health_monitor import (
     CompactionFailure,
-    Fixed,
+    CompactionStatus,
+    DiskSpace,
+    DomainLag,
+    FixedCompactionStatus,
+    HealthObservation,
     RemoteCompaction,
     RemoteReason,
 )
-from arco.api.health_monitor import DiskSpace, Observation
 from arco.api.health_report import reasons_of
-from arco.api.lag import DomainLag
 from arco.core.clock import utc
 from arco.core.errors import ArcoError, Denied, StoreFull, StoreReadOnly, Unavailable
 from arco.core.runtime import Runtime
@@ -25,10 +26,16 @@ from arco.storage.backend import Backend
 from tests.api.running import Options, Served, served
 from tests.api.slow import Slow
 
-RUNNING, STARTING, OFF = Fixed("running"), Fixed("starting"), Fixed("off", "--no-spark")
-FAILING = Fixed("running", None, {"executions": CompactionFailure("Invalid", "a bad line")})
+RUNNING, STARTING, OFF = (
+    FixedCompactionStatus("running"),
+    FixedCompactionStatus("starting"),
+    FixedCompactionStatus("off", "--no-spark"),
+)
+FAILING = FixedCompactionStatus(
+    "running", None, {"executions": CompactionFailure("Invalid", "a bad line")}
+)
 GB = 1024**3
-QUIET = Observation(domains=())
+QUIET = HealthObservation(domains=())
 DOWN = RemoteCompaction(is_reachable=False)
 THERE = RemoteCompaction("running")
 DISK_OF_THE_OTHER = RemoteReason("store_full", "The disk is full.")
@@ -53,29 +60,34 @@ def waits(seconds: float, runtime: Runtime) -> tuple[DomainLag, ...]:
         (35, FAILING, None, ["domain_stuck"]),
         (5, FAILING, None, []),
         (1, OFF, None, ["compaction_off"]),
-        (1, Fixed("restarting"), None, ["compaction_restarting"]),
-        (25, Fixed("elsewhere"), THERE, []),
-        (35, Fixed("elsewhere"), THERE, ["events_waiting"]),
-        (35, Fixed("elsewhere"), RemoteCompaction("starting"), []),
-        (1, Fixed("elsewhere"), DOWN, ["compactor_unreachable"]),
-        (35, Fixed("elsewhere"), DOWN, ["compactor_unreachable", "events_waiting"]),
+        (1, FixedCompactionStatus("restarting"), None, ["compaction_restarting"]),
+        (25, FixedCompactionStatus("elsewhere"), THERE, []),
+        (35, FixedCompactionStatus("elsewhere"), THERE, ["events_waiting"]),
+        (35, FixedCompactionStatus("elsewhere"), RemoteCompaction("starting"), []),
+        (1, FixedCompactionStatus("elsewhere"), DOWN, ["compactor_unreachable"]),
+        (35, FixedCompactionStatus("elsewhere"), DOWN, ["compactor_unreachable", "events_waiting"]),
         (
             35,
-            Fixed("elsewhere"),
+            FixedCompactionStatus("elsewhere"),
             RemoteCompaction("running", (RemoteReason("domain_stuck", "...", "executions"),)),
             ["domain_stuck"],
         ),
-        (1, Fixed("elsewhere"), RemoteCompaction("running", (DISK_OF_THE_OTHER,)), ["store_full"]),
+        (
+            1,
+            FixedCompactionStatus("elsewhere"),
+            RemoteCompaction("running", (DISK_OF_THE_OTHER,)),
+            ["store_full"],
+        ),
     ],
 )
 def test_events_may_wait_for_a_while_wherever_the_compactor_runs(
     runtime: Runtime,
     seconds: float,
-    compaction: Compaction,
+    compaction: CompactionStatus,
     compactor: RemoteCompaction | None,
     codes: list[str],
 ) -> None:
-    seen = Observation(domains=waits(seconds, runtime), compactor=compactor)
+    seen = HealthObservation(domains=waits(seconds, runtime), compactor=compactor)
     assert [each.code for each in reasons_of(seen, compaction, runtime.clock)] == codes
 
 
@@ -83,7 +95,7 @@ def test_events_may_wait_for_a_while_wherever_the_compactor_runs(
     ("observation", "codes"),
     [
         (QUIET, []),
-        (Observation(domains=None), ["store_unreachable"]),
+        (HealthObservation(domains=None), ["store_unreachable"]),
         (replace(QUIET, refusal=StoreFull("full")), ["store_full"]),
         (replace(QUIET, refusal=StoreReadOnly("read-only")), ["store_read_only"]),
         (replace(QUIET, refusal=Denied("no")), ["store_refuses_writes"]),
@@ -95,13 +107,13 @@ def test_events_may_wait_for_a_while_wherever_the_compactor_runs(
     ],
 )
 def test_a_store_that_cannot_be_relied_on_is_a_reason(
-    runtime: Runtime, observation: Observation, codes: list[str]
+    runtime: Runtime, observation: HealthObservation, codes: list[str]
 ) -> None:
     assert [each.code for each in reasons_of(observation, RUNNING, runtime.clock)] == codes
 
 
 def test_a_reason_names_the_failure_of_its_domain(runtime: Runtime) -> None:
-    (reason,) = reasons_of(Observation(domains=waits(40, runtime)), FAILING, runtime.clock)
+    (reason,) = reasons_of(HealthObservation(domains=waits(40, runtime)), FAILING, runtime.clock)
     assert reason.domain == "executions"
     assert "40 s" in reason.message
     assert "fails with Invalid: a bad line" in reason.message

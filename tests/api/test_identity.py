@@ -11,7 +11,7 @@ from arco.access.operation import PUBLIC
 from arco.access.principal import Principal
 from arco.access.token import LocalTokens
 from arco.api.app import make_routes
-from arco.api.reads import Reads
+from arco.api.http.snapshots import SnapshotReads
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from tests.api.running import Options, Served, served
@@ -39,7 +39,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_nothing_but_what_is_public_answers_without_a_token(guarded: Served) -> None:
     services = guarded.services
     with guarded.client() as http:
-        for route in make_routes(services, Reads(services.reader, services.runtime.tasks)):
+        for route in make_routes(services, SnapshotReads(services.reader, services.runtime.tasks)):
             answer = http.request(route.method, route.path.replace("{", "").replace("}", ""))
             if route.operation in PUBLIC:
                 assert answer.status_code == 200, route.path

@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 
-from arco.api.log import ForeignLines, make_log
+from arco.api.http.telemetry import LibraryLogHandler, make_log
 from arco.core.runtime import Runtime
 
 
@@ -26,7 +26,7 @@ def test_lines_below_the_level_are_not_written(runtime: Runtime) -> None:
 
 def test_an_exception_of_a_library_is_told_by_its_type_and_place(runtime: Runtime) -> None:
     stream = io.BytesIO()
-    handler = ForeignLines(make_log(stream, runtime.clock))
+    handler = LibraryLogHandler(make_log(stream, runtime.clock))
     try:
         _fail()
     except ValueError:

@@ -10,10 +10,9 @@ from pathlib import Path
 import httpx2
 
 from arco.access.service import ServiceToken
+from arco.api.http.telemetry import make_log
 from arco.api.internal import InternalServices, make_internal_app
-from arco.api.log import make_log
-from arco.api.remote_bell import RemoteBell
-from arco.api.remote_compactor import RemoteCompactor
+from arco.api.remote_compactor import RemoteCompactor, RemoteNotifier
 from arco.compactor.compactor import Compactor
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
@@ -78,7 +77,7 @@ async def test_a_storm_of_rings_is_a_few_calls_and_none_of_its_streams_is_lost(
 ) -> None:
     with hearing(tmp_path) as heard:
         compactor = RemoteCompactor(heard.url, SECRET)
-        bell = RemoteBell(compactor, runtime)
+        bell = RemoteNotifier(compactor, runtime)
         for _ in range(200):
             bell.ring("executions", STREAM)
             bell.ring("lineage", OTHER)
@@ -97,7 +96,7 @@ async def test_a_compactor_that_is_away_costs_nothing_and_hears_of_later_news(
     tmp_path: Path, runtime: Runtime
 ) -> None:
     away = RemoteCompactor(f"http://127.0.0.1:{free_port()}", SECRET)
-    bell = RemoteBell(away, runtime)
+    bell = RemoteNotifier(away, runtime)
     for _ in range(1_000):
         bell.ring("executions", STREAM)
         await runtime.tasks.turn()
@@ -105,7 +104,7 @@ async def test_a_compactor_that_is_away_costs_nothing_and_hears_of_later_news(
     await away.close()
     with hearing(tmp_path) as heard:
         back = RemoteCompactor(heard.url, SECRET)
-        bell = RemoteBell(back, runtime)
+        bell = RemoteNotifier(back, runtime)
         bell.ring("executions", OTHER)
 
         async def look() -> bool:

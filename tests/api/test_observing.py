@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from arco.access.identity import BearerIdentity
 from arco.access.principal import Principal
 from arco.access.token import LocalTokens
-from arco.api.tracing import Tracing
+from arco.api.http.telemetry import RequestTracing
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
@@ -62,7 +62,7 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 
     options = Options(
         identity=lambda scope, runtime: BearerIdentity(LocalTokens(KEY, runtime), scope),
-        tracing=Tracing(provider),
+        tracing=RequestTracing(provider),
         wrap=wrap,
         hosts=None,
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.api.problem import KINDS, Refusal, headers_of, loggable, problem_of
+from arco.api.http.problem import PROBLEM_TYPES, HttpError, headers_of, loggable, problem_of
 from arco.core import errors
 from arco.core.errors import ArcoError
 
@@ -55,8 +55,8 @@ def test_a_new_subclass_is_told_like_its_parent(kind: type[ArcoError]) -> None:
 
 
 def test_a_subclass_stands_above_its_parent_in_the_table() -> None:
-    for place, kind in enumerate(KINDS):
-        for later in KINDS[place + 1 :]:
+    for place, kind in enumerate(PROBLEM_TYPES):
+        for later in PROBLEM_TYPES[place + 1 :]:
             assert not issubclass(later.error, kind.error), f"{later.error} is never reached"
 
 
@@ -128,4 +128,4 @@ def test_headers_say_when_to_come_back_and_how_to_prove_oneself() -> None:
     assert headers_of(errors.Unavailable("x")) == {"Retry-After": "1"}
     assert headers_of(errors.Fenced("x")) == {"Retry-After": "1"}
     assert "Bearer" in headers_of(errors.Unauthenticated("x"))["WWW-Authenticate"]
-    assert headers_of(Refusal(405, "x", "x", headers={"Allow": "GET"})) == {"Allow": "GET"}
+    assert headers_of(HttpError(405, "x", "x", headers={"Allow": "GET"})) == {"Allow": "GET"}

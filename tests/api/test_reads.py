@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from arco.api.reads import Reads, ReplyCache
-from arco.api.route import Reply
+from arco.api.http.reply import Reply
+from arco.api.http.snapshots import ReplyCache, SnapshotReads
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Unavailable
@@ -45,7 +45,7 @@ def store(memory: Backend, runtime: Runtime) -> Store:
 
 async def test_a_look_is_shared_only_by_those_who_came_before_it_began(store: Store) -> None:
     reader = Counted(store)
-    reads = Reads(reader, store.runtime.tasks)
+    reads = SnapshotReads(reader, store.runtime.tasks)
     first = asyncio.ensure_future(reads.head())
     await asyncio.sleep(0)
     later = [asyncio.ensure_future(reads.head()) for _ in range(50)]
@@ -60,7 +60,7 @@ async def test_a_look_is_shared_only_by_those_who_came_before_it_began(store: St
 
 async def test_a_look_that_fails_or_is_given_up_does_not_spoil_the_next(store: Store) -> None:
     reader = Counted(store)
-    reads = Reads(reader, store.runtime.tasks)
+    reads = SnapshotReads(reader, store.runtime.tasks)
     first = asyncio.ensure_future(reads.head())
     await asyncio.sleep(0)
     waiting = asyncio.ensure_future(reads.head())
@@ -79,12 +79,12 @@ def test_replies_are_kept_within_their_room_and_only_successes() -> None:
     cache = ReplyCache(1_000_000)
     good = Reply(200, b"x" * 1_000)
     for number in range(2_000):
-        cache.keep((str(number), b"/", b""), good)
+        cache.put((str(number), b"/", b""), good)
     assert cache.get(("0", b"/", b"")) is None
     assert cache.get(("1999", b"/", b"")) is good
-    assert len(cache._kept) < 500
-    cache.keep(("large", b"/", b""), Reply(200, b"x" * 100_000))
-    cache.keep(("missing", b"/", b""), Reply(404, b"x"))
+    assert len(cache._replies) < 500
+    cache.put(("large", b"/", b""), Reply(200, b"x" * 100_000))
+    cache.put(("missing", b"/", b""), Reply(404, b"x"))
     assert cache.get(("large", b"/", b"")) is None
     assert cache.get(("missing", b"/", b"")) is None
 

@@ -11,18 +11,18 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from arco.api.admin import AdminApp
 from arco.api.app import make_app
-from arco.api.log import make_log
-from arco.api.server import HttpServer
+from arco.api.http.edge import AdminApp
+from arco.api.http.server import HttpServer
+from arco.api.http.telemetry import make_log
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
 from tests.api.running import Served, listening, looped
 
 PROGRAM = """
 import sys
-from arco.api.log import make_log
-from arco.api.server import HttpServer
+from arco.api.http.telemetry import make_log
+from arco.api.http.server import HttpServer
 from arco.core.runtime import system_runtime
 from arco.core.tasks import run
 
@@ -112,11 +112,11 @@ async def test_the_admin_port_serves_probes_and_nothing_else(
 def test_connections_stay_within_the_files_that_a_process_may_open() -> None:
     program = """
 import resource
-from arco.api.limits import Limits
-from arco.api.server import within_open_files
+from arco.api.http.limits import HttpLimits
+from arco.api.http.server import within_open_files
 for soft, hard in ((256, 4_096), (256, 1_500), (256, 600)):
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    print(within_open_files(Limits(connections=1_024)).connections,
+    print(within_open_files(HttpLimits(connections=1_024)).connections,
           resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
     run = subprocess.run(

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from arco.api.paging import Token
+from arco.api.http.snapshots import PageCursor
 from tests.api.running import served
 
 COLUMNS = [{"name": f"c{number}", "data_type": "int"} for number in range(10_000)]
@@ -64,6 +64,6 @@ def test_a_difference_of_wide_tables_ends_its_pages_early(wide: httpx2.Client) -
 
 def test_a_token_above_all_versions_begins_with_the_newest(wide: httpx2.Client) -> None:
     number = wide.get("/api/v1/manifests/catalog").json()["number"]
-    above = {"page_token": Token(number, "9" * 18).pack(), "page_size": "1"}
+    above = {"page_token": PageCursor(number, "9" * 18).encode(), "page_size": "1"}
     page = wide.get(f"{TABLES}/a/schema-history", params=above).json()
     assert [each["version"] for each in page["items"]] == [3]

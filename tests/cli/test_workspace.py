@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from arco.api.log import make_log
+from arco.api.http.telemetry import make_log
 from arco.catalog.change import change_once
 from arco.catalog.ddl import CreateCatalog
 from arco.catalog.decision import Rules

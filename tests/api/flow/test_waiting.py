@@ -1,4 +1,4 @@
-"""Waiting at a caller's wish ends with the caller, before anything is given to it."""
+"""LongPoll at a caller's wish ends with the caller, before anything is given to it."""
 
 import asyncio
 from typing import Any
@@ -7,10 +7,8 @@ import pytest
 
 from arco.access.operation import Operation
 from arco.access.principal import Principal
-from arco.api.body import Gone
-from arco.api.flow.waiting import Waiting
-from arco.api.route import Call
-from arco.api.stopping import Stopping
+from arco.api.http.long_poll import LongPoll, ShutdownFlag
+from arco.api.http.request import Call, ClientDisconnected
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 
@@ -21,16 +19,16 @@ class Asked:
     """Something to ask for that is never there, and whether somebody is still asking."""
 
     def __init__(self) -> None:
-        self.is_asked = False
+        self.is_set = False
         self.times = 0
 
     async def __call__(self, _wait_ms: int) -> str:
-        self.is_asked = True
+        self.is_set = True
         self.times += 1
         try:
             await asyncio.Event().wait()
         finally:
-            self.is_asked = False
+            self.is_set = False
         return ""
 
 
@@ -38,28 +36,28 @@ def call(runtime: Runtime) -> Call[Any, Any]:
     made: Call[Any, Any] = Call(
         operation=Operation.LEASE_TASKS,
         principal=Principal("user:ada", Scope()),
-        names={},
+        path_params={},
         path=b"/",
         query_string=b"",
         headers={},
         arrived_ms=0,
     )
-    made.left = runtime.tasks.event()
+    made.disconnected = runtime.tasks.event()
     return made
 
 
 async def test_a_wait_ends_in_the_middle_when_the_caller_leaves_and_nobody_asks_on() -> None:
     runtime, asked = system_runtime(), Asked()
-    made, waiting = call(runtime), Waiting(runtime, Stopping())
+    made, waiting = call(runtime), LongPoll(runtime, ShutdownFlag())
     until = asyncio.create_task(waiting.until(made, LONG_MS, asked, bool))
     await asyncio.sleep(0.01)
-    assert asked.is_asked
-    assert made.left is not None
-    made.left.set()
-    with pytest.raises(Gone):
+    assert asked.is_set
+    assert made.disconnected is not None
+    made.disconnected.set()
+    with pytest.raises(ClientDisconnected):
         await until
     await asyncio.sleep(0)
-    assert (asked.is_asked, asked.times) == (False, 1)
+    assert (asked.is_set, asked.times) == (False, 1)
 
 
 async def test_what_is_there_is_told_to_a_caller_who_stays() -> None:
@@ -68,7 +66,7 @@ async def test_what_is_there_is_told_to_a_caller_who_stays() -> None:
     async def ask(_wait_ms: int) -> str:
         return next(found)
 
-    waiting = Waiting(runtime, Stopping())
+    waiting = LongPoll(runtime, ShutdownFlag())
     assert await waiting.until(call(runtime), LONG_MS, ask, bool) == "it"
 
 
@@ -79,14 +77,14 @@ async def test_what_goes_wrong_while_somebody_waits_is_told() -> None:
         raise LookupError("there is no such run")
 
     with pytest.raises(LookupError, match="no such run"):
-        await Waiting(runtime, Stopping()).until(call(runtime), LONG_MS, ask, bool)
+        await LongPoll(runtime, ShutdownFlag()).until(call(runtime), LONG_MS, ask, bool)
 
 
 async def test_a_server_that_stops_answers_whoever_waits() -> None:
-    runtime, stopping = system_runtime(), Stopping()
+    runtime, stopping = system_runtime(), ShutdownFlag()
 
     async def ask(_wait_ms: int) -> str:
-        stopping.is_asked = True
+        stopping.is_set = True
         return ""
 
-    assert await Waiting(runtime, stopping).until(call(runtime), LONG_MS, ask, bool) == ""
+    assert await LongPoll(runtime, stopping).until(call(runtime), LONG_MS, ask, bool) == ""

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from arco.api.app import make_app
-from arco.api.iceberg.config import iso_duration
+from arco.api.iceberg.routes import iso_duration
 from arco.api.metrics import Metrics
 from tests.api.iceberg.warehouse import Warehouse, refusal
 from tests.api.running import Served, listening, looped

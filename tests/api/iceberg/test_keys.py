@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from arco.api.iceberg.desk import engine_of, key_of
+from arco.api.http.request import engine_of
+from arco.api.iceberg.context import key_of
 from arco.core.hashing import sha256_hex
 from tests.api.iceberg.warehouse import SCHEMA, Warehouse, refusal
 

@@ -10,8 +10,8 @@ import pytest
 
 from arco.access.operation import Operation
 from arco.access.principal import Principal
-from arco.api.iceberg.desk import IcebergDesk
-from arco.api.route import Call
+from arco.api.http.request import Call
+from arco.api.iceberg.context import IcebergHandlerContext
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.core.tasks import AsyncioTasks
@@ -45,7 +45,7 @@ def call(**headers: str) -> Call[Any, Any]:
     return Call(
         operation=Operation.ICEBERG_LOAD_TABLE,
         principal=Principal("user:ann", Scope()),
-        names={},
+        path_params={},
         path=b"",
         query_string=b"",
         headers={name.replace("_", "-").encode(): text.encode() for name, text in headers.items()},
@@ -64,7 +64,7 @@ async def test_a_large_answer_is_compressed_once_however_many_ask(api: Served, f
     assert api.services.iceberg is not None
     tasks = CountingTasks()
     runtime = Runtime(api.services.runtime.clock, api.services.runtime.rng, tasks)
-    desk = IcebergDesk(replace(api.services, runtime=runtime), api.services.iceberg)
+    desk = IcebergHandlerContext(replace(api.services, runtime=runtime), api.services.iceberg)
     wish = CreateTableRequest(name="t", schema=SCHEMA, properties=long_properties())
     metadata = new_table(wish, table_uuid=UUID, location="s3://bucket/t", now_ms=1)
     location = "s3://bucket/t/metadata/00000-x.metadata.json"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from arco.access.operation import ICEBERG, Operation
-from arco.api.iceberg.problem import COMMITS, ICEBERG_VOICE, KINDS
-from arco.api.problem import Refusal
+from arco.api.http.problem import HttpError
+from arco.api.iceberg.problem import COMMITS, ERROR_TYPES, ICEBERG_ERROR_FORMAT
 from arco.core import errors
 from arco.core.errors import ArcoError
 from arco.iceberg.refusal import Refused, no_such_table
@@ -49,7 +49,7 @@ ALL = [
 
 
 def told(error: BaseException, operation: str = READ) -> dict[str, Any]:
-    reply = ICEBERG_VOICE.tell(error, operation).reply
+    reply = ICEBERG_ERROR_FORMAT.format(error, operation).reply
     document = json.loads(reply.body)
     assert list(document) == ["error"]
     assert sorted(document["error"]) == ["code", "message", "type"]
@@ -61,7 +61,7 @@ def told(error: BaseException, operation: str = READ) -> dict[str, Any]:
 
 
 def headers(error: BaseException) -> dict[str, str]:
-    return ICEBERG_VOICE.tell(error, READ).reply.headers
+    return ICEBERG_ERROR_FORMAT.format(error, READ).reply.headers
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -78,8 +78,8 @@ def test_a_new_subclass_is_told_like_its_parent(kind: type[ArcoError]) -> None:
 
 
 def test_a_subclass_stands_above_its_parent_in_the_table() -> None:
-    for place, kind in enumerate(KINDS):
-        for later in KINDS[place + 1 :]:
+    for place, kind in enumerate(ERROR_TYPES):
+        for later in ERROR_TYPES[place + 1 :]:
             assert not issubclass(later.error, kind.error), f"{later.error} is never reached"
 
 
@@ -115,7 +115,7 @@ def test_a_slip_elsewhere_is_an_internal_error(operation: str) -> None:
     said = told(ValueError("/srv/lake/secret"), operation)
     assert (said["code"], said["type"]) == INTERNAL
     assert "secret" not in said["message"]
-    assert not ICEBERG_VOICE.tell(ValueError("x"), operation).expected
+    assert not ICEBERG_ERROR_FORMAT.format(ValueError("x"), operation).expected
 
 
 def test_a_refusal_in_icebergs_words_is_told_word_for_word() -> None:
@@ -125,7 +125,7 @@ def test_a_refusal_in_icebergs_words_is_told_word_for_word() -> None:
         "type": "NoSuchTableException",
         "code": 404,
     }
-    assert ICEBERG_VOICE.tell(Refused(409, "X", "y"), COMMIT).expected
+    assert ICEBERG_ERROR_FORMAT.format(Refused(409, "X", "y"), COMMIT).expected
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_refusal_in_icebergs_words_is_told_word_for_word() -> None:
     ],
 )
 def test_a_refusal_of_http_keeps_its_status_and_headers(status: int, kind: str) -> None:
-    refusal = Refusal(status, "some_code", "some words", headers={"Connection": "close"})
+    refusal = HttpError(status, "some_code", "some words", headers={"Connection": "close"})
     said = told(refusal)
     assert (said["code"], said["type"], said["message"]) == (status, kind, "some words")
     assert headers(refusal)["Connection"] == "close"
@@ -158,7 +158,7 @@ def test_a_refusal_of_http_keeps_its_status_and_headers(status: int, kind: str) 
         (errors.InProgress("x", retry_after_ms=64_000), "2"),
         (errors.Fenced("x"), "1"),
         (Refused(503, "SlowDownException", "x"), "1"),
-        (Refusal(503, "too_busy", "x", headers={"Retry-After": "1"}), "1"),
+        (HttpError(503, "too_busy", "x", headers={"Retry-After": "1"}), "1"),
     ],
 )
 def test_whatever_can_be_retried_says_when_and_that_is_soon(error: Exception, wait: str) -> None:

@@ -1,8 +1,8 @@
-"""Errors as Iceberg's clients read them: a status, a type that they switch on, and a sentence.
+"""The error format of the Iceberg REST catalog: a status, a type that clients switch on, and a message.
 
-A client takes a 4xx for a definite no and deletes the files that it wrote for the commit. So whatever may
-have happened is `CommitStateUnknownException`, and where nothing did it is 503 with a time to come back.
-The table is asked from the top, so a subclass stands above its parent.
+After a 4xx a client deletes the files that it wrote for the commit. So a commit with an unknown outcome is
+`CommitStateUnknownException`, and one that did not happen is 503 with Retry-After. The first error type
+whose class matches applies, so a subclass precedes its parent.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import msgspec
 
 from arco.access.operation import Operation
-from arco.api.problem import Refusal, headers_of, presentable
-from arco.api.route import Reply
-from arco.api.voice import Told, Voice
+from arco.api.http.problem import ErrorFormat, FormattedError, HttpError, headers_of, presentable
+from arco.api.http.reply import Reply
 from arco.core import json
 from arco.core.errors import (
     AlreadyExists,
@@ -35,7 +34,7 @@ from arco.core.errors import (
 )
 from arco.iceberg.refusal import FENCED, Refused
 
-# What a client must take for "it may have happened" whenever it does not hear what became of it.
+# Operations whose outcome is unknown to a client that gets no answer.
 COMMITS = frozenset(
     {
         Operation.ICEBERG_UPDATE_TABLE,
@@ -46,61 +45,63 @@ COMMITS = frozenset(
 UNKNOWN = "CommitStateUnknownException"
 INTERNAL = "InternalServerError"
 
-_LONGEST_WAIT_S = 2  # clients wait as long as they are told, and do nothing else meanwhile
+_LONGEST_WAIT_S = 2  # clients block for the whole Retry-After
 
 
 @dataclass(frozen=True)
-class Kind:
-    """How one class of errors is told."""
+class IcebergErrorType:
+    """How one class of errors is sent."""
 
     error: type[BaseException]
     status: int
     type: str
-    message: str | None = None  # the fixed sentence, where the error's own words stay inside
+    message: str | None = None  # the fixed sentence, where the error's own message is not sent
 
 
-KINDS = (
-    Kind(KeyReused, 422, "UnprocessableEntityException"),
-    Kind(KeyExpired, 422, "UnprocessableEntityException"),
-    Kind(Invalid, 400, "BadRequestException"),
-    Kind(Unauthenticated, 401, "NotAuthorizedException"),
-    Kind(Denied, 403, "ForbiddenException", "this identity may not do that"),
-    Kind(NotFound, 404, "NotFoundException"),
-    Kind(AlreadyExists, 409, "AlreadyExistsException"),
-    Kind(NotEmpty, 409, "NamespaceNotEmptyException"),
-    Kind(Conflict, 409, "CommitFailedException"),
-    Kind(AttemptFenced, 403, FENCED),
-    Kind(Fenced, 503, "SlowDownException", "another process has taken over this work; retry"),
-    Kind(
+ERROR_TYPES = (
+    IcebergErrorType(KeyReused, 422, "UnprocessableEntityException"),
+    IcebergErrorType(KeyExpired, 422, "UnprocessableEntityException"),
+    IcebergErrorType(Invalid, 400, "BadRequestException"),
+    IcebergErrorType(Unauthenticated, 401, "NotAuthorizedException"),
+    IcebergErrorType(Denied, 403, "ForbiddenException", "this identity may not do that"),
+    IcebergErrorType(NotFound, 404, "NotFoundException"),
+    IcebergErrorType(AlreadyExists, 409, "AlreadyExistsException"),
+    IcebergErrorType(NotEmpty, 409, "NamespaceNotEmptyException"),
+    IcebergErrorType(Conflict, 409, "CommitFailedException"),
+    IcebergErrorType(AttemptFenced, 403, FENCED),
+    IcebergErrorType(
+        Fenced, 503, "SlowDownException", "another process has taken over this work; retry"
+    ),
+    IcebergErrorType(
         InProgress,
         503,
         "SlowDownException",
         "another attempt of this request is under way; retry with the same key",
     ),
-    # No 503: engines would take it for a moment's trouble, and ask again and again.
-    Kind(
+    # Not 503: engines would retry again and again.
+    IcebergErrorType(
         StoreReadOnly,
         507,
         "InsufficientStorageException",
         "the disk of the store is read-only; nothing was changed",
     ),
-    Kind(
+    IcebergErrorType(
         StoreFull,
         507,
         "InsufficientStorageException",
         "no space is left where the store lies; nothing was changed",
     ),
-    Kind(
+    IcebergErrorType(
         Unavailable,
         503,
         "SlowDownException",
         "something that this request needs does not answer; nothing was changed, retry",
     ),
-    Kind(Unknown, 500, UNKNOWN, "the request may or may not have taken effect"),
+    IcebergErrorType(Unknown, 500, UNKNOWN, "the request may or may not have taken effect"),
 )
 
-# Refusals that HTTP itself has a status for; clients know no types for most of them, and go by the status.
-_REFUSALS = {
+# Types for refusals of the plumbing; clients know few of these types, and go by the status.
+_HTTP_ERROR_TYPES = {
     400: "BadRequestException",
     403: "ForbiddenException",
     404: "NotFoundException",
@@ -128,35 +129,37 @@ class ErrorResponse(msgspec.Struct, frozen=True):
 
 
 def error_of(error: BaseException, operation: str) -> ErrorModel:
-    """What a caller is told of `error`, which has ended `operation`."""
+    """The error that is sent for `error`, which has ended `operation`."""
     if isinstance(error, Refused):
         return ErrorModel(error.message, error.kind, error.status)
-    if isinstance(error, Refusal):
-        return ErrorModel(error.detail, _REFUSALS.get(error.status, INTERNAL), error.status)
-    kind = next((kind for kind in KINDS if isinstance(error, kind.error)), None)
-    if kind is None:
-        told = UNKNOWN if operation in COMMITS else INTERNAL
-        return ErrorModel("an unexpected error; the server's log has the place", told, 500)
-    words = kind.message or presentable(error) or "the request was refused"
-    return ErrorModel(words, kind.type, kind.status)
+    if isinstance(error, HttpError):
+        return ErrorModel(error.detail, _HTTP_ERROR_TYPES.get(error.status, INTERNAL), error.status)
+    error_type = next((each for each in ERROR_TYPES if isinstance(error, each.error)), None)
+    if error_type is None:
+        name = UNKNOWN if operation in COMMITS else INTERNAL
+        return ErrorModel("an unexpected error; the server's log has the place", name, 500)
+    message = error_type.message or presentable(error) or "the request was refused"
+    return ErrorModel(message, error_type.type, error_type.status)
 
 
-class IcebergVoice:
+class IcebergErrorFormat:
     """The errors of the Iceberg REST catalog."""
 
-    def tell(self, error: BaseException, operation: str) -> Told:
-        told = error_of(error, operation)
-        reply = Reply(told.code, json.encode(ErrorResponse(told)), headers=_headers(error, told))
-        return Told(reply, told.type, expected=isinstance(error, ArcoError | Refusal | Refused))
+    def format(self, error: BaseException, operation: str) -> FormattedError:
+        model = error_of(error, operation)
+        reply = Reply(model.code, json.encode(ErrorResponse(model)), headers=_headers(error, model))
+        return FormattedError(
+            reply, model.type, expected=isinstance(error, ArcoError | HttpError | Refused)
+        )
 
 
-def _headers(error: BaseException, told: ErrorModel) -> dict[str, str]:
+def _headers(error: BaseException, model: ErrorModel) -> dict[str, str]:
     headers = dict(headers_of(error))
-    if told.code == 503:
-        # Without it, a client retries no commit and has to take its outcome for unknown.
+    if model.code == 503:
+        # Without Retry-After a client does not retry a commit, and treats its outcome as unknown.
         wait_s = min(int(headers.get("Retry-After", "1")), _LONGEST_WAIT_S)
         headers["Retry-After"] = str(wait_s)
     return headers
 
 
-ICEBERG_VOICE: Voice = IcebergVoice()
+ICEBERG_ERROR_FORMAT: ErrorFormat = IcebergErrorFormat()

@@ -1,12 +1,12 @@
-"""The routes of operations."""
+"""The routes of runs, tasks, partitions, health and statistics."""
 
 from typing import Any
 
 from arco.access.operation import Operation
+from arco.api.http.request import QueryParams
+from arco.api.http.route import AnyRoute, ResponseSpec, Route
 from arco.api.operations.reading import FreshPageQuery, FreshQuery
-from arco.api.operations.runs import Runs, RunsQuery
-from arco.api.operations.tables import PartitionsQuery, TableFacts
-from arco.api.operations.wire import (
+from arco.api.operations.responses import (
     Execution,
     PartitionPage,
     RunPage,
@@ -14,18 +14,17 @@ from arco.api.operations.wire import (
     TableStatistics,
     TaskRunPage,
 )
-from arco.api.query_params import Query
-from arco.api.route import Answered, AnyRoute, Route
+from arco.api.operations.runs import ExecutionHandlers, RunsQuery
+from arco.api.operations.tables import PartitionsQuery, TableFactHandlers
 from arco.api.services import Services
-from arco.api.verbs import says
 
 _EXECUTION = "/api/v1/executions/{execution}"
 _TABLE = "/api/v1/tables/{table_id}"
 
 
 def operations_routes(services: Services) -> tuple[AnyRoute, ...]:
-    """Reads of what events have told."""
-    runs, facts = Runs(services), TableFacts(services)
+    """The routes of this package."""
+    runs, facts = ExecutionHandlers(services), TableFactHandlers(services)
     of_pipeline = "/api/v1/pipelines/{pipeline}/runs"
     return (
         _read(of_pipeline, Operation.LIST_RUNS, runs.of_pipeline, RunsQuery, RunPage),
@@ -51,16 +50,17 @@ def operations_routes(services: Services) -> tuple[AnyRoute, ...]:
     )
 
 
-def _read(path: str, operation: Operation, handler: Any, query: type[Query], told: Any) -> AnyRoute:
+def _read(
+    path: str, operation: Operation, handler: Any, query: type[QueryParams], response: Any
+) -> AnyRoute:
     return Route(
         "GET",
         path,
         operation,
-        says(handler),
         handler,
         query,
-        (Answered(200, "As it was told.", told),),
+        (ResponseSpec(200, "As it was told.", response),),
         problems=(404,),
-        tagged=False,
-        queries=True,
+        has_etag=False,
+        runs_sql=True,
     )
