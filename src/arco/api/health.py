@@ -2,11 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 
+from arco.access.operation import Operation
 from arco.api.health_monitor import HealthMonitor
-from arco.api.health_report import refusal_of, report_of
+from arco.api.health_report import HealthReport, refusal_of, report_of
 from arco.api.http.problem import HttpError
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call, QueryParams
+from arco.api.http.route import AnyRoute, ResponseSpec, public_route
 from arco.api.metrics import CONTENT_TYPE, Metrics
 from arco.api.responses import Health
 from arco.core import json
@@ -53,3 +55,24 @@ class HealthChecks:
         """Everything that is counted, as Prometheus reads it."""
         self._metrics.health.set_observation(await self._monitor.observe())
         return Reply(200, self._metrics.render(), CONTENT_TYPE)
+
+
+def health_routes(on: HealthChecks) -> tuple[AnyRoute, ...]:
+    """The routes for operators, which every server of Arco has."""
+    return (
+        public_route(
+            "/health", Operation.HEALTH, on.report, ResponseSpec(200, "The report.", HealthReport)
+        ),
+        public_route(
+            "/health/live", Operation.HEALTH, on.live, ResponseSpec(200, "It lives.", Health)
+        ),
+        public_route(
+            "/health/ready", Operation.HEALTH, on.ready, ResponseSpec(200, "Ready.", Health)
+        ),
+        public_route(
+            "/metrics",
+            Operation.METRICS,
+            on.metrics,
+            ResponseSpec(200, "The metrics.", str, content_type="text/plain"),
+        ),
+    )

@@ -12,7 +12,7 @@ import msgspec
 
 from arco.access.identity import Identity
 from arco.access.operation import Operation
-from arco.api.health import HealthChecks
+from arco.api.health import HealthChecks, health_routes
 from arco.api.health_monitor import (
     ELSEWHERE,
     CompactionStatus,
@@ -31,7 +31,6 @@ from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, Route, json_bo
 from arco.api.http.router import Router
 from arco.api.http.telemetry import Log, RequestTracing
 from arco.api.metrics import Metrics
-from arco.api.routes import health_routes
 from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.catalog.reader import SnapshotReader
 from arco.core import json

@@ -7,14 +7,12 @@ from typing import Any
 
 from arco.access.operation import Operation
 from arco.api.catalogs import CatalogHandlers
-from arco.api.columns import COLUMNS_BODY, ColumnHandlers
 from arco.api.commits import CommitHandlers
 from arco.api.context import API, HandlerContext
 from arco.api.events import EventHandlers, events_route
 from arco.api.flow.routes import flow_routes
-from arco.api.health import HealthChecks
+from arco.api.health import HealthChecks, health_routes
 from arco.api.health_monitor import Lag, LagReader
-from arco.api.health_report import HealthReport
 from arco.api.http.openapi import DocsPages
 from arco.api.http.request import (
     AtQuery,
@@ -40,7 +38,8 @@ from arco.api.http.route import (
 )
 from arco.api.lineage import LineageHandlers, lineage_route
 from arco.api.objects import ObjectHandlers
-from arco.api.operations.routes import operations_routes
+from arco.api.operations.runs import ExecutionHandlers, execution_routes
+from arco.api.operations.tables import TableFactHandlers, table_fact_routes
 from arco.api.quarantine import QuarantineHandlers, quarantine_route
 from arco.api.query import QueryHandlers
 from arco.api.requests import (
@@ -65,7 +64,6 @@ from arco.api.responses import (
     CommitEntry,
     CommitPage,
     DiffPage,
-    Health,
     ManifestEntry,
     ObjectHistory,
     QueryResult,
@@ -78,7 +76,7 @@ from arco.api.responses import (
     ViewResponse,
 )
 from arco.api.schemas import SchemaHandlers
-from arco.api.tables import TableHandlers
+from arco.api.tables import COLUMNS_BODY, ColumnHandlers, TableHandlers
 from arco.api.views import ViewHandlers
 from arco.query.rows import ARROW_STREAM
 
@@ -115,7 +113,8 @@ def native_routes(
         *_commits(CommitHandlers(context)),
         _query(QueryHandlers(context.services)),
         events_route(EventHandlers(context.services), context.services.limits.events_bytes),
-        *operations_routes(context.services),
+        *execution_routes(ExecutionHandlers(context.services)),
+        *table_fact_routes(TableFactHandlers(context.services)),
         *flow_routes(context.services),
         lineage_route(LineageHandlers(context.services)),
         _lag(LagReader(context.services.runtime, context.services.domains)),
@@ -334,27 +333,6 @@ def _lag(on: LagReader) -> AnyRoute:
         QueryParams,
         (ResponseSpec(200, "The lag.", Lag),),
         has_etag=False,
-    )
-
-
-def health_routes(on: HealthChecks) -> tuple[AnyRoute, ...]:
-    """The routes for operators, which every server of Arco has."""
-    return (
-        public_route(
-            "/health", Operation.HEALTH, on.report, ResponseSpec(200, "The report.", HealthReport)
-        ),
-        public_route(
-            "/health/live", Operation.HEALTH, on.live, ResponseSpec(200, "It lives.", Health)
-        ),
-        public_route(
-            "/health/ready", Operation.HEALTH, on.ready, ResponseSpec(200, "Ready.", Health)
-        ),
-        public_route(
-            "/metrics",
-            Operation.METRICS,
-            on.metrics,
-            ResponseSpec(200, "The metrics.", str, content_type="text/plain"),
-        ),
     )
 
 

@@ -1,8 +1,12 @@
-"""Handlers of tables."""
+"""Handlers of tables and their columns.
+
+The ETag of a column is that of its table: a change of a column is a change of the table.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from arco.api.context import (
@@ -16,21 +20,36 @@ from arco.api.context import (
 from arco.api.http.limits import MAX_PAGE_COLUMNS
 from arco.api.http.reply import Reply, expected_version
 from arco.api.http.request import AtQuery, Call, PageQuery, QueryParams, TableListQuery
+from arco.api.http.route import BodySpec, decode_body
 from arco.api.http.snapshots import name_key, next_token, split_name_key, take_page
-from arco.api.requests import NewColumn, NewTable, TableChanges
+from arco.api.requests import ColumnChanges, NewColumn, NewColumns, NewTable, TableChanges
 from arco.api.responses import (
+    AddedColumns,
+    ColumnResponse,
     SchemaVersion,
     SchemaVersionPage,
     TablePage,
     TableResponse,
+    column_response,
     table_response,
 )
-from arco.catalog.ddl import ColumnSpec, CreateTable, DropTable, SchemaName, TableName, UpdateTable
+from arco.catalog.ddl import (
+    AddColumns,
+    ColumnSpec,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    SchemaName,
+    TableName,
+    UpdateColumn,
+    UpdateTable,
+)
 from arco.catalog.done import Done
 from arco.catalog.model import ColumnRow, Found, SchemaVersionRow, TableRow
 from arco.catalog.name import join_levels, split_levels
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
+from arco.core.errors import Corrupt
 from arco.fold.tier1 import COLUMNS
 
 _BATCH = 8  # tables or versions that are decoded before other requests get a turn
@@ -242,3 +261,79 @@ def _version(row: SchemaVersionRow) -> SchemaVersion:
         changed_at=row.changed_at,
         changed_by=row.changed_by,
     )
+
+
+class ColumnHandlers:
+    """Add, update and drop columns of a table."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
+
+    async def add(self, call: Call[QueryParams, NewColumn | NewColumns]) -> Reply:
+        """Add one column, or several in one change."""
+        body = call.body
+        columns = body.columns if isinstance(body, NewColumns) else (body,)
+        ddl = AddColumns(
+            target=name_of(call),
+            expected=expected_version(call.header(b"if-match")),
+            columns=tuple(spec_of(column) for column in columns),
+        )
+
+        def added(done: Done) -> ColumnResponse | AddedColumns:
+            responses = tuple(_column(done, column.name) for column in columns)
+            return AddedColumns(columns=responses) if isinstance(body, NewColumns) else responses[0]
+
+        return await self._context.apply(call, ddl, ChangeReply(201, added))
+
+    async def update(self, call: Call[QueryParams, ColumnChanges]) -> Reply:
+        """Change one column."""
+        body, column = call.body, call.path_params["column"]
+        ddl = UpdateColumn(
+            target=name_of(call),
+            expected=expected_version(call.header(b"if-match")),
+            column=column,
+            name=body.name,
+            data_type=body.data_type,
+            nullable=body.nullable,
+            comment=body.comment,
+            default_value=body.default_value,
+            pii_type=body.pii_type,
+            sensitivity=body.sensitivity,
+            position=body.position,
+        )
+        name = column if body.name is msgspec.UNSET else body.name
+        reply = ChangeReply(200, lambda done: _column(done, name))
+        return await self._context.apply(call, ddl, reply)
+
+    async def drop(self, call: Call[QueryParams, None]) -> Reply:
+        """Drop one column."""
+        ddl = DropColumn(
+            target=name_of(call),
+            expected=expected_version(call.header(b"if-match")),
+            column=call.path_params["column"],
+        )
+        return await self._context.apply(call, ddl, ChangeReply(204))
+
+
+class _ColumnsField(msgspec.Struct):
+    columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def decode_columns(raw: bytes) -> NewColumn | NewColumns:
+    """One column, or several under `columns`."""
+    several = json.decode(raw, _ColumnsField).columns is not msgspec.UNSET
+    return decode_body(raw, NewColumns) if several else decode_body(raw, NewColumn)
+
+
+COLUMNS_BODY: BodySpec[NewColumn | NewColumns] = BodySpec(
+    decode_columns,
+    (NewColumn, NewColumns),
+    {"name": "amount", "data_type": "decimal(10,2)", "comment": "without tax"},
+)
+
+
+def _column(done: Done, name: str) -> ColumnResponse:
+    for row in done.columns:
+        if row.name == name:
+            return column_response(row)
+    raise Corrupt(f"{done.operation} has ended without the column it was about")

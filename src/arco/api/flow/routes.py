@@ -30,7 +30,7 @@ from arco.api.flow.tables import (
 )
 from arco.api.http.long_poll import LongPoll
 from arco.api.http.request import QueryParams
-from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, Route, json_body
+from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, Route, json_body, read_route
 from arco.api.operations.responses import FlowRunPage, FlowTaskPage
 from arco.api.services import Services
 from arco.core import json
@@ -109,18 +109,17 @@ def _runs(on: RunHandlers) -> tuple[AnyRoute, ...]:
 
 
 def _run_reads(on: RunHandlers) -> tuple[AnyRoute, ...]:
+    runs, run, tasks, log = (
+        ResponseSpec(200, "As it is.", each)
+        for each in (FlowRunPage, RunView, FlowTaskPage, TaskLog)
+    )
     return (
-        _read(_RUNS, Operation.LIST_ALL_RUNS, on.page, RunListQuery, FlowRunPage, runs_sql=True),
-        _read(_RUN, Operation.GET_RUN, on.get, RunQuery, RunView, long_polls=True),
-        _read(
-            f"{_RUN}/tasks",
-            Operation.LIST_RUN_TASKS,
-            on.tasks,
-            TaskListQuery,
-            FlowTaskPage,
-            runs_sql=True,
+        read_route(_RUNS, Operation.LIST_ALL_RUNS, on.page, RunListQuery, runs, runs_sql=True),
+        read_route(_RUN, Operation.GET_RUN, on.get, RunQuery, run, long_polls=True),
+        read_route(
+            f"{_RUN}/tasks", Operation.LIST_RUN_TASKS, on.tasks, TaskListQuery, tasks, runs_sql=True
         ),
-        _read(f"{_RUN}/tasks/{{task}}/logs", Operation.GET_TASK_LOG, on.log, LogQuery, TaskLog),
+        read_route(f"{_RUN}/tasks/{{task}}/logs", Operation.GET_TASK_LOG, on.log, LogQuery, log),
     )
 
 
@@ -165,30 +164,6 @@ def _workers(on: WorkerHandlers) -> tuple[AnyRoute, ...]:
 def _optional(body_type: Any) -> BodySpec[Any]:
     """A body that may be absent."""
     return BodySpec(lambda raw: json.decode(raw, body_type), (body_type,), {}, optional=True)
-
-
-def _read(
-    path: str,
-    operation: Operation,
-    handler: Any,
-    query: type[QueryParams],
-    response: Any,
-    *,
-    long_polls: bool = False,
-    runs_sql: bool = False,
-) -> AnyRoute:
-    return Route(
-        "GET",
-        path,
-        operation,
-        handler,
-        query,
-        (ResponseSpec(200, "As it is.", response),),
-        problems=(404,),
-        has_etag=False,
-        long_polls=long_polls,
-        runs_sql=runs_sql,
-    )
 
 
 def _read_by_post(

@@ -194,6 +194,31 @@ def get_route(
     )
 
 
+def read_route(
+    path: str,
+    operation: Operation,
+    handler: Any,
+    query: type[QueryParams],
+    response: ResponseSpec,
+    *,
+    runs_sql: bool = False,
+    long_polls: bool = False,
+) -> AnyRoute:
+    """A route that reads something without an ETag, such as what events describe."""
+    return Route(
+        "GET",
+        path,
+        operation,
+        handler,
+        query,
+        (response,),
+        problems=(404,),
+        has_etag=False,
+        runs_sql=runs_sql,
+        long_polls=long_polls,
+    )
+
+
 def public_route(path: str, operation: Operation, handler: Any, response: ResponseSpec) -> AnyRoute:
     """A route that needs no identity."""
     return Route("GET", path, operation, handler, QueryParams, (response,))

@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 import pyarrow as pa
 
+from arco.access.operation import Operation
 from arco.api.http.limits import PAGE_SIZE
-from arco.api.http.request import AtQuery, Call, Freshness, PageSize, PageToken
+from arco.api.http.request import AtQuery, Call, Freshness, PageSize, PageToken, QueryParams
+from arco.api.http.route import AnyRoute, ResponseSpec, read_route
 from arco.api.http.snapshots import MALFORMED, PageCursor, decode_page_token, take_page
 from arco.api.responses import ResponseModel
 from arco.api.services import QueryEngine, Services
@@ -185,3 +187,11 @@ def from_row(response: type[D], row: dict[str, Any], **others: object) -> D:
     """A row as a response, without the columns that are only for sorting."""
     names = {field.name for field in msgspec.structs.fields(response)}
     return response(**{name: value for name, value in row.items() if name in names}, **others)
+
+
+def event_table_route(
+    path: str, operation: Operation, handler: Any, query: type[QueryParams], response: Any
+) -> AnyRoute:
+    """A route that reads tables of events."""
+    spec = ResponseSpec(200, "As it was told.", response)
+    return read_route(path, operation, handler, query, spec, runs_sql=True)

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from arco.access.operation import Operation
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call
+from arco.api.http.route import AnyRoute
 from arco.api.operations.reading import (
     EventTableReader,
     FreshPageQuery,
@@ -11,6 +13,7 @@ from arco.api.operations.reading import (
     Select,
     after_key,
     equal,
+    event_table_route,
     from_row,
     open_reader,
     page_start,
@@ -127,3 +130,16 @@ def _execution(execution_id: str) -> Select:
 
 def _unknown_run(execution_id: str) -> NotFound:
     return NotFound(f"no run {execution_id[:80]!r} was told of")
+
+
+def execution_routes(on: ExecutionHandlers) -> tuple[AnyRoute, ...]:
+    """The routes of runs and their tasks."""
+    run = "/api/v1/executions/{execution}"
+    runs = "/api/v1/pipelines/{pipeline}/runs"
+    return (
+        event_table_route(runs, Operation.LIST_RUNS, on.of_pipeline, RunsQuery, RunPage),
+        event_table_route(run, Operation.GET_EXECUTION, on.get, FreshQuery, Execution),
+        event_table_route(
+            f"{run}/tasks", Operation.LIST_TASKS, on.tasks, FreshPageQuery, TaskRunPage
+        ),
+    )

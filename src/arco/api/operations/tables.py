@@ -2,15 +2,18 @@
 
 from typing import Literal
 
+from arco.access.operation import Operation
 from arco.api.http.limits import MAX_PAGE_COLUMNS
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call
+from arco.api.http.route import AnyRoute
 from arco.api.operations.reading import (
     FreshPageQuery,
     FreshQuery,
     Select,
     after_key,
     equal,
+    event_table_route,
     from_row,
     open_reader,
     page_start,
@@ -137,3 +140,22 @@ def _worst(counts: Counts) -> Status:
         if counts.get(status):
             return status
     return "UNKNOWN"
+
+
+def table_fact_routes(on: TableFactHandlers) -> tuple[AnyRoute, ...]:
+    """The routes of partitions, health and statistics of tables."""
+    table = "/api/v1/tables/{table_id}"
+    partitions, health = f"{table}/partitions", f"{table}/health"
+    return (
+        event_table_route(
+            partitions, Operation.LIST_PARTITIONS, on.partitions, PartitionsQuery, PartitionPage
+        ),
+        event_table_route(health, Operation.GET_TABLE_HEALTH, on.health, FreshQuery, TableHealth),
+        event_table_route(
+            f"{table}/statistics",
+            Operation.GET_STATISTICS,
+            on.statistics,
+            FreshQuery,
+            TableStatistics,
+        ),
+    )
