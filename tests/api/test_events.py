@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from arco.events.kinds import KINDS
-from tests.api.running import Served
-from tests.api.sending import NDJSON, URL, ids_of, ledger, lines, observed, post, started
+from tests.api.events import NDJSON, URL, ids_of, ledger, lines, observed, post, started
+from tests.api.server import Served
 
 GZIP = {"Content-Encoding": "gzip"}
 

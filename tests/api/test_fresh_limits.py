@@ -12,8 +12,8 @@ import pytest
 from arco.catalog.reader import SnapshotReader
 from arco.query.engine import SqlEngine
 from arco.query.limits import Limits
-from tests.api.running import Options, Served, served
-from tests.api.sending import observed, post
+from tests.api.events import observed, post
+from tests.api.server import Options, Served, served
 from tests.api.test_identity import _identity, token
 from tests.query.processes import sql_processes
 

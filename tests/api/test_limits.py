@@ -15,8 +15,8 @@ import pytest
 
 from arco.api.http.limits import HttpLimits
 from arco.storage.backend import Backend
-from tests.api.running import Options, Served, served
-from tests.api.slow import Slow
+from tests.api.server import Options, Served, served
+from tests.api.slow_store import Slow
 
 JSON = {"Content-Type": "application/json"}
 SMALL = HttpLimits(headers_ms=300, body_ms=300, keep_alive_s=1, connections=12, in_flight=4)

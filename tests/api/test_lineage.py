@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from arco.query.engine import SqlEngine
-from tests.api.compacting import compact
-from tests.api.running import Options, Served, served
-from tests.api.sending import post, started
+from tests.api.compaction import compact
+from tests.api.events import post, started
+from tests.api.server import Options, Served, served
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import httpx2
 
 from arco.access.operation import Operation
 from arco.access.principal import Role
-from tests.api.running import Served
+from tests.api.server import Served
 
 Schema = dict[str, Any]
 

@@ -17,7 +17,7 @@ from arco.core.scope import Scope
 from arco.storage.backend import Backend
 from arco.storage.roles import Role as StoreRole
 from arco.storage.store import Store
-from tests.api.running import Served
+from tests.api.server import Served
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.api.running import Served
+from tests.api.server import Served
 from tests.iceberg.lake import VERSION, Lake, key, make_lake, names
 
 COLUMNS: list[dict[str, Any]] = [

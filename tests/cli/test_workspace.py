@@ -25,7 +25,7 @@ from arco.storage.backend import Backend
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.api.slow import Slow
+from tests.api.slow_store import Slow
 
 SCOPE = Scope()
 

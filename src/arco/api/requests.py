@@ -57,11 +57,11 @@ Dialect = Annotated[
 
 
 class RequestModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Anything that is sent to us."""
+    """A body that a client sends."""
 
 
 class NewObject(RequestModel, frozen=True, kw_only=True):
-    """What may be said of an object when it is made."""
+    """The fields of every new object."""
 
     name: Name
     comment: Comment | None = None
@@ -140,9 +140,9 @@ class NewView(NewObject, frozen=True, kw_only=True):
 
 
 class ObjectChanges(RequestModel, frozen=True, kw_only=True):
-    """What may be changed of any object: what is absent stays, null clears.
+    """The fields of every object that may change: an absent field stays, null clears it.
 
-    Properties are merged: those that are not named stay, those that are null go.
+    Properties are merged: absent ones stay, null removes one.
     """
 
     name: Name | UnsetType = UNSET

@@ -32,11 +32,11 @@ Json = Any  # any JSON value, passed through
 
 
 class ResponseModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Anything that we send."""
+    """A document that is sent."""
 
 
 class ObjectResponse(ResponseModel, frozen=True, kw_only=True):
-    """What every object of the catalog tells of itself; `commit` is the number in its ETag."""
+    """The fields of every object of the catalog; `commit` is the number in its ETag."""
 
     id: str
     kind: ObjectKind
@@ -254,7 +254,7 @@ class Health(ResponseModel, frozen=True, kw_only=True):
 
 
 def catalog_response(found: Found[CatalogRow]) -> CatalogResponse:
-    """A catalog as it is sent."""
+    """The response for a catalog."""
     row = found.row
     return CatalogResponse(
         id=row.catalog_id,
@@ -262,12 +262,12 @@ def catalog_response(found: Found[CatalogRow]) -> CatalogResponse:
         name=row.name,
         full_name=print_dotted((row.name,)),
         commit=found.commit,
-        **_said(row),
+        **_described(row),
     )
 
 
 def schema_response(found: Found[SchemaRow], catalog: str) -> SchemaResponse:
-    """A schema as it is sent."""
+    """The response for a schema."""
     row = found.row
     return SchemaResponse(
         id=row.schema_id,
@@ -279,7 +279,7 @@ def schema_response(found: Found[SchemaRow], catalog: str) -> SchemaResponse:
         catalog_id=row.catalog_id,
         parent_id=row.parent_id,
         commit=found.commit,
-        **_said(row),
+        **_described(row),
     )
 
 
@@ -291,7 +291,7 @@ def table_response(
     *,
     root: str = "",
 ) -> TableResponse:
-    """A table as it is sent, with its columns where they are given; a managed one lies below `root`."""
+    """The response for a table; the location of a managed table is relative to `root`."""
     row = found.row
     return TableResponse(
         id=row.table_id,
@@ -309,13 +309,13 @@ def table_response(
         pii_columns=row.pii_columns,
         columns=UNSET if columns is None else tuple(column_response(each) for each in columns),
         commit=found.commit,
-        **_said(row),
+        **_described(row),
     )
 
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """What a view shows: its queries, and where the names in them lie that are not whole."""
+    """The queries of a view, and the catalog and namespace of partial names in them."""
 
     queries: tuple[Representation, ...]
     catalog: str | None
@@ -323,7 +323,7 @@ class ViewDefinition:
 
 
 def view_response(table: TableResponse, definition: ViewDefinition | None = None) -> ViewResponse:
-    """A view as it is sent, with its definition where that is known."""
+    """The response for a view, with its definition if it was read."""
     fields = msgspec.structs.asdict(table)
     if definition is None:
         return ViewResponse(**fields)
@@ -336,7 +336,7 @@ def view_response(table: TableResponse, definition: ViewDefinition | None = None
 
 
 def column_response(row: ColumnRow) -> ColumnResponse:
-    """A column as it is sent."""
+    """The response for a column."""
     return ColumnResponse(
         id=row.column_id,
         name=row.name,
@@ -360,7 +360,7 @@ def _location(row: TableRow, root: str) -> str | None:
     return root + row.location
 
 
-def _said(row: Described) -> dict[str, Any]:
+def _described(row: Described) -> dict[str, Any]:
     return {
         "comment": row.comment,
         "properties": row.properties,

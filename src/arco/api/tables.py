@@ -129,13 +129,13 @@ class TableHandlers:
         """The columns of the first tables, until a page has its maximum of columns."""
         tasks = self._context.services.runtime.tasks
         # Buckets that are not in memory are read concurrently; only as many as fit are decoded.
-        shelves = await tasks.gather(
+        buckets = await tasks.gather(
             *(snapshot.shelf(COLUMNS, each.row.table_id, ColumnRow) for each in rows)
         )
         columns: list[list[ColumnRow]] = []
         count = 0
-        for shelf, table in zip(shelves, rows, strict=True):
-            columns.append([each.row for each in shelf.below((table.row.table_id,))])
+        for bucket, table in zip(buckets, rows, strict=True):
+            columns.append([each.row for each in bucket.below((table.row.table_id,))])
             count += len(columns[-1])
             if count >= MAX_PAGE_COLUMNS:
                 break

@@ -12,7 +12,7 @@ import httpx2
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.api.iceberg.made_up import Request, requests
+from tests.api.iceberg.generators import Request, requests
 from tests.api.iceberg.warehouse import SCHEMA, VERSION, refusal
 
 BODILESS = frozenset({204, 304})

@@ -10,7 +10,7 @@ from arco.api.app import make_app
 from arco.api.iceberg.routes import iso_duration
 from arco.api.metrics import Metrics
 from tests.api.iceberg.warehouse import Warehouse, refusal
-from tests.api.running import Served, listening, looped
+from tests.api.server import Served, listening, looped
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
 from tests.api.iceberg.warehouse import refusal
-from tests.api.running import Options, Served, served
-from tests.api.slow import Slow
+from tests.api.server import Options, Served, served
+from tests.api.slow_store import Slow
 
 KEY = bytes(range(32))
 CONFIG = "/iceberg/v1/config"

@@ -20,7 +20,7 @@ from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.loaded import Form, Loaded
 from arco.iceberg.wire import CreateTableRequest
 from tests.api.iceberg.warehouse import SCHEMA, Warehouse
-from tests.api.running import Served
+from tests.api.server import Served
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from arco.api.iceberg.problem import COMMITS
 from arco.api.iceberg.routes import BODY_BYTES, iceberg_routes
 from arco.core.errors import Invalid
 from tests.api.iceberg.warehouse import Warehouse, refusal
-from tests.api.running import Served
+from tests.api.server import Served
 
 NAMES = ["a.b", "50%", "a%2Fb", "a+b", "a b", "Größe", "数据", "rename", "a,b", "x&y=z", "q?", "#1"]
 

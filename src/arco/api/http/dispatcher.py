@@ -41,7 +41,7 @@ _LISTS = frozenset({b"if-none-match", b"accept-encoding"})
 class DispatcherContext:
     """What a dispatcher needs besides its routes.
 
-    `is_internal`: the callers are processes of Arco. They are told when the store denies this process
+    `is_internal`: the callers are processes of Arco. They get a 403 when the store denies this process
     access; other callers get a 503, because they cannot do anything about it.
     """
 

@@ -76,13 +76,13 @@ class NamespaceHandlers:
         return json_reply(NamespacePage(namespaces=namespaces, next_page_token=token))
 
     async def create(self, call: Call[LenientQuery, CreateNamespaceRequest]) -> Reply:
-        """Make a namespace."""
+        """Create a namespace."""
         catalog = await self._context.catalog(call)
         properties = await self._service.create(catalog, call.body, caller_of(call))
         return json_reply(NamespaceResponse(namespace=call.body.namespace, properties=properties))
 
     async def load(self, call: Call[LenientQuery, None]) -> Reply:
-        """The properties of a namespace."""
+        """Load the properties of a namespace."""
         namespace = namespace_of(call)
         properties = await self._service.load(await self._context.catalog(call), namespace)
         return json_reply(NamespaceResponse(namespace=namespace, properties=properties))

@@ -71,7 +71,7 @@ class ConfigHandlers:
         self._endpoints = tuple(endpoint(route) for route in listed)
 
     async def get(self, call: Call[ConfigQuery, None]) -> Reply:
-        """How to speak to a catalog."""
+        """The configuration for a catalog."""
         row = await self._context.iceberg.warehouse(call.query.warehouse or None)
         return json_reply(
             CatalogConfig(

@@ -47,13 +47,13 @@ class IcebergTableHandlers:
         return identifiers_reply(namespace, *await read_page(call.query, names))
 
     async def create(self, call: Call[LenientQuery, CreateTableRequest]) -> Reply:
-        """Make a table, or say what it would look like."""
+        """Create a table, or stage its creation."""
         catalog = await self._context.catalog(call)
         made = await self._service.create(catalog, namespace_of(call), call.body, caller_of(call))
         return await self._context.loaded(call, made)
 
     async def load(self, call: Call[LoadTableQuery, None]) -> Reply:
-        """A table's metadata, or nothing if the caller has them already."""
+        """Load a table's metadata, or answer 304 if the client has them."""
         if_none_match, form = call.header(b"if-none-match"), call.query.snapshots
         if if_none_match is not None and if_none_match.strip() == "*":
             raise Invalid("If-None-Match: * says nothing about a table's metadata; send ETags")
@@ -69,39 +69,39 @@ class IcebergTableHandlers:
         return Reply(204)
 
     async def commit(self, call: Call[LenientQuery, CommitTableRequest]) -> Reply:
-        """Change a table, or make the one that was staged."""
+        """Commit to a table, or complete a staged create."""
         done = await self._service.commit(*await self._name(call), call.body, caller_of(call))
         return await self._context.loaded(call, done)
 
     async def drop(self, call: Call[IcebergDropQuery, None]) -> Reply:
-        """Drop a table, with its files if that is asked for."""
+        """Drop a table, with its files if requested."""
         purges = call.query.purges
         await self._service.drop(*await self._name(call), caller_of(call), purge=purges)
         return Reply(204)
 
     async def unregister(self, call: Call[LenientQuery, Any]) -> Reply:
-        """Let go of a table, and say where its metadata are."""
+        """Remove a table from the catalog, and answer with its metadata."""
         gone = await self._service.unregister(*await self._name(call), caller_of(call))
         return await self._context.loaded(call, gone, tagged=False)
 
     async def register(self, call: Call[LenientQuery, RegisterTableRequest]) -> Reply:
-        """Give a name to a metadata file."""
+        """Register a metadata file as a table."""
         catalog = await self._context.catalog(call)
         made = await self._service.register(catalog, namespace_of(call), call.body, caller_of(call))
         return await self._context.loaded(call, made)
 
     async def rename(self, call: Call[LenientQuery, RenameRequest]) -> Reply:
-        """Give a table another name."""
+        """Rename a table."""
         await self._service.rename(await self._context.catalog(call), call.body, caller_of(call))
         return Reply(204)
 
     async def credentials(self, call: Call[LenientQuery, None]) -> Reply:
-        """The credentials that are given out for a table: none, engines bring their own."""
+        """No credentials: engines bring their own."""
         await self._service.exists(*await self._name(call))
         return _NO_CREDENTIALS
 
     async def commit_transaction(self, call: Call[LenientQuery, CommitTransactionRequest]) -> Reply:
-        """Change several tables, all or none."""
+        """Commit to several tables, all or none."""
         catalog = await self._context.catalog(call)
         await self._context.iceberg.transactions.commit(catalog, call.body, caller_of(call))
         return Reply(204)
@@ -123,7 +123,7 @@ class MetricsReportHandlers:
         self._metrics = context.services.metrics
 
     async def report(self, call: Call[LenientQuery, MetricsReport]) -> Reply:
-        """Take a report of a scan or a commit."""
+        """Count a report of a scan or a commit."""
         report_type = bytes(call.body.report_type).decode(errors="replace").strip('"')
         self._metrics.count_report(report_type if report_type in REPORT_TYPES else OTHER)
         return Reply(204)

@@ -38,13 +38,13 @@ class IcebergViewHandlers:
         return identifiers_reply(namespace, *await read_page(call.query, names))
 
     async def create(self, call: Call[LenientQuery, CreateViewRequest]) -> Reply:
-        """Make a view."""
+        """Create a view."""
         catalog = await self._context.catalog(call)
         made = await self._service.create(catalog, namespace_of(call), call.body, caller_of(call))
         return await self._context.loaded(call, made, tagged=False)
 
     async def load(self, call: Call[LenientQuery, None]) -> Reply:
-        """A view's metadata."""
+        """Load a view's metadata."""
         loaded = await self._service.load(*await self._name(call))
         return await self._context.loaded(call, loaded, tagged=False)
 
@@ -54,7 +54,7 @@ class IcebergViewHandlers:
         return Reply(204)
 
     async def replace(self, call: Call[LenientQuery, CommitViewRequest]) -> Reply:
-        """Change a view."""
+        """Replace a view."""
         done = await self._service.replace(*await self._name(call), call.body, caller_of(call))
         return await self._context.loaded(call, done, tagged=False)
 
@@ -64,12 +64,12 @@ class IcebergViewHandlers:
         return Reply(204)
 
     async def rename(self, call: Call[LenientQuery, RenameRequest]) -> Reply:
-        """Give a view another name."""
+        """Rename a view."""
         await self._service.rename(await self._context.catalog(call), call.body, caller_of(call))
         return Reply(204)
 
     async def register(self, call: Call[LenientQuery, RegisterViewRequest]) -> Reply:
-        """Give a name to a view's metadata file."""
+        """Register a metadata file as a view."""
         catalog = await self._context.catalog(call)
         made = await self._service.register(catalog, namespace_of(call), call.body, caller_of(call))
         return await self._context.loaded(call, made, tagged=False)

@@ -18,7 +18,7 @@ from arco.iceberg.pointer import Pointers, pointer_of
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.api.running import served
+from tests.api.server import served
 from tests.iceberg.lake import Lake, make_lake, names
 
 Bury = Callable[[str], None]

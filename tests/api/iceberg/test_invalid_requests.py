@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from tests.api.iceberg.warehouse import SCHEMA, VERSION, Json, Warehouse, refusal
-from tests.api.running import Served, served
+from tests.api.server import Served, served
 
 DECISIVE = ("/warehouse/", "/iceberg_pointers/", "/transactions/", "/ledger/", "/etc/")
 

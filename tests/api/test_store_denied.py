@@ -9,8 +9,8 @@ import pytest
 
 from arco.core.errors import ArcoError, Denied, Unauthenticated, Unavailable
 from arco.storage.backend import Backend
-from tests.api.running import Options, Served, served
-from tests.api.slow import Slow
+from tests.api.server import Options, Served, served
+from tests.api.slow_store import Slow
 
 
 class Refusing(Slow):

@@ -16,8 +16,8 @@ from arco.core.scope import Scope
 from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.api.running import Options, served
-from tests.api.slow import Slow
+from tests.api.server import Options, served
+from tests.api.slow_store import Slow
 
 
 class Counted(SnapshotReader):

@@ -12,7 +12,7 @@ from arco.ledger.follower import Follower
 from arco.ledger.segment import decode_event
 from arco.ledger.watermark import Watermark
 from arco.storage.store import Store
-from tests.api.running import Served
+from tests.api.server import Served
 
 URL = "/api/v1/events"
 NDJSON = {"Content-Type": "application/x-ndjson"}

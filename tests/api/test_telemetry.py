@@ -1,6 +1,9 @@
-"""What is told of requests: their ids, log lines, metrics and spans; and what is never told."""
+"""Log lines, metrics and spans of requests: what they contain, and that they contain no secret."""
 
+import io
 import json
+import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,12 +17,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from arco.access.identity import BearerIdentity
 from arco.access.principal import Principal
 from arco.access.token import LocalTokens
-from arco.api.http.telemetry import RequestTracing
-from arco.core.runtime import system_runtime
+from arco.api.http.telemetry import LibraryLogHandler, RequestTracing, make_log
+from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
-from tests.api.running import Options, Served, served
-from tests.api.slow import Slow
+from tests.api.server import Options, Served, served
+from tests.api.slow_store import Slow
 
 CANARY = "canary7f3a9c"
 KEY = CANARY.encode() * 4
@@ -167,3 +170,37 @@ def _spans(watched: Watched) -> list[str]:
     spans = watched.spans.get_finished_spans()
     assert len(spans) > 10
     return [span.to_json() for span in spans]
+
+
+def test_lines_are_json_with_a_time_and_a_level(runtime: Runtime) -> None:
+    stream = io.BytesIO()
+    make_log(stream, runtime.clock).warning("slow", ms=3)
+    line = json.loads(stream.getvalue())
+    assert (line["event"], line["level"], line["ms"]) == ("slow", "warning", 3)
+    assert line["at"].endswith("Z")
+
+
+def test_lines_below_the_level_are_not_written(runtime: Runtime) -> None:
+    stream = io.BytesIO()
+    log = make_log(stream, runtime.clock, level=logging.WARNING)
+    log.info("chatter")
+    assert stream.getvalue() == b""
+
+
+def test_an_exception_of_a_library_is_told_by_its_type_and_place(runtime: Runtime) -> None:
+    stream = io.BytesIO()
+    handler = LibraryLogHandler(make_log(stream, runtime.clock))
+    try:
+        _fail()
+    except ValueError:
+        failed = sys.exc_info()
+    said = "Exception in ASGI application\n"
+    handler.emit(logging.LogRecord("uvicorn.error", logging.ERROR, "x", 1, said, None, failed))
+    line = json.loads(stream.getvalue())
+    assert (line["error"], line["level"]) == ("ValueError", "error")
+    assert line["places"][-1].endswith(" _fail")
+    assert b"secret" not in stream.getvalue()
+
+
+def _fail() -> None:
+    raise ValueError("the secret of /srv/lake")

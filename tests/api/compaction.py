@@ -9,7 +9,7 @@ from arco.core.scope import Scope
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.api.running import Served
+from tests.api.server import Served
 
 
 def compact(api: Served) -> int:

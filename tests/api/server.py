@@ -48,8 +48,8 @@ from arco.storage.observed import ObservedBackend
 from arco.storage.retry import Retry
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from tests.api.coordinator import open_desk
 from tests.api.engine import OneAnswer
-from tests.api.runs import open_desk
 
 
 @dataclass(frozen=True)
