@@ -1,4 +1,4 @@
-"""A book of runs for a server whose engine answers next to nothing: no run was ever told of."""
+"""A coordinator for a server whose engine returns no runs."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from arco.ledger.writers import Writers
 from arco.storage.store import Store
 
 
-class NothingTold:
+class NoRuns:
     """Reads runs and states of a workspace in which nothing has happened."""
 
     async def unfinished(self) -> tuple[StoredRun, ...]:
@@ -28,13 +28,13 @@ class NothingTold:
         return State(number=-1, tables={name: TableState() for name in tables})
 
 
-async def open_desk(
+async def open_flow_context(
     reader: SnapshotReader, writers: Writers, iceberg: Iceberg, store: Store
 ) -> tuple[FlowContext, RunBook]:
-    """A book that is open; whoever asks for it closes it."""
+    """An open coordinator; the caller closes it."""
     tables = ParquetTables(reader, store)
-    nothing = NothingTold()
-    book = RunBook(
+    nothing = NoRuns()
+    coordinator = RunBook(
         store,
         facts=LedgerFacts(writers),
         fences=TableFences(reader, iceberg, tables),
@@ -42,5 +42,5 @@ async def open_desk(
         states=nothing,
         runs=nothing,
     )
-    await book.begin()
-    return FlowContext(book, nothing, tables), book
+    await coordinator.begin()
+    return FlowContext(coordinator, nothing, tables), coordinator

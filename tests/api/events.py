@@ -1,4 +1,4 @@
-"""Events as somebody would send them, and what the ledger has of them."""
+"""Events as clients send them, and what the ledger has of them."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ def post(http: httpx2.Client, *events: object, key: str | None = None) -> httpx2
 
 
 def ledger(api: Served, domain: str = "executions") -> list[Envelope]:
-    """All events of a domain, whoever wrote them."""
+    """All events of a domain, of all writers."""
     return asyncio.run(_events(api.services.reader.store, domain))
 
 

@@ -48,7 +48,7 @@ from arco.storage.observed import ObservedBackend
 from arco.storage.retry import Retry
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.api.coordinator import open_desk
+from tests.api.coordinator import open_flow_context
 from tests.api.engine import OneAnswer
 
 
@@ -108,11 +108,11 @@ def listening(
     port: list[int] = []
     ready = threading.Event()
 
-    def tell(number: int) -> None:
+    def on_listening(number: int) -> None:
         port.append(number)
         ready.set()
 
-    running = asyncio.run_coroutine_threadsafe(server.serve(tell), loop)
+    running = asyncio.run_coroutine_threadsafe(server.serve(on_listening), loop)
     try:
         while not ready.wait(0.05):
             if running.done():
@@ -164,7 +164,7 @@ async def _open(
     if isinstance(engine, SqlEngine):
         metrics.query.watch(engine.pool)
     flow_store = Store(backend, runtime, scope=scope, role=Role.FLOW, retry=options.retry)
-    flow, book = await open_desk(reader, writers, iceberg, flow_store)
+    flow, coordinator = await open_flow_context(reader, writers, iceberg, flow_store)
     services = Services(
         runtime=runtime,
         scope=scope,
@@ -188,7 +188,7 @@ async def _open(
         services = replace(services, tracing=options.tracing)
 
     async def close() -> None:
-        await book.close()
+        await coordinator.close()
         await flow.tables.close()
         await services.engine.close()
         await iceberg.close()

@@ -8,7 +8,7 @@ from arco.storage.backend import Backend, Meta
 
 
 class Slow:
-    """A store that answers when it is told to."""
+    """A store that answers when the test allows."""
 
     def __init__(self, inner: Backend) -> None:
         self._inner = inner

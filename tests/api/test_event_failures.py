@@ -88,7 +88,7 @@ def test_a_retry_after_a_crash_stores_the_same_events_under_the_same_ids(
     run, key = uuid4().hex, "after a crash"
     events = [started(run) for _ in range(3)]
     store.reads = True
-    store.silent = ("/0001.json",)  # the outcome: the events are stored, and nobody says so
+    store.silent = ("/0001.json",)  # the outcome: the events are stored, but not acknowledged
     with api.client() as http:
         lost = post(http, *events, key=key)
     assert (lost.status_code, lost.json()["code"]) == (504, "unknown_outcome")
@@ -155,8 +155,8 @@ def test_a_batch_of_which_one_domain_is_stored_is_unknown_not_failed(
 
 def test_what_was_acknowledged_is_there_after_the_server_has_ended(tmp_path: Path) -> None:
     with served(tmp_path / "store") as api, api.client() as http:
-        told = http.post(URL, content=lines(*[started() for _ in range(50)]), headers=NDJSON)
-        acknowledged = told.json()["event_ids"]
+        document = http.post(URL, content=lines(*[started() for _ in range(50)]), headers=NDJSON)
+        acknowledged = document.json()["event_ids"]
     with served(tmp_path / "store") as api:
         assert [each.event_id for each in ledger(api)] == acknowledged
 

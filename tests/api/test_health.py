@@ -63,7 +63,7 @@ def _lag(http: httpx2.Client) -> dict[str, dict[str, Any]]:
     return {each["domain"]: each for each in answer.json()["items"]}
 
 
-def test_the_lag_is_the_age_of_the_oldest_event_that_nobody_can_see_yet(
+def test_the_lag_is_the_age_of_the_oldest_event_that_is_not_published(
     own: tuple[Served, Hand, Slow],
 ) -> None:
     api, _, _ = own
@@ -95,16 +95,16 @@ def test_health_tells_what_compacts_and_how_far_behind_it_is(
     with api.client() as http:
         post(http, started())
         hand.state = "running"
-        told = http.get("/health")
-        assert told.status_code == 200
-        report = told.json()
+        document = http.get("/health")
+        assert document.status_code == 200
+        report = document.json()
         assert (report["status"], report["compaction"]) == ("ok", {"state": "running"})
         lags = {each["domain"]: each["lag_ms"] for each in report["domains"]}
         assert lags["executions"] >= 1
         assert lags["search"] == 0
 
 
-def test_health_is_degraded_while_events_wait_and_nobody_compacts_them(
+def test_health_is_degraded_while_events_wait_and_nothing_compacts_them(
     own: tuple[Served, Hand, Slow],
 ) -> None:
     api, hand, _ = own
@@ -140,9 +140,9 @@ def test_asking_for_health_again_and_again_costs_the_store_nothing(
 
     def asked(http: httpx2.Client) -> float:
         lines = http.get("/metrics").text.splitlines()
-        found = [line for line in lines if line.startswith("arco_store_requests_total")]
-        assert found
-        return sum(float(line.rpartition(" ")[2]) for line in found)
+        actual = [line for line in lines if line.startswith("arco_store_requests_total")]
+        assert actual
+        return sum(float(line.rpartition(" ")[2]) for line in actual)
 
     with api.client() as http:
         http.get("/health")

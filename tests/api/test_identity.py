@@ -48,7 +48,7 @@ def test_nothing_but_what_is_public_answers_without_a_token(guarded: Served) -> 
                 assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_whoever_has_a_token_acts_under_its_name(guarded: Served) -> None:
+def test_a_caller_with_a_token_acts_under_its_name(guarded: Served) -> None:
     with guarded.client(headers=token("client:loader")) as http:
         made = http.post("/api/v1/catalogs", json={"name": "theirs"}).json()
     assert (made["created_by"], made["owner"]) == ("client:loader", "client:loader")
@@ -89,14 +89,14 @@ def test_the_same_key_of_two_callers_is_two_keys(guarded: Served) -> None:
     assert [answer.status_code for answer in answers] == [201, 201]
 
 
-def test_what_is_denied_is_told_alike_whether_it_exists_or_not(guarded: Served) -> None:
+def test_what_is_denied_is_answered_alike_whether_it_exists_or_not(guarded: Served) -> None:
     with guarded.client(headers=token(scope=Scope("other", "default"))) as http:
         there, missing = (http.get(f"/api/v1/catalogs/{name}") for name in ("default", "nothing"))
     assert there.content == missing.content
-    assert _told(there) == _told(missing)
+    assert _problem(there) == _problem(missing)
 
 
-def _told(answer: httpx2.Response) -> dict[str, str]:
+def _problem(answer: httpx2.Response) -> dict[str, str]:
     return {
         name: text for name, text in answer.headers.items() if name not in {"x-request-id", "date"}
     }

@@ -143,12 +143,7 @@ def test_a_server_for_its_own_machine_is_not_reached_by_another_name(http: httpx
 
 
 @pytest.mark.parametrize(
-    "start",
-    [
-        b"",
-        b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n",
-        b"\r\n",
-    ],
+    "start", [b"", b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n", b"\r\n"]
 )
 def test_a_request_that_comes_too_slowly_is_ended(small: Served, start: bytes) -> None:
     with _connect(small) as line:

@@ -241,19 +241,19 @@ def test_the_difference_between_two_points_names_what_changed(
     http.patch(table, json={"comment": "new"})
     http.post(f"{table}/columns", json={"name": "more", "data_type": "int"})
     http.post(table.rpartition("/")[0], json={"name": "other", "format": "CSV"})
-    found = http.get("/api/v1/diff", params={"from": number}).json()
-    changes = {each["name"].rpartition(".")[2]: each for each in found["items"]}
+    actual = http.get("/api/v1/diff", params={"from": number}).json()
+    changes = {each["name"].rpartition(".")[2]: each for each in actual["items"]}
     assert {name: each["change"] for name, each in changes.items()} == {
         "orders": "updated",
         "other": "created",
     }
     assert changes["orders"]["after"]["comment"] == "new"
-    both = {"from": number, "to": found["to"]}
+    both = {"from": number, "to": actual["to"]}
     first = http.get("/api/v1/diff", params={**both, "page_size": 1}).json()
     http.delete(table)
     token = first["next_page_token"]
     rest = http.get("/api/v1/diff", params={"from": number, "page_token": token}).json()
-    assert (first["items"] + rest["items"], rest["to"]) == (found["items"], found["to"])
+    assert (first["items"] + rest["items"], rest["to"]) == (actual["items"], actual["to"])
     assert http.get("/api/v1/diff").status_code == 400
 
 
@@ -365,12 +365,12 @@ def test_a_list_with_columns_ends_its_pages_early(wide: httpx2.Client) -> None:
     assert _pages(wide, TABLES, "name") == [["a", "b", "c"]]
 
 
-def test_versions_of_columns_are_told_a_few_at_a_time(wide: httpx2.Client) -> None:
+def test_versions_of_columns_are_listed_a_few_at_a_time(wide: httpx2.Client) -> None:
     assert _pages(wide, f"{TABLES}/a/schema-history", "version") == [[3, 2], [1]]
     assert _pages(wide, f"{TABLES}/a/schema-history", "version", page_size="1") == [[3], [2], [1]]
 
 
-def test_versions_of_a_wide_table_are_told_a_few_at_a_time(wide: httpx2.Client) -> None:
+def test_versions_of_a_wide_table_are_listed_a_few_at_a_time(wide: httpx2.Client) -> None:
     object_id = wide.get(f"{TABLES}/a").json()["id"]
     pages = _pages(wide, f"/api/v1/objects/{object_id}/history", "operation")
     assert pages == [["update_column", "update_column"], ["create_table"]]

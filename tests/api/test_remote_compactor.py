@@ -20,15 +20,7 @@ from arco.api.remote_compactor import RemoteCompactor, RemoteNotifier
 from arco.catalog.manifest import manifests_of
 from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.compactor.compactor import Compactor
-from arco.core.errors import (
-    ArcoError,
-    Conflict,
-    Corrupt,
-    Fenced,
-    Invalid,
-    Unavailable,
-    Unknown,
-)
+from arco.core.errors import ArcoError, Conflict, Corrupt, Fenced, Invalid, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
@@ -183,7 +175,7 @@ def test_a_call_that_is_not_understood_is_refused_as_a_whole(tmp_path: Path) -> 
 
 def test_a_compactor_that_is_not_there_has_done_nothing() -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(Unavailable):
             asyncio.run(_once(url, lambda to: to.sync_compact(CALL)))

@@ -21,7 +21,7 @@ from tests.api.slow_store import Slow
 
 
 class Counted(SnapshotReader):
-    """A reader whose looks are counted and begin when the test says so."""
+    """A reader that counts its reads, which begin when the test allows."""
 
     began = 0
     fails = False
@@ -133,7 +133,7 @@ def test_a_repeated_read_of_a_table_also_asks_what_is_in_doubt(tmp_path: Path) -
         stores[0].keys.clear()
         for _ in range(10):
             assert http.get(f"{tables}/t").status_code == 200
-        # What is told of a create goes on beside its answer.
+        # A create publishes more after its answer.
         read = [key for key in stores[0].keys if "/locks/" not in key and "/executions/" not in key]
     assert len(read) == 20
     assert sum("/manifests/catalog/" in key for key in read) == 10

@@ -1,4 +1,4 @@
-"""When the store refuses this server: callers can come back later, and whoever runs it is told why."""
+"""When the store denies this server access: clients get a 503, and the log says why."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.api.slow_store import Slow
 
 
 class Refusing(Slow):
-    """A store that fails as it is told to."""
+    """A store that fails with a given error."""
 
     problem: ArcoError | None = None
 

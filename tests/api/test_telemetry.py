@@ -124,7 +124,9 @@ def test_a_span_is_below_the_callers_and_names_the_operation(watched: Watched) -
     assert format(_context(second), "032x") != trace
 
 
-def test_no_token_signed_url_or_path_of_the_store_is_told_anywhere(watched: Watched) -> None:
+def test_no_token_signed_url_or_path_of_the_store_is_in_any_answer_log_or_span(
+    watched: Watched,
+) -> None:
     answers: list[httpx2.Response] = []
     with _client(watched) as http:
         answers += [
@@ -154,8 +156,8 @@ def test_no_token_signed_url_or_path_of_the_store_is_told_anywhere(watched: Watc
         answers.append(http.get("/metrics"))
     failed = [answer for answer in answers if not answer.is_success]
     assert {answer.status_code for answer in failed} >= {400, 401, 415, 500}
-    told = [*(answer.text for answer in answers), watched.api.log, *_spans(watched)]
-    for text in told:
+    document = [*(answer.text for answer in answers), watched.api.log, *_spans(watched)]
+    for text in document:
         for secret in (CANARY, watched.token, str(watched.root), "X-Amz-Signature", "tenant="):
             assert secret not in text, text[:500]
 
@@ -187,15 +189,15 @@ def test_lines_below_the_level_are_not_written(runtime: Runtime) -> None:
     assert stream.getvalue() == b""
 
 
-def test_an_exception_of_a_library_is_told_by_its_type_and_place(runtime: Runtime) -> None:
+def test_an_exception_of_a_library_is_logged_by_its_type_and_place(runtime: Runtime) -> None:
     stream = io.BytesIO()
     handler = LibraryLogHandler(make_log(stream, runtime.clock))
     try:
         _fail()
     except ValueError:
         failed = sys.exc_info()
-    said = "Exception in ASGI application\n"
-    handler.emit(logging.LogRecord("uvicorn.error", logging.ERROR, "x", 1, said, None, failed))
+    message = "Exception in ASGI application\n"
+    handler.emit(logging.LogRecord("uvicorn.error", logging.ERROR, "x", 1, message, None, failed))
     line = json.loads(stream.getvalue())
     assert (line["error"], line["level"]) == ("ValueError", "error")
     assert line["places"][-1].endswith(" _fail")

@@ -1,4 +1,4 @@
-"""Names that the catalog still has although their tables are gone: nobody sees them (P31).
+"""Tables that the catalog still lists although they are gone: no read shows them (P31).
 
 They are left behind by a process that has ended between the two steps of a drop.
 """

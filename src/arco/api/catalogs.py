@@ -45,10 +45,7 @@ class CatalogHandlers:
         )
         after, behind = split_name_key(cursor)
         catalogs = await snapshot.catalogs(
-            after=after,
-            behind=behind,
-            limit=query.page_size + 1,
-            dropped=query.dropped,
+            after=after, behind=behind, limit=query.page_size + 1, dropped=query.dropped
         )
         page, last = take_page(
             catalogs,

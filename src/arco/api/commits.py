@@ -6,13 +6,7 @@ from arco.api.context import HandlerContext, list_reply
 from arco.api.http.limits import MAX_PAGE_COLUMNS
 from arco.api.http.reply import Reply, snapshot_tag
 from arco.api.http.request import AtQuery, Call, DiffQuery, PageQuery, QueryParams
-from arco.api.http.snapshots import (
-    MALFORMED,
-    PageCursor,
-    decode_page_token,
-    next_token,
-    take_page,
-)
+from arco.api.http.snapshots import MALFORMED, PageCursor, decode_page_token, next_token, take_page
 from arco.api.responses import CommitEntry, CommitPage, DiffChange, DiffPage, ManifestEntry
 from arco.catalog.commits import Numbered, get_commit, list_commits
 from arco.catalog.diff import Difference, Spot, diff
@@ -41,10 +35,7 @@ class CommitHandlers:
         )
         entries = [_entry(each) for each in commits]
         items, last = take_page(entries, query.page_size, lambda each: str(each.number))
-        page = CommitPage(
-            items=tuple(items),
-            next_page_token=next_token(snapshot, last),
-        )
+        page = CommitPage(items=tuple(items), next_page_token=next_token(snapshot, last))
         return list_reply(page, snapshot)
 
     async def get(self, call: Call[QueryParams, None]) -> Reply:

@@ -152,10 +152,7 @@ def changed_row(done: Done, row_type: type[R]) -> Found[R]:
 def object_reply(document: ResponseModel, found: FoundObject, *, revalidates: bool = True) -> Reply:
     """The reply with one object."""
     return Reply(
-        200,
-        json.encode(document),
-        headers={"ETag": object_tag(found)},
-        revalidates=revalidates,
+        200, json.encode(document), headers={"ETag": object_tag(found)}, revalidates=revalidates
     )
 
 

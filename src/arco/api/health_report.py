@@ -72,8 +72,7 @@ def report_of(observation: HealthObservation, sources: HealthSources) -> HealthR
         status="degraded" if reasons else "ok",
         reasons=reasons,
         compaction=CompactionHealth(
-            state=compaction.state,
-            reason=UNSET if compaction.reason is None else compaction.reason,
+            state=compaction.state, reason=UNSET if compaction.reason is None else compaction.reason
         ),
         domains=observation.domains,
     )

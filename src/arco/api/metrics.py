@@ -213,9 +213,7 @@ class QueryMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._queued = Gauge(
-            "arco_sql_queue_length",
-            "Queries that wait for an SQL process.",
-            registry=registry,
+            "arco_sql_queue_length", "Queries that wait for an SQL process.", registry=registry
         )
         self._busy = Gauge(
             "arco_sql_processes_busy", "SQL processes that answer a query.", registry=registry
@@ -232,63 +230,38 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "arco_http_requests",
-            "Requests answered.",
-            ("operation", "status"),
-            registry=self.registry,
-        )
-        self._time = Histogram(
-            "arco_http_request_seconds",
+
+        def counter(name: str, what: str, *labels: str) -> Counter:
+            return Counter(f"arco_{name}", what, labels, registry=self.registry)
+
+        def histogram(name: str, what: str, label: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(
+                f"arco_{name}", what, (label,), buckets=buckets, registry=self.registry
+            )
+
+        self._requests = counter("http_requests", "Requests answered.", "operation", "status")
+        self._time = histogram(
+            "http_request_seconds",
             "From a request's headers to the end of its answer.",
-            ("operation",),
-            buckets=_REQUEST_S,
-            registry=self.registry,
+            "operation",
+            _REQUEST_S,
         )
         self._in_flight = Gauge(
-            "arco_http_requests_in_flight",
-            "Requests that are worked on.",
-            registry=self.registry,
+            "arco_http_requests_in_flight", "Requests that are worked on.", registry=self.registry
         )
-        self._store = Counter(
-            "arco_store_requests",
-            "Requests to the object store.",
-            ("verb", "outcome"),
-            registry=self.registry,
+        self._store = counter("store_requests", "Requests to the object store.", "verb", "outcome")
+        self._store_time = histogram(
+            "store_request_seconds", "Time of requests to the object store.", "verb", _STORE_S
         )
-        self._store_time = Histogram(
-            "arco_store_request_seconds",
-            "Time of requests to the object store.",
-            ("verb",),
-            buckets=_STORE_S,
-            registry=self.registry,
-        )
-        self._background = Counter(
-            "arco_background_failures",
-            "Work in the background that has failed: merges, collections.",
-            ("what",),
-            registry=self.registry,
-        )
-        self._reports = Counter(
-            "arco_iceberg_metrics_reports",
-            "Reports of scans and commits that engines have sent.",
-            ("report",),
-            registry=self.registry,
-        )
-        self._taken = Counter(
-            "arco_events_accepted",
-            "Events that are durable in the ledger.",
-            ("domain",),
-            registry=self.registry,
-        )
-        self._refused = Counter(
-            "arco_events_refused", "Events refused at the door.", registry=self.registry
-        )
-        self._duplicate = Counter(
-            "arco_events_duplicate",
-            "Events that were sent again, as far as the door can tell.",
-            registry=self.registry,
-        )
+        background = "Work in the background that has failed: merges, collections."
+        self._background = counter("background_failures", background, "what")
+        reports = "Reports of scans and commits that engines have sent."
+        self._reports = counter("iceberg_metrics_reports", reports, "report")
+        accepted = "Events that are durable in the ledger."
+        self._accepted = counter("events_accepted", accepted, "domain")
+        self._refused = counter("events_refused", "Events refused at the door.")
+        duplicates = "Events that were sent again, as far as the door can tell."
+        self._duplicate = counter("events_duplicate", duplicates)
         self.compaction = CompactionMetrics(self.registry)
         self.care = MaintenanceMetrics(self.registry)
         self.flow = FlowMetrics(self.registry)
@@ -310,10 +283,7 @@ class Metrics:
         """Count a request and its latency; None for a long poll, whose client chose how long it waits."""
         pair = self._answered.get((operation, status))
         if pair is None:
-            pair = (
-                self._requests.labels(operation, str(status)),
-                self._time.labels(operation),
-            )
+            pair = (self._requests.labels(operation, str(status)), self._time.labels(operation))
             self._answered[operation, status] = pair
         pair[0].inc()
         if ms is not None:
@@ -329,7 +299,7 @@ class Metrics:
 
     def count_accepted_events(self, domain: str, count: int) -> None:
         """Count events that are durable in the ledger."""
-        self._taken.labels(domain).inc(count)
+        self._accepted.labels(domain).inc(count)
 
     def count_refused_events(self, count: int) -> None:
         """Count events that were refused."""

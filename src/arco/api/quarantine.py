@@ -88,10 +88,7 @@ class QuarantineHandlers:
         if line.domain not in TIER2:
             raise Invalid(f"domain {line.domain[:40]!r} has no quarantine")
         query = _BODY.format(
-            domain=line.domain,
-            stream=parse_ulid(line.stream),
-            segment=line.segment,
-            line=line.line,
+            domain=line.domain, stream=parse_ulid(line.stream), segment=line.segment, line=line.line
         )
         bodies = (await self._services.engine.query(query)).column("body").to_pylist()
         if not bodies or bodies[0] is None:

@@ -265,11 +265,7 @@ def _objects(on: ObjectHandlers) -> tuple[AnyRoute, ...]:
             OBJECT, Operation.GET_OBJECT, on.get, ObjectQuery, AnyObjectResponse, reads_tables=True
         ),
         get_route(
-            f"{OBJECT}/history",
-            Operation.GET_OBJECT_HISTORY,
-            on.history,
-            PageQuery,
-            ObjectHistory,
+            f"{OBJECT}/history", Operation.GET_OBJECT_HISTORY, on.history, PageQuery, ObjectHistory
         ),
         Route(
             "POST",

@@ -22,7 +22,14 @@ from arco.api.http.reply import Reply, expected_version
 from arco.api.http.request import AtQuery, Call, PageQuery, QueryParams, TableListQuery
 from arco.api.http.route import BodySpec, decode_body
 from arco.api.http.snapshots import name_key, next_token, split_name_key, take_page
-from arco.api.requests import ColumnChanges, NewColumn, NewColumns, NewTable, TableChanges
+from arco.api.requests import (
+    ColumnChanges,
+    NewColumn,
+    NewColumns,
+    NewTable,
+    NewViewColumn,
+    TableChanges,
+)
 from arco.api.responses import (
     AddedColumns,
     ColumnResponse,
@@ -190,10 +197,7 @@ class TableHandlers:
         top = newest if cursor is None else min(newest, cursor.key_number - 1)
         items = await self._versions(snapshot, table.row.table_id, top, query.page_size)
         rest = items[-1].version if items and items[-1].version > 1 else None
-        page = SchemaVersionPage(
-            items=tuple(items),
-            next_page_token=next_token(snapshot, rest),
-        )
+        page = SchemaVersionPage(items=tuple(items), next_page_token=next_token(snapshot, rest))
         return list_reply(page, snapshot)
 
     async def _versions(
@@ -235,17 +239,9 @@ def name_of(call: Call[Any, Any]) -> TableName:
     return TableName(call.path_params["catalog"], levels_of(call), call.path_params["table"])
 
 
-def spec_of(column: NewColumn) -> ColumnSpec:
+def spec_of(column: NewColumn | NewViewColumn) -> ColumnSpec:
     """A new column as the catalog takes it."""
-    return ColumnSpec(
-        name=column.name,
-        data_type=column.data_type,
-        nullable=column.nullable,
-        comment=column.comment,
-        default_value=column.default_value,
-        pii_type=column.pii_type,
-        sensitivity=column.sensitivity,
-    )
+    return ColumnSpec(**msgspec.structs.asdict(column))
 
 
 def table_url(catalog: str, schema: tuple[str, ...], table: str) -> str:

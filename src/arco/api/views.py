@@ -17,10 +17,10 @@ from arco.api.context import (
 from arco.api.http.reply import Reply, expected_version
 from arco.api.http.request import AtQuery, Call, ListQuery, QueryParams
 from arco.api.http.snapshots import PageCursor, name_key, next_token, split_name_key
-from arco.api.requests import DEFAULT_DIALECT, NewView, NewViewColumn, Representation, ViewChanges
+from arco.api.requests import DEFAULT_DIALECT, NewView, Representation, ViewChanges
 from arco.api.responses import ViewDefinition, ViewPage, ViewResponse, table_response, view_response
-from arco.api.tables import columns_of, levels_of
-from arco.catalog.ddl import ColumnSpec, SchemaName, TableName
+from arco.api.tables import columns_of, levels_of, spec_of
+from arco.catalog.ddl import SchemaName, TableName
 from arco.catalog.done import Done
 from arco.catalog.model import Found, ObjectKind, TableRow
 from arco.catalog.name import join_levels
@@ -56,7 +56,7 @@ class ViewHandlers:
             tags=body.tags,
             owner=body.owner,
             queries=_asked(queries),
-            columns=tuple(map(_spec, body.columns)),
+            columns=tuple(map(spec_of, body.columns)),
             default_catalog=body.default_catalog,
             default_namespace=body.default_namespace,
         )
@@ -123,7 +123,7 @@ class ViewHandlers:
             schema=body.schema,
             redefinition=Redefinition(
                 queries=UNSET if queries is None else _asked(queries),
-                columns=UNSET if body.columns is UNSET else tuple(map(_spec, body.columns)),
+                columns=UNSET if body.columns is UNSET else tuple(map(spec_of, body.columns)),
                 default_catalog=body.default_catalog,
                 default_namespace=body.default_namespace,
             ),
@@ -221,14 +221,3 @@ def _queries(
 
 def _asked(queries: Sequence[Representation]) -> tuple[view_request.Query, ...]:
     return tuple(view_request.Query(sql=each.sql, dialect=each.dialect) for each in queries)
-
-
-def _spec(column: NewViewColumn) -> ColumnSpec:
-    return ColumnSpec(
-        name=column.name,
-        data_type=column.data_type,
-        nullable=column.nullable,
-        comment=column.comment,
-        pii_type=column.pii_type,
-        sensitivity=column.sensitivity,
-    )

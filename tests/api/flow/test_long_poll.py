@@ -1,4 +1,4 @@
-"""LongPoll at a caller's wish ends with the caller, before anything is given to it."""
+"""A long poll ends with its client, before anything is given to it."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ LONG_MS = 20_000
 
 
 class Asked:
-    """Something to ask for that is never there, and whether somebody is still asking."""
+    """A question without an answer, and whether it is still being asked."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -46,7 +46,7 @@ def call(runtime: Runtime) -> Call[Any, Any]:
     return made
 
 
-async def test_a_wait_ends_in_the_middle_when_the_caller_leaves_and_nobody_asks_on() -> None:
+async def test_a_poll_ends_when_its_client_disconnects() -> None:
     runtime, asked = system_runtime(), Asked()
     made, waiting = call(runtime), LongPoll(runtime, ShutdownFlag())
     until = asyncio.create_task(waiting.until(made, LONG_MS, asked, bool))
@@ -60,17 +60,17 @@ async def test_a_wait_ends_in_the_middle_when_the_caller_leaves_and_nobody_asks_
     assert (asked.is_set, asked.times) == (False, 1)
 
 
-async def test_what_is_there_is_told_to_a_caller_who_stays() -> None:
-    runtime, found = system_runtime(), iter(("", "", "it"))
+async def test_a_client_that_stays_is_answered() -> None:
+    runtime, actual = system_runtime(), iter(("", "", "it"))
 
     async def ask(_wait_ms: int) -> str:
-        return next(found)
+        return next(actual)
 
     waiting = LongPoll(runtime, ShutdownFlag())
     assert await waiting.until(call(runtime), LONG_MS, ask, bool) == "it"
 
 
-async def test_what_goes_wrong_while_somebody_waits_is_told() -> None:
+async def test_an_error_during_a_poll_is_raised() -> None:
     runtime = system_runtime()
 
     async def ask(_wait_ms: int) -> str:
@@ -80,7 +80,7 @@ async def test_what_goes_wrong_while_somebody_waits_is_told() -> None:
         await LongPoll(runtime, ShutdownFlag()).until(call(runtime), LONG_MS, ask, bool)
 
 
-async def test_a_server_that_stops_answers_whoever_waits() -> None:
+async def test_a_shutdown_answers_polls() -> None:
     runtime, stopping = system_runtime(), ShutdownFlag()
 
     async def ask(_wait_ms: int) -> str:

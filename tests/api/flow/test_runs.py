@@ -1,4 +1,4 @@
-"""Runs over HTTP: begun, looked at, stopped, listed, and what their tasks have logged."""
+"""Runs over HTTP: submit, read, cancel, list, and read the logs of tasks."""
 
 import asyncio
 import gzip
@@ -58,7 +58,7 @@ def offer(**also: object) -> dict[str, object]:
     return {"worker": "w", "slots": 10, "project": PROJECT, **also}
 
 
-def said(task: dict[str, Any], status: str, **also: object) -> dict[str, object]:
+def completion(task: dict[str, Any], status: str, **also: object) -> dict[str, object]:
     """How an attempt ended."""
     times = {"started_at_ms": 1, "completed_at_ms": 2}
     outcome = {"status": status, **also}
@@ -78,7 +78,7 @@ async def test_a_run_from_its_wish_to_its_end_in_plain_requests() -> None:
             pulse = (await http.post(f"{where}/heartbeat", json=beat)).json()
             assert pulse["lease_until_ms"] > 0
             for _ in range(2):  # saying it twice is saying it once
-                ended = await http.post(f"{where}/completed", json=said(task, "SUCCESS"))
+                ended = await http.post(f"{where}/completed", json=completion(task, "SUCCESS"))
                 assert (ended.status_code, ended.content) == (204, b"")
         over = (await http.post("/tasks/lease", json=offer(run_id=run_id, wait_ms=5_000))).json()
         assert over == {"is_over": True}
@@ -98,7 +98,7 @@ async def test_a_large_log_is_over_with_its_last_piece() -> None:
         for part in range(20):
             body = {**beat, "log_part": part}
             await http.post(f"/tasks/{task['attempt_id']}/heartbeat", json=body)
-        await http.post(f"/tasks/{task['attempt_id']}/completed", json=said(task, "SUCCESS"))
+        await http.post(f"/tasks/{task['attempt_id']}/completed", json=completion(task, "SUCCESS"))
         where = f"/runs/{run_id}/tasks/a/logs"
         first = (await http.get(where)).json()
         last = (await http.get(where, params={"since": first["next"]})).json()
@@ -129,7 +129,7 @@ async def test_a_plan_of_many_tasks_is_taken_as_it_is_and_compressed() -> None:
 
 
 @pytest.mark.parametrize("auth", [Auth.NONE, Auth.LOCAL])
-async def test_a_run_is_told_with_who_has_proven_it_where_that_is_asked(
+async def test_a_run_is_triggered_by_the_principal_where_identities_are_required(
     tmp_path: Path, auth: Auth
 ) -> None:
     place, runtime = Place(store=str(tmp_path)), system_runtime()
@@ -146,9 +146,9 @@ async def test_a_run_is_told_with_who_has_proven_it_where_that_is_asked(
             stop = {"by": "user:boss"}
             await http.post(f"/runs/{run['run_id']}/cancel", json=stop, headers=header)
         listed = (await http.get("/runs", headers=headers["user:ana"])).json()
-    told = [each["triggered_by"] for each in listed["items"]]
+    document = [each["triggered_by"] for each in listed["items"]]
     proven = auth is Auth.LOCAL
-    assert told == ([longest[:255], "user:ana"] if proven else ["user:boss", "user:boss"])
+    assert document == ([longest[:255], "user:ana"] if proven else ["user:boss", "user:boss"])
     stored = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
     assert (b"user:boss" in stored) is not proven
 
@@ -166,13 +166,13 @@ async def test_runs_and_tasks_are_listed_as_soon_as_they_are_acknowledged() -> N
         rest = (await http.get("/runs", params=token)).json()
         failed = (await http.get("/runs", params={"status": "FAILED"})).json()
         tasks = (await http.get(f"/runs/{second.run_id}/tasks")).json()
-        nobody = await http.get("/runs/nobody/tasks")
-    found = [each["run_id"] for each in page["items"] + rest["items"]]
-    assert found == [second.run_id, first.run_id]
+        missing = await http.get("/runs/missing/tasks")
+    actual = [each["run_id"] for each in page["items"] + rest["items"]]
+    assert actual == [second.run_id, first.run_id]
     assert [each["run_id"] for each in failed["items"]] == [second.run_id]
-    told = {each["task_id"]: (each["status"], each["error_message"]) for each in tasks["items"]}
-    assert told == {"b": ("FAILED", "no luck"), "c": ("SUCCESS", None)}
-    assert nobody.status_code == 404
+    document = {each["task_id"]: (each["status"], each["error_message"]) for each in tasks["items"]}
+    assert document == {"b": ("FAILED", "no luck"), "c": ("SUCCESS", None)}
+    assert missing.status_code == 404
 
 
 async def test_a_look_waits_for_the_next_change_of_a_run() -> None:
@@ -205,39 +205,39 @@ async def test_what_did_not_succeed_is_run_again_on_demand() -> None:
     assert sum(again["counts"].values()) == 1
 
 
-async def test_runs_and_attempts_that_nobody_knows_are_404() -> None:
+async def test_unknown_runs_and_attempts_are_404() -> None:
     async with arco() as (_, http):
-        nobody = "01K0B3Q4N5RJ6Y7Z8A9BCDEFGH"
-        found = [
-            await http.get(f"/runs/{nobody}"),
-            await http.post(f"/runs/{nobody}/cancel"),
-            await http.post(f"/runs/{nobody}/retry"),
-            await http.get(f"/runs/{nobody}/tasks/a/logs"),
+        run_id = "01K0B3Q4N5RJ6Y7Z8A9BCDEFGH"
+        actual = [
+            await http.get(f"/runs/{run_id}"),
+            await http.post(f"/runs/{run_id}/cancel"),
+            await http.post(f"/runs/{run_id}/retry"),
+            await http.get(f"/runs/{run_id}/tasks/a/logs"),
             await http.post("/tasks/x/heartbeat", json={"attempt_id": "x", "worker": "w"}),
-            await http.post("/tasks/x/completed", json=said({"attempt_id": "x"}, "SUCCESS")),
+            await http.post("/tasks/x/completed", json=completion({"attempt_id": "x"}, "SUCCESS")),
         ]
         other = await http.post("/tasks/y/heartbeat", json={"attempt_id": "x", "worker": "w"})
-    assert [each.status_code for each in found] == [404] * 6
-    steps = {each.json()["next_step"] for each in found[:4]}
+    assert [each.status_code for each in actual] == [404] * 6
+    steps = {each.json()["next_step"] for each in actual[:4]}
     assert steps == {"Check its id; `arco runs` lists all runs."}
     assert other.status_code == 400
 
 
-async def test_an_attempt_that_has_lost_its_task_is_told_so_for_good() -> None:
+async def test_an_attempt_that_has_lost_its_lease_is_fenced() -> None:
     async with arco() as (here, http):
         run_id = await submitted(here.coordinator, plan("a"))
         [task] = (await http.post("/tasks/lease", json=offer(run_id=run_id))).json()["tasks"]
         where = f"/tasks/{task['attempt_id']}"
         other = {"attempt_id": task["attempt_id"], "worker": "v"}
         lost = await http.post(f"{where}/heartbeat", json=other)
-        late = await http.post(f"{where}/completed", json={**said(task, "FAILED"), **other})
-        mine = await http.post(f"{where}/completed", json=said(task, "SUCCESS"))
+        late = await http.post(f"{where}/completed", json={**completion(task, "FAILED"), **other})
+        mine = await http.post(f"{where}/completed", json=completion(task, "SUCCESS"))
     assert lost.json()["is_lost"]
     assert (late.status_code, late.json()["code"]) == (409, "attempt_fenced")
     assert mine.status_code == 204
 
 
-async def test_a_worker_is_told_at_once_which_attempts_are_to_stop() -> None:
+async def test_a_worker_learns_at_once_which_attempts_are_to_stop() -> None:
     async with arco() as (here, http):
         run_id = await submitted(here.coordinator, plan("a", "b"))
         tasks = (await http.post("/tasks/lease", json=offer())).json()["tasks"]
@@ -256,17 +256,19 @@ async def test_a_call_that_waits_takes_nobodys_place_and_ends_when_its_caller_le
         metrics = httpx2.AsyncClient(base_url=here.url, trust_env=False)
         asked = http.post("/tasks/lease", json=offer(wait_ms=30_000))
         waiting = asyncio.create_task(asked)
-        await until_true(lambda: _somebody_waits(here))
+        await until_true(lambda: _worker_waits(here))
         in_flight = _figure((await metrics.get("/metrics")).text, "arco_http_requests_in_flight")
         waiting.cancel()
-        await until_true(lambda: not _somebody_waits(here))
+        await until_true(lambda: not _worker_waits(here))
         run_id = await submitted(here.coordinator, plan("a"))
         leased = await here.coordinator.lease(
             Offer(worker="v", slots=1, project=PROJECT, run_id=run_id)
         )
         await metrics.aclose()
     assert in_flight == 1  # the one that asked
-    assert [task.key for task in leased.tasks] == ["a"]  # it was given to nobody who has left
+    assert [task.key for task in leased.tasks] == [
+        "a"
+    ]  # it was not leased to a worker that has disconnected
 
 
 async def test_keys_of_tasks_may_hold_slashes() -> None:
@@ -280,10 +282,7 @@ async def test_keys_of_tasks_may_hold_slashes() -> None:
 
     async with arco() as (here, http):
         run = await carried_out(
-            here.coordinator,
-            system_runtime(),
-            Scripted(a=speak),
-            msgspec.convert(planned, Plan),
+            here.coordinator, system_runtime(), Scripted(a=speak), msgspec.convert(planned, Plan)
         )
         log = await http.get(f"/runs/{run.run_id}/tasks/{quote(key, safe='')}/logs")
     assert log.json()["text"] == "it works\n"
@@ -309,8 +308,8 @@ async def test_values_of_a_dynamic_dimension_are_added_and_removed() -> None:
             {"dimension": "customer", "values": ["zeta"], "remove": True},
         ):
             await asyncio.sleep(0.002)  # the later one counts
-            told = await http.post("/partition-values", json=change)
-            assert told.status_code == 200
+            document = await http.post("/partition-values", json=change)
+            assert document.status_code == 200
         state = (await http.post("/flow/state", json={"tables": ["default.a.b"]})).json()
         wrong = await http.post("/partition-values", json={"dimension": "d", "values": [""]})
         unknown = await http.post("/flow/state", json={"tables": ["default..b"]})
@@ -320,8 +319,8 @@ async def test_values_of_a_dynamic_dimension_are_added_and_removed() -> None:
     assert (wrong.status_code, unknown.status_code) == (400, 400)
 
 
-def _somebody_waits(here: Here) -> bool:
-    """Whether the book has a worker that waits for work."""
+def _worker_waits(here: Here) -> bool:
+    """Whether a worker of the coordinator waits for tasks."""
     return bool(here.coordinator._desk._offers)  # type: ignore[attr-defined]
 
 
@@ -331,7 +330,7 @@ def _figure(text: str, name: str) -> float:
 
 
 @pytest.mark.parametrize("kind", ["local", "moto"])
-async def test_a_place_has_one_book_of_runs(
+async def test_a_workspace_has_one_coordinator(
     kind: str, request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]
 ) -> None:
     url, runtime = store_url(kind, request), system_runtime()
@@ -341,12 +340,12 @@ async def test_a_place_has_one_book_of_runs(
             async with arco_here(place, runtime):
                 pass
         assert "--url" in refused.value.__notes__[0]
-        assert "book" not in capfd.readouterr().err  # the command says it, and no log beside it
+        assert "book" not in capfd.readouterr().err  # the command reports it, and it is not logged
     async with arco_here(place, runtime) as here:  # the first has let go
         assert (await here.coordinator.state([])).number == -1
 
 
-async def test_a_run_that_others_have_told_of_is_shown_as_far_as_it_is_known() -> None:
+async def test_a_run_that_only_events_describe_is_shown() -> None:
     def event(name: str, **payload: object) -> dict[str, object]:
         head = {"event_type": name, "event_version": 1, "source": {"type": "airflow"}}
         return {**head, "occurred_at": "2026-05-01T10:00:00Z", "payload": payload}
@@ -355,14 +354,14 @@ async def test_a_run_that_others_have_told_of_is_shown_as_far_as_it_is_known() -
     task = {**of, "attempt": 1, "status": "FAILED", "output_tables": ["t1"], "completed_at": at}
     check = {**of, "table_id": "t1", "check_name": "some", "check_type": "ROW_COUNT"}
     async with arco() as (_, http):
-        told = [
+        document = [
             event("execution_started", execution_id="etl-1", pipeline_id="etl"),
             event("quality_check_failed", **check, message="no rows", checked_at=at),
             event("task_completed", **task),
         ]
-        assert (await http.post("/events", json=told)).status_code == 200
+        assert (await http.post("/events", json=document)).status_code == 200
         view = (await http.get("/runs/etl-1")).json()
     assert (view["status"], view["counts"]) == ("RUNNING", {"FAILED": 1})
     assert [(each["key"], each["attempt"]) for each in view["changed"]] == [("load", 1)]
-    (found,) = view["changed"][0]["checks"]
-    assert (found["name"], found["passed"], found["message"]) == ("some", False, "no rows")
+    (actual,) = view["changed"][0]["checks"]
+    assert (actual["name"], actual["passed"], actual["message"]) == ("some", False, "no rows")

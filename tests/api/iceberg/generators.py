@@ -10,7 +10,7 @@ from tests.api.iceberg.warehouse import SCHEMA, VERSION
 
 Json = Any
 
-# Half of the names are of things that are there: made-up ones alone would find nothing but 404.
+# Half of the names exist: made-up ones alone would find nothing but 404.
 NAMES = st.one_of(
     st.sampled_from(["t", "u", "v", "db", "x"]),
     st.text(max_size=12),

@@ -327,8 +327,8 @@ def test_a_key_belongs_to_one_request(
     if other is not None:
         others.append((method, url, other, None))
     for each in others:
-        told = refusal(_send(warehouse, each, key))
-        assert told == (422, "UnprocessableEntityException")
+        document = refusal(_send(warehouse, each, key))
+        assert document == (422, "UnprocessableEntityException")
     assert warehouse.http.head(warehouse.url("namespaces", "y")).status_code == 404
 
 

@@ -1,7 +1,7 @@
 """Hostile requests: each is refused in a sentence, quickly, and leaves nothing behind.
 
 The store is compared before and after: no file of a table, number of a chain, transaction or entry of the
-ledger is new. Claims of keys may be. What is said of a refusal holds no place on this machine that the
+ledger is new. Claims of keys may be. The message of a refusal has no path of this machine that the
 caller did not name.
 """
 
@@ -38,8 +38,8 @@ def http(api: Served) -> Iterator[httpx2.Client]:
 
 def _stored(root: Path) -> set[str]:
     """Whatever decides something."""
-    found = (str(path) for path in root.rglob("*") if path.is_file())
-    return {each for each in found if any(part in each for part in DECISIVE)}
+    actual = (str(path) for path in root.rglob("*") if path.is_file())
+    return {each for each in actual if any(part in each for part in DECISIVE)}
 
 
 def _settled(root: Path) -> set[str]:
@@ -54,9 +54,9 @@ def _settled(root: Path) -> set[str]:
 def _refused(
     root: Path, before: set[str], answer: httpx2.Response, *known: str, status: int = 400
 ) -> None:
-    """It was refused, nothing is new, and no place is told of but those that the caller has known."""
-    told, _ = refusal(answer)
-    assert told == status, answer.text
+    """It was refused, nothing was stored, and the message has no path but those that the client sent."""
+    document, _ = refusal(answer)
+    assert document == status, answer.text
     assert _stored(root) - before == set()
     message = answer.json()["error"]["message"]
     for each in known:
@@ -66,7 +66,7 @@ def _refused(
 
 
 def _hostile(root: Path, other: str) -> list[str]:
-    """Places that nobody may have: of others, of Arco itself, outside, and tricks to get there."""
+    """Locations that are not allowed: of other tables, of Arco, outside, and tricks to get there."""
     ours = f"file://{root}/tenant=default/workspace=default"
     sibling = other.rpartition("/")[0]
     return [
@@ -109,16 +109,13 @@ def _hostile(root: Path, other: str) -> list[str]:
 
 
 def _snapshot(**paths: object) -> Json:
-    found = {"snapshot-id": 1, "sequence-number": 0, "timestamp-ms": 1, "summary": {}, **paths}
-    return {"action": "add-snapshot", "snapshot": found}
+    actual = {"snapshot-id": 1, "sequence-number": 0, "timestamp-ms": 1, "summary": {}, **paths}
+    return {"action": "add-snapshot", "snapshot": actual}
 
 
 def _statistics(kind: str, path: str) -> Json:
     sizes = {"file-size-in-bytes": 1, "file-footer-size-in-bytes": 1, "blob-metadata": []}
-    return {
-        "action": f"set-{kind}",
-        kind: {"snapshot-id": 1, "statistics-path": path, **sizes},
-    }
+    return {"action": f"set-{kind}", kind: {"snapshot-id": 1, "statistics-path": path, **sizes}}
 
 
 def test_no_request_about_a_table_reaches_a_place_that_is_not_its_own(
@@ -218,10 +215,7 @@ def test_keys_of_arco_itself_are_nobodys_to_set_or_to_remove(
         (warehouse.url("namespaces", "db", "properties"), {"removals": [key]}),
         (warehouse.url("namespaces", "db", "tables"), {"name": "x", **new}),
         (warehouse.url("namespaces", "db", "tables"), {"name": "x", **new, "stage-create": True}),
-        (
-            warehouse.url("namespaces", "db", "views"),
-            {"name": "x", "view-version": VERSION, **new},
-        ),
+        (warehouse.url("namespaces", "db", "views"), {"name": "x", "view-version": VERSION, **new}),
         *((warehouse.table("t"), each) for each in changes),
         *((warehouse.view("v"), each) for each in changes),
     ]

@@ -13,9 +13,9 @@ def test_a_namespace_is_made_loaded_changed_and_dropped(warehouse: Warehouse) ->
     wish = {"removals": ["team", "nothing"], "updates": {"owner": "c", "new": "d"}}
     changed = http.post(url + "/properties", json=wish)
     assert changed.status_code == 200
-    told = changed.json()
-    assert sorted(told["updated"]) == ["new", "owner"]
-    assert (told["removed"], told["missing"]) == (["team"], ["nothing"])
+    document = changed.json()
+    assert sorted(document["updated"]) == ["new", "owner"]
+    assert (document["removed"], document["missing"]) == (["team"], ["nothing"])
     assert http.get(url).json()["properties"] == {"owner": "c", "new": "d"}
     assert http.delete(url).status_code == 204
     assert http.head(url).status_code == 404

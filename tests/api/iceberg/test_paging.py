@@ -42,7 +42,7 @@ def _pages(warehouse: Warehouse, url: str, size: int, key: str, **params: str) -
     return pages
 
 
-def test_without_a_token_everything_is_told_at_once(warehouse: Warehouse) -> None:
+def test_without_a_token_everything_is_listed_at_once(warehouse: Warehouse) -> None:
     for name in NAMES:
         warehouse.make_table(name)
     url = warehouse.url("namespaces", "db", "tables")

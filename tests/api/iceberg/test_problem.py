@@ -48,7 +48,7 @@ ALL = [
 ]
 
 
-def told(error: BaseException, operation: str = READ) -> dict[str, Any]:
+def received(error: BaseException, operation: str = READ) -> dict[str, Any]:
     reply = ICEBERG_ERROR_FORMAT.format(error, operation).reply
     document = json.loads(reply.body)
     assert list(document) == ["error"]
@@ -66,15 +66,15 @@ def headers(error: BaseException) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_every_error_has_its_status_and_its_type(kind: type[ArcoError]) -> None:
-    said = told(kind("a reason"))
-    assert (said["code"], said["type"]) == TOLD[kind.__name__]
+    error_message = received(kind("a reason"))
+    assert (error_message["code"], error_message["type"]) == TOLD[kind.__name__]
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_new_subclass_is_told_like_its_parent(kind: type[ArcoError]) -> None:
+def test_a_new_subclass_is_sent_like_its_parent(kind: type[ArcoError]) -> None:
     newer = type("Newer", (kind,), {"code": "newer"})
-    said = told(newer("a reason"))
-    assert (said["code"], said["type"]) == TOLD[kind.__name__]
+    error_message = received(newer("a reason"))
+    assert (error_message["code"], error_message["type"]) == TOLD[kind.__name__]
 
 
 def test_a_subclass_stands_above_its_parent_in_the_table() -> None:
@@ -94,33 +94,27 @@ def test_a_subclass_stands_above_its_parent_in_the_table() -> None:
         KeyError("x"),
     ],
 )
-def test_a_commit_of_which_nobody_knows_the_outcome_says_so(
-    operation: str, error: Exception
-) -> None:
-    said = told(error, operation)
-    assert (said["code"], said["type"]) == (500, "CommitStateUnknownException")
+def test_a_commit_with_an_unknown_outcome_says_so(operation: str, error: Exception) -> None:
+    error_message = received(error, operation)
+    assert (error_message["code"], error_message["type"]) == (500, "CommitStateUnknownException")
 
 
 def test_what_commits_is_what_changes_tables_or_views_that_are_there() -> None:
-    assert {
-        "iceberg_update_table",
-        "iceberg_commit_transaction",
-        "iceberg_replace_view",
-    } == COMMITS
+    assert {"iceberg_update_table", "iceberg_commit_transaction", "iceberg_replace_view"} == COMMITS
     assert COMMITS <= ICEBERG
 
 
 @pytest.mark.parametrize("operation", [READ, CREATE, "none"])
 def test_a_slip_elsewhere_is_an_internal_error(operation: str) -> None:
-    said = told(ValueError("/srv/lake/secret"), operation)
-    assert (said["code"], said["type"]) == INTERNAL
-    assert "secret" not in said["message"]
+    error_message = received(ValueError("/srv/lake/secret"), operation)
+    assert (error_message["code"], error_message["type"]) == INTERNAL
+    assert "secret" not in error_message["message"]
     assert not ICEBERG_ERROR_FORMAT.format(ValueError("x"), operation).expected
 
 
-def test_a_refusal_in_icebergs_words_is_told_word_for_word() -> None:
-    said = told(no_such_table(("db", "raw"), "orders"))
-    assert said == {
+def test_a_refusal_of_iceberg_is_sent_word_for_word() -> None:
+    error_message = received(no_such_table(("db", "raw"), "orders"))
+    assert error_message == {
         "message": "Table does not exist: db.raw.orders",
         "type": "NoSuchTableException",
         "code": 404,
@@ -144,8 +138,12 @@ def test_a_refusal_in_icebergs_words_is_told_word_for_word() -> None:
 )
 def test_a_refusal_of_http_keeps_its_status_and_headers(status: int, kind: str) -> None:
     refusal = HttpError(status, "some_code", "some words", headers={"Connection": "close"})
-    said = told(refusal)
-    assert (said["code"], said["type"], said["message"]) == (status, kind, "some words")
+    error_message = received(refusal)
+    assert (error_message["code"], error_message["type"], error_message["message"]) == (
+        status,
+        kind,
+        "some words",
+    )
     assert headers(refusal)["Connection"] == "close"
 
 
@@ -182,10 +180,10 @@ def test_nothing_else_says_when_to_retry() -> None:
 )
 def test_no_error_shows_a_path_of_the_store(kind: type[ArcoError], words: str) -> None:
     for operation in (READ, COMMIT):
-        message = told(kind(words), operation)["message"]
+        message = received(kind(words), operation)["message"]
         for secret in ("tenant=", "manifests/", "commits/", "/srv"):
             assert secret not in message
 
 
 def test_what_is_about_the_request_keeps_its_words() -> None:
-    assert told(errors.Invalid("unknown update 'x'"))["message"] == "unknown update 'x'"
+    assert received(errors.Invalid("unknown update 'x'"))["message"] == "unknown update 'x'"

@@ -37,7 +37,7 @@ def test_a_requirement_that_does_not_hold_is_409_and_an_unknown_one_400(
 ) -> None:
     warehouse.make_table("orders")
     url = warehouse.table("orders")
-    for requirement, told in (
+    for requirement, document in (
         (
             {"type": "assert-table-uuid", "uuid": "0197a2c4-58f0-7cc1-8a53-1f0a3c6f2b11"},
             (409, "CommitFailedException"),
@@ -45,7 +45,7 @@ def test_a_requirement_that_does_not_hold_is_409_and_an_unknown_one_400(
         ({"type": "assert-nothing"}, (400, "BadRequestException")),
     ):
         body = {"requirements": [requirement], "updates": []}
-        assert refusal(warehouse.http.post(url, json=body)) == told
+        assert refusal(warehouse.http.post(url, json=body)) == document
     body = {"requirements": [], "updates": [{"action": "wish"}]}
     assert refusal(warehouse.http.post(url, json=body)) == (400, "BadRequestException")
 
@@ -159,8 +159,8 @@ SCAN = {
 
 def _count(warehouse: Warehouse, report: str) -> float:
     text = warehouse.http.get("/metrics").text
-    found = re.search(rf'arco_iceberg_metrics_reports_total{{report="{report}"}} ([0-9.]+)', text)
-    return float(found[1]) if found else 0
+    actual = re.search(rf'arco_iceberg_metrics_reports_total{{report="{report}"}} ([0-9.]+)', text)
+    return float(actual[1]) if actual else 0
 
 
 @pytest.mark.parametrize(

@@ -119,12 +119,7 @@ PROBLEM_TYPES = (
         "It is not empty",
         "Drop what it holds first, or add ?force=true to drop it all.",
     ),
-    ProblemType(
-        Conflict,
-        409,
-        "Somebody else was first",
-        "Read again, then retry.",
-    ),
+    ProblemType(Conflict, 409, "Somebody else was first", "Read again, then retry."),
     ProblemType(
         AttemptFenced,
         409,
@@ -159,12 +154,7 @@ PROBLEM_TYPES = (
         "Make room where the store lies, then retry.",
         "no space is left where the store lies; nothing was changed",
     ),
-    ProblemType(
-        TooManyQueries,
-        429,
-        "Too many queries",
-        "Retry after the time in Retry-After.",
-    ),
+    ProblemType(TooManyQueries, 429, "Too many queries", "Retry after the time in Retry-After."),
     ProblemType(
         BacklogTooLarge,
         503,

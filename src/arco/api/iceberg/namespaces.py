@@ -1,6 +1,7 @@
 """Handlers of namespaces, which are the schemas of a catalog."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from urllib.parse import unquote
 
 import msgspec
@@ -67,10 +68,7 @@ class NamespaceHandlers:
 
     async def _children(self, catalog: str, parent_text: str, query: NamespacesQuery) -> Reply:
         parent = levels(parent_text) if parent_text else ()
-
-        async def names(*, after: str | None, limit: int | None) -> Sequence[str]:
-            return await self._service.page(catalog, parent, after=after, limit=limit)
-
+        names = partial(self._service.page, catalog, parent)
         leaves, token = await read_page(query, names)
         namespaces = [(*parent, leaf) for leaf in leaves]
         return json_reply(NamespacePage(namespaces=namespaces, next_page_token=token))

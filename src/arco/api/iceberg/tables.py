@@ -1,6 +1,6 @@
 """Handlers of tables, and of the metrics reports of engines, which are only counted."""
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -40,10 +40,7 @@ class IcebergTableHandlers:
     async def page(self, call: Call[IcebergPageQuery, None]) -> Reply:
         """List the tables of a namespace."""
         catalog, namespace = await self._context.catalog(call), namespace_of(call)
-
-        async def names(*, after: str | None, limit: int | None) -> Sequence[str]:
-            return await self._service.page(catalog, namespace, after=after, limit=limit)
-
+        names = partial(self._service.page, catalog, namespace)
         return identifiers_reply(namespace, *await read_page(call.query, names))
 
     async def create(self, call: Call[LenientQuery, CreateTableRequest]) -> Reply:

@@ -1,6 +1,6 @@
 """Handlers of views, and of functions, of which Arco has none."""
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from arco.api.http.reply import Reply
@@ -31,10 +31,7 @@ class IcebergViewHandlers:
     async def page(self, call: Call[IcebergPageQuery, None]) -> Reply:
         """List the views of a namespace."""
         catalog, namespace = await self._context.catalog(call), namespace_of(call)
-
-        async def names(*, after: str | None, limit: int | None) -> Sequence[str]:
-            return await self._service.page(catalog, namespace, after=after, limit=limit)
-
+        names = partial(self._service.page, catalog, namespace)
         return identifiers_reply(namespace, *await read_page(call.query, names))
 
     async def create(self, call: Call[LenientQuery, CreateViewRequest]) -> Reply:

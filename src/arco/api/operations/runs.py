@@ -104,10 +104,7 @@ class ExecutionHandlers:
             Select(
                 "tasks",
                 _TASK,
-                [
-                    equal("execution_id", execution_id),
-                    *after_key("task_id", start, name="task_id"),
-                ],
+                [equal("execution_id", execution_id), *after_key("task_id", start, name="task_id")],
                 order_by=("task_id",),
                 limit=query.page_size + 1,
             )
