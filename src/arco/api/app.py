@@ -11,7 +11,7 @@ from arco.api.http.route import AnyRoute
 from arco.api.http.router import Router
 from arco.api.http.snapshots import SnapshotReads
 from arco.api.iceberg.context import IcebergHandlerContext
-from arco.api.iceberg.problem import ICEBERG_ERROR_FORMAT
+from arco.api.iceberg.errors import ICEBERG_ERROR_FORMAT
 from arco.api.iceberg.routes import ROOT, iceberg_routes
 from arco.api.routes import native_routes
 from arco.api.services import Services

@@ -34,7 +34,9 @@ class CatalogHandlers:
             tags=body.tags,
             owner=body.owner,
         )
-        reply = ChangeReply(201, _response, lambda done: api_url("catalogs", done.object.row.name))
+        reply = ChangeReply(
+            201, _response, lambda result: api_url("catalogs", result.object.row.name)
+        )
         return await self._context.apply(call, ddl, reply)
 
     async def page(self, call: Call[ListQuery, None]) -> Reply:
@@ -88,5 +90,5 @@ class CatalogHandlers:
         return await self._context.apply(call, ddl, ChangeReply(204))
 
 
-def _response(done: Done) -> CatalogResponse:
-    return catalog_response(changed_row(done, CatalogRow))
+def _response(result: Done) -> CatalogResponse:
+    return catalog_response(changed_row(result, CatalogRow))

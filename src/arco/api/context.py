@@ -42,12 +42,12 @@ class ChangeReply:
     document: Callable[[Done], ResponseModel] | None = None  # None for an empty body
     location: Callable[[Done], str] | None = None  # the URL of what was created
 
-    def done(self, done: Done) -> Answer:
+    def done(self, result: Done) -> Answer:
         """The answer to a change that was made."""
-        headers = {"ETag": object_tag(done.object)}
+        headers = {"ETag": object_tag(result.object)}
         if self.location is not None:
-            headers["Location"] = self.location(done)
-        body = b"null" if self.document is None else json.encode(self.document(done))
+            headers["Location"] = self.location(result)
+        body = b"null" if self.document is None else json.encode(self.document(result))
         return Answer(status=self.status, body=msgspec.Raw(body), headers=headers)
 
     def refused(self, problem: ArcoError) -> Answer:
@@ -88,10 +88,10 @@ class HandlerContext:
         """
         services, caller, native = self.services, _caller(call), self.native
         if caller.key is None:
-            done = None if native is None else await native.carry_out(request, caller)
-            if done is None:
-                done = await change(services.committer, plain_request(request), caller.actor)
-            return answer_reply(reply.done(done))
+            result = None if native is None else await native.carry_out(request, caller)
+            if result is None:
+                result = await change(services.committer, plain_request(request), caller.actor)
+            return answer_reply(reply.done(result))
         work = self._work(request, caller, reply)
         return await apply_once(services, call, caller.key, _fingerprint(request), work)
 
@@ -141,18 +141,18 @@ def answer_reply(answer: Answer) -> Reply:
     return Reply(answer.status, body, content_type, headers=dict(answer.headers))
 
 
-def changed_row(done: Done, row_type: type[R]) -> Found[R]:
+def changed_row(result: Done, row_type: type[R]) -> Found[R]:
     """The object that was changed."""
-    row = done.object.row
+    row = result.object.row
     if not isinstance(row, row_type):
-        raise Corrupt(f"{done.operation} has ended with another kind of object")
-    return Found(row, done.object.commit)
+        raise Corrupt(f"{result.operation} has ended with another kind of object")
+    return Found(row, result.object.commit)
 
 
-def object_reply(document: ResponseModel, found: FoundObject, *, revalidates: bool = True) -> Reply:
+def object_reply(document: ResponseModel, item: FoundObject, *, revalidates: bool = True) -> Reply:
     """The reply with one object."""
     return Reply(
-        200, json.encode(document), headers={"ETag": object_tag(found)}, revalidates=revalidates
+        200, json.encode(document), headers={"ETag": object_tag(item)}, revalidates=revalidates
     )
 
 

@@ -46,17 +46,17 @@ class ReconcilerMetrics:
             for outcome in ("ok", "failed"):
                 self._rounds.labels(kind, outcome)
 
-    def reconciled(self, done: Reconciled, *, full: bool, at_ms: int) -> None:
+    def reconciled(self, result: Reconciled, *, full: bool, at_ms: int) -> None:
         """Count a round that has ended."""
         kind = _FULL if full else _SHORT
         self._rounds.labels(kind, "ok").inc()
         self._last.labels(kind).set(at_ms / 1000)
-        self._tables.inc(done.tables)
+        self._tables.inc(result.tables)
         repairs = {
-            "event": done.told,
-            "columns": done.projected,
-            "name": done.released,
-            "key": done.finalised,
+            "event": result.told,
+            "columns": result.projected,
+            "name": result.released,
+            "key": result.finalised,
         }
         for repair, count in repairs.items():
             self._repairs.labels(repair).inc(count)

@@ -41,15 +41,15 @@ class ObjectHandlers:
         """An object by its id, whatever it is called now."""
         object_id = _id_of(call)
         snapshot = await self._context.reads.at(call.query.as_of, call.head)
-        found = await snapshot.find(object_id, dropped=call.query.dropped)
-        containers = await _containers(snapshot, found.row)
+        item = await snapshot.find(object_id, dropped=call.query.dropped)
+        containers = await _containers(snapshot, item.row)
         columns: list[ColumnRow] = []
-        if isinstance(found.row, TableRow):
+        if isinstance(item.row, TableRow):
             if not call.query.dropped:
-                await self._context.check_exists(call, found.row)
-            columns = await columns_of(snapshot, found.row.table_id)
-        document = self._response(found, containers, columns)
-        return object_reply(document, found, revalidates=containers.newest <= found.commit)
+                await self._context.check_exists(call, item.row)
+            columns = await columns_of(snapshot, item.row.table_id)
+        document = self._response(item, containers, columns)
+        return object_reply(document, item, revalidates=containers.newest <= item.commit)
 
     async def history(self, call: Call[PageQuery, None]) -> Reply:
         """What became of an object, newest first."""
@@ -73,31 +73,33 @@ class ObjectHandlers:
         """Bring back what was dropped."""
         object_id = _id_of(call)
         containers = await self._containers_of_dropped(object_id)
-        reply = ChangeReply(200, lambda done: self._response(done.object, containers, done.columns))
+        reply = ChangeReply(
+            200, lambda result: self._response(result.object, containers, result.columns)
+        )
         ddl = Undrop(id=object_id, name=call.body.name)
         return await self._context.apply(call, ddl, reply)
 
     async def _containers_of_dropped(self, object_id: str) -> "_Containers":
         snapshot = await self._context.reads.head()
         try:
-            found = await snapshot.find(object_id, dropped=True)
+            item = await snapshot.find(object_id, dropped=True)
         except NotFound:
             return _Containers()  # the change will be refused, or was made before under its key
-        return await _containers(snapshot, found.row)
+        return await _containers(snapshot, item.row)
 
     def _response(
-        self, found: FoundObject, containers: "_Containers", columns: Sequence[ColumnRow]
+        self, item: FoundObject, containers: "_Containers", columns: Sequence[ColumnRow]
     ) -> AnyObjectResponse:
-        row = found.row
+        row = item.row
         if isinstance(row, CatalogRow):
-            return catalog_response(Found(row, found.commit))
+            return catalog_response(Found(row, item.commit))
         if not containers.names:
             raise Corrupt("an object lies in nothing")
         catalog, *schema = containers.names
         if isinstance(row, SchemaRow):
-            return schema_response(Found(row, found.commit), catalog)
+            return schema_response(Found(row, item.commit), catalog)
         root = self._context.services.location_root
-        return table_response(Found(row, found.commit), catalog, tuple(schema), columns, root=root)
+        return table_response(Found(row, item.commit), catalog, tuple(schema), columns, root=root)
 
 
 @dataclass(frozen=True)

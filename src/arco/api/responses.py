@@ -253,22 +253,22 @@ class Health(ResponseModel, frozen=True, kw_only=True):
     manifest: int | UnsetType = UNSET
 
 
-def catalog_response(found: Found[CatalogRow]) -> CatalogResponse:
+def catalog_response(item: Found[CatalogRow]) -> CatalogResponse:
     """The response for a catalog."""
-    row = found.row
+    row = item.row
     return CatalogResponse(
         id=row.catalog_id,
         kind=ObjectKind.CATALOG,
         name=row.name,
         full_name=print_dotted((row.name,)),
-        commit=found.commit,
+        commit=item.commit,
         **_described(row),
     )
 
 
-def schema_response(found: Found[SchemaRow], catalog: str) -> SchemaResponse:
+def schema_response(item: Found[SchemaRow], catalog: str) -> SchemaResponse:
     """The response for a schema."""
-    row = found.row
+    row = item.row
     return SchemaResponse(
         id=row.schema_id,
         kind=ObjectKind.SCHEMA,
@@ -278,13 +278,13 @@ def schema_response(found: Found[SchemaRow], catalog: str) -> SchemaResponse:
         schema=row.path,
         catalog_id=row.catalog_id,
         parent_id=row.parent_id,
-        commit=found.commit,
+        commit=item.commit,
         **_described(row),
     )
 
 
 def table_response(
-    found: Found[TableRow],
+    item: Found[TableRow],
     catalog: str,
     schema: tuple[str, ...],
     columns: Sequence[ColumnRow] | None = None,
@@ -292,7 +292,7 @@ def table_response(
     root: str = "",
 ) -> TableResponse:
     """The response for a table; the location of a managed table is relative to `root`."""
-    row = found.row
+    row = item.row
     return TableResponse(
         id=row.table_id,
         kind=row.kind,
@@ -308,7 +308,7 @@ def table_response(
         schema_version=row.schema_version,
         pii_columns=row.pii_columns,
         columns=UNSET if columns is None else tuple(column_response(each) for each in columns),
-        commit=found.commit,
+        commit=item.commit,
         **_described(row),
     )
 

@@ -44,8 +44,8 @@ class SchemaHandlers:
             ddl,
             ChangeReply(
                 201,
-                lambda done: _response(done, catalog),
-                lambda done: schema_url(catalog, changed_row(done, SchemaRow).row.path),
+                lambda result: _response(result, catalog),
+                lambda result: schema_url(catalog, changed_row(result, SchemaRow).row.path),
             ),
         )
 
@@ -98,7 +98,7 @@ class SchemaHandlers:
             tags=() if body.tags is None else body.tags,
             owner=body.owner,
         )
-        reply = ChangeReply(200, lambda done: _response(done, catalog))
+        reply = ChangeReply(200, lambda result: _response(result, catalog))
         return await self._context.apply(call, ddl, reply)
 
     async def drop(self, call: Call[DropQuery, None]) -> Reply:
@@ -118,5 +118,5 @@ def name_of(call: Call[Any, Any]) -> SchemaName:
     return SchemaName(call.path_params["catalog"], split_levels(call.path_params["schema"]))
 
 
-def _response(done: Done, catalog: str) -> SchemaResponse:
-    return schema_response(changed_row(done, SchemaRow), catalog)
+def _response(result: Done, catalog: str) -> SchemaResponse:
+    return schema_response(changed_row(result, SchemaRow), catalog)

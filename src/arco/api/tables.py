@@ -87,8 +87,8 @@ class TableHandlers:
             ddl,
             ChangeReply(
                 201,
-                lambda done: self._response(done, catalog, schema),
-                lambda done: table_url(catalog, schema, done.object.row.name),
+                lambda result: self._response(result, catalog, schema),
+                lambda result: table_url(catalog, schema, result.object.row.name),
             ),
         )
 
@@ -177,7 +177,7 @@ class TableHandlers:
         )
         catalog = target.catalog if body.catalog is UNSET else body.catalog
         schema = target.schema if body.schema is UNSET else body.schema
-        reply = ChangeReply(200, lambda done: self._response(done, catalog, schema))
+        reply = ChangeReply(200, lambda result: self._response(result, catalog, schema))
         return await self._context.apply(call, ddl, reply)
 
     async def drop(self, call: Call[QueryParams, None]) -> Reply:
@@ -219,9 +219,9 @@ class TableHandlers:
             await self._context.services.runtime.tasks.turn()
         return versions
 
-    def _response(self, done: Done, catalog: str, schema: tuple[str, ...]) -> TableResponse:
-        table, root = changed_row(done, TableRow), self._context.services.location_root
-        return table_response(table, catalog, schema, done.columns, root=root)
+    def _response(self, result: Done, catalog: str, schema: tuple[str, ...]) -> TableResponse:
+        table, root = changed_row(result, TableRow), self._context.services.location_root
+        return table_response(table, catalog, schema, result.columns, root=root)
 
 
 async def columns_of(snapshot: Snapshot, table_id: str) -> list[ColumnRow]:
@@ -275,8 +275,8 @@ class ColumnHandlers:
             columns=tuple(spec_of(column) for column in columns),
         )
 
-        def added(done: Done) -> ColumnResponse | AddedColumns:
-            responses = tuple(_column(done, column.name) for column in columns)
+        def added(result: Done) -> ColumnResponse | AddedColumns:
+            responses = tuple(_column(result, column.name) for column in columns)
             return AddedColumns(columns=responses) if isinstance(body, NewColumns) else responses[0]
 
         return await self._context.apply(call, ddl, ChangeReply(201, added))
@@ -298,7 +298,7 @@ class ColumnHandlers:
             position=body.position,
         )
         name = column if body.name is msgspec.UNSET else body.name
-        reply = ChangeReply(200, lambda done: _column(done, name))
+        reply = ChangeReply(200, lambda result: _column(result, name))
         return await self._context.apply(call, ddl, reply)
 
     async def drop(self, call: Call[QueryParams, None]) -> Reply:
@@ -328,8 +328,8 @@ COLUMNS_BODY: BodySpec[NewColumn | NewColumns] = BodySpec(
 )
 
 
-def _column(done: Done, name: str) -> ColumnResponse:
-    for row in done.columns:
+def _column(result: Done, name: str) -> ColumnResponse:
+    for row in result.columns:
         if row.name == name:
             return column_response(row)
-    raise Corrupt(f"{done.operation} has ended without the column it was about")
+    raise Corrupt(f"{result.operation} has ended without the column it was about")

@@ -62,10 +62,10 @@ class ViewHandlers:
         )
         reply = ChangeReply(
             201,
-            lambda done: self._response(done, catalog, schema),
-            lambda done: api_url(
+            lambda result: self._response(result, catalog, schema),
+            lambda result: api_url(
                 *("catalogs", catalog, "schemas", join_levels(schema)),
-                *("views", done.object.row.name),
+                *("views", result.object.row.name),
             ),
         )
         return await self._context.apply(call, request, reply)
@@ -130,7 +130,7 @@ class ViewHandlers:
         )
         catalog = target.catalog if body.catalog is UNSET else body.catalog
         schema = target.schema if body.schema is UNSET else body.schema
-        reply = ChangeReply(200, lambda done: self._response(done, catalog, schema))
+        reply = ChangeReply(200, lambda result: self._response(result, catalog, schema))
         return await self._context.apply(call, request, reply)
 
     async def drop(self, call: Call[QueryParams, None]) -> Reply:
@@ -167,12 +167,12 @@ class ViewHandlers:
             scanned += len(batch)
         return views, name_key(after or "", behind or "", dropped=query.dropped)
 
-    def _response(self, done: Done, catalog: str, schema: tuple[str, ...]) -> ViewResponse:
-        view, root = changed_row(done, TableRow), self._context.services.location_root
-        table = table_response(view, catalog, schema, done.columns, root=root)
-        if not isinstance(done, DefinedView):  # it was dropped meanwhile
+    def _response(self, result: Done, catalog: str, schema: tuple[str, ...]) -> ViewResponse:
+        view, root = changed_row(result, TableRow), self._context.services.location_root
+        table = table_response(view, catalog, schema, result.columns, root=root)
+        if not isinstance(result, DefinedView):  # it was dropped meanwhile
             return view_response(table)
-        return view_response(table, definition_of(done.metadata))
+        return view_response(table, definition_of(result.metadata))
 
 
 def name_of(call: Call[Any, Any]) -> TableName:

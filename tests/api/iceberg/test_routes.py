@@ -10,7 +10,7 @@ from arco.api.http.problem import HttpError
 from arco.api.http.route import AnyRoute
 from arco.api.http.router import Router
 from arco.api.iceberg.context import IcebergHandlerContext
-from arco.api.iceberg.problem import COMMITS
+from arco.api.iceberg.errors import COMMITS
 from arco.api.iceberg.routes import BODY_BYTES, iceberg_routes
 from arco.core.errors import Invalid
 from tests.api.iceberg.warehouse import Warehouse, refusal

@@ -63,9 +63,9 @@ async def send_reply(reply: Reply, scope: Scope, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def object_tag(found: FoundObject) -> str:
+def object_tag(item: FoundObject) -> str:
     """The ETag of one object."""
-    return f'"{version_of(found)}"'
+    return f'"{version_of(item)}"'
 
 
 def snapshot_tag(snapshot: Snapshot) -> str:

@@ -125,8 +125,8 @@ def within_open_files(limits: HttpLimits) -> HttpLimits:
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        most = max(_MIN_CONNECTIONS, soft - _OTHER_FILES)
-        return replace(limits, connections=min(limits.connections, most))
+        max_connections = max(_MIN_CONNECTIONS, soft - _OTHER_FILES)
+        return replace(limits, connections=min(limits.connections, max_connections))
     return limits
 
 

@@ -67,8 +67,8 @@ class IcebergTableHandlers:
 
     async def commit(self, call: Call[LenientQuery, CommitTableRequest]) -> Reply:
         """Commit to a table, or complete a staged create."""
-        done = await self._service.commit(*await self._name(call), call.body, caller_of(call))
-        return await self._context.loaded(call, done)
+        table = await self._service.commit(*await self._name(call), call.body, caller_of(call))
+        return await self._context.loaded(call, table)
 
     async def drop(self, call: Call[IcebergDropQuery, None]) -> Reply:
         """Drop a table, with its files if requested."""

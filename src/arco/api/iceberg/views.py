@@ -52,8 +52,8 @@ class IcebergViewHandlers:
 
     async def replace(self, call: Call[LenientQuery, CommitViewRequest]) -> Reply:
         """Replace a view."""
-        done = await self._service.replace(*await self._name(call), call.body, caller_of(call))
-        return await self._context.loaded(call, done, tagged=False)
+        view = await self._service.replace(*await self._name(call), call.body, caller_of(call))
+        return await self._context.loaded(call, view, tagged=False)
 
     async def drop(self, call: Call[LenientQuery, None]) -> Reply:
         """Drop a view."""

@@ -7,7 +7,7 @@ import pytest
 
 from arco.access.operation import ICEBERG, Operation
 from arco.api.http.problem import HttpError
-from arco.api.iceberg.problem import COMMITS, ERROR_TYPES, ICEBERG_ERROR_FORMAT
+from arco.api.iceberg.errors import COMMITS, ERROR_TYPES, ICEBERG_ERROR_FORMAT
 from arco.core import errors
 from arco.core.errors import ArcoError
 from arco.iceberg.refusal import Refused, no_such_table
