@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from starlette.types import ASGIApp
 
 from arco.access.identity import Identity, NoIdentity
 from arco.api.app import make_app
 from arco.api.health_monitor import ELSEWHERE, CompactionStatus
+from arco.api.http.asgi import ASGIApp
 from arco.api.http.limits import HttpLimits
 from arco.api.http.server import HttpServer
 from arco.api.http.telemetry import Log, RequestTracing, make_log

@@ -30,7 +30,7 @@ from arco.api.flow.tables import (
 )
 from arco.api.http.long_poll import LongPoll
 from arco.api.http.request import QueryParams
-from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, Route, json_body, read_route
+from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, json_body, read_route
 from arco.api.operations.responses import FlowRunPage, FlowTaskPage
 from arco.api.services import Services
 from arco.core import json
@@ -72,12 +72,13 @@ def flow_routes(services: Services) -> tuple[AnyRoute, ...]:
 
 def _state(on: FlowStateHandlers) -> tuple[AnyRoute, ...]:
     return (
-        _read_by_post(
+        read_route(
             f"{API}/flow/state",
             Operation.GET_FLOW_STATE,
             on.state,
-            json_body(FlowStateRequest, {"tables": ["default.silver.orders"]}),
+            QueryParams,
             ResponseSpec(200, "What is known.", State),
+            body=json_body(FlowStateRequest, {"tables": ["default.silver.orders"]}),
         ),
         _change(
             f"{API}/partition-values",
@@ -136,12 +137,15 @@ def _workers(on: WorkerHandlers) -> tuple[AnyRoute, ...]:
             ResponseSpec(200, "Tasks, if there are any.", Leased),
             long_polls=True,
         ),
-        _read_by_post(
+        read_route(
             f"{_TASKS}/watch",
             Operation.WATCH_ATTEMPTS,
             on.watch,
-            json_body(WatchAttemptsRequest, {"worker": "machine-1", "attempt_ids": [_ATTEMPT_ID]}),
+            QueryParams,
             ResponseSpec(200, "Which of them are to stop.", StoppedAttempts),
+            body=json_body(
+                WatchAttemptsRequest, {"worker": "machine-1", "attempt_ids": [_ATTEMPT_ID]}
+            ),
             long_polls=True,
         ),
         _change(
@@ -166,30 +170,6 @@ def _optional(body_type: Any) -> BodySpec[Any]:
     return BodySpec(lambda raw: json.decode(raw, body_type), (body_type,), {}, optional=True)
 
 
-def _read_by_post(
-    path: str,
-    operation: Operation,
-    handler: Any,
-    body: BodySpec[Any],
-    response: ResponseSpec,
-    *,
-    long_polls: bool = False,
-) -> AnyRoute:
-    """A read whose parameters are too long for a URL."""
-    return Route(
-        "POST",
-        path,
-        operation,
-        handler,
-        QueryParams,
-        (response,),
-        body,
-        problems=(404,),
-        has_etag=False,
-        long_polls=long_polls,
-    )
-
-
 def _change(
     path: str,
     operation: Operation,
@@ -202,7 +182,9 @@ def _change(
 ) -> AnyRoute:
     """A change of a run key, a run or an attempt, which may be repeated without an Idempotency-Key."""
     return replace(
-        _read_by_post(path, operation, handler, body, response, long_polls=long_polls),
+        read_route(
+            path, operation, handler, QueryParams, response, body=body, long_polls=long_polls
+        ),
         problems=problems,
         mutates=True,
         is_idempotent=True,

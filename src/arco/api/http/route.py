@@ -201,17 +201,19 @@ def read_route(
     query: type[QueryParams],
     response: ResponseSpec,
     *,
+    body: BodySpec[Any] | None = None,
     runs_sql: bool = False,
     long_polls: bool = False,
 ) -> AnyRoute:
-    """A route that reads something without an ETag, such as what events describe."""
+    """A route that reads something without an ETag; POST if its parameters are too long for a URL."""
     return Route(
-        "GET",
+        "GET" if body is None else "POST",
         path,
         operation,
         handler,
         query,
         (response,),
+        body,
         problems=(404,),
         has_etag=False,
         runs_sql=runs_sql,
