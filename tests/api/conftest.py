@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from tests.api.running import Served, served
+from tests.api.server import Served, served
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ from schemathesis.checks import (
 from schemathesis.core.result import Ok
 
 from tests.api.iceberg.fuzz import fuzz_iceberg
-from tests.api.running import served
+from tests.api.server import served
 
 CHECKS = [
     not_a_server_error,

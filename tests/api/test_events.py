@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from arco.events.kinds import KINDS
-from tests.api.running import Served
-from tests.api.sending import NDJSON, URL, ids_of, ledger, lines, observed, post, started
+from tests.api.events import NDJSON, URL, ids_of, ledger, lines, observed, post, started
+from tests.api.server import Served
 
 GZIP = {"Content-Encoding": "gzip"}
 
@@ -22,9 +22,14 @@ def test_one_event_is_acknowledged_and_durable(api: Served, http: httpx2.Client)
     run = _name()
     answer = http.post(URL, json=started(run))
     assert answer.status_code == 200
-    told = answer.json()
-    assert told == {"accepted": 1, "event_ids": told["event_ids"], "duplicates": [], "refused": []}
-    assert ids_of(api, run) == told["event_ids"]
+    document = answer.json()
+    assert document == {
+        "accepted": 1,
+        "event_ids": document["event_ids"],
+        "duplicates": [],
+        "refused": [],
+    }
+    assert ids_of(api, run) == document["event_ids"]
 
 
 @pytest.mark.parametrize("form", ["array", "lines", "packed array", "packed lines"])
@@ -69,10 +74,10 @@ def test_bad_lines_are_refused_by_number_and_their_neighbours_stored(
         ]
     )
     answer = http.post(URL, content=body, headers=NDJSON)
-    told = answer.json()
-    assert (answer.status_code, told["accepted"]) == (200, 2)
-    assert [each["line"] for each in told["refused"]] == [3, 4, 6, 7, 8, 9, 10]
-    reasons = [each["reason"] for each in told["refused"]]
+    document = answer.json()
+    assert (answer.status_code, document["accepted"]) == (200, 2)
+    assert [each["line"] for each in document["refused"]] == [3, 4, 6, 7, 8, 9, 10]
+    reasons = [each["reason"] for each in document["refused"]]
     assert "unknown event type" in reasons[1]
     assert "unknown version 9" in reasons[2]
     assert "payload of execution_started" in reasons[3]
@@ -98,7 +103,7 @@ def test_nothing_of_a_refused_line_is_stored(api: Served, http: httpx2.Client) -
     assert len(ledger(api)) == before
 
 
-def test_duplicates_are_told_within_a_request_and_from_one_to_the_next(
+def test_duplicates_are_reported_within_a_request_and_from_one_to_the_next(
     api: Served, http: httpx2.Client
 ) -> None:
     run, key = _name(), _name()
@@ -132,12 +137,12 @@ def test_events_of_several_domains_go_each_to_its_own_ledger(
     api: Served, http: httpx2.Client
 ) -> None:
     run, key = _name(), _name()
-    told = post(http, started(run), observed(idempotency_key=key)).json()
-    assert told["accepted"] == 2
+    document = post(http, started(run), observed(idempotency_key=key)).json()
+    assert document["accepted"] == 2
     assert [each.event_id for each in ledger(api, "lineage") if each.idempotency_key == key] == [
-        told["event_ids"][1]
+        document["event_ids"][1]
     ]
-    assert ids_of(api, run) == told["event_ids"][:1]
+    assert ids_of(api, run) == document["event_ids"][:1]
 
 
 def test_a_batch_of_ten_thousand_is_taken_and_one_more_is_not(http: httpx2.Client) -> None:
@@ -245,8 +250,8 @@ def test_strange_headers_and_methods_are_refused(http: httpx2.Client) -> None:
 def test_events_are_counted(http: httpx2.Client) -> None:
     def counted(name: str) -> float:
         text = http.get("/metrics").text
-        found = [line for line in text.splitlines() if line.startswith(name)]
-        return sum(float(line.rpartition(" ")[2]) for line in found)
+        actual = [line for line in text.splitlines() if line.startswith(name)]
+        return sum(float(line.rpartition(" ")[2]) for line in actual)
 
     names = (
         "arco_events_accepted_total",

@@ -12,8 +12,8 @@ import pytest
 from arco.catalog.reader import SnapshotReader
 from arco.query.engine import SqlEngine
 from arco.query.limits import Limits
-from tests.api.running import Options, Served, served
-from tests.api.sending import observed, post
+from tests.api.events import observed, post
+from tests.api.server import Options, Served, served
 from tests.api.test_identity import _identity, token
 from tests.query.processes import sql_processes
 
@@ -47,11 +47,11 @@ def test_a_backlog_that_makes_too_many_rows_is_503_with_its_numbers(sql: Served)
     with sql.client() as http:
         assert post(http, *(_pairs(f"tbl-{at}") for at in range(5))).status_code < 300
         answer = http.post(URL, json={"sql": PAIRS, "freshness": "fresh"})
-        told = answer.json()
-        assert (answer.status_code, told["code"]) == (503, "backlog_too_large")
-        assert "5 events of lineage" in told["detail"]
-        assert "50000 rows" in told["detail"]
-        assert "published" in told["next_step"]
+        document = answer.json()
+        assert (answer.status_code, document["code"]) == (503, "backlog_too_large")
+        assert "5 events of lineage" in document["detail"]
+        assert "50000 rows" in document["detail"]
+        assert "published" in document["next_step"]
         assert int(answer.headers["retry-after"]) > 0
         published = http.post(URL, json={"sql": PAIRS})
         assert published.json()["rows"] == [[0]]

@@ -1,27 +1,43 @@
-"""The report on health, and the lag of each domain."""
+"""The health report, the reasons to be degraded, and the lag of each domain."""
 
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from arco.api.compaction import CompactionFailure, State
-from arco.api.limits import Limits
+from arco.api.health_monitor import (
+    CompactionFailure,
+    CompactionState,
+    CompactionStatus,
+    DiskSpace,
+    DomainLag,
+    FixedCompactionStatus,
+    HealthObservation,
+    RemoteCompaction,
+    RemoteReason,
+)
+from arco.api.health_report import reasons_of
+from arco.api.http.limits import HttpLimits
+from arco.core.clock import utc
+from arco.core.errors import ArcoError, Denied, StoreFull, StoreReadOnly, Unavailable
+from arco.core.runtime import Runtime
 from arco.storage.backend import Backend
-from tests.api.compacting import compact
-from tests.api.running import Options, Served, served
-from tests.api.sending import observed, post, started
-from tests.api.slow import Slow
+from tests.api.compaction import compact
+from tests.api.events import observed, post, started
+from tests.api.server import Options, Served, served
+from tests.api.slow_store import Slow
 
 
 @dataclass
 class Hand:
     """A compaction whose state is set by hand."""
 
-    state: State = "waiting"
+    state: CompactionState = "waiting"
     reason: str | None = None
     failures: dict[str, CompactionFailure] = field(default_factory=dict)
 
@@ -35,7 +51,7 @@ def own(tmp_path: Path) -> Iterator[tuple[Served, Hand, Slow]]:
         stores.append(Slow(inner))
         return stores[0]
 
-    options = Options(compaction=hand, wrap=wrap, limits=Limits(ready_ms=300))
+    options = Options(compaction=hand, wrap=wrap, limits=HttpLimits(ready_ms=300))
     with served(tmp_path / "store", options) as api:
         yield api, hand, stores[0]
         stores[0].open.set()
@@ -47,7 +63,7 @@ def _lag(http: httpx2.Client) -> dict[str, dict[str, Any]]:
     return {each["domain"]: each for each in answer.json()["items"]}
 
 
-def test_the_lag_is_the_age_of_the_oldest_event_that_nobody_can_see_yet(
+def test_the_lag_is_the_age_of_the_oldest_event_that_is_not_published(
     own: tuple[Served, Hand, Slow],
 ) -> None:
     api, _, _ = own
@@ -79,16 +95,16 @@ def test_health_tells_what_compacts_and_how_far_behind_it_is(
     with api.client() as http:
         post(http, started())
         hand.state = "running"
-        told = http.get("/health")
-        assert told.status_code == 200
-        report = told.json()
+        document = http.get("/health")
+        assert document.status_code == 200
+        report = document.json()
         assert (report["status"], report["compaction"]) == ("ok", {"state": "running"})
         lags = {each["domain"]: each["lag_ms"] for each in report["domains"]}
         assert lags["executions"] >= 1
         assert lags["search"] == 0
 
 
-def test_health_is_degraded_while_events_wait_and_nobody_compacts_them(
+def test_health_is_degraded_while_events_wait_and_nothing_compacts_them(
     own: tuple[Served, Hand, Slow],
 ) -> None:
     api, hand, _ = own
@@ -124,9 +140,9 @@ def test_asking_for_health_again_and_again_costs_the_store_nothing(
 
     def asked(http: httpx2.Client) -> float:
         lines = http.get("/metrics").text.splitlines()
-        found = [line for line in lines if line.startswith("arco_store_requests_total")]
-        assert found
-        return sum(float(line.rpartition(" ")[2]) for line in found)
+        actual = [line for line in lines if line.startswith("arco_store_requests_total")]
+        assert actual
+        return sum(float(line.rpartition(" ")[2]) for line in actual)
 
     with api.client() as http:
         http.get("/health")
@@ -138,3 +154,159 @@ def test_asking_for_health_again_and_again_costs_the_store_nothing(
 
 def test_a_server_that_does_not_compact_says_that_another_does(http: httpx2.Client) -> None:
     assert http.get("/health").json()["compaction"] == {"state": "elsewhere"}
+
+
+RUNNING, STARTING, OFF = (
+    FixedCompactionStatus("running"),
+    FixedCompactionStatus("starting"),
+    FixedCompactionStatus("off", "--no-spark"),
+)
+FAILING = FixedCompactionStatus(
+    "running", None, {"executions": CompactionFailure("Invalid", "a bad line")}
+)
+GB = 1024**3
+QUIET = HealthObservation(domains=())
+DOWN = RemoteCompaction(is_reachable=False)
+THERE = RemoteCompaction("running")
+DISK_OF_THE_OTHER = RemoteReason("store_full", "The disk is full.")
+
+
+def waits(seconds: float, runtime: Runtime) -> tuple[DomainLag, ...]:
+    """Executions whose oldest event came so long ago, by a look that was a while ago itself."""
+    received = utc(runtime.clock.now_ms()) - timedelta(seconds=seconds)
+    late = DomainLag(
+        domain="executions", manifest=3, lag_ms=1, waiting_segments=1, oldest_received_at=received
+    )
+    return (late, DomainLag(domain="search", manifest=0, lag_ms=0, waiting_segments=0))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "compaction", "compactor", "codes"),
+    [
+        (25, RUNNING, None, []),
+        (35, RUNNING, None, ["events_waiting"]),
+        (35, STARTING, None, []),
+        (95, STARTING, None, ["events_waiting"]),
+        (35, FAILING, None, ["domain_stuck"]),
+        (5, FAILING, None, []),
+        (1, OFF, None, ["compaction_off"]),
+        (1, FixedCompactionStatus("restarting"), None, ["compaction_restarting"]),
+        (25, FixedCompactionStatus("elsewhere"), THERE, []),
+        (35, FixedCompactionStatus("elsewhere"), THERE, ["events_waiting"]),
+        (35, FixedCompactionStatus("elsewhere"), RemoteCompaction("starting"), []),
+        (1, FixedCompactionStatus("elsewhere"), DOWN, ["compactor_unreachable"]),
+        (35, FixedCompactionStatus("elsewhere"), DOWN, ["compactor_unreachable", "events_waiting"]),
+        (
+            35,
+            FixedCompactionStatus("elsewhere"),
+            RemoteCompaction("running", (RemoteReason("domain_stuck", "...", "executions"),)),
+            ["domain_stuck"],
+        ),
+        (
+            1,
+            FixedCompactionStatus("elsewhere"),
+            RemoteCompaction("running", (DISK_OF_THE_OTHER,)),
+            ["store_full"],
+        ),
+    ],
+)
+def test_events_may_wait_for_a_while_wherever_the_compactor_runs(
+    runtime: Runtime,
+    seconds: float,
+    compaction: CompactionStatus,
+    compactor: RemoteCompaction | None,
+    codes: list[str],
+) -> None:
+    seen = HealthObservation(domains=waits(seconds, runtime), compactor=compactor)
+    assert [each.code for each in reasons_of(seen, compaction, runtime.clock)] == codes
+
+
+@pytest.mark.parametrize(
+    ("observation", "codes"),
+    [
+        (QUIET, []),
+        (HealthObservation(domains=None), ["store_unreachable"]),
+        (replace(QUIET, refusal=StoreFull("full")), ["store_full"]),
+        (replace(QUIET, refusal=StoreReadOnly("read-only")), ["store_read_only"]),
+        (replace(QUIET, refusal=Denied("no")), ["store_refuses_writes"]),
+        (replace(QUIET, refusal=Unavailable("late")), ["store_refuses_writes"]),
+        (replace(QUIET, disk=DiskSpace(100 * GB, 500 * GB)), []),
+        (replace(QUIET, disk=DiskSpace(GB // 100, 500 * GB)), ["disk_nearly_full"]),
+        (replace(QUIET, disk=DiskSpace(GB // 100, GB // 10)), []),
+        (replace(QUIET, disk=DiskSpace(0, GB), refusal=StoreFull("full")), ["store_full"]),
+    ],
+)
+def test_a_store_that_cannot_be_relied_on_is_a_reason(
+    runtime: Runtime, observation: HealthObservation, codes: list[str]
+) -> None:
+    assert [each.code for each in reasons_of(observation, RUNNING, runtime.clock)] == codes
+
+
+def test_a_reason_names_the_failure_of_its_domain(runtime: Runtime) -> None:
+    (reason,) = reasons_of(HealthObservation(domains=waits(40, runtime)), FAILING, runtime.clock)
+    assert reason.domain == "executions"
+    assert "40 s" in reason.message
+    assert "fails with Invalid: a bad line" in reason.message
+
+
+class Refusing(Slow):
+    """A store whose creates can be made to fail."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self.refusal: ArcoError | None = None
+
+    async def create(self, key: str, body: bytes) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        await super().create(key, body)
+
+
+@pytest.fixture
+def refusing(tmp_path: Path) -> Iterator[tuple[Served, Refusing]]:
+    stores: list[Refusing] = []
+
+    def wrap(inner: Backend) -> Backend:
+        stores.append(Refusing(inner))
+        return stores[0]
+
+    with served(tmp_path / "store", Options(wrap=wrap)) as api:
+        yield api, stores[0]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [(StoreFull("full"), "store_full"), (StoreReadOnly("read-only"), "store_read_only")],
+)
+def test_a_store_that_refuses_all_writes_is_not_ready_and_is_again_when_it_takes_them(
+    refusing: tuple[Served, Refusing], refusal: ArcoError, code: str
+) -> None:
+    api, store = refusing
+    store.refusal = refusal
+    with api.client() as http:
+        report = http.get("/health").json()
+        assert report["status"] == "degraded"
+        assert [each["code"] for each in report["reasons"]] == [code]
+        ready = http.get("/health/ready")
+        assert (ready.status_code, ready.json()["code"]) == (503, code)
+        assert ready.headers["retry-after"]
+        assert http.get("/health/live").status_code == 200
+        assert http.get("/api/v1/catalogs").status_code == 200  # readers go on
+        store.refusal = None
+        threading.Event().wait(2.2)  # a look is good for two seconds
+        assert http.get("/health").json()["status"] == "ok"
+        assert http.get("/health/ready").status_code == 200
+
+
+def test_gauges_tell_of_what_waits_and_of_the_process(refusing: tuple[Served, Refusing]) -> None:
+    api, store = refusing
+    with api.client() as http:
+        store.refusal = StoreFull("full")
+        gauges = http.get("/metrics").text
+    lines = dict(each.rsplit(" ", 1) for each in gauges.splitlines() if not each.startswith("#"))
+    assert lines["arco_store_writable"] == "0.0"
+    assert lines['arco_degraded{code="store_full"}'] == "1.0"
+    assert lines['arco_waiting_events{domain="executions"}'] == "0.0"
+    assert lines['arco_waiting_seconds{domain="executions"}'] == "0.0"
+    assert float(lines["process_resident_memory_bytes"]) > 0
+    assert any(name.startswith('arco_build_info{python="') for name in lines)

@@ -13,13 +13,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from arco.api.limits import Limits
+from arco.api.http.limits import HttpLimits
 from arco.storage.backend import Backend
-from tests.api.running import Options, Served, served
-from tests.api.slow import Slow
+from tests.api.server import Options, Served, served
+from tests.api.slow_store import Slow
 
 JSON = {"Content-Type": "application/json"}
-SMALL = Limits(headers_ms=300, body_ms=300, keep_alive_s=1, connections=12, in_flight=4)
+SMALL = HttpLimits(headers_ms=300, body_ms=300, keep_alive_s=1, connections=12, in_flight=4)
 
 
 @pytest.fixture(scope="module")
@@ -143,12 +143,7 @@ def test_a_server_for_its_own_machine_is_not_reached_by_another_name(http: httpx
 
 
 @pytest.mark.parametrize(
-    "start",
-    [
-        b"",
-        b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n",
-        b"\r\n",
-    ],
+    "start", [b"", b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n", b"\r\n"]
 )
 def test_a_request_that_comes_too_slowly_is_ended(small: Served, start: bytes) -> None:
     with _connect(small) as line:
@@ -215,7 +210,7 @@ def test_too_many_connections_are_503_and_those_there_are_go_on(small: Served) -
 def test_half_sent_requests_of_one_address_leave_room_for_others(
     tmp_path: Path, start: bytes
 ) -> None:
-    limits = Limits(connections=16)
+    limits = HttpLimits(connections=16)
     with served(tmp_path / "store", Options(limits=limits)) as api:
         lines = [_connect(api) for _ in range(24)]  # more than there is room for
         try:
@@ -234,7 +229,7 @@ def test_half_sent_requests_of_one_address_leave_room_for_others(
 
 
 def test_whole_requests_of_one_address_may_take_all_connections(tmp_path: Path) -> None:
-    with served(tmp_path / "store", Options(limits=Limits(connections=16))) as api:
+    with served(tmp_path / "store", Options(limits=HttpLimits(connections=16))) as api:
         lines = [_connect(api) for _ in range(16)]
         try:
             for _ in range(2):
@@ -256,7 +251,7 @@ def slowed(tmp_path: Path) -> Iterator[tuple[Served, Slow]]:
         stores.append(Slow(inner))
         return stores[0]
 
-    limits = Limits(request_ms=1_500, ready_ms=200, in_flight=4)
+    limits = HttpLimits(request_ms=1_500, ready_ms=200, in_flight=4)
     with served(tmp_path / "store", Options(limits=limits, wrap=wrap)) as running:
         yield running, stores[0]
         stores[0].open.set()

@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from arco.query.engine import SqlEngine
-from tests.api.compacting import compact
-from tests.api.running import Options, Served, served
-from tests.api.sending import post, started
+from tests.api.compaction import compact
+from tests.api.events import post, started
+from tests.api.server import Options, Served, served
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,8 @@ def _see(
 ) -> None:
     def side(name: str, table: dict[str, Any], column: str) -> dict[str, Any]:
         known = {each["name"]: each["id"] for each in table["columns"]}
-        told = {f"{name}_table_id": table["id"], f"{name}_name": column}
-        return told if column == "*" else {**told, f"{name}_column_id": known[column]}
+        document = {f"{name}_table_id": table["id"], f"{name}_name": column}
+        return document if column == "*" else {**document, f"{name}_column_id": known[column]}
 
     payload = {
         "execution_id": run or f"run {source['name']}",
@@ -71,8 +71,8 @@ def _see(
 def _get(http: httpx2.Client, table: dict[str, Any], **asked: Any) -> dict[str, Any]:
     answer = http.get(f"/api/v1/lineage/{table['id']}", params=asked)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    actual: dict[str, Any] = answer.json()
+    return actual
 
 
 def test_lineage_is_walked_up_and_down_with_columns_and_runs(
@@ -86,14 +86,14 @@ def test_lineage_is_walked_up_and_down_with_columns_and_runs(
     _see(http, raw, silver, ("a", "b", "CAST"), ("a", "*", "FILTER"))
     _see(http, silver, gold)
     compact(own)
-    found = _get(http, silver, columns="true", runs="true")
-    assert (found["direction"], found["depth"], found["truncated"]) == ("both", 8, False)
-    steps = {node["id"]: (node["up"], node["down"]) for node in found["nodes"]}
+    actual = _get(http, silver, columns="true", runs="true")
+    assert (actual["direction"], actual["depth"], actual["truncated"]) == ("both", 8, False)
+    steps = {node["id"]: (node["up"], node["down"]) for node in actual["nodes"]}
     assert steps == {silver["id"]: (0, 0), raw["id"]: (1, None), gold["id"]: (None, 1)}
-    assert {node["name"] for node in found["nodes"]} == {
+    assert {node["name"] for node in actual["nodes"]} == {
         f"default.s.{each['name']}" for each in (raw, silver, gold)
     }
-    [into] = [edge for edge in found["edges"] if edge["target"] == silver["id"]]
+    [into] = [edge for edge in actual["edges"] if edge["target"] == silver["id"]]
     assert (into["column_edges"], into["soundness"]) == (2, ["exact"])
     assert [(each["source_column"], each["target_column"]) for each in into["columns"]] == [
         ("a", "b"),
@@ -113,8 +113,8 @@ def test_an_edge_that_the_last_writer_did_not_show_is_hidden(
     for version, column in enumerate(("a", "b"), 1):
         _see(http, raw, silver, (column, "c", "DIRECT"), run=f"run {column}")
         written = {"table_id": silver["id"], "partition_key": "", "execution_id": f"run {column}"}
-        told = {**written, "version": version}
-        event = started(event_type="partition_completed", payload=told)
+        document = {**written, "version": version}
+        event = started(event_type="partition_completed", payload=document)
         assert post(http, event).json()["accepted"] == 1
     if is_compacted:
         compact(own)
@@ -125,9 +125,7 @@ def test_an_edge_that_the_last_writer_did_not_show_is_hidden(
     assert _get(http, raw, impact="a", **asked)["affected"] == []
 
 
-def test_the_impact_of_a_column_is_told_with_the_way_to_it(
-    own: Served, http: httpx2.Client
-) -> None:
+def test_the_impact_of_a_column_has_the_path_to_it(own: Served, http: httpx2.Client) -> None:
     raw, silver, gold = (
         _table(http, "raw", "a"),
         _table(http, "silver", "b"),
@@ -136,11 +134,14 @@ def test_the_impact_of_a_column_is_told_with_the_way_to_it(
     _see(http, raw, silver, ("a", "b", "DIRECT"))
     _see(http, silver, gold, ("b", "*", "JOIN"))
     compact(own)
-    found = _get(http, raw, impact="a")
-    told = [(each["table_id"], each["column"], each["reach"]) for each in found["affected"]]
-    assert told == [(silver["id"], "b", "value"), (gold["id"], None, "influence")]
-    assert [step["table_id"] for step in found["affected"][1]["path"]] == [silver["id"], gold["id"]]
-    assert found["column_id"] == raw["columns"][0]["id"]
+    actual = _get(http, raw, impact="a")
+    document = [(each["table_id"], each["column"], each["reach"]) for each in actual["affected"]]
+    assert document == [(silver["id"], "b", "value"), (gold["id"], None, "influence")]
+    assert [step["table_id"] for step in actual["affected"][1]["path"]] == [
+        silver["id"],
+        gold["id"],
+    ]
+    assert actual["column_id"] == raw["columns"][0]["id"]
     assert len(_get(http, raw, impact="a", depth=1, direction="down")["affected"]) == 1
     missing = http.get(f"/api/v1/lineage/{raw['id']}", params={"impact": "nothing"})
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
@@ -157,7 +158,7 @@ def test_what_was_just_acknowledged_is_there_when_it_is_asked_to_be_fresh(
 
 
 @pytest.mark.parametrize("freshness", ["published", "fresh"])
-def test_a_table_that_nobody_knows_is_404(http: httpx2.Client, freshness: str) -> None:
+def test_an_unknown_table_is_404(http: httpx2.Client, freshness: str) -> None:
     for asked in ({}, {"impact": "a"}, {"columns": "true", "runs": "true"}):
         answer = http.get(
             f"/api/v1/lineage/{uuid4().hex}", params={**asked, "freshness": freshness}
@@ -166,7 +167,7 @@ def test_a_table_that_nobody_knows_is_404(http: httpx2.Client, freshness: str) -
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         ({"depth": "9"}, "depth is a number of steps from 1 to 8, not 9"),
         ({"depth": "0"}, "depth is a number of steps from 1 to 8, not 0"),
@@ -179,12 +180,12 @@ def test_a_table_that_nobody_knows_is_404(http: httpx2.Client, freshness: str) -
     ],
 )
 def test_what_cannot_be_asked_is_400_in_one_sentence(
-    http: httpx2.Client, asked: dict[str, str], said: str
+    http: httpx2.Client, asked: dict[str, str], message: str
 ) -> None:
     table = _table(http, "t", "a")
     answer = http.get(f"/api/v1/lineage/{table['id']}", params=asked)
     assert answer.status_code == 400
-    assert said in answer.json()["detail"]
+    assert message in answer.json()["detail"]
 
 
 def test_nothing_can_be_posted_to_a_table(http: httpx2.Client) -> None:

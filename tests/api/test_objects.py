@@ -21,7 +21,7 @@ HARD_NAMES = (
 )
 
 
-def test_a_catalog_is_made_and_read_with_all_that_was_said_of_it(http: httpx2.Client) -> None:
+def test_a_catalog_is_made_and_read_with_its_description(http: httpx2.Client) -> None:
     body = {
         "name": "described",
         "comment": "all about it",
@@ -76,7 +76,7 @@ def test_a_schema_below_a_missing_parent_is_404(http: httpx2.Client, catalog: st
     assert http.post(url, json={"name": "x", "parent": ["nowhere"]}).status_code == 404
 
 
-def test_a_managed_table_lies_under_its_id_and_an_external_one_where_it_was_said(
+def test_a_managed_table_lies_under_its_id_and_an_external_one_at_its_location(
     http: httpx2.Client, schema: str
 ) -> None:
     managed = http.post(f"{schema}/tables", json={"name": "m", "format": "PARQUET"}).json()
@@ -101,8 +101,8 @@ def test_a_list_has_columns_only_if_they_are_asked_for(http: httpx2.Client, tabl
 def test_a_change_keeps_what_is_absent_and_clears_what_is_null(
     http: httpx2.Client, table: str
 ) -> None:
-    said = {"comment": "old", "properties": {"a": "1", "b": "2"}, "tags": ["x"]}
-    http.patch(table, json=said)
+    message = {"comment": "old", "properties": {"a": "1", "b": "2"}, "tags": ["x"]}
+    http.patch(table, json=message)
     changed = http.patch(table, json={"properties": {"a": None, "c": "3"}}).json()
     assert (changed["comment"], changed["tags"]) == ("old", ["x"])
     assert changed["properties"] == {"b": "2", "c": "3"}
@@ -122,8 +122,8 @@ def test_a_table_is_renamed_and_moved_and_keeps_its_id(http: httpx2.Client, tabl
     moved = http.patch(f"{tables}/bills", json={"catalog": "default", "schema": [name]})
     assert moved.json()["full_name"] == f"default.{name}.bills"
     assert http.get(f"{tables}/bills").status_code == 404
-    found = http.get(f"{other}/{name}/tables/bills").json()
-    assert (found["id"], found["location"]) == (born["id"], born["location"])
+    actual = http.get(f"{other}/{name}/tables/bills").json()
+    assert (actual["id"], actual["location"]) == (born["id"], born["location"])
 
 
 def test_columns_are_added_changed_and_dropped_and_each_change_is_a_version(
@@ -200,7 +200,7 @@ def test_the_history_of_an_object_goes_through_renames_page_by_page(
 
 
 @pytest.mark.parametrize("object_id", ["nothing", "0197a2c4-58f0-7cc1-8a53-1f0a3c6f2b11", "%00"])
-def test_an_id_that_nobody_has_is_404(http: httpx2.Client, object_id: str) -> None:
+def test_an_unknown_id_is_404(http: httpx2.Client, object_id: str) -> None:
     assert http.get(f"/api/v1/objects/{object_id}").status_code == 404
     assert http.get(f"/api/v1/objects/{object_id}/history").status_code == 404
     assert http.post(f"/api/v1/objects/{object_id}/undrop").status_code == 404

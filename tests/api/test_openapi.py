@@ -7,7 +7,7 @@ import httpx2
 
 from arco.access.operation import Operation
 from arco.access.principal import Role
-from tests.api.running import Served
+from tests.api.server import Served
 
 Schema = dict[str, Any]
 
@@ -41,10 +41,10 @@ def test_every_operation_for_callers_is_described_in_full(http: httpx2.Client) -
     from arco.access.operation import ICEBERG, MATRIX
 
     document = _document(http)
-    found: set[str] = set()
+    actual: set[str] = set()
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            found.add(operation["x-arco-operation"])
+            actual.add(operation["x-arco-operation"])
             assert operation["summary"]
             named = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
             assert named == set(re.findall(r"{(\w+)}", path))
@@ -59,7 +59,7 @@ def test_every_operation_for_callers_is_described_in_full(http: httpx2.Client) -
             if method in {"patch", "delete"}:
                 assert {"Idempotency-Key", "If-Match"} <= headers
     callers = {each.value for each in Operation if MATRIX[each].role is not Role.SERVICE}
-    assert found == callers - ICEBERG
+    assert actual == callers - ICEBERG
 
 
 def test_as_of_can_be_asked_of_every_read_of_the_catalog(http: httpx2.Client) -> None:

@@ -1,4 +1,4 @@
-"""Reads of what events have told: runs, tasks, partitions, health and statistics."""
+"""Reads of events: runs, tasks, partitions, health and statistics."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from arco.query.engine import SqlEngine
-from tests.api.compacting import compact
-from tests.api.running import Options, Served, served
-from tests.api.sending import post, started
+from tests.api.compaction import compact
+from tests.api.events import post, started
+from tests.api.server import Options, Served, served
 
 ODD = 'it\'s "odd" \\ %_ -- /* ü 💡 ); DROP'
 
@@ -31,7 +31,7 @@ def _event(kind: str, at: str = "2026-05-01T10:00:00Z", **payload: Any) -> dict[
     return started(event_type=kind, occurred_at=at, payload=payload)
 
 
-def _told(http: httpx2.Client, *events: dict[str, Any]) -> None:
+def _append(http: httpx2.Client, *events: dict[str, Any]) -> None:
     answer = post(http, *events)
     assert answer.json()["accepted"] == len(events), answer.text
 
@@ -70,13 +70,13 @@ def test_the_runs_of_a_pipeline_come_latest_first_page_by_page(
         trigger_type="MANUAL",
     )
     ended = _event("execution_completed", execution_id=runs[0], status="FAILED", duration_ms=5)
-    _told(http, *events, waiting, ended)
-    _told(http, _event("execution_started", execution_id=_name(), pipeline_id=other))
+    _append(http, *events, waiting, ended)
+    _append(http, _event("execution_started", execution_id=_name(), pipeline_id=other))
     compact(own)
     pages = list(_pages(http, f"/pipelines/{pipeline}/runs", page_size=2))
     assert [len(page["items"]) for page in pages] == [2, 2, 2]
-    found = [run["execution_id"] for page in pages for run in page["items"]]
-    assert found == [runs[number] for number in (5, 4, 0, 2, 3, 1)]
+    actual = [run["execution_id"] for page in pages for run in page["items"]]
+    assert actual == [runs[number] for number in (5, 4, 0, 2, 3, 1)]
     [failed] = next(_pages(http, f"/pipelines/{pipeline}/runs", status="FAILED"))["items"]
     assert (failed["execution_id"], failed["duration_ms"]) == (runs[0], 5)
     assert failed["started_at"] == began[0]
@@ -88,7 +88,7 @@ def test_pages_go_on_behind_any_key_and_any_time(own: Served, http: httpx2.Clien
     pipeline, run = _name(), _name()
     runs = [f"{pipeline}-{number}" for number in range(4)]
     tasks = [f"a\x1f{number}" for number in range(3)] + ["b" * 255, "\U0001f4a1" * 255]
-    _told(
+    _append(
         http,
         *(
             _event("execution_started", f"19{60 + number}-05-01T10:00:00Z", **_run(each, pipeline))
@@ -97,30 +97,30 @@ def test_pages_go_on_behind_any_key_and_any_time(own: Served, http: httpx2.Clien
         *(_event("task_started", execution_id=run, task_id=each) for each in tasks),
     )
     compact(own)
-    found = [
+    actual = [
         item["execution_id"]
         for page in _pages(http, f"/pipelines/{pipeline}/runs", page_size=1)
         for item in page["items"]
     ]
-    assert found == runs[::-1], "a clock before 1970 ends no list"
-    found = [
+    assert actual == runs[::-1], "a clock before 1970 ends no list"
+    actual = [
         item["task_id"]
         for page in _pages(http, f"/executions/{run}/tasks", page_size=1)
         for item in page["items"]
     ]
-    assert found == tasks
+    assert actual == tasks
 
 
 def test_pages_go_on_behind_the_longest_key(own: Served, http: httpx2.Client) -> None:
     table, keys = _name(), [f"date={letter * 4_000}" for letter in "aé💡"]
-    _told(http, *(_event("partition_created", table_id=table, partition_key=key) for key in keys))
+    _append(http, *(_event("partition_created", table_id=table, partition_key=key) for key in keys))
     compact(own)
-    found = [
+    actual = [
         item["partition_key"]
         for page in _pages(http, f"/tables/{table}/partitions", page_size=1)
         for item in page["items"]
     ]
-    assert found == keys
+    assert actual == keys
 
 
 def _run(execution_id: str, pipeline_id: str) -> dict[str, str]:
@@ -135,7 +135,7 @@ def test_pages_are_of_the_manifest_that_the_first_was_read_from(
         _event("execution_started", execution_id=f"{pipeline}-{n}", pipeline_id=pipeline)
         for n in range(4)
     ]
-    _told(http, *events)
+    _append(http, *events)
     compact(own)
     pages = _pages(http, f"/pipelines/{pipeline}/runs", page_size=2)
     first = next(pages)
@@ -143,16 +143,16 @@ def test_pages_are_of_the_manifest_that_the_first_was_read_from(
         _event("execution_started", execution_id=f"{pipeline}-{n}x", pipeline_id=pipeline)
         for n in range(4)
     ]
-    _told(http, *newer)
+    _append(http, *newer)
     compact(own)
     rest = [run["execution_id"] for page in pages for run in page["items"]]
-    found = [run["execution_id"] for run in first["items"]] + rest
-    assert found == [f"{pipeline}-{n}" for n in range(4)]
+    actual = [run["execution_id"] for run in first["items"]] + rest
+    assert actual == [f"{pipeline}-{n}" for n in range(4)]
 
 
 def test_a_fresh_read_has_what_was_just_acknowledged(http: httpx2.Client) -> None:
     pipeline, run = _name(), _name()
-    _told(http, _event("execution_started", execution_id=run, pipeline_id=pipeline))
+    _append(http, _event("execution_started", execution_id=run, pipeline_id=pipeline))
     url = f"/api/v1/pipelines/{pipeline}/runs"
     assert http.get(url).status_code == 404
     fresh = http.get(url, params={"freshness": "fresh"}).json()
@@ -165,7 +165,7 @@ def test_a_fresh_read_has_what_was_just_acknowledged(http: httpx2.Client) -> Non
 
 def test_a_run_tells_its_tasks_and_how_they_are(own: Served, http: httpx2.Client) -> None:
     run = _name()
-    _told(
+    _append(
         http,
         _event("execution_started", execution_id=run, pipeline_id="p", pipeline_name="P"),
         *[_event("task_started", execution_id=run, task_id=f"t{n}") for n in range(5)],
@@ -180,9 +180,9 @@ def test_a_run_tells_its_tasks_and_how_they_are(own: Served, http: httpx2.Client
         ),
     )
     compact(own)
-    told = http.get(f"/api/v1/executions/{run}").json()
-    assert (told["execution_id"], told["pipeline_name"]) == (run, "P")
-    assert told["task_counts"] == {"RUNNING": 4, "SUCCESS": 1}
+    document = http.get(f"/api/v1/executions/{run}").json()
+    assert (document["execution_id"], document["pipeline_name"]) == (run, "P")
+    assert document["task_counts"] == {"RUNNING": 4, "SUCCESS": 1}
     pages = list(_pages(http, f"/executions/{run}/tasks", page_size=2))
     tasks = [task for page in pages for task in page["items"]]
     assert [task["task_id"] for task in tasks] == [f"t{n}" for n in range(5)]
@@ -191,9 +191,9 @@ def test_a_run_tells_its_tasks_and_how_they_are(own: Served, http: httpx2.Client
     assert tasks[0]["output_tables"] is None
 
 
-def test_tasks_of_a_run_that_was_not_told_of_are_there(own: Served, http: httpx2.Client) -> None:
+def test_tasks_of_a_run_without_events_are_listed(own: Served, http: httpx2.Client) -> None:
     run = _name()
-    _told(http, _event("task_started", execution_id=run, task_id="t"))
+    _append(http, _event("task_started", execution_id=run, task_id="t"))
     compact(own)
     assert len(http.get(f"/api/v1/executions/{run}/tasks").json()["items"]) == 1
     assert http.get(f"/api/v1/executions/{run}").status_code == 404
@@ -204,7 +204,7 @@ def test_the_partitions_of_a_table_come_by_key_with_the_counts_of_all(
 ) -> None:
     table = _name()
     days = [f"2026-05-{day:02d}" for day in range(1, 8)]
-    _told(
+    _append(
         http,
         *[
             _event("partition_completed", table_id=table, partition_values={"d": day}, row_count=1)
@@ -220,18 +220,18 @@ def test_the_partitions_of_a_table_come_by_key_with_the_counts_of_all(
     assert {str(page["status_counts"]) for page in pages} == {
         "{'COMPLETE': 5, 'FAILED': 1, 'PENDING': 3}"
     }
-    found = [item for page in pages for item in page["items"]]
-    assert [item["partition_id"] for item in found[:1]] == ["own id"]
-    assert [item["partition_key"] for item in found[1:7]] == [f"d={day}" for day in days[:6]]
-    assert len({item["partition_id"] for item in found}) == len(found) == 9
-    assert found[1]["partition_values"] == {"d": days[0]}
+    actual = [item for page in pages for item in page["items"]]
+    assert [item["partition_id"] for item in actual[:1]] == ["own id"]
+    assert [item["partition_key"] for item in actual[1:7]] == [f"d={day}" for day in days[:6]]
+    assert len({item["partition_id"] for item in actual}) == len(actual) == 9
+    assert actual[1]["partition_values"] == {"d": days[0]}
     failed = next(_pages(http, f"/tables/{table}/partitions", status="FAILED"))
     assert [item["error_message"] for item in failed["items"]] == ["no"]
     assert [item["detailed_status"] for item in failed["items"]] == ["FAILED_NEVER_MADE"]
     assert failed["status_counts"]["COMPLETE"] == 5
     made = {"table_id": table, "partition_key": "d=made", "materialization_id": "a-1"}
     made_then_failed = _event("partition_failed", table_id=table, partition_key="d=made")
-    _told(http, _event("partition_completed", version=3, **made), made_then_failed)
+    _append(http, _event("partition_completed", version=3, **made), made_then_failed)
     fresh = next(_pages(http, f"/tables/{table}/partitions", status="FAILED", freshness="fresh"))
     assert {item["partition_key"]: item["detailed_status"] for item in fresh["items"]} == {
         f"d={days[5]}": "FAILED_NEVER_MADE",
@@ -250,11 +250,11 @@ def test_the_health_of_a_table_is_the_latest_result_of_each_check(
         named = {"table_id": table, "check_name": name, "check_type": "ROW_COUNT"}
         return _event(kind, at, **named, status=outcome, **more)
 
-    _told(http, check("a", "FAILED", 1), check("a", "PASSED", 2), check("b", "PASSED", 1))
+    _append(http, check("a", "FAILED", 1), check("a", "PASSED", 2), check("b", "PASSED", 1))
     compact(own)
     well = http.get(f"/api/v1/tables/{table}/health").json()
     assert (well["status"], well["status_counts"]) == ("PASSED", {"PASSED": 2})
-    _told(http, check("b", "WARNING", 2, message="few"), check("a", "FAILED", 0))
+    _append(http, check("b", "WARNING", 2, message="few"), check("a", "FAILED", 0))
     compact(own)
     warned = http.get(f"/api/v1/tables/{table}/health").json()
     assert warned["status"] == "WARNING"
@@ -263,7 +263,7 @@ def test_the_health_of_a_table_is_the_latest_result_of_each_check(
         ("b", "WARNING"),
     ]
     assert warned["checks"][1]["message"] == "few"
-    _told(http, check("c", "FAILED", 5))
+    _append(http, check("c", "FAILED", 5))
     fresh = http.get(f"/api/v1/tables/{table}/health", params={"freshness": "fresh"}).json()
     assert fresh["status"] == "FAILED"
 
@@ -273,18 +273,22 @@ def test_the_statistics_of_a_table_are_those_of_its_columns_too(
 ) -> None:
     table = _name()
     columns = [{"column_id": "c2", "max_value": "9"}, {"column_id": "c1", "null_count": 3}]
-    _told(http, _event("table_profiled", table_id=table, row_count=10, columns=columns))
+    _append(http, _event("table_profiled", table_id=table, row_count=10, columns=columns))
     compact(own)
-    told = http.get(f"/api/v1/tables/{table}/statistics").json()
-    assert (told["table_id"], told["row_count"], told["source"]) == (table, 10, "profiler")
-    assert [(each["column_id"], each["null_count"]) for each in told["columns"]] == [
+    document = http.get(f"/api/v1/tables/{table}/statistics").json()
+    assert (document["table_id"], document["row_count"], document["source"]) == (
+        table,
+        10,
+        "profiler",
+    )
+    assert [(each["column_id"], each["null_count"]) for each in document["columns"]] == [
         ("c1", 3),
         ("c2", None),
     ]
 
 
 @pytest.mark.parametrize("what", ["partitions", "health", "statistics"])
-def test_a_table_of_the_catalog_of_which_nothing_was_told_is_empty_not_unknown(
+def test_a_table_of_the_catalog_without_events_is_empty_not_unknown(
     http: httpx2.Client, what: str
 ) -> None:
     schema = "/api/v1/catalogs/default/schemas"
@@ -293,10 +297,10 @@ def test_a_table_of_the_catalog_of_which_nothing_was_told_is_empty_not_unknown(
     made = http.post(f"{schema}/facts/tables", json=body).json()
     answer = http.get(f"/api/v1/tables/{made['id']}/{what}")
     assert answer.status_code == 200
-    told = answer.json()
+    document = answer.json()
     listed = {"partitions": "items", "health": "checks", "statistics": "columns"}[what]
-    assert told[listed] == []
-    assert told.get("status", "UNKNOWN") == "UNKNOWN"
+    assert document[listed] == []
+    assert document.get("status", "UNKNOWN") == "UNKNOWN"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +311,7 @@ def test_a_table_of_the_catalog_of_which_nothing_was_told_is_empty_not_unknown(
     ],
 )
 @pytest.mark.parametrize("freshness", ["published", "fresh"])
-def test_what_nobody_has_told_of_is_404(http: httpx2.Client, path: str, freshness: str) -> None:
+def test_what_has_no_events_is_404(http: httpx2.Client, path: str, freshness: str) -> None:
     for name in (_name(), "%27%20OR%201%3D1%20--", "%5C", "%F0%9F%92%A1"):
         answer = http.get(f"/api/v1{path.format(name)}", params={"freshness": freshness})
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), answer.text
@@ -317,7 +321,7 @@ def test_names_that_look_like_sql_are_names(own: Served, http: httpx2.Client) ->
     from urllib.parse import quote
 
     odd = f"{ODD} {_name()}"
-    _told(
+    _append(
         http,
         _event("execution_started", execution_id=odd, pipeline_id=odd),
         _event("execution_started", execution_id=f"{odd}'", pipeline_id=odd),
@@ -335,10 +339,10 @@ def test_names_that_look_like_sql_are_names(own: Served, http: httpx2.Client) ->
 
 def test_the_past_can_be_asked_for(own: Served, http: httpx2.Client) -> None:
     run = _name()
-    _told(http, _event("execution_started", execution_id=run, pipeline_id="past"))
+    _append(http, _event("execution_started", execution_id=run, pipeline_id="past"))
     compact(own)
     number = http.get("/api/v1/manifests/executions").json()["number"]
-    _told(http, _event("execution_completed", execution_id=run, status="SUCCESS"))
+    _append(http, _event("execution_completed", execution_id=run, status="SUCCESS"))
     compact(own)
     url = f"/api/v1/executions/{run}"
     assert http.get(url).json()["status"] == "SUCCESS"

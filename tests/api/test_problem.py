@@ -1,8 +1,8 @@
-"""Errors on the wire: every class of ours has its line, and none tells of the store."""
+"""Errors on the wire: every error class has a problem type, and no message shows the store."""
 
 import pytest
 
-from arco.api.problem import KINDS, Refusal, headers_of, loggable, problem_of
+from arco.api.http.problem import PROBLEM_TYPES, HttpError, headers_of, loggable, problem_of
 from arco.core import errors
 from arco.core.errors import ArcoError
 
@@ -48,15 +48,15 @@ def test_every_error_has_its_status_and_its_own_code(kind: type[ArcoError]) -> N
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_new_subclass_is_told_like_its_parent(kind: type[ArcoError]) -> None:
+def test_a_new_subclass_is_sent_like_its_parent(kind: type[ArcoError]) -> None:
     newer = type("Newer", (kind,), {"code": "newer"})
     problem = problem_of(newer("a reason"))
     assert (problem.status, problem.code) == (STATUSES[kind.__name__], "newer")
 
 
 def test_a_subclass_stands_above_its_parent_in_the_table() -> None:
-    for place, kind in enumerate(KINDS):
-        for later in KINDS[place + 1 :]:
+    for place, kind in enumerate(PROBLEM_TYPES):
+        for later in PROBLEM_TYPES[place + 1 :]:
             assert not issubclass(later.error, kind.error), f"{later.error} is never reached"
 
 
@@ -71,9 +71,9 @@ def test_a_subclass_stands_above_its_parent_in_the_table() -> None:
     ],
 )
 def test_no_error_shows_a_path_of_the_store(kind: type[ArcoError], words: str) -> None:
-    told = problem_of(kind(words)).detail
+    document = problem_of(kind(words)).detail
     for secret in ("tenant=", "manifests/", "commits/", "ledger/", "/srv"):
-        assert secret not in told
+        assert secret not in document
 
 
 def test_what_is_about_the_request_keeps_its_words() -> None:
@@ -93,7 +93,7 @@ def test_an_unexpected_error_tells_nothing() -> None:
     assert "secret" not in problem.detail
 
 
-def test_whoever_raises_an_error_may_say_what_to_do() -> None:
+def test_notes_on_an_error_are_its_next_step() -> None:
     error = errors.Conflict("what it lies in was dropped")
     assert problem_of(error).next_step == "Read again, then retry."
     error.add_note("Undrop that first.")
@@ -119,8 +119,8 @@ def test_words_that_name_a_path_an_address_or_a_secret_are_not_logged(words: str
 
 
 def test_words_without_any_are_logged() -> None:
-    said = "the compactor cannot fold this change; is it older?"
-    assert loggable(errors.Unavailable(said)) == said
+    message = "the compactor cannot fold this change; is it older?"
+    assert loggable(errors.Unavailable(message)) == message
 
 
 def test_headers_say_when_to_come_back_and_how_to_prove_oneself() -> None:
@@ -128,4 +128,4 @@ def test_headers_say_when_to_come_back_and_how_to_prove_oneself() -> None:
     assert headers_of(errors.Unavailable("x")) == {"Retry-After": "1"}
     assert headers_of(errors.Fenced("x")) == {"Retry-After": "1"}
     assert "Bearer" in headers_of(errors.Unauthenticated("x"))["WWW-Authenticate"]
-    assert headers_of(Refusal(405, "x", "x", headers={"Allow": "GET"})) == {"Allow": "GET"}
+    assert headers_of(HttpError(405, "x", "x", headers={"Allow": "GET"})) == {"Allow": "GET"}

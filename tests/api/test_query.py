@@ -10,7 +10,7 @@ import pytest
 from arco.query.engine import SqlEngine
 from arco.query.rows import ARROW_STREAM as ARROW
 from tests.api.engine import ANSWERED
-from tests.api.running import Options, Served, served
+from tests.api.server import Options, Served, served
 
 URL = "/api/v1/query"
 

@@ -1,10 +1,16 @@
-"""Reading: pages, tags, and earlier points in time."""
+"""Reads over HTTP: pages, ETags, earlier points in time, and limits on columns."""
 
 from base64 import urlsafe_b64encode
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
+
+from arco.api.http.snapshots import PageCursor
+from tests.api.server import served
 
 
 def _fill(http: httpx2.Client, schema: str, count: int) -> list[str]:
@@ -235,19 +241,19 @@ def test_the_difference_between_two_points_names_what_changed(
     http.patch(table, json={"comment": "new"})
     http.post(f"{table}/columns", json={"name": "more", "data_type": "int"})
     http.post(table.rpartition("/")[0], json={"name": "other", "format": "CSV"})
-    found = http.get("/api/v1/diff", params={"from": number}).json()
-    changes = {each["name"].rpartition(".")[2]: each for each in found["items"]}
+    actual = http.get("/api/v1/diff", params={"from": number}).json()
+    changes = {each["name"].rpartition(".")[2]: each for each in actual["items"]}
     assert {name: each["change"] for name, each in changes.items()} == {
         "orders": "updated",
         "other": "created",
     }
     assert changes["orders"]["after"]["comment"] == "new"
-    both = {"from": number, "to": found["to"]}
+    both = {"from": number, "to": actual["to"]}
     first = http.get("/api/v1/diff", params={**both, "page_size": 1}).json()
     http.delete(table)
     token = first["next_page_token"]
     rest = http.get("/api/v1/diff", params={"from": number, "page_token": token}).json()
-    assert (first["items"] + rest["items"], rest["to"]) == (found["items"], found["to"])
+    assert (first["items"] + rest["items"], rest["to"]) == (actual["items"], actual["to"])
     assert http.get("/api/v1/diff").status_code == 400
 
 
@@ -321,3 +327,62 @@ def test_head_answers_like_get_without_a_body(http: httpx2.Client, table: str) -
         assert headed.content == b""
         for name in ("content-length", "content-type", "etag"):
             assert headed.headers.get(name) == got.headers.get(name)
+
+
+COLUMNS = [{"name": f"c{number}", "data_type": "int"} for number in range(10_000)]
+TABLES = "/api/v1/catalogs/default/schemas/wide/tables"
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """Three tables with ten thousand columns; the first has three versions of them."""
+    root: Path = tmp_path_factory.mktemp("wide") / "store"
+    with served(root) as api, api.client() as http:
+        assert http.post("/api/v1/catalogs/default/schemas", json={"name": "wide"}).is_success
+        for name in "abc":
+            body = {"name": name, "format": "CSV", "columns": COLUMNS}
+            assert http.post(TABLES, json=body).status_code == 201
+        for comment in ("1", "2"):
+            changed = http.patch(f"{TABLES}/a/columns/c0", json={"comment": comment})
+            assert changed.status_code == 200
+        yield http
+
+
+def _pages(http: httpx2.Client, url: str, field: str, **params: str) -> list[list[Any]]:
+    pages: list[list[Any]] = []
+    token: str | None = ""
+    while token is not None:
+        more = {"page_token": token} if token else {}
+        page = http.get(url, params={**params, **more}).json()
+        pages.append([each[field] for each in page["items"]])
+        token = page["next_page_token"]
+    return pages
+
+
+def test_a_list_with_columns_ends_its_pages_early(wide: httpx2.Client) -> None:
+    assert _pages(wide, TABLES, "name", include="columns") == [["a", "b"], ["c"]]
+    assert _pages(wide, TABLES, "name", include="columns", page_size="1") == [["a"], ["b"], ["c"]]
+    assert _pages(wide, TABLES, "name") == [["a", "b", "c"]]
+
+
+def test_versions_of_columns_are_listed_a_few_at_a_time(wide: httpx2.Client) -> None:
+    assert _pages(wide, f"{TABLES}/a/schema-history", "version") == [[3, 2], [1]]
+    assert _pages(wide, f"{TABLES}/a/schema-history", "version", page_size="1") == [[3], [2], [1]]
+
+
+def test_versions_of_a_wide_table_are_listed_a_few_at_a_time(wide: httpx2.Client) -> None:
+    object_id = wide.get(f"{TABLES}/a").json()["id"]
+    pages = _pages(wide, f"/api/v1/objects/{object_id}/history", "operation")
+    assert pages == [["update_column", "update_column"], ["create_table"]]
+
+
+def test_a_difference_of_wide_tables_ends_its_pages_early(wide: httpx2.Client) -> None:
+    pages = _pages(wide, "/api/v1/diff", "kind", **{"from": "1"})
+    assert [len(page) for page in pages] == [2, 1]
+
+
+def test_a_token_above_all_versions_begins_with_the_newest(wide: httpx2.Client) -> None:
+    number = wide.get("/api/v1/manifests/catalog").json()["number"]
+    above = {"page_token": PageCursor(number, "9" * 18).encode(), "page_size": "1"}
+    page = wide.get(f"{TABLES}/a/schema-history", params=above).json()
+    assert [each["version"] for each in page["items"]] == [3]

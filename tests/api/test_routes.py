@@ -8,28 +8,28 @@ import pytest
 from arco.access.operation import ICEBERG, MATRIX, PUBLIC, Operation, Target
 from arco.access.principal import Role
 from arco.api.app import make_routes
-from arco.api.internal import Internal, internal_routes
-from arco.api.reads import Reads
-from arco.api.route import AnyRoute
+from arco.api.http.route import AnyRoute
+from arco.api.http.snapshots import SnapshotReads
+from arco.api.internal import InternalHandlers, internal_routes
 from arco.compactor.compactor import Compactor
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
 from arco.storage.roles import Role as StoreRole
 from arco.storage.store import Store
-from tests.api.running import Served
+from tests.api.server import Served
 
 
 @pytest.fixture
 def routes(api: Served) -> tuple[AnyRoute, ...]:
-    return make_routes(api.services, Reads(api.services.reader, api.services.runtime.tasks))
+    return make_routes(api.services, SnapshotReads(api.services.reader, api.services.runtime.tasks))
 
 
 def test_every_operation_for_callers_has_a_route_and_every_route_an_entry(
     routes: tuple[AnyRoute, ...], memory: Backend, runtime: Runtime
 ) -> None:
     store = Store(memory, runtime, scope=Scope(), role=StoreRole.COMPACTOR)
-    internal = internal_routes(Internal(Compactor(store)))
+    internal = internal_routes(InternalHandlers(Compactor(store)))
     assert {route.operation for route in (*routes, *internal)} == set(Operation) - ICEBERG
     for route in routes:
         rule = MATRIX[route.operation]
@@ -52,9 +52,9 @@ def test_every_route_that_changes_something_takes_a_key_or_names_what_it_changes
     routes: tuple[AnyRoute, ...],
 ) -> None:
     for route in routes:
-        assert (route.keyed or route.named) is route.mutates, route.path
-        assert not (route.keyed and route.named), route.path
-        assert route.matched or route.method not in {"PATCH", "DELETE"}
+        assert (route.takes_key or route.is_idempotent) is route.mutates, route.path
+        assert not (route.takes_key and route.is_idempotent), route.path
+        assert route.takes_if_match or route.method not in {"PATCH", "DELETE"}
 
 
 def test_every_route_answers(http: httpx2.Client, routes: tuple[AnyRoute, ...]) -> None:

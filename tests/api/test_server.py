@@ -1,28 +1,35 @@
-"""The server as a process: it says where it listens, and stops cleanly."""
+"""The server as a process: it prints its address, stops cleanly, and records when requests arrive."""
 
+import io
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
-from arco.api.admin import AdminApp
 from arco.api.app import make_app
-from arco.api.log import make_log
-from arco.api.server import HttpServer
+from arco.api.http.asgi import ARRIVED
+from arco.api.http.edge import AdminApp
+from arco.api.http.server import HttpServer
+from arco.api.http.telemetry import make_log
+from arco.core.clock import SystemClock
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
-from tests.api.running import Served, listening, looped
+from tests.api.server import Served, listening, looped
 
 PROGRAM = """
 import sys
-from arco.api.log import make_log
-from arco.api.server import HttpServer
+from arco.api.http.telemetry import make_log
+from arco.api.http.server import HttpServer
 from arco.core.runtime import system_runtime
 from arco.core.tasks import run
 
@@ -112,14 +119,37 @@ async def test_the_admin_port_serves_probes_and_nothing_else(
 def test_connections_stay_within_the_files_that_a_process_may_open() -> None:
     program = """
 import resource
-from arco.api.limits import Limits
-from arco.api.server import within_open_files
+from arco.api.http.limits import HttpLimits
+from arco.api.http.server import within_open_files
 for soft, hard in ((256, 4_096), (256, 1_500), (256, 600)):
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    print(within_open_files(Limits(connections=1_024)).connections,
+    print(within_open_files(HttpLimits(connections=1_024)).connections,
           resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert run.stdout.splitlines() == ["1024 2048", "476 1500", "16 600"]
+
+
+def test_a_request_that_waits_behind_another_had_come_before_that_began() -> None:
+    clock = SystemClock()
+    spans: list[tuple[float, float]] = []
+
+    async def app(scope: Any, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        spans.append((scope[ARRIVED], clock.elapsed_ms()))
+        time.sleep(0.5)  # holds up the loop, as many requests at once do
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def ask(url: str, after_s: float) -> int:
+        time.sleep(after_s)
+        return httpx2.get(url, trust_env=False).status_code
+
+    log = make_log(io.BytesIO(), clock)
+    with looped() as loop, listening(app, loop, log) as url, ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(ask, [url] * 3, [0, 0.1, 0.1])) == [200, 200, 200]
+    assert all(arrived <= began for arrived, began in spans)
+    # While the first was answered the other two came in; the last of them waited for its turn.
+    assert spans[2][0] < spans[1][1]
+    assert spans[2][1] - spans[2][0] >= 500

@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.api.running import Served
+from tests.api.server import Served
 from tests.iceberg.lake import VERSION, Lake, key, make_lake, names
 
 COLUMNS: list[dict[str, Any]] = [
@@ -27,32 +27,32 @@ def problem(answer: httpx2.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-def make(lake: Lake, name: str = "v", /, **said: Any) -> httpx2.Response:
-    body = {"name": name, "columns": COLUMNS, "sql": SPARK["sql"], **said}
+def make(lake: Lake, name: str = "v", /, **message: Any) -> httpx2.Response:
+    body = {"name": name, "columns": COLUMNS, "sql": SPARK["sql"], **message}
     made = lake.http.post(f"{lake.schema}/views", json=body)
     assert made.status_code == 201, made.text
     return made
 
 
 def test_a_view_made_natively_is_one_for_engines(lake: Lake) -> None:
-    said: dict[str, Any] = {
+    message: dict[str, Any] = {
         "comment": "short",
         "properties": {"team": "x"},
         "tags": ["gold"],
         "owner": "user:eve",
     }
-    made = make(lake, **said)
+    made = make(lake, **message)
     view = made.json()
     assert made.headers["location"] == lake.native("v", "views")
     assert (view["kind"], view["format"]) == ("VIEW", "ICEBERG")
-    assert {name: view[name] for name in said} == said
+    assert {name: view[name] for name in message} == message
     assert view["representations"] == [SPARK]
     assert (view["default_catalog"], view["default_namespace"]) == (None, ["db"])
     assert view["pii_columns"] == ["email"]
 
-    found = lake.http.get(lake.native("v", "views"))
-    assert found.json() == view
-    assert found.headers["etag"] == made.headers["etag"]
+    actual = lake.http.get(lake.native("v", "views"))
+    assert actual.json() == view
+    assert actual.headers["etag"] == made.headers["etag"]
     metadata = lake.loaded("v", "views")
     assert metadata["view-uuid"] == view["id"]
     (version,) = metadata["versions"]
@@ -65,7 +65,7 @@ def test_a_view_made_natively_is_one_for_engines(lake: Lake) -> None:
     ]
 
 
-def test_the_past_of_a_view_is_told_without_its_query(lake: Lake) -> None:
+def test_the_past_of_a_view_is_shown_without_its_query(lake: Lake) -> None:
     made, url = make(lake), lake.native("v", "views")
     lake.http.patch(url, json={"comment": "later"})
     past = lake.http.get(url, params={"as_of": str(made.json()["commit"])}).json()
@@ -99,15 +99,15 @@ def test_views_are_listed_among_the_tables_and_apart_from_them(lake: Lake) -> No
     (first, *_) = lake.http.get(f"{lake.schema}/views").json()["items"]
     assert "representations" not in first
     assert "columns" not in first
-    found, token = [], None
+    actual, token = [], None
     for _ in range(10):
         params = {"page_size": 2} | ({} if token is None else {"page_token": token})
         page = lake.http.get(f"{lake.schema}/views", params=params).json()
-        found += names(page["items"])
+        actual += names(page["items"])
         token = page["next_page_token"]
         if token is None:
             break
-    assert found == ["a", "c", "e"]
+    assert actual == ["a", "c", "e"]
     assert token is None
 
 
@@ -133,12 +133,12 @@ def test_a_new_query_is_another_version_for_engines(lake: Lake) -> None:
     make(lake)
     url = lake.native("v", "views")
     body = {"sql": "SELECT id FROM orders", "columns": COLUMNS[:1], "comment": "shorter"}
-    told = lake.http.patch(url, json=body)
-    assert told.status_code == 200, told.text
-    assert told.json() == lake.http.get(url).json()
-    assert told.json()["representations"] == [{"sql": body["sql"], "dialect": "spark"}]
-    assert names(told.json()["columns"]) == ["id"]
-    assert told.json()["comment"] == "shorter"
+    document = lake.http.patch(url, json=body)
+    assert document.status_code == 200, document.text
+    assert document.json() == lake.http.get(url).json()
+    assert document.json()["representations"] == [{"sql": body["sql"], "dialect": "spark"}]
+    assert names(document.json()["columns"]) == ["id"]
+    assert document.json()["comment"] == "shorter"
     metadata = lake.loaded("v", "views")
     assert metadata["current-version-id"] == 2
     assert len(metadata["versions"]) == 2

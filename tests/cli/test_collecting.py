@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import httpx2
 import pytest
 
-from arco.api.log import make_log
+from arco.api.http.telemetry import make_log
 from arco.api.metrics import Metrics
 from arco.cli.place import Place
 from arco.cli.whole import Ground, Terms, open_whole

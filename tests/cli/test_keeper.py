@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from arco.api.compaction import CompactionFailure
+from arco.api.health_monitor import CompactionFailure
 from arco.cli.tier2.keeper import Care, Died, Keeper
 from arco.cli.tier2.process import Process
 from arco.cli.tier2.wire import Cycled, Failed, Ready, Ring, Said, encode

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from arco.api.problem import CONTENT_TYPE, encode_problem, headers_of, problem_of
+from arco.api.http.problem import CONTENT_TYPE, encode_problem, headers_of, problem_of
 from arco.cli.flags import Server
 from arco.cli.remote import Remote
 from arco.core import errors

@@ -4,7 +4,7 @@ import io
 import json
 from datetime import UTC, datetime
 
-from arco.api.log import make_log
+from arco.api.http.telemetry import make_log
 from arco.api.metrics import Metrics
 from arco.catalog.manifest import CommitKind, Counts
 from arco.cli.tier2.keeper import Died

@@ -6,7 +6,7 @@ import sys
 # What is left at the end is let go of after Python has put back the handlers of signals.
 _STOPPED = """
 import io, time
-from arco.api.log import make_log
+from arco.api.http.telemetry import make_log
 from arco.api.metrics import Metrics
 from arco.cli.stop_deadline import StopDeadline
 from arco.core.runtime import system_runtime

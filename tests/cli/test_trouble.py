@@ -5,7 +5,7 @@ import io
 import json
 from typing import Any
 
-from arco.api.log import make_log
+from arco.api.http.telemetry import make_log
 from arco.api.metrics import Metrics
 from arco.cli.flow.one_book import taken
 from arco.cli.inspecting import findings_of, reporter

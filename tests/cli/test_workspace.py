@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from arco.api.log import make_log
+from arco.api.http.telemetry import make_log
 from arco.catalog.change import change_once
 from arco.catalog.ddl import CreateCatalog
 from arco.catalog.decision import Rules
@@ -25,7 +25,7 @@ from arco.storage.backend import Backend
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.api.slow import Slow
+from tests.api.slow_store import Slow
 
 SCOPE = Scope()
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.api.running import served
-from tests.api.sending import ledger
+from tests.api.events import ledger
+from tests.api.server import served
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 

@@ -17,8 +17,8 @@ import pytest
 
 from arco.client import BufferFull, Event, EventClient, Refused, Undelivered
 from arco.core.errors import Invalid
-from tests.api.running import Served, served
-from tests.api.sending import ledger
+from tests.api.events import ledger
+from tests.api.server import Served, served
 from tests.client.line import Line
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.api.running import Served, served
+from tests.api.server import Served, served
 from tests.iceberg.lake import Json, Lake, key, make_lake, names
 
 

@@ -1,70 +1,65 @@
-"""The application: the parts of `Services` put together behind one edge."""
+"""The application: the native API and the Iceberg REST catalog behind one edge."""
 
-from starlette.types import ASGIApp
-
-from arco.api.desk import Desk
-from arco.api.dispatcher import Dispatcher, Door
-from arco.api.edge import Edge
+from arco.api.context import HandlerContext
 from arco.api.health import HealthChecks
-from arco.api.health_monitor import HealthMonitor, HealthSources
-from arco.api.iceberg.config import ROOT
-from arco.api.iceberg.desk import IcebergDesk
-from arco.api.iceberg.problem import ICEBERG_VOICE
-from arco.api.iceberg.routes import iceberg_routes
-from arco.api.lag import Lags
-from arco.api.openapi import openapi
-from arco.api.pages import Pages
-from arco.api.reads import Reads
-from arco.api.route import AnyRoute
-from arco.api.router import Router
+from arco.api.health_monitor import HealthMonitor, HealthSources, LagReader
+from arco.api.http.asgi import ASGIApp
+from arco.api.http.dispatcher import Dispatcher, DispatcherContext, ProtocolDispatcher
+from arco.api.http.edge import EdgeApp
+from arco.api.http.openapi import DocsPages, openapi
+from arco.api.http.route import AnyRoute
+from arco.api.http.router import Router
+from arco.api.http.snapshots import SnapshotReads
+from arco.api.iceberg.context import IcebergHandlerContext
+from arco.api.iceberg.errors import ICEBERG_ERROR_FORMAT
+from arco.api.iceberg.routes import ROOT, iceberg_routes
 from arco.api.routes import native_routes
 from arco.api.services import Services
-from arco.api.switch import Switch
 from arco.core import json
 from arco.core.errors import Unavailable
 
 
 def make_app(services: Services) -> ASGIApp:
-    """The native API, and the protocols beside it that there is a service for."""
+    """The application of an API process."""
     doubts = None if services.iceberg is None else services.iceberg.desk.doubts
-    reads = Reads(services.reader, services.runtime.tasks, doubts)
-    door = Door(
+    reads = SnapshotReads(services.reader, services.runtime.tasks, doubts)
+    context = DispatcherContext(
         runtime=services.runtime,
         scope=services.scope,
         identity=services.identity,
         limits=services.limits,
         log=services.log,
     )
-    native = Dispatcher(Router(make_routes(services, reads)), door, reads=reads)
-    switch = Switch(native, _others(services, door))
-    return Edge(
-        switch,
+    native = Dispatcher(Router(make_routes(services, reads)), context, reads=reads)
+    protocols = ProtocolDispatcher(native, _other_protocols(services, context))
+    return EdgeApp(
+        protocols,
         runtime=services.runtime,
         limits=services.limits,
         log=services.log,
         metrics=services.metrics,
         tracing=services.tracing,
         hosts=services.hosts,
-        voice=switch.voice,
+        error_format=protocols.error_format,
     )
 
 
-def _others(services: Services, door: Door) -> dict[str, Dispatcher]:
+def _other_protocols(services: Services, context: DispatcherContext) -> dict[str, Dispatcher]:
     """The protocols besides the native one, by the first segment of their paths."""
     if services.iceberg is None:
         return {}
-    routes = iceberg_routes(IcebergDesk(services, services.iceberg))
-    # Told that there is no table `a.history`, Iceberg's Java client asks for a table `a` in no namespace,
-    # to see its history, and goes on if it hears that there is no such table.
+    routes = iceberg_routes(IcebergHandlerContext(services, services.iceberg))
+    # After a 404 for a table `a.history`, Iceberg's Java client asks for a table `a` in no namespace, to
+    # read its history, and expects a 404 if there is none.
     blank = frozenset({"namespace"})
     router = Router(routes, heads=False, plus_is_blank=True, may_be_blank=blank)
-    return {ROOT.strip("/"): Dispatcher(router, door, voice=ICEBERG_VOICE)}
+    return {ROOT.strip("/"): Dispatcher(router, context, error_format=ICEBERG_ERROR_FORMAT)}
 
 
-def make_routes(services: Services, reads: Reads) -> tuple[AnyRoute, ...]:
-    """The table of routes, with the document that describes it."""
+def make_routes(services: Services, reads: SnapshotReads) -> tuple[AnyRoute, ...]:
+    """The routes of the native API, with the OpenAPI document that describes them."""
 
-    async def look() -> int:
+    async def read_head() -> int:
         number = (await reads.head()).number
         if number < 0:
             raise Unavailable("nothing was published here yet: is the compactor there?")
@@ -72,15 +67,15 @@ def make_routes(services: Services, reads: Reads) -> tuple[AnyRoute, ...]:
 
     sources = HealthSources(
         runtime=services.runtime,
-        lags=Lags(services.runtime, services.domains),
+        lags=LagReader(services.runtime, services.domains),
         store=services.reader.store,
         compaction=services.compaction,
         ready_ms=services.limits.ready_ms,
         compactor=services.compactor_health,
         disk=services.disk,
     )
-    health = HealthChecks(look, services.metrics, HealthMonitor(sources))
-    pages = Pages()
-    routes = native_routes(Desk(services, reads), health, pages)
+    health = HealthChecks(read_head, services.metrics, HealthMonitor(sources))
+    pages = DocsPages()
+    routes = native_routes(HandlerContext(services, reads), health, pages)
     pages.set_document(json.encode(openapi(routes)))
     return routes

@@ -1,24 +1,30 @@
-"""Handlers of catalogs."""
+"""Handlers of catalogs, the first level of every full name."""
 
-from arco.api.desk import Desk, Rendered, found_in, many, one, url
-from arco.api.etag import expected_version
-from arco.api.paging import Token, cut, place, unpack_place
-from arco.api.query_params import AtQuery, DropQuery, ListQuery, Query
-from arco.api.render import catalog_thing
-from arco.api.route import Call, Reply
-from arco.api.wire import CatalogChanges, CatalogPage, CatalogThing, NewCatalog
+from arco.api.context import (
+    ChangeReply,
+    HandlerContext,
+    api_url,
+    changed_row,
+    list_reply,
+    object_reply,
+)
+from arco.api.http.reply import Reply, expected_version
+from arco.api.http.request import AtQuery, Call, DropQuery, ListQuery, QueryParams
+from arco.api.http.snapshots import name_key, next_token, split_name_key, take_page
+from arco.api.requests import CatalogChanges, NewCatalog
+from arco.api.responses import CatalogPage, CatalogResponse, catalog_response
 from arco.catalog.ddl import CatalogName, CreateCatalog, DropCatalog, UpdateCatalog
 from arco.catalog.done import Done
 from arco.catalog.model import CatalogRow
 
 
-class Catalogs:
-    """Catalogs: the top of every name."""
+class CatalogHandlers:
+    """Create, list, read, update and drop catalogs."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
 
-    async def create(self, call: Call[Query, NewCatalog]) -> Reply:
+    async def create(self, call: Call[QueryParams, NewCatalog]) -> Reply:
         """Make a catalog."""
         body = call.body
         ddl = CreateCatalog(
@@ -28,42 +34,43 @@ class Catalogs:
             tags=body.tags,
             owner=body.owner,
         )
-        rendered = Rendered(201, _thing, lambda done: url("catalogs", done.object.row.name))
-        return await self._desk.carry_out(call, ddl, rendered)
+        reply = ChangeReply(
+            201, _response, lambda result: api_url("catalogs", result.object.row.name)
+        )
+        return await self._context.apply(call, ddl, reply)
 
     async def page(self, call: Call[ListQuery, None]) -> Reply:
         """List catalogs."""
         query = call.query
-        snapshot, token = await self._desk.reads.pinned(query.page_token, query.as_of, call.head)
-        after, behind = unpack_place(token)
-        found = await snapshot.catalogs(
-            after=after,
-            behind=behind,
-            limit=query.page_size + 1,
-            dropped=query.dropped,
+        snapshot, cursor = await self._context.reads.pinned(
+            query.page_token, query.as_of, call.head
         )
-        items, last = cut(
-            found,
+        after, behind = split_name_key(cursor)
+        catalogs = await snapshot.catalogs(
+            after=after, behind=behind, limit=query.page_size + 1, dropped=query.dropped
+        )
+        page, last = take_page(
+            catalogs,
             query.page_size,
-            lambda each: place(each.row.name, each.row.catalog_id, dropped=query.dropped),
+            lambda each: name_key(each.row.name, each.row.catalog_id, dropped=query.dropped),
         )
-        page = CatalogPage(
-            items=tuple(catalog_thing(each) for each in items),
-            next_page_token=None if last is None else Token(snapshot.number, last).pack(),
+        document = CatalogPage(
+            items=tuple(catalog_response(each) for each in page),
+            next_page_token=next_token(snapshot, last),
         )
-        return many(page, snapshot)
+        return list_reply(document, snapshot)
 
     async def get(self, call: Call[AtQuery, None]) -> Reply:
         """One catalog."""
-        snapshot = await self._desk.reads.at(call.query.as_of, call.head)
-        found = await snapshot.catalog(call.names["catalog"])
-        return one(catalog_thing(found), found)
+        snapshot = await self._context.reads.at(call.query.as_of, call.head)
+        catalog = await snapshot.catalog(call.path_params["catalog"])
+        return object_reply(catalog_response(catalog), catalog)
 
-    async def update(self, call: Call[Query, CatalogChanges]) -> Reply:
+    async def update(self, call: Call[QueryParams, CatalogChanges]) -> Reply:
         """Rename or describe a catalog."""
         body = call.body
         ddl = UpdateCatalog(
-            target=CatalogName(call.names["catalog"]),
+            target=CatalogName(call.path_params["catalog"]),
             expected=expected_version(call.header(b"if-match")),
             name=body.name,
             comment=body.comment,
@@ -71,17 +78,17 @@ class Catalogs:
             tags=() if body.tags is None else body.tags,
             owner=body.owner,
         )
-        return await self._desk.carry_out(call, ddl, Rendered(200, _thing))
+        return await self._context.apply(call, ddl, ChangeReply(200, _response))
 
     async def drop(self, call: Call[DropQuery, None]) -> Reply:
         """Drop a catalog."""
         ddl = DropCatalog(
-            target=CatalogName(call.names["catalog"]),
+            target=CatalogName(call.path_params["catalog"]),
             expected=expected_version(call.header(b"if-match")),
             force=call.query.force,
         )
-        return await self._desk.carry_out(call, ddl, Rendered(204))
+        return await self._context.apply(call, ddl, ChangeReply(204))
 
 
-def _thing(done: Done) -> CatalogThing:
-    return catalog_thing(found_in(done, CatalogRow))
+def _response(result: Done) -> CatalogResponse:
+    return catalog_response(changed_row(result, CatalogRow))

@@ -1,8 +1,8 @@
-"""The handler of events: appends what is sent, and answers once it is durable, line by line.
+"""The handler of events: appends a batch to the ledger, and answers for each line once it is durable.
 
-A line that is refused costs nothing but itself, so a batch of good and bad ones is a success that tells of
-both; only a batch without any good line is refused as a whole. The ids under a key follow from its claim:
-whoever repeats the request after a crash stores the same events, and the fold takes them for one.
+A batch with some refused lines is a success that reports both; only a batch without any accepted line is
+refused. Under an idempotency key the event ids follow from its claim: a request that is repeated after a
+crash stores the same events, and the fold counts them once.
 """
 
 from dataclasses import dataclass
@@ -10,19 +10,20 @@ from dataclasses import dataclass
 import msgspec
 
 from arco.access.operation import Operation
-from arco.api.body import media_type
+from arco.api.context import answer_reply, apply_once
+from arco.api.http.problem import ProblemDocument
+from arco.api.http.reply import Reply
+from arco.api.http.request import Call, QueryParams, media_type
+from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, Route
 from arco.api.metrics import Metrics
-from arco.api.problem import CONTENT_TYPE, Problem
-from arco.api.query_params import Query
-from arco.api.route import JSON, Answered, AnyRoute, Call, Reply, Route, Sent
+from arco.api.responses import ResponseModel
 from arco.api.services import Services
-from arco.api.wire import Document
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid
 from arco.events.kinds import KINDS
-from arco.ledger.claim import Answer, Claim, key_path
+from arco.ledger.claim import Answer, Claim
 from arco.ledger.door import split_array, split_lines
 from arco.ledger.envelope import Submission, TooManyRows
 from arco.ledger.idempotency import Hold, Terms
@@ -34,21 +35,21 @@ NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 _BATCH = "batch"
 
 
-class RefusedLine(Document, frozen=True, kw_only=True):
+class RefusedLine(ResponseModel, frozen=True, kw_only=True):
     """A line that was not stored, counted from 1, and why; it would be refused again."""
 
     line: int
     reason: str
 
 
-class DuplicateLine(Document, frozen=True, kw_only=True):
+class DuplicateLine(ResponseModel, frozen=True, kw_only=True):
     """A line that was stored before, in this batch or lately, and not again."""
 
     line: int
     idempotency_key: str
 
 
-class Appended(Document, frozen=True, kw_only=True):
+class AppendResult(ResponseModel, frozen=True, kw_only=True):
     """What became of a batch. `event_ids` are those of the lines accepted, in their order."""
 
     accepted: int
@@ -57,57 +58,44 @@ class Appended(Document, frozen=True, kw_only=True):
     refused: tuple[RefusedLine, ...]
 
 
-class AllRefused(Problem, frozen=True, kw_only=True):
+class AllRefused(ProblemDocument, frozen=True, kw_only=True):
     """A batch of which nothing was stored, and what is wrong with each line."""
 
     refused: tuple[RefusedLine, ...]
 
 
-class Events:
-    """Appends events to the ledger."""
+class EventHandlers:
+    """Append events to the ledger."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def append(self, call: Call[Query, bytes]) -> Reply:
+    async def append(self, call: Call[QueryParams, bytes]) -> Reply:
         """Append events, and answer once they are durable."""
-        services = self._services
-        lines = _lines(call)
+        lines, caller = _lines(call), call.principal.name
         key = call.header(b"idempotency-key")
         if key is None:
-            return _reply(await self.take(lines, None, call.principal.name))
-        path = key_path(
-            services.scope,
-            principal=call.principal.name,
-            api="v1",
-            operation=call.operation.value,
-            key=key,
-        )
-        answer = await services.idempotency.once(
-            path,
-            _fingerprint(lines),
-            _Batch(self, lines, call.principal.name),
-            arrived_ms=call.arrived_ms,
-        )
-        return _reply(answer)
+            return answer_reply(await self.take(lines, None, caller))
+        batch = _Batch(self, lines, caller)
+        return await apply_once(self._services, call, key, _fingerprint(lines), batch)
 
     async def take(self, lines: list[bytes], batch: Ulid | None, caller: str) -> Answer:
-        """Store a batch, under the id that its claim has fixed if it has one."""
+        """Store a batch, under the batch id of its claim if it has one."""
         try:
             taken = await self._services.intake.take(lines, batch, caller)
         except TooManyRows as refused:
             return Answer(status=413, body=msgspec.Raw(json.encode(_too_many_rows(refused))))
-        return self._told(taken)
+        return self._answer(taken)
 
     async def terms(self) -> Terms:
-        """What a claim fixes: the id that those of all events follow from."""
+        """What a claim fixes: the batch id, from which the event ids follow."""
         return Terms(ids={_BATCH: new_ulid(self._services.runtime)}, base=0)
 
-    def _told(self, taken: Taken) -> Answer:
+    def _answer(self, taken: Taken) -> Answer:
         _count(self._services.metrics, taken)
         if taken.refused and not taken.accepted and not taken.duplicates:
             return Answer(status=422, body=msgspec.Raw(json.encode(_all_refused(taken))))
-        # Nobody looks for the events of a batch in the ledger: only the outcome says that it was stored.
+        # A takeover does not search the ledger for the batch: only the outcome says that it was stored.
         return Answer(status=200, body=msgspec.Raw(json.encode(_document(taken))), has_landed=False)
 
 
@@ -115,7 +103,7 @@ class Events:
 class _Batch:
     """The work of one request under its key."""
 
-    events: Events
+    events: EventHandlers
     lines: list[bytes]
     caller: str
 
@@ -126,7 +114,7 @@ class _Batch:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:  # noqa: ARG002
-        """Nothing to be found: a takeover appends again, with the same ids."""
+        """None, so that a takeover appends again, with the same ids."""
         return None
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
@@ -134,28 +122,31 @@ class _Batch:
         return await self.events.take(self.lines, Ulid(claim.ids[_BATCH]), self.caller)
 
 
-def events_route(on: Events, body_bytes: int) -> AnyRoute:
-    """The one route of events."""
+def events_route(on: EventHandlers, body_bytes: int) -> AnyRoute:
+    """The route of events."""
     return Route(
         "POST",
         EVENTS,
         Operation.APPEND_EVENTS,
-        "Append events, and answer once they are durable.",
         on.append,
-        Query,
-        (Answered(200, "What became of each line: what was accepted is durable.", Appended),),
-        Sent(lambda raw: raw, (list[Submission], Submission), _example(), also=NDJSON),
+        QueryParams,
+        (
+            ResponseSpec(
+                200, "What became of each line: what was accepted is durable.", AppendResult
+            ),
+        ),
+        BodySpec(lambda raw: raw, (list[Submission], Submission), _example(), other_types=NDJSON),
         problems=(409, 422),
         mutates=True,
-        keyed=True,
-        tagged=False,
+        takes_key=True,
+        has_etag=False,
         body_bytes=body_bytes,
-        inflates=True,
+        accepts_gzip=True,
     )
 
 
-def _lines(call: Call[Query, bytes]) -> list[bytes]:
-    """The events of a body: of NDJSON its lines, of JSON an array's elements, or the one event."""
+def _lines(call: Call[QueryParams, bytes]) -> list[bytes]:
+    """The events of a body: the lines of NDJSON, the elements of a JSON array, or one event."""
     body = call.body
     if media_type(call.headers.get(b"content-type", b"")) in NDJSON:
         return split_lines(body)
@@ -168,12 +159,12 @@ def _lines(call: Call[Query, bytes]) -> list[bytes]:
 
 
 def _fingerprint(lines: list[bytes]) -> str:
-    """What tells one batch from another; the same for lines and for an array of the same texts."""
+    """A hash of the batch, the same for NDJSON and for a JSON array of the same events."""
     return sha256_hex(b"\n".join(line.strip() for line in lines))
 
 
-def _document(taken: Taken) -> Appended:
-    return Appended(
+def _document(taken: Taken) -> AppendResult:
+    return AppendResult(
         accepted=len(taken.accepted),
         event_ids=tuple(taken.accepted),
         duplicates=tuple(
@@ -201,8 +192,8 @@ def _all_refused(taken: Taken) -> AllRefused:
     )
 
 
-def _too_many_rows(refused: TooManyRows) -> Problem:
-    return Problem(
+def _too_many_rows(refused: TooManyRows) -> ProblemDocument:
+    return ProblemDocument(
         type=f"urn:arco:problem:{refused.code}",
         title="The batch would become too many rows",
         status=413,
@@ -214,15 +205,15 @@ def _too_many_rows(refused: TooManyRows) -> Problem:
 
 def _count(metrics: Metrics, taken: Taken) -> None:
     for domain, count in taken.by_domain.items():
-        metrics.events_taken(domain, count)
+        metrics.count_accepted_events(domain, count)
     if taken.refused:
-        metrics.events_refused(len(taken.refused))
+        metrics.count_refused_events(len(taken.refused))
     if taken.duplicates:
-        metrics.events_duplicate(len(taken.duplicates))
+        metrics.count_duplicate_events(len(taken.duplicates))
 
 
 def _example() -> object:
-    """Two events, as somebody would send them."""
+    """Two events as a client sends them."""
     payloads = {kind.name: kind.example for kind in KINDS}
     return [
         {
@@ -235,7 +226,3 @@ def _example() -> object:
         }
         for name, key in (("execution_started", "start:run-7"), ("task_completed", "done:load-1"))
     ]
-
-
-def _reply(answer: Answer) -> Reply:
-    return Reply(answer.status, bytes(answer.body), JSON if answer.succeeded else CONTENT_TYPE)

@@ -1,4 +1,4 @@
-"""Gauges of what health depends on, of the process and of those below it, computed at each scrape."""
+"""Gauges of health, of the process and of its Spark processes, computed at each scrape."""
 
 import platform
 from collections.abc import Callable, Iterator, Mapping
@@ -11,32 +11,31 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from arco import __version__
-from arco.api.health_monitor import HealthSources, Observation
+from arco.api.health_monitor import DomainLag, HealthObservation, HealthSources, age_ms
 from arco.api.health_report import reasons_of
-from arco.api.lag import DomainLag, age_ms
 
 _BY_DOMAIN = ("domain",)
 
 
-class TimesOfCare(Protocol):
-    """Whoever collects garbage and inspects: when each domain was last done, in ms since 1970."""
+class MaintenanceTimes(Protocol):
+    """When the maintenance of each domain last succeeded, in ms since 1970."""
 
     @property
     def collected_ms(self) -> Mapping[str, int]:
-        """When garbage was last collected."""
+        """Of garbage collection."""
 
     @property
     def inspected_ms(self) -> Mapping[str, int]:
-        """When what is stored was last inspected."""
+        """Of the inspection of the store."""
 
 
 class HealthMetrics(Collector):
-    """Gauges; one that nothing is known about is left out."""
+    """Gauges; those without a value are left out."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._sources: HealthSources | None = None
-        self._observation: Observation | None = None
-        self._care: TimesOfCare | None = None
+        self._observation: HealthObservation | None = None
+        self._maintenance: MaintenanceTimes | None = None
         self._spark_memory: Callable[[], Mapping[str, int]] | None = None
         self._connections = Gauge(
             "arco_http_connections", "Connections that are open.", registry=registry
@@ -49,31 +48,35 @@ class HealthMetrics(Collector):
         registry.register(self)
 
     def watch(self, sources: HealthSources) -> None:
-        """Judge observations by these sources."""
+        """Use these sources to find the reasons to be degraded."""
         self._sources = sources
 
     def watch_connections(self, count: Callable[[], int]) -> None:
-        """Ask how many connections are open at each scrape."""
+        """Count the open connections at each scrape."""
         self._connections.set_function(count)
 
-    def watch_care(self, care: TimesOfCare) -> None:
-        """Ask when garbage was last collected and the store inspected at each scrape."""
-        self._care = care
+    def watch_maintenance(self, maintenance: MaintenanceTimes) -> None:
+        """Report the times of maintenance at each scrape."""
+        self._maintenance = maintenance
 
     def watch_spark(self, memory: Callable[[], Mapping[str, int]]) -> None:
-        """Ask for the memory of Spark's processes, by kind, at each scrape."""
+        """Measure the memory of Spark's processes, by kind, at each scrape."""
         self._spark_memory = memory
 
-    def observed(self, observation: Observation) -> None:
-        """Tell of this observation from now on."""
+    def set_observation(self, observation: HealthObservation) -> None:
+        """Report this observation at the next scrapes."""
         self._observation = observation
 
     def collect(self) -> Iterator[Metric]:
         if self._observation is not None and self._sources is not None:
-            yield from self._of_health(self._observation, self._sources)
-        if self._care is not None:
-            yield _times("arco_collection", "Garbage was last collected.", self._care.collected_ms)
-            yield _times("arco_inspection", "The store was last verified.", self._care.inspected_ms)
+            yield from self._health_gauges(self._observation, self._sources)
+        if self._maintenance is not None:
+            yield _times(
+                "arco_collection", "Garbage was last collected.", self._maintenance.collected_ms
+            )
+            yield _times(
+                "arco_inspection", "The store was last verified.", self._maintenance.inspected_ms
+            )
         if self._spark_memory is not None:
             memory = GaugeMetricFamily(
                 "arco_spark_memory_bytes",
@@ -84,7 +87,9 @@ class HealthMetrics(Collector):
                 memory.add_metric((kind,), size)
             yield memory
 
-    def _of_health(self, observation: Observation, sources: HealthSources) -> Iterator[Metric]:
+    def _health_gauges(
+        self, observation: HealthObservation, sources: HealthSources
+    ) -> Iterator[Metric]:
         degraded = GaugeMetricFamily(
             "arco_degraded",
             "1 for each reason to be degraded; none if there is none.",
@@ -105,10 +110,10 @@ class HealthMetrics(Collector):
                 "arco_compactor_reachable", "1 if the compactor's process answers.", reachable
             )
         if observation.domains is not None:
-            yield from _of_domains(observation.domains, sources)
+            yield from _domain_gauges(observation.domains, sources)
 
 
-def _of_domains(domains: tuple[DomainLag, ...], sources: HealthSources) -> Iterator[Metric]:
+def _domain_gauges(domains: tuple[DomainLag, ...], sources: HealthSources) -> Iterator[Metric]:
     events = _by_domain("arco_waiting_events", "Events that are not published yet, estimated.")
     segments = _by_domain("arco_waiting_segments", "Segments of the ledger with such events.")
     seconds = _by_domain("arco_waiting_seconds", "How long the oldest has waited; 0 for none.")
@@ -130,7 +135,7 @@ def _by_domain(name: str, what: str) -> GaugeMetricFamily:
 
 
 def _times(name: str, what: str, moments_ms: Mapping[str, int]) -> GaugeMetricFamily:
-    """When something last succeeded, by domain, in seconds since 1970."""
+    """A gauge of the last success by domain, in seconds since 1970."""
     gauge = _by_domain(f"{name}_last_success_timestamp_seconds", what)
     for domain, ms in sorted(moments_ms.items()):
         gauge.add_metric((domain,), ms / 1000)

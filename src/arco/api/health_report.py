@@ -1,6 +1,6 @@
-"""The report on health: for people and dashboards, where the probes only say yes or no.
+"""The health report: for people and dashboards, where the probes only answer yes or no.
 
-It is `degraded` as soon as there is a reason, and each reason says what to do.
+A process is `degraded` as soon as there is a reason, and each reason says what to do.
 """
 
 from collections.abc import Iterator
@@ -9,30 +9,35 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from arco.api.compaction import Compaction, RemoteCompaction, RemoteReason, State
-from arco.api.health_monitor import DiskSpace, HealthMonitor, Observation
-from arco.api.lag import DomainLag, age_ms
-from arco.api.query_params import Query
-from arco.api.route import Call, Reply
-from arco.api.wire import Document
-from arco.core import json
+from arco.api.health_monitor import (
+    CompactionState,
+    CompactionStatus,
+    DiskSpace,
+    DomainLag,
+    HealthObservation,
+    HealthSources,
+    RemoteCompaction,
+    RemoteReason,
+    age_ms,
+)
+from arco.api.responses import ResponseModel
 from arco.core.clock import Clock
 from arco.core.errors import ArcoError, Denied, StoreFull, StoreReadOnly
 
 LATE_MS = 30_000
 LATE_WHILE_STARTING_MS = 90_000
 
-# A disk with less room than this is about to be full, unless it is a small one.
-_LITTLE_ROOM_BYTES = 64 * 1024 * 1024
-_LITTLE_ROOM_SHARE = 0.05
+# A disk with less free space than this is nearly full, unless it is a small one.
+_LOW_SPACE_BYTES = 64 * 1024 * 1024
+_LOW_SPACE_SHARE = 0.05
 
-_READ_THE_LOG = (
+_READ_LOG = (
     "Look for `compaction` in the log of the process that compacts; if it has written nothing since, "
     "end that process and start it again"
 )
 
 
-class HealthReason(Document, frozen=True, kw_only=True):
+class HealthReason(ResponseModel, frozen=True, kw_only=True):
     """Why a process is degraded: `code` for programs, `message` for people, with what to do."""
 
     code: str
@@ -40,14 +45,14 @@ class HealthReason(Document, frozen=True, kw_only=True):
     domain: str | UnsetType = UNSET
 
 
-class CompactionHealth(Document, frozen=True, kw_only=True):
+class CompactionHealth(ResponseModel, frozen=True, kw_only=True):
     """Who compacts events: how that one is, and why."""
 
-    state: State
+    state: CompactionState
     reason: str | UnsetType = UNSET
 
 
-class HealthReport(Document, frozen=True, kw_only=True):
+class HealthReport(ResponseModel, frozen=True, kw_only=True):
     """How this process is: degraded, if there are reasons for it.
 
     `domains` has the lag of each domain of events, or null if it could not be found out.
@@ -59,54 +64,44 @@ class HealthReport(Document, frozen=True, kw_only=True):
     domains: tuple[DomainLag, ...] | None
 
 
-class HealthReports:
-    """Reports how the process is."""
-
-    def __init__(self, monitor: HealthMonitor) -> None:
-        self._monitor = monitor
-
-    async def report(self, _call: Call[Query, None]) -> Reply:
-        """How this server is: what compacts events, how far behind that is, and what is wrong."""
-        observation = await self._monitor.observe()
-        sources = self._monitor.sources
-        compaction, clock = sources.compaction, sources.runtime.clock
-        reasons = reasons_of(observation, compaction, clock)
-        report = HealthReport(
-            status="degraded" if reasons else "ok",
-            reasons=reasons,
-            compaction=CompactionHealth(
-                state=compaction.state,
-                reason=UNSET if compaction.reason is None else compaction.reason,
-            ),
-            domains=observation.domains,
-        )
-        return Reply(200, json.encode(report))
+def report_of(observation: HealthObservation, sources: HealthSources) -> HealthReport:
+    """The report on what was observed."""
+    compaction = sources.compaction
+    reasons = reasons_of(observation, compaction, sources.runtime.clock)
+    return HealthReport(
+        status="degraded" if reasons else "ok",
+        reasons=reasons,
+        compaction=CompactionHealth(
+            state=compaction.state, reason=UNSET if compaction.reason is None else compaction.reason
+        ),
+        domains=observation.domains,
+    )
 
 
 def reasons_of(
-    observation: Observation, compaction: Compaction, clock: Clock
+    observation: HealthObservation, compaction: CompactionStatus, clock: Clock
 ) -> tuple[HealthReason, ...]:
-    """All that is wrong, the store first: most else follows from it."""
+    """All reasons to be degraded, those of the store first: most others follow from them."""
     remote = observation.compactor
-    reasons = [*_of_store(observation), *_of_compactor(remote)]
+    reasons = [*_store_reasons(observation), *_compactor_reasons(remote)]
     lags = [_now(each, clock) for each in observation.domains or ()]
-    reasons += _of_compaction(lags, compaction)
+    reasons += _compaction_reasons(lags, compaction)
     reasons += [
         _late(each, compaction) for each in lags if each.lag_ms > _limit_ms(compaction, remote)
     ]
-    # The compactor knows better what holds a domain up, and sees what only its own process can see.
-    reasons += [] if remote is None else [_passed_on(each) for each in remote.reasons]
+    # A reason that the compactor reports replaces ours for the same domain: it knows more.
+    reasons += [] if remote is None else [_from_remote(each) for each in remote.reasons]
     return tuple({each.domain or each.code: each for each in reasons}.values())
 
 
 def _now(lag: DomainLag, clock: Clock) -> DomainLag:
-    """A lag that was looked up a moment ago, as old as it is now."""
+    """A lag that was read a moment ago, with its present age."""
     oldest = lag.oldest_received_at
     return lag if oldest is UNSET else msgspec.structs.replace(lag, lag_ms=age_ms(oldest, clock))
 
 
-def _of_store(observation: Observation) -> Iterator[HealthReason]:
-    """Why the store, or the disk that it is on, cannot be relied on."""
+def _store_reasons(observation: HealthObservation) -> Iterator[HealthReason]:
+    """What is wrong with the store, or with its disk."""
     disk = observation.disk
     if observation.domains is None:
         yield HealthReason(
@@ -125,8 +120,8 @@ def _of_store(observation: Observation) -> Iterator[HealthReason]:
         )
 
 
-def refusal_of(observation: Observation) -> HealthReason | None:
-    """Why the store takes no writes at all; None if it takes them."""
+def refusal_of(observation: HealthObservation) -> HealthReason | None:
+    """Why the store accepts no writes; None if it accepts them."""
     refusal = observation.refusal
     if refusal is None:
         return None
@@ -135,7 +130,7 @@ def refusal_of(observation: Observation) -> HealthReason | None:
 
 
 def _refusal_message(refusal: ArcoError) -> str:
-    """What it means that nothing can be written, and what to do."""
+    """What it means that the store accepts no writes, and what to do."""
     match refusal:
         case StoreReadOnly():
             return "The disk of the store is read-only: nothing is taken. Mount it writable."
@@ -151,10 +146,10 @@ def _refusal_message(refusal: ArcoError) -> str:
 
 
 def _is_nearly_full(disk: DiskSpace) -> bool:
-    return disk.free_bytes < min(_LITTLE_ROOM_BYTES, disk.total_bytes * _LITTLE_ROOM_SHARE)
+    return disk.free_bytes < min(_LOW_SPACE_BYTES, disk.total_bytes * _LOW_SPACE_SHARE)
 
 
-def _of_compactor(compactor: RemoteCompaction | None) -> Iterator[HealthReason]:
+def _compactor_reasons(compactor: RemoteCompaction | None) -> Iterator[HealthReason]:
     if compactor is not None and not compactor.is_reachable:
         yield HealthReason(
             code="compactor_unreachable",
@@ -163,8 +158,10 @@ def _of_compactor(compactor: RemoteCompaction | None) -> Iterator[HealthReason]:
         )
 
 
-def _of_compaction(lags: list[DomainLag], compaction: Compaction) -> Iterator[HealthReason]:
-    """That events wait and no process compacts them; one that is started again may yet do so."""
+def _compaction_reasons(
+    lags: list[DomainLag], compaction: CompactionStatus
+) -> Iterator[HealthReason]:
+    """Events wait, and no process compacts them."""
     if not any(each.lag_ms for each in lags):
         return
     if compaction.state == "off":
@@ -181,24 +178,24 @@ def _of_compaction(lags: list[DomainLag], compaction: Compaction) -> Iterator[He
         )
 
 
-def _limit_ms(compaction: Compaction, remote: RemoteCompaction | None) -> int:
-    """How long events may wait."""
+def _limit_ms(compaction: CompactionStatus, remote: RemoteCompaction | None) -> int:
+    """How long events may wait before that is a reason."""
     state = compaction.state if remote is None else remote.state
     return LATE_WHILE_STARTING_MS if state == "starting" else LATE_MS
 
 
-def _late(lag: DomainLag, compaction: Compaction) -> HealthReason:
-    """That events of a domain have waited for too long; if that is known, what holds them up."""
+def _late(lag: DomainLag, compaction: CompactionStatus) -> HealthReason:
+    """Events of a domain have waited for too long, and why if that is known."""
     waited = f"Events of {lag.domain} have waited for {lag.lag_ms // 1000} s to be compacted"
     failure = compaction.failures.get(lag.domain)
     if failure is None:
-        message = f"{waited}. {_READ_THE_LOG}."
+        message = f"{waited}. {_READ_LOG}."
         return HealthReason(code="events_waiting", message=message, domain=lag.domain)
-    told = f"{failure.error}: {failure.detail}" if failure.detail else failure.error
-    message = f"{waited}: compaction of {lag.domain} fails with {told}. {_READ_THE_LOG}."
+    cause = f"{failure.error}: {failure.detail}" if failure.detail else failure.error
+    message = f"{waited}: compaction of {lag.domain} fails with {cause}. {_READ_LOG}."
     return HealthReason(code="domain_stuck", message=message, domain=lag.domain)
 
 
-def _passed_on(reason: RemoteReason) -> HealthReason:
+def _from_remote(reason: RemoteReason) -> HealthReason:
     domain = UNSET if reason.domain is None else reason.domain
     return HealthReason(code=reason.code, message=reason.message, domain=domain)

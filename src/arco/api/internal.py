@@ -1,7 +1,7 @@
-"""The compactor's side of its HTTP seam: an application around whoever fills `CompactorPort`.
+"""The server side of the compactor's HTTP interface: an application around a `CompactorPort`.
 
-Only our own processes may call it, by the service token. Its errors carry our codes, so that the other
-side can tell a definite no from an unknown outcome.
+Only Arco's own processes may call it, with the service token. Its errors carry stable codes, so that the
+client (`remote_compactor`) can distinguish a definite refusal from an unknown outcome.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,24 +9,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from starlette.types import ASGIApp
 
 from arco.access.identity import Identity
 from arco.access.operation import Operation
-from arco.api.compaction import ELSEWHERE, Compaction
-from arco.api.dispatcher import Dispatcher, Door
-from arco.api.edge import Edge
-from arco.api.health import HealthChecks
-from arco.api.health_monitor import DiskSpace, HealthMonitor, HealthSources
-from arco.api.lag import Lags
-from arco.api.limits import Limits
-from arco.api.log import Log
+from arco.api.health import HealthChecks, health_routes
+from arco.api.health_monitor import (
+    ELSEWHERE,
+    CompactionStatus,
+    DiskSpace,
+    HealthMonitor,
+    HealthSources,
+    LagReader,
+)
+from arco.api.http.asgi import ASGIApp
+from arco.api.http.dispatcher import Dispatcher, DispatcherContext
+from arco.api.http.edge import EdgeApp
+from arco.api.http.limits import HttpLimits
+from arco.api.http.reply import Reply
+from arco.api.http.request import Call, QueryParams
+from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, Route, json_body
+from arco.api.http.router import Router
+from arco.api.http.telemetry import Log, RequestTracing
 from arco.api.metrics import Metrics
-from arco.api.query_params import Query
-from arco.api.route import Answered, AnyRoute, Call, Reply, Route, Sent, sent
-from arco.api.router import Router
-from arco.api.routes import health_routes
-from arco.api.tracing import Tracing
 from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
@@ -43,9 +47,7 @@ MARK_ORPHANS = "/internal/mark-orphans"
 MERGE = "/internal/merge"
 NOTIFY = "/internal/notify"
 
-_GROUP_BYTES = (
-    64 * 1024 * 1024
-)  # a group of requests travels in one call, and we trust who sends it
+_GROUP_BYTES = 64 * 1024 * 1024  # one call carries a group commit of a trusted process
 
 
 class OrphanMark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -55,27 +57,27 @@ class OrphanMark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     domain: str = DOMAIN
 
 
-class News(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A stream of a domain has something new. Who misses it finds out later."""
+class StreamNotification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A stream of a domain has new events. If it is lost, the compactor finds them later."""
 
     domain: str
     stream: str
 
 
-class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """No wishes."""
+class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No parameters."""
 
 
-def _deaf(domain: str, stream: str) -> None:
-    """Nobody folds the ledger in this process."""
+def _ignore(domain: str, stream: str) -> None:
+    """For a process that does not fold the ledger."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InternalServices:
     """The parts of one compactor process.
 
-    `look` gives the number of what is published. `ring` hears of a domain and a stream with news. Health
-    is about `store`, the `disk` that it is on if that is a local one, and `compaction`.
+    `look` reads the number of the head. `ring` is called with a domain and a stream that has new events.
+    Health is about `store`, the `disk` of a local store, and `compaction`.
     """
 
     runtime: Runtime
@@ -85,36 +87,38 @@ class InternalServices:
     look: Callable[[], Awaitable[int]]
     store: Store
     log: Log
-    compaction: Compaction = ELSEWHERE
+    compaction: CompactionStatus = ELSEWHERE
     disk: Callable[[], DiskSpace] | None = None
-    ring: Callable[[str, str], None] = _deaf
+    ring: Callable[[str, str], None] = _ignore
     metrics: Metrics = field(default_factory=Metrics)
-    tracing: Tracing = field(default_factory=Tracing)
-    limits: Limits = field(default_factory=Limits)
+    tracing: RequestTracing = field(default_factory=RequestTracing)
+    limits: HttpLimits = field(default_factory=HttpLimits)
 
 
-class Internal:
-    """The handlers."""
+class InternalHandlers:
+    """The calls of one process of Arco to its compactor."""
 
-    def __init__(self, compactor: CompactorPort, ring: Callable[[str, str], None] = _deaf) -> None:
+    def __init__(
+        self, compactor: CompactorPort, ring: Callable[[str, str], None] = _ignore
+    ) -> None:
         self._compactor = compactor
         self._ring = ring
 
-    async def sync_compact(self, call: Call[Query, SyncCompact]) -> Reply:
+    async def sync_compact(self, call: Call[QueryParams, SyncCompact]) -> Reply:
         """Publish events as one commit."""
         return _committed(await self._compactor.sync_compact(call.body))
 
-    async def mark_orphans(self, call: Call[Query, OrphanMark]) -> Reply:
-        """Publish that older files which nobody names may go."""
+    async def mark_orphans(self, call: Call[QueryParams, OrphanMark]) -> Reply:
+        """Publish that older files which no manifest names may be deleted."""
         before = parse_ulid(call.body.before)
         return _committed(await self._compactor.mark_orphans(before, call.body.domain))
 
-    async def merge(self, _call: Call[Query, Nothing]) -> Reply:
-        """Merge what is due; null if nothing was."""
+    async def merge(self, _call: Call[QueryParams, EmptyBody]) -> Reply:
+        """Merge state files if a merge is due; null if none was."""
         return _committed(await self._compactor.merge())
 
-    async def notify(self, call: Call[Query, News]) -> Reply:
-        """Hear that a stream has something new."""
+    async def notify(self, call: Call[QueryParams, StreamNotification]) -> Reply:
+        """Take note that a stream has new events."""
         if call.body.domain not in TIER2:
             raise Invalid(f"domain {call.body.domain[:40]!r} is not folded from the ledger")
         self._ring(call.body.domain, parse_ulid(call.body.stream))
@@ -123,7 +127,7 @@ class Internal:
 
 def make_internal_app(services: InternalServices) -> ASGIApp:
     """The compactor as an ASGI application."""
-    door = Door(
+    context = DispatcherContext(
         runtime=services.runtime,
         scope=services.scope,
         identity=services.identity,
@@ -134,16 +138,19 @@ def make_internal_app(services: InternalServices) -> ASGIApp:
     store = services.store
     sources = HealthSources(
         runtime=services.runtime,
-        lags=Lags(services.runtime, {name: SnapshotReader(store, name) for name in TIER2}),
+        lags=LagReader(services.runtime, {name: SnapshotReader(store, name) for name in TIER2}),
         store=store,
         compaction=services.compaction,
         ready_ms=services.limits.ready_ms,
         disk=services.disk,
     )
     health = HealthChecks(services.look, services.metrics, HealthMonitor(sources))
-    routes = (*internal_routes(Internal(services.compactor, services.ring)), *health_routes(health))
-    return Edge(
-        Dispatcher(Router(routes), door).handle,
+    routes = (
+        *internal_routes(InternalHandlers(services.compactor, services.ring)),
+        *health_routes(health),
+    )
+    return EdgeApp(
+        Dispatcher(Router(routes), context).handle,
         runtime=services.runtime,
         limits=services.limits,
         log=services.log,
@@ -152,35 +159,35 @@ def make_internal_app(services: InternalServices) -> ASGIApp:
     )
 
 
-def internal_routes(on: Internal) -> tuple[AnyRoute, ...]:
-    """What one process of ours may ask of another."""
-    nothing = Sent(lambda raw: json.decode(raw, Nothing), (Nothing,), {}, optional=True)
+def internal_routes(on: InternalHandlers) -> tuple[AnyRoute, ...]:
+    """The routes of the compactor."""
+    no_body = BodySpec(lambda raw: json.decode(raw, EmptyBody), (EmptyBody,), {}, optional=True)
     return (
-        _route(SYNC_COMPACT, Operation.SYNC_COMPACT, on.sync_compact, sent(SyncCompact, {})),
-        _route(MARK_ORPHANS, Operation.PUBLISH_ORPHAN_MARK, on.mark_orphans, sent(OrphanMark, {})),
-        _route(MERGE, Operation.MERGE, on.merge, nothing),
+        _route(SYNC_COMPACT, Operation.SYNC_COMPACT, on.sync_compact, json_body(SyncCompact, {})),
+        _route(
+            MARK_ORPHANS, Operation.PUBLISH_ORPHAN_MARK, on.mark_orphans, json_body(OrphanMark, {})
+        ),
+        _route(MERGE, Operation.MERGE, on.merge, no_body),
         Route(
             "POST",
             NOTIFY,
             Operation.NOTIFY,
-            str(on.notify.__doc__),
             on.notify,
-            Query,
-            (Answered(204, "It was heard."),),
-            sent(News, {}),
+            QueryParams,
+            (ResponseSpec(204, "It was heard."),),
+            json_body(StreamNotification, {}),
         ),
     )
 
 
-def _route(path: str, operation: Operation, handler: Any, body: Sent[Any]) -> AnyRoute:
+def _route(path: str, operation: Operation, handler: Any, body: BodySpec[Any]) -> AnyRoute:
     return Route(
         "POST",
         path,
         operation,
-        str(handler.__doc__),
         handler,
-        Query,
-        (Answered(200, "It is published.", Committed | None),),
+        QueryParams,
+        (ResponseSpec(200, "It is published.", Committed | None),),
         body,
         problems=(409,),
         mutates=True,

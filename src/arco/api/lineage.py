@@ -1,19 +1,20 @@
-"""The handler of lineage: what a table is made of and for, or what depends on one of its columns."""
+"""The handler of lineage: tables upstream and downstream of a table, or the impact of a column."""
 
 from typing import Annotated
 
 from msgspec import Meta
 
 from arco.access.operation import Operation
+from arco.api.http.reply import Reply
+from arco.api.http.request import Call
+from arco.api.http.route import AnyRoute, ResponseSpec, Route
 from arco.api.operations.reading import FreshQuery
-from arco.api.route import Answered, AnyRoute, Call, Reply, Route
 from arco.api.services import Services
-from arco.api.verbs import says
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.query.lineage.answer import DIRECTIONS, MOST_DEPTH, Impact, Lineage
 
-# Told, not checked: the tracer says better what is wrong with them.
+# Not checked here: the tracer's errors say more.
 Direction = Annotated[
     str,
     Meta(
@@ -47,21 +48,21 @@ class LineageQuery(FreshQuery, frozen=True, kw_only=True):
     impact: ColumnName | None = None
 
 
-class Lineages:
-    """Reads lineage."""
+class LineageHandlers:
+    """Read lineage."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def get(self, call: Call[LineageQuery, None]) -> Reply:
         """What a table is made of and what is made of it, or all that depends on a column."""
-        table_id = call.names["table_id"]
-        found = await (
+        table_id = call.path_params["table_id"]
+        document = await (
             self._walk(table_id, call)
             if call.query.impact is None
             else self._impact(table_id, call)
         )
-        body = await self._services.runtime.tasks.in_thread(lambda: json.encode(found))
+        body = await self._services.runtime.tasks.in_thread(lambda: json.encode(document))
         return Reply(200, body)
 
     async def _walk(self, table_id: str, call: Call[LineageQuery, None]) -> Lineage:
@@ -93,17 +94,16 @@ class Lineages:
         )
 
 
-def lineage_route(on: Lineages) -> AnyRoute:
-    """The one route of lineage."""
+def lineage_route(on: LineageHandlers) -> AnyRoute:
+    """The route of lineage."""
     return Route(
         "GET",
         "/api/v1/lineage/{table_id}",
         Operation.GET_LINEAGE,
-        says(on.get),
         on.get,
         LineageQuery,
-        (Answered(200, "As it was seen.", Lineage | Impact),),
+        (ResponseSpec(200, "As it was seen.", Lineage | Impact),),
         problems=(404,),
-        tagged=False,
-        queries=True,
+        has_etag=False,
+        runs_sql=True,
     )

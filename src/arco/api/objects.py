@@ -1,4 +1,4 @@
-"""Handlers of objects by their id: looked up, followed through time, brought back."""
+"""Handlers of objects by id: read one, list its history, undrop it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,14 +7,22 @@ from uuid import UUID
 
 import msgspec
 
-from arco.api.desk import Desk, Rendered, many, one
-from arco.api.limits import MOST_COLUMNS
-from arco.api.paging import Token, unpack_number
-from arco.api.query_params import ObjectQuery, PageQuery, Query
-from arco.api.render import catalog_thing, column_thing, schema_thing, table_thing
-from arco.api.route import Call, Reply
+from arco.api.context import ChangeReply, HandlerContext, list_reply, object_reply
+from arco.api.http.limits import MAX_PAGE_COLUMNS
+from arco.api.http.reply import Reply
+from arco.api.http.request import Call, ObjectQuery, PageQuery, QueryParams
+from arco.api.http.snapshots import next_token
+from arco.api.requests import UndropRequest
+from arco.api.responses import (
+    AnyObjectResponse,
+    ObjectHistory,
+    ObjectVersion,
+    catalog_response,
+    column_response,
+    schema_response,
+    table_response,
+)
 from arco.api.tables import columns_of
-from arco.api.wire import AnyThing, History, ObjectVersion, UndropWish
 from arco.catalog.ddl import Undrop
 from arco.catalog.history import Version, history
 from arco.catalog.lookup import FoundObject
@@ -23,88 +31,93 @@ from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Corrupt, NotFound
 
 
-class Objects:
-    """Anything in the catalog that has an id."""
+class ObjectHandlers:
+    """Read and undrop catalogs, schemas, tables and views by id."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
 
     async def get(self, call: Call[ObjectQuery, None]) -> Reply:
         """An object by its id, whatever it is called now."""
         object_id = _id_of(call)
-        snapshot = await self._desk.reads.at(call.query.as_of, call.head)
-        found = await snapshot.find(object_id, dropped=call.query.dropped)
-        above = await _above(snapshot, found.row)
+        snapshot = await self._context.reads.at(call.query.as_of, call.head)
+        item = await snapshot.find(object_id, dropped=call.query.dropped)
+        containers = await _containers(snapshot, item.row)
         columns: list[ColumnRow] = []
-        if isinstance(found.row, TableRow):
+        if isinstance(item.row, TableRow):
             if not call.query.dropped:
-                await self._desk.refuse_dead(call, found.row)
-            columns = await columns_of(snapshot, found.row.table_id)
-        revalidates = above.newest <= found.commit
-        return one(self._thing(found, above, columns), found, revalidates=revalidates)
+                await self._context.check_exists(call, item.row)
+            columns = await columns_of(snapshot, item.row.table_id)
+        document = self._response(item, containers, columns)
+        return object_reply(document, item, revalidates=containers.newest <= item.commit)
 
     async def history(self, call: Call[PageQuery, None]) -> Reply:
         """What became of an object, newest first."""
         query, object_id = call.query, _id_of(call)
-        snapshot, token = await self._desk.reads.pinned(query.page_token, query.as_of, call.head)
-        reader, start = self._desk.services.reader, snapshot
-        if token is not None:
-            start = await reader.at_number(unpack_number(token))
-        found = await history(
-            reader, object_id, start=start, limit=query.page_size, most_columns=MOST_COLUMNS
+        snapshot, cursor = await self._context.reads.pinned(
+            query.page_token, query.as_of, call.head
         )
-        rest = None if found.rest is None else Token(snapshot.number, str(found.rest)).pack()
-        page = History(items=tuple(_version(each) for each in found.items), next_page_token=rest)
-        return many(page, snapshot)
+        reader, start = self._context.services.reader, snapshot
+        if cursor is not None:
+            start = await reader.at_number(cursor.key_number)
+        versions = await history(
+            reader, object_id, start=start, limit=query.page_size, most_columns=MAX_PAGE_COLUMNS
+        )
+        page = ObjectHistory(
+            items=tuple(_version(each) for each in versions.items),
+            next_page_token=next_token(snapshot, versions.rest),
+        )
+        return list_reply(page, snapshot)
 
-    async def undrop(self, call: Call[Query, UndropWish]) -> Reply:
+    async def undrop(self, call: Call[QueryParams, UndropRequest]) -> Reply:
         """Bring back what was dropped."""
         object_id = _id_of(call)
-        above = await self._above_dropped(object_id)
-        rendered = Rendered(200, lambda done: self._thing(done.object, above, done.columns))
+        containers = await self._containers_of_dropped(object_id)
+        reply = ChangeReply(
+            200, lambda result: self._response(result.object, containers, result.columns)
+        )
         ddl = Undrop(id=object_id, name=call.body.name)
-        return await self._desk.carry_out(call, ddl, rendered)
+        return await self._context.apply(call, ddl, reply)
 
-    async def _above_dropped(self, object_id: str) -> "_Above":
-        snapshot = await self._desk.reads.head()
+    async def _containers_of_dropped(self, object_id: str) -> "_Containers":
+        snapshot = await self._context.reads.head()
         try:
-            found = await snapshot.find(object_id, dropped=True)
+            item = await snapshot.find(object_id, dropped=True)
         except NotFound:
-            return _NOTHING  # the change is refused, or was made long ago and has its answer
-        return await _above(snapshot, found.row)
+            return _Containers()  # the change will be refused, or was made before under its key
+        return await _containers(snapshot, item.row)
 
-    def _thing(self, found: FoundObject, above: "_Above", columns: Sequence[ColumnRow]) -> AnyThing:
-        row = found.row
+    def _response(
+        self, item: FoundObject, containers: "_Containers", columns: Sequence[ColumnRow]
+    ) -> AnyObjectResponse:
+        row = item.row
         if isinstance(row, CatalogRow):
-            return catalog_thing(Found(row, found.commit))
-        if not above.names:
+            return catalog_response(Found(row, item.commit))
+        if not containers.names:
             raise Corrupt("an object lies in nothing")
-        catalog, *schema = above.names
+        catalog, *schema = containers.names
         if isinstance(row, SchemaRow):
-            return schema_thing(Found(row, found.commit), catalog)
-        root = self._desk.services.location_root
-        return table_thing(Found(row, found.commit), catalog, tuple(schema), columns, root=root)
+            return schema_response(Found(row, item.commit), catalog)
+        root = self._context.services.location_root
+        return table_response(Found(row, item.commit), catalog, tuple(schema), columns, root=root)
 
 
 @dataclass(frozen=True)
-class _Above:
-    """The names of what an object lies in, and the last commit that changed any of it."""
+class _Containers:
+    """The names of the containers of an object, outermost first, and the last commit to one of them."""
 
     names: tuple[str, ...] = ()
     newest: int = -1
 
 
-_NOTHING = _Above()
-
-
-async def _above(snapshot: Snapshot, row: CatalogRow | SchemaRow | TableRow) -> _Above:
-    above = _NOTHING
+async def _containers(snapshot: Snapshot, row: CatalogRow | SchemaRow | TableRow) -> _Containers:
+    containers = _Containers()
     container = await snapshot.container(row)
     while container is not None:
-        names = (container.row.name, *above.names)
-        above = _Above(names, max(above.newest, container.commit))
+        names = (container.row.name, *containers.names)
+        containers = _Containers(names, max(containers.newest, container.commit))
         container = await snapshot.container(container.row)
-    return above
+    return containers
 
 
 def _version(version: Version) -> ObjectVersion:
@@ -116,13 +129,13 @@ def _version(version: Version) -> ObjectVersion:
         operation=version.operation,
         actor=version.actor,
         object=fields,
-        columns=tuple(column_thing(row) for row in version.columns),
+        columns=tuple(column_response(row) for row in version.columns),
     )
 
 
 def _id_of(call: Call[Any, Any]) -> str:
-    """The id in the path, in its one spelling; what is no id cannot be one of ours."""
-    text = call.names["id"]
+    """The id in the path; `NotFound` unless it is a UUID in its canonical spelling."""
+    text = call.path_params["id"]
     try:
         spelled = str(UUID(text))
     except ValueError:

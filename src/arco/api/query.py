@@ -1,34 +1,34 @@
-"""The handler of SQL: a result as JSON, or as a stream of Arrow for those who ask for it."""
+"""The handler of SQL queries: a result as JSON, or as an Arrow stream if the client accepts it."""
 
-from arco.api.query_params import Query
-from arco.api.route import JSON, Call, Reply
+from arco.api.http.reply import JSON, Reply
+from arco.api.http.request import Call, QueryParams
+from arco.api.requests import QueryRequest
 from arco.api.services import Services
-from arco.api.wire import Question
 from arco.query.rows import ARROW_STREAM, to_arrow, to_json
 
 
-class Queries:
-    """SQL, read only."""
+class QueryHandlers:
+    """Run read-only SQL."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def ask(self, call: Call[Query, Question]) -> Reply:
+    async def run(self, call: Call[QueryParams, QueryRequest]) -> Reply:
         """Answer one query."""
-        asked = call.body
+        request = call.body
         table = await self._services.engine.query(
-            asked.sql, as_of=asked.as_of, freshness=asked.freshness, caller=call.caller
+            request.sql, as_of=request.as_of, freshness=request.freshness, caller=call.caller
         )
-        write, content_type = (to_arrow, ARROW_STREAM) if _wants_arrow(call) else (to_json, JSON)
-        body = await self._services.runtime.tasks.in_thread(lambda: write(table))
+        encode, content_type = (to_arrow, ARROW_STREAM) if _accepts_arrow(call) else (to_json, JSON)
+        body = await self._services.runtime.tasks.in_thread(lambda: encode(table))
         return Reply(200, body, content_type, headers={"Vary": "Accept"})
 
 
-def _wants_arrow(call: Call[Query, Question]) -> bool:
-    """Whether Arrow stands in Accept; without it, JSON is what everybody reads."""
+def _accepts_arrow(call: Call[QueryParams, QueryRequest]) -> bool:
+    """Whether Accept names Arrow; otherwise the result is JSON."""
     accepted = (call.header(b"accept") or "").lower()
-    kinds = [part.partition(";") for part in accepted.split(",")]
+    types = [part.partition(";") for part in accepted.split(",")]
     return any(
-        kind.strip() == ARROW_STREAM and weight.replace(" ", "") not in {"q=0", "q=0.0"}
-        for kind, _, weight in kinds
+        name.strip() == ARROW_STREAM and weight.replace(" ", "") not in {"q=0", "q=0.0"}
+        for name, _, weight in types
     )

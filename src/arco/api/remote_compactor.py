@@ -1,8 +1,7 @@
-"""The API's side of the compactor's HTTP seam.
+"""The client side of the compactor's HTTP interface, for API processes.
 
-The one thing that matters here is never to report a false failure (law 9): only what provably did not reach
-the compactor, or what the compactor itself refused with a code of ours, is a definite no. Everything else
-that is not a clear yes is `Unknown`.
+It never reports a false failure (law 9): only a call that provably did not reach the compactor, or that the
+compactor refused with a stable code, has failed. Any other answer that is not a success is `Unknown`.
 """
 
 from typing import TypeVar
@@ -10,10 +9,17 @@ from typing import TypeVar
 import httpx2
 import msgspec
 
-from arco.api.compaction import RemoteCompaction, RemoteReason, State
-from arco.api.internal import MARK_ORPHANS, MERGE, NOTIFY, SYNC_COMPACT, News, OrphanMark
-from arco.api.problem import CONTENT_TYPE
-from arco.api.tracing import outgoing
+from arco.api.health_monitor import CompactionState, RemoteCompaction, RemoteReason
+from arco.api.http.problem import CONTENT_TYPE
+from arco.api.http.telemetry import trace_headers
+from arco.api.internal import (
+    MARK_ORPHANS,
+    MERGE,
+    NOTIFY,
+    SYNC_COMPACT,
+    OrphanMark,
+    StreamNotification,
+)
 from arco.catalog.port import Committed, SyncCompact
 from arco.core import json
 from arco.core.errors import (
@@ -26,7 +32,10 @@ from arco.core.errors import (
     Unavailable,
     Unknown,
 )
+from arco.core.runtime import Runtime
+from arco.core.tasks import Task
 from arco.fold.tier1 import DOMAIN
+from arco.ledger.segment import Segment
 
 T = TypeVar("T")
 
@@ -35,12 +44,14 @@ HEALTH = "/health"
 _CONNECT_S = 2.0
 _IDLE_S = 5.0
 _HEALTH_S = 1.5
-_ANSWER_S = 20.0  # below what an API gives a request, so that it can still tell its caller
+_ANSWER_S = 20.0  # less than the deadline of a request, so that the API can still answer its client
+_NOTIFY_PAUSE_MS = 100  # so that a busy API does not spend its time on notifications
+_NOTIFY_PAUSE_AFTER_FAILURE_MS = 2_000
 
-# Refusals after which it is sure that nothing was published, and that the caller can act on.
+# Refusals after which nothing was published, and that the caller can act on.
 _REFUSALS: dict[str, type[ArcoError]] = {kind.code: kind for kind in (Conflict, Fenced, Invalid)}
-# With these the call was turned away before it was carried out, for reasons that it is not to blame for.
-_TURNED_AWAY = frozenset(
+# Codes of calls that were refused before they were carried out, for reasons other than their content.
+_NOT_PROCESSED = frozenset(
     {Unavailable.code, Denied.code, Unauthenticated.code, "too_busy", "too_slow", "body_too_large"}
     | {"no_such_route", "method_not_allowed", "not_http", "not_json", "wrong_host"}
 )
@@ -55,17 +66,17 @@ _NEVER_SENT = (
 )
 
 
-class _Told(msgspec.Struct):
+class _Problem(msgspec.Struct):
     code: str
     detail: str = ""
 
 
 class _Compaction(msgspec.Struct):
-    state: State
+    state: CompactionState
 
 
 class _Report(msgspec.Struct):
-    """What a compactor says of its health, as far as it matters here."""
+    """The fields of a compactor's health report that the API reads."""
 
     compaction: _Compaction
     reasons: tuple[RemoteReason, ...] = ()
@@ -83,7 +94,7 @@ class RemoteCompactor:
         answer_s: float = _ANSWER_S,
         connections: int = 8,
     ) -> None:
-        # A line of its own: behind the calls of a busy compactor, a healthy one would seem silent.
+        # A separate connection: probes must not queue behind the calls of a busy compactor.
         self._probe = httpx2.AsyncClient(
             base_url=url, timeout=_HEALTH_S, follow_redirects=False, trust_env=False
         )
@@ -91,7 +102,7 @@ class RemoteCompactor:
             base_url=url,
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
             timeout=httpx2.Timeout(answer_s, connect=connect_s),
-            # Idle connections end here long before they end there, so none is found dead.
+            # The client closes idle connections long before the server does, so it never uses a closed one.
             limits=httpx2.Limits(max_connections=connections, keepalive_expiry=_IDLE_S),
             follow_redirects=False,
             trust_env=False,
@@ -107,15 +118,15 @@ class RemoteCompactor:
         return await self._post(MARK_ORPHANS, OrphanMark(before, domain), Committed)
 
     async def merge(self) -> Committed | None:
-        found: Committed | None = await self._post(MERGE, {}, Committed | None)  # type: ignore[arg-type]
-        return found
+        committed: Committed | None = await self._post(MERGE, {}, Committed | None)  # type: ignore[arg-type]
+        return committed
 
     async def notify(self, domain: str, stream: str) -> None:
-        """Tell it that a stream has something new; it would find out by itself, but later."""
-        await self._answer(NOTIFY, News(domain, stream))
+        """Notify it that a stream has new events; it would find them by itself, but later."""
+        await self._answer(NOTIFY, StreamNotification(domain, stream))
 
     async def health(self) -> RemoteCompaction:
-        """How it says that it is; one that is too old to say is at least there."""
+        """The health that it reports; a version too old to report any is at least reachable."""
         try:
             answer = await self._probe.get(HEALTH)
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL):
@@ -141,11 +152,13 @@ class RemoteCompactor:
             raise Unknown("the compactor's answer cannot be read") from problem
 
     async def _answer(self, path: str, body: object) -> httpx2.Response:
-        """What it answered a success with; else the error that tells what that means."""
+        """The answer to a call that succeeded; otherwise the error of this side."""
         try:
-            answer = await self._client.post(path, content=json.encode(body), headers=outgoing())
+            answer = await self._client.post(
+                path, content=json.encode(body), headers=trace_headers()
+            )
         except _NEVER_SENT:
-            # The error itself is not chained on: it may name the address.
+            # The error is not chained: it may name the address.
             raise Unavailable("the compactor cannot be reached") from None
         except (httpx2.HTTPError, httpx2.StreamError):
             raise Unknown("the compactor did not answer, and may have published") from None
@@ -155,24 +168,61 @@ class RemoteCompactor:
 
 
 def _refusal(answer: httpx2.Response) -> ArcoError:
-    """What a refusal means; without one of our codes it may come from somebody between us."""
-    told = None
+    """The error of an answer that is no success; one without a stable code may come from a proxy."""
+    problem = None
     if answer.headers.get("content-type", "").startswith(CONTENT_TYPE):
         try:
-            told = json.decode(answer.content, _Told)
+            problem = json.decode(answer.content, _Problem)
         except Invalid:
-            told = None
-    if told is None:
+            problem = None
+    if problem is None:
         return Unknown(f"the compactor's answer was status {answer.status_code}, without a code")
-    if told.code in _TURNED_AWAY:
+    if problem.code in _NOT_PROCESSED:
         return Unavailable(
-            f"the compactor turned the call away: {told.code}", retry_after_ms=_wait_ms(answer)
+            f"the compactor turned the call away: {problem.code}", retry_after_ms=_wait_ms(answer)
         )
-    if told.code in _REFUSALS:
-        return _REFUSALS[told.code](told.detail)
-    return Unknown(f"the compactor failed with {told.code!r}")
+    if problem.code in _REFUSALS:
+        return _REFUSALS[problem.code](problem.detail)
+    return Unknown(f"the compactor failed with {problem.code!r}")
 
 
 def _wait_ms(answer: httpx2.Response) -> int | None:
     text = answer.headers.get("retry-after", "")
     return int(text) * 1000 if text.isascii() and text.isdigit() and len(text) < 6 else None
+
+
+class RemoteNotifier:
+    """Notifies a compactor in another process which streams have new events, at most ten times a second.
+
+    It only makes compaction start sooner, and no request waits for it. A notification that fails is
+    dropped, because the compactor also polls.
+    """
+
+    def __init__(self, compactor: RemoteCompactor, runtime: Runtime) -> None:
+        self._compactor = compactor
+        self._runtime = runtime
+        self._streams: dict[tuple[str, str], None] = {}
+        self._sender: Task[None] | None = None
+
+    def ring(self, domain: str, stream: str, _segment: Segment | None = None, /) -> None:
+        """Notify the compactor, soon, that a stream of a domain has new events."""
+        self._streams[domain, stream] = None
+        if self._sender is None or self._sender.done():
+            self._sender = self._runtime.tasks.spawn(self._send())
+
+    def close(self) -> None:
+        """Send no more notifications."""
+        self._streams.clear()
+        if self._sender is not None:
+            self._sender.cancel()
+
+    async def _send(self) -> None:
+        while self._streams:
+            streams, self._streams = list(self._streams), {}
+            pause_ms = _NOTIFY_PAUSE_MS
+            for domain, stream in streams:
+                try:
+                    await self._compactor.notify(domain, stream)
+                except ArcoError:
+                    pause_ms = _NOTIFY_PAUSE_AFTER_FAILURE_MS
+            await self._runtime.clock.sleep(pause_ms)

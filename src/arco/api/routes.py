@@ -1,74 +1,83 @@
-"""The one table of routes: each with its operation, its types, and what it answers.
+"""The table of routes of the native API, each with its operation, types and responses.
 
-Whoever wants to know what the API does reads this file; the OpenAPI document is made from it.
+The OpenAPI document is made from it.
 """
 
 from typing import Any
 
 from arco.access.operation import Operation
-from arco.api.catalogs import Catalogs
-from arco.api.columns import COLUMNS_SENT, Columns
-from arco.api.commits import Commits
-from arco.api.desk import API, Desk
-from arco.api.events import Events, events_route
+from arco.api.catalogs import CatalogHandlers
+from arco.api.commits import CommitHandlers
+from arco.api.context import API, HandlerContext
+from arco.api.events import EventHandlers, events_route
 from arco.api.flow.routes import flow_routes
-from arco.api.health import HealthChecks
-from arco.api.health_report import HealthReport
-from arco.api.lag import Lag, Lags
-from arco.api.lineage import Lineages, lineage_route
-from arco.api.objects import Objects
-from arco.api.operations.routes import operations_routes
-from arco.api.pages import Pages
-from arco.api.quarantine import Quarantine, quarantine_route
-from arco.api.query import Queries
-from arco.api.query_params import (
+from arco.api.health import HealthChecks, health_routes
+from arco.api.health_monitor import Lag, LagReader
+from arco.api.http.openapi import DocsPages
+from arco.api.http.request import (
     AtQuery,
     DiffQuery,
     DropQuery,
     ListQuery,
     ObjectQuery,
     PageQuery,
-    Query,
+    QueryParams,
     SchemaListQuery,
     TableListQuery,
 )
-from arco.api.route import Answered, AnyRoute, Route, Sent, read_document, sent
-from arco.api.schemas import Schemas
-from arco.api.tables import Tables
-from arco.api.verbs import changed, dropped, got, made, public, says
-from arco.api.views import Views
-from arco.api.wire import (
-    AddedColumns,
-    AnyThing,
+from arco.api.http.route import (
+    AnyRoute,
+    ResponseSpec,
+    Route,
+    create_route,
+    drop_route,
+    get_route,
+    json_body,
+    public_route,
+    update_route,
+)
+from arco.api.lineage import LineageHandlers, lineage_route
+from arco.api.objects import ObjectHandlers
+from arco.api.operations.runs import ExecutionHandlers, execution_routes
+from arco.api.operations.tables import TableFactHandlers, table_fact_routes
+from arco.api.quarantine import QuarantineHandlers, quarantine_route
+from arco.api.query import QueryHandlers
+from arco.api.requests import (
     CatalogChanges,
-    CatalogPage,
-    CatalogThing,
     ColumnChanges,
-    ColumnThing,
-    CommitEntry,
-    CommitPage,
-    DiffPage,
-    Health,
-    History,
-    ManifestEntry,
     NewCatalog,
     NewSchema,
     NewTable,
     NewView,
-    Question,
-    Result,
+    QueryRequest,
     SchemaChanges,
-    SchemaPage,
-    SchemaThing,
-    SchemaVersionPage,
     TableChanges,
-    TablePage,
-    TableThing,
-    UndropWish,
+    UndropRequest,
     ViewChanges,
-    ViewPage,
-    ViewThing,
 )
+from arco.api.responses import (
+    AddedColumns,
+    AnyObjectResponse,
+    CatalogPage,
+    CatalogResponse,
+    ColumnResponse,
+    CommitEntry,
+    CommitPage,
+    DiffPage,
+    ManifestEntry,
+    ObjectHistory,
+    QueryResult,
+    SchemaPage,
+    SchemaResponse,
+    SchemaVersionPage,
+    TablePage,
+    TableResponse,
+    ViewPage,
+    ViewResponse,
+)
+from arco.api.schemas import SchemaHandlers
+from arco.api.tables import COLUMNS_BODY, ColumnHandlers, TableHandlers
+from arco.api.views import ViewHandlers
 from arco.query.rows import ARROW_STREAM
 
 CATALOGS = f"{API}/catalogs"
@@ -90,136 +99,141 @@ _COLUMNS = [
 ]
 
 
-def native_routes(desk: Desk, health: HealthChecks, pages: Pages) -> tuple[AnyRoute, ...]:
+def native_routes(
+    context: HandlerContext, health: HealthChecks, pages: DocsPages
+) -> tuple[AnyRoute, ...]:
     """Every route of the native API."""
     return (
-        *_catalogs(Catalogs(desk)),
-        *_schemas(Schemas(desk)),
-        *_tables(Tables(desk)),
-        *_columns(Columns(desk)),
-        *_views(Views(desk)),
-        *_objects(Objects(desk)),
-        *_commits(Commits(desk)),
-        _query(Queries(desk.services)),
-        events_route(Events(desk.services), desk.services.limits.events_bytes),
-        *operations_routes(desk.services),
-        *flow_routes(desk.services),
-        lineage_route(Lineages(desk.services)),
-        _lag(Lags(desk.services.runtime, desk.services.domains)),
-        quarantine_route(Quarantine(desk.services)),
+        *_catalogs(CatalogHandlers(context)),
+        *_schemas(SchemaHandlers(context)),
+        *_tables(TableHandlers(context)),
+        *_columns(ColumnHandlers(context)),
+        *_views(ViewHandlers(context)),
+        *_objects(ObjectHandlers(context)),
+        *_commits(CommitHandlers(context)),
+        _query(QueryHandlers(context.services)),
+        events_route(EventHandlers(context.services), context.services.limits.events_bytes),
+        *execution_routes(ExecutionHandlers(context.services)),
+        *table_fact_routes(TableFactHandlers(context.services)),
+        *flow_routes(context.services),
+        lineage_route(LineageHandlers(context.services)),
+        _lag(LagReader(context.services.runtime, context.services.domains)),
+        quarantine_route(QuarantineHandlers(context.services)),
         *health_routes(health),
-        *_pages(pages),
+        *_docs(pages),
     )
 
 
-def _catalogs(on: Catalogs) -> tuple[AnyRoute, ...]:
+def _catalogs(on: CatalogHandlers) -> tuple[AnyRoute, ...]:
     return (
-        made(
+        create_route(
             CATALOGS,
             Operation.CREATE_CATALOG,
             on.create,
-            sent(NewCatalog, {"name": "sales", **_DESCRIBED}),
-            CatalogThing,
+            json_body(NewCatalog, {"name": "sales", **_DESCRIBED}),
+            CatalogResponse,
             problems=(409,),
         ),
-        got(CATALOGS, Operation.LIST_CATALOGS, on.page, ListQuery, CatalogPage),
-        got(CATALOG, Operation.GET_CATALOG, on.get, AtQuery, CatalogThing),
-        changed(
+        get_route(CATALOGS, Operation.LIST_CATALOGS, on.page, ListQuery, CatalogPage),
+        get_route(CATALOG, Operation.GET_CATALOG, on.get, AtQuery, CatalogResponse),
+        update_route(
             CATALOG,
             Operation.UPDATE_CATALOG,
             on.update,
-            sent(CatalogChanges, {"comment": "Everything about sales"}),
-            CatalogThing,
+            json_body(CatalogChanges, {"comment": "Everything about sales"}),
+            CatalogResponse,
         ),
-        dropped(CATALOG, Operation.DROP_CATALOG, on.drop, DropQuery),
+        drop_route(CATALOG, Operation.DROP_CATALOG, on.drop, DropQuery),
     )
 
 
-def _schemas(on: Schemas) -> tuple[AnyRoute, ...]:
+def _schemas(on: SchemaHandlers) -> tuple[AnyRoute, ...]:
     return (
-        made(
+        create_route(
             SCHEMAS,
             Operation.CREATE_SCHEMA,
             on.create,
-            sent(NewSchema, {"name": "europe", "parent": ["raw"], **_DESCRIBED}),
-            SchemaThing,
+            json_body(NewSchema, {"name": "europe", "parent": ["raw"], **_DESCRIBED}),
+            SchemaResponse,
             problems=(404, 409),
         ),
-        got(SCHEMAS, Operation.LIST_SCHEMAS, on.page, SchemaListQuery, SchemaPage),
-        got(SCHEMA, Operation.GET_SCHEMA, on.get, AtQuery, SchemaThing),
-        changed(
+        get_route(SCHEMAS, Operation.LIST_SCHEMAS, on.page, SchemaListQuery, SchemaPage),
+        get_route(SCHEMA, Operation.GET_SCHEMA, on.get, AtQuery, SchemaResponse),
+        update_route(
             SCHEMA,
             Operation.UPDATE_SCHEMA,
             on.update,
-            sent(SchemaChanges, {"owner": "group:sales"}),
-            SchemaThing,
+            json_body(SchemaChanges, {"owner": "group:sales"}),
+            SchemaResponse,
         ),
-        dropped(SCHEMA, Operation.DROP_SCHEMA, on.drop, DropQuery),
+        drop_route(SCHEMA, Operation.DROP_SCHEMA, on.drop, DropQuery),
     )
 
 
-def _tables(on: Tables) -> tuple[AnyRoute, ...]:
+def _tables(on: TableHandlers) -> tuple[AnyRoute, ...]:
     return (
-        made(
+        create_route(
             TABLES,
             Operation.CREATE_TABLE,
             on.create,
-            sent(
+            json_body(
                 NewTable, {"name": "orders", "format": "PARQUET", "columns": _COLUMNS, **_DESCRIBED}
             ),
-            TableThing,
+            TableResponse,
             problems=(404, 409),
         ),
-        got(TABLES, Operation.LIST_TABLES, on.page, TableListQuery, TablePage, tables=True),
-        got(TABLE, Operation.GET_TABLE, on.get, AtQuery, TableThing, tables=True),
-        changed(
+        get_route(
+            TABLES, Operation.LIST_TABLES, on.page, TableListQuery, TablePage, reads_tables=True
+        ),
+        get_route(TABLE, Operation.GET_TABLE, on.get, AtQuery, TableResponse, reads_tables=True),
+        update_route(
             TABLE,
             Operation.UPDATE_TABLE,
             on.update,
-            sent(TableChanges, {"name": "orders_2026", "schema": ["archive"]}),
-            TableThing,
+            json_body(TableChanges, {"name": "orders_2026", "schema": ["archive"]}),
+            TableResponse,
         ),
-        dropped(TABLE, Operation.DROP_TABLE, on.drop, Query),
-        got(
+        drop_route(TABLE, Operation.DROP_TABLE, on.drop, QueryParams),
+        get_route(
             f"{TABLE}/schema-history",
             Operation.GET_SCHEMA_HISTORY,
             on.schema_history,
             PageQuery,
             SchemaVersionPage,
-            tables=True,
+            reads_tables=True,
         ),
     )
 
 
-def _columns(on: Columns) -> tuple[AnyRoute, ...]:
+def _columns(on: ColumnHandlers) -> tuple[AnyRoute, ...]:
     return (
-        made(
+        create_route(
             COLUMNS,
             Operation.ADD_COLUMN,
             on.add,
-            COLUMNS_SENT,
-            ColumnThing | AddedColumns,
+            COLUMNS_BODY,
+            ColumnResponse | AddedColumns,
             problems=(404, 409, 412),
-            matched=True,
+            takes_if_match=True,
         ),
-        changed(
+        update_route(
             COLUMN,
             Operation.UPDATE_COLUMN,
             on.update,
-            sent(ColumnChanges, {"data_type": "bigint", "comment": None}),
-            ColumnThing,
+            json_body(ColumnChanges, {"data_type": "bigint", "comment": None}),
+            ColumnResponse,
         ),
-        dropped(COLUMN, Operation.DROP_COLUMN, on.drop, Query),
+        drop_route(COLUMN, Operation.DROP_COLUMN, on.drop, QueryParams),
     )
 
 
-def _views(on: Views) -> tuple[AnyRoute, ...]:
+def _views(on: ViewHandlers) -> tuple[AnyRoute, ...]:
     return (
-        made(
+        create_route(
             VIEWS,
             Operation.CREATE_VIEW,
             on.create,
-            sent(
+            json_body(
                 NewView,
                 {
                     "name": "open_orders",
@@ -229,131 +243,111 @@ def _views(on: Views) -> tuple[AnyRoute, ...]:
                     **_DESCRIBED,
                 },
             ),
-            ViewThing,
+            ViewResponse,
             problems=(404, 409, 501),
         ),
-        got(VIEWS, Operation.LIST_VIEWS, on.page, ListQuery, ViewPage, tables=True),
-        got(VIEW, Operation.GET_VIEW, on.get, AtQuery, ViewThing, pure=False),
-        changed(
+        get_route(VIEWS, Operation.LIST_VIEWS, on.page, ListQuery, ViewPage, reads_tables=True),
+        get_route(VIEW, Operation.GET_VIEW, on.get, AtQuery, ViewResponse, cacheable=False),
+        update_route(
             VIEW,
             Operation.UPDATE_VIEW,
             on.update,
-            sent(ViewChanges, {"sql": "SELECT id, email FROM orders", "dialect": "spark"}),
-            ViewThing,
+            json_body(ViewChanges, {"sql": "SELECT id, email FROM orders", "dialect": "spark"}),
+            ViewResponse,
         ),
-        dropped(VIEW, Operation.DROP_VIEW, on.drop, Query),
+        drop_route(VIEW, Operation.DROP_VIEW, on.drop, QueryParams),
     )
 
 
-def _objects(on: Objects) -> tuple[AnyRoute, ...]:
+def _objects(on: ObjectHandlers) -> tuple[AnyRoute, ...]:
     return (
-        got(OBJECT, Operation.GET_OBJECT, on.get, ObjectQuery, AnyThing, tables=True),
-        got(
-            f"{OBJECT}/history",
-            Operation.GET_OBJECT_HISTORY,
-            on.history,
-            PageQuery,
-            History,
+        get_route(
+            OBJECT, Operation.GET_OBJECT, on.get, ObjectQuery, AnyObjectResponse, reads_tables=True
+        ),
+        get_route(
+            f"{OBJECT}/history", Operation.GET_OBJECT_HISTORY, on.history, PageQuery, ObjectHistory
         ),
         Route(
             "POST",
             f"{OBJECT}/undrop",
             Operation.UNDROP_OBJECT,
-            says(on.undrop),
             on.undrop,
-            Query,
-            (Answered(200, "The object, there again.", AnyThing),),
-            Sent(lambda raw: read_document(raw, UndropWish), (UndropWish,), {}, optional=True),
+            QueryParams,
+            (ResponseSpec(200, "The object, there again.", AnyObjectResponse),),
+            json_body(UndropRequest, {}, optional=True),
             problems=(404, 409, 422),
             mutates=True,
-            keyed=True,
+            takes_key=True,
         ),
     )
 
 
-def _commits(on: Commits) -> tuple[AnyRoute, ...]:
+def _commits(on: CommitHandlers) -> tuple[AnyRoute, ...]:
     return (
-        got(f"{API}/commits", Operation.LIST_COMMITS, on.page, PageQuery, CommitPage),
-        got(
+        get_route(f"{API}/commits", Operation.LIST_COMMITS, on.page, PageQuery, CommitPage),
+        get_route(
             f"{API}/commits/{{number}}",
             Operation.GET_COMMIT,
             on.get,
-            Query,
+            QueryParams,
             CommitEntry,
-            pure=False,
+            cacheable=False,
         ),
-        got(f"{API}/diff", Operation.DIFF, on.diff, DiffQuery, DiffPage),
-        got(
+        get_route(f"{API}/diff", Operation.DIFF, on.diff, DiffQuery, DiffPage),
+        get_route(
             f"{API}/manifests/{{domain}}",
             Operation.GET_MANIFEST,
             on.manifest,
             AtQuery,
             ManifestEntry,
-            pure=False,
+            cacheable=False,
         ),
     )
 
 
-def _query(on: Queries) -> AnyRoute:
+def _query(on: QueryHandlers) -> AnyRoute:
     return Route(
         "POST",
         f"{API}/query",
         Operation.QUERY,
-        says(on.ask),
-        on.ask,
-        Query,
-        (Answered(200, "The result.", Result, also=(ARROW_STREAM,)),),
-        sent(Question, {"sql": "SELECT name, format FROM system.tables LIMIT 10"}),
+        on.run,
+        QueryParams,
+        (ResponseSpec(200, "The result.", QueryResult, (ARROW_STREAM,)),),
+        json_body(QueryRequest, {"sql": "SELECT name, format FROM system.tables LIMIT 10"}),
         problems=(404,),
-        tagged=False,
-        queries=True,
+        has_etag=False,
+        runs_sql=True,
     )
 
 
-def _lag(on: Lags) -> AnyRoute:
+def _lag(on: LagReader) -> AnyRoute:
     return Route(
         "GET",
         f"{API}/lag",
         Operation.GET_LAG,
-        says(on.get),
         on.get,
-        Query,
-        (Answered(200, "The lag.", Lag),),
-        tagged=False,
+        QueryParams,
+        (ResponseSpec(200, "The lag.", Lag),),
+        has_etag=False,
     )
 
 
-def health_routes(on: HealthChecks) -> tuple[AnyRoute, ...]:
-    """What every process of ours answers to whoever runs it."""
+def _docs(on: DocsPages) -> tuple[AnyRoute, ...]:
+    content_types = {"docs": "text/html", "docs.css": "text/css", "docs.js": "text/javascript"}
     return (
-        public("/health", Operation.HEALTH, on.report, Answered(200, "The report.", HealthReport)),
-        public("/health/live", Operation.HEALTH, on.live, Answered(200, "It lives.", Health)),
-        public("/health/ready", Operation.HEALTH, on.ready, Answered(200, "Ready.", Health)),
-        public(
-            "/metrics",
-            Operation.METRICS,
-            on.metrics,
-            Answered(200, "The metrics.", str, content_type="text/plain"),
-        ),
-    )
-
-
-def _pages(on: Pages) -> tuple[AnyRoute, ...]:
-    kinds = {"docs": "text/html", "docs.css": "text/css", "docs.js": "text/javascript"}
-    return (
-        public(
+        public_route(
             f"{API}/openapi.json",
             Operation.OPENAPI,
             on.openapi,
-            Answered(200, "This document.", dict[str, Any]),
+            ResponseSpec(200, "This document.", dict[str, Any]),
         ),
         *(
-            public(
+            public_route(
                 f"{API}/{name}",
                 Operation.DOCS,
                 on.docs,
-                Answered(200, "The page.", str, content_type=kind),
+                ResponseSpec(200, "The page.", str, content_type=content_type),
             )
-            for name, kind in kinds.items()
+            for name, content_type in content_types.items()
         ),
     )

@@ -2,28 +2,34 @@
 
 from typing import Any
 
-from arco.api.desk import Desk, Rendered, found_in, many, one, schema_url
-from arco.api.etag import expected_version
-from arco.api.paging import Token, cut, place, unpack_place
-from arco.api.query_params import AtQuery, DropQuery, Query, SchemaListQuery
-from arco.api.render import schema_thing
-from arco.api.route import Call, Reply
-from arco.api.wire import NewSchema, SchemaChanges, SchemaPage, SchemaThing
+from arco.api.context import (
+    ChangeReply,
+    HandlerContext,
+    changed_row,
+    list_reply,
+    object_reply,
+    schema_url,
+)
+from arco.api.http.reply import Reply, expected_version
+from arco.api.http.request import AtQuery, Call, DropQuery, QueryParams, SchemaListQuery
+from arco.api.http.snapshots import name_key, next_token, split_name_key, take_page
+from arco.api.requests import NewSchema, SchemaChanges
+from arco.api.responses import SchemaPage, SchemaResponse, schema_response
 from arco.catalog.ddl import CreateSchema, DropSchema, SchemaName, UpdateSchema
 from arco.catalog.done import Done
 from arco.catalog.model import SchemaRow
 from arco.catalog.name import split_levels
 
 
-class Schemas:
-    """Schemas, which nest."""
+class SchemaHandlers:
+    """Create, list, read, update and drop schemas, which nest."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
 
-    async def create(self, call: Call[Query, NewSchema]) -> Reply:
+    async def create(self, call: Call[QueryParams, NewSchema]) -> Reply:
         """Make a schema."""
-        body, catalog = call.body, call.names["catalog"]
+        body, catalog = call.body, call.path_params["catalog"]
         ddl = CreateSchema(
             catalog=catalog,
             parent=body.parent,
@@ -33,27 +39,29 @@ class Schemas:
             tags=body.tags,
             owner=body.owner,
         )
-        return await self._desk.carry_out(
+        return await self._context.apply(
             call,
             ddl,
-            Rendered(
+            ChangeReply(
                 201,
-                lambda done: _thing(done, catalog),
-                lambda done: schema_url(catalog, found_in(done, SchemaRow).row.path),
+                lambda result: _response(result, catalog),
+                lambda result: schema_url(catalog, changed_row(result, SchemaRow).row.path),
             ),
         )
 
     async def page(self, call: Call[SchemaListQuery, None]) -> Reply:
         """List the schemas right below a catalog or a schema."""
-        query, catalog = call.query, call.names["catalog"]
-        snapshot, token = await self._desk.reads.pinned(query.page_token, query.as_of, call.head)
+        query, catalog = call.query, call.path_params["catalog"]
+        snapshot, cursor = await self._context.reads.pinned(
+            query.page_token, query.as_of, call.head
+        )
         catalog_id = (await snapshot.catalog(catalog)).row.catalog_id
         parent_id = None
         if query.parent is not None:
             parent = await snapshot.schema_in(catalog_id, split_levels(query.parent))
             parent_id = parent.row.schema_id
-        after, behind = unpack_place(token)
-        found = await snapshot.schemas(
+        after, behind = split_name_key(cursor)
+        schemas = await snapshot.schemas(
             catalog_id,
             parent_id,
             after=after,
@@ -61,26 +69,26 @@ class Schemas:
             limit=query.page_size + 1,
             dropped=query.dropped,
         )
-        items, last = cut(
-            found,
+        page, last = take_page(
+            schemas,
             query.page_size,
-            lambda each: place(each.row.name, each.row.schema_id, dropped=query.dropped),
+            lambda each: name_key(each.row.name, each.row.schema_id, dropped=query.dropped),
         )
-        page = SchemaPage(
-            items=tuple(schema_thing(each, catalog) for each in items),
-            next_page_token=None if last is None else Token(snapshot.number, last).pack(),
+        document = SchemaPage(
+            items=tuple(schema_response(each, catalog) for each in page),
+            next_page_token=next_token(snapshot, last),
         )
-        return many(page, snapshot)
+        return list_reply(document, snapshot)
 
     async def get(self, call: Call[AtQuery, None]) -> Reply:
         """One schema."""
-        snapshot = await self._desk.reads.at(call.query.as_of, call.head)
-        found = await snapshot.schema(name_of(call))
-        return one(schema_thing(found, call.names["catalog"]), found)
+        snapshot = await self._context.reads.at(call.query.as_of, call.head)
+        schema = await snapshot.schema(name_of(call))
+        return object_reply(schema_response(schema, call.path_params["catalog"]), schema)
 
-    async def update(self, call: Call[Query, SchemaChanges]) -> Reply:
+    async def update(self, call: Call[QueryParams, SchemaChanges]) -> Reply:
         """Rename or describe a schema."""
-        body, catalog = call.body, call.names["catalog"]
+        body, catalog = call.body, call.path_params["catalog"]
         ddl = UpdateSchema(
             target=name_of(call),
             expected=expected_version(call.header(b"if-match")),
@@ -90,25 +98,25 @@ class Schemas:
             tags=() if body.tags is None else body.tags,
             owner=body.owner,
         )
-        rendered = Rendered(200, lambda done: _thing(done, catalog))
-        return await self._desk.carry_out(call, ddl, rendered)
+        reply = ChangeReply(200, lambda result: _response(result, catalog))
+        return await self._context.apply(call, ddl, reply)
 
     async def drop(self, call: Call[DropQuery, None]) -> Reply:
         """Drop a schema."""
-        if self._desk.native is not None and not call.query.force:
-            await self._desk.native.release_dead(name_of(call))
+        if self._context.native is not None and not call.query.force:
+            await self._context.native.release_dead(name_of(call))
         ddl = DropSchema(
             target=name_of(call),
             expected=expected_version(call.header(b"if-match")),
             force=call.query.force,
         )
-        return await self._desk.carry_out(call, ddl, Rendered(204))
+        return await self._context.apply(call, ddl, ChangeReply(204))
 
 
 def name_of(call: Call[Any, Any]) -> SchemaName:
-    """The schema that the path names."""
-    return SchemaName(call.names["catalog"], split_levels(call.names["schema"]))
+    """The name of the schema in the path."""
+    return SchemaName(call.path_params["catalog"], split_levels(call.path_params["schema"]))
 
 
-def _thing(done: Done, catalog: str) -> SchemaThing:
-    return schema_thing(found_in(done, SchemaRow), catalog)
+def _response(result: Done, catalog: str) -> SchemaResponse:
+    return schema_response(changed_row(result, SchemaRow), catalog)

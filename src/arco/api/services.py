@@ -1,22 +1,21 @@
-"""What the API is made of: `cli` fills it in, and nothing here makes a part for itself."""
+"""What an API process is made of. `cli` creates the parts; nothing in `api` creates one for itself."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from arco.access.identity import Identity
-from arco.api.compaction import ELSEWHERE, Compaction
-from arco.api.flow.desk import FlowDesk
-from arco.api.health_monitor import CompactorHealth, DiskSpace
-from arco.api.limits import Limits
-from arco.api.log import Log
+from arco.api.health_monitor import ELSEWHERE, CompactionStatus, CompactorHealth, DiskSpace
+from arco.api.http.limits import HttpLimits
+from arco.api.http.long_poll import ShutdownFlag
+from arco.api.http.telemetry import Log, RequestTracing
 from arco.api.metrics import Metrics
-from arco.api.stopping import Stopping
-from arco.api.tracing import Tracing
 from arco.catalog.commit import Committer
 from arco.catalog.reader import SnapshotReader
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
+from arco.flow.coordinator.ports import Coordinator, RunReader
+from arco.flow.publish.tables import ParquetTables
 from arco.iceberg.service import Iceberg
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, Idempotency
 from arco.ledger.intake import Intake
@@ -28,8 +27,8 @@ OTHER_DOMAINS = ("executions", "lineage", "search")  # besides the catalog
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
-class Engine(Protocol):
-    """Whoever answers SQL; its tables are Arrow's."""
+class QueryEngine(Protocol):
+    """Runs SQL; its results are Arrow tables."""
 
     async def query(
         self,
@@ -39,25 +38,34 @@ class Engine(Protocol):
         freshness: str | None = None,
         caller: str | None = None,
     ) -> Any:
-        """The result of a read-only query as an Arrow table; `Invalid` for what is not one."""
+        """The result of a read-only query; `Invalid` for any other statement."""
 
     async def tail_rows(self, tail: Tail, state: State, *, caller: str | None = None) -> Any:
-        """The rows that the events of a ledger's tail make, as an Arrow table."""
+        """The rows of the events in a ledger's tail."""
 
     async def close(self) -> None:
-        """End what it has started."""
+        """End the processes that it has started."""
+
+
+@dataclass(frozen=True)
+class FlowContext:
+    """What the routes of pipelines need: the coordinator, finished runs, and plain Parquet tables."""
+
+    coordinator: Coordinator
+    runs: RunReader
+    tables: ParquetTables
 
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
     """The parts of one API process for one workspace.
 
-    `domains` are the readers of `OTHER_DOMAINS`, by name. `hosts` are the names by which the server may be
-    called, `LOOPBACK` where no identity is asked for; None for any. `location_root` stands before the
+    `domains` are the readers of `OTHER_DOMAINS`, by name. `hosts` are the host names that the server
+    answers to: `LOOPBACK` where no identity is required, None for any. `location_root` is prefixed to the
     location of a managed table, which is stored relative to its workspace. Without `iceberg` that protocol
-    is not served, and without `flow` no runs. `compaction` tells how whoever compacts events is;
-    `compactor_health` asks a compactor in another process. `disk` measures the disk of a local store.
-    `key_life_ms` is how long `idempotency` keeps a key; clients are told.
+    is not served, and without `flow` no runs. `compaction` is the status of compaction as this process
+    knows it; `compactor_health` asks a compactor in another process. `disk` measures the disk of a local
+    store. `key_life_ms` is how long `idempotency` keeps a key; Iceberg clients read it in `/v1/config`.
     """
 
     runtime: Runtime
@@ -66,20 +74,20 @@ class Services:
     reader: SnapshotReader
     committer: Committer
     idempotency: Idempotency
-    engine: Engine
+    engine: QueryEngine
     tracer: Tracer
     intake: Intake
     log: Log
     metrics: Metrics = field(default_factory=Metrics)
-    tracing: Tracing = field(default_factory=Tracing)
-    limits: Limits = field(default_factory=Limits)
+    tracing: RequestTracing = field(default_factory=RequestTracing)
+    limits: HttpLimits = field(default_factory=HttpLimits)
     domains: Mapping[str, SnapshotReader] = field(default_factory=dict)
     hosts: frozenset[str] | None = None
     location_root: str = ""
     iceberg: Iceberg | None = None
-    flow: FlowDesk | None = None
-    compaction: Compaction = ELSEWHERE
+    flow: FlowContext | None = None
+    compaction: CompactionStatus = ELSEWHERE
     compactor_health: CompactorHealth | None = None
     disk: Callable[[], DiskSpace] | None = None
     key_life_ms: int = DEFAULT_LIFE_MS
-    stopping: Stopping = field(default_factory=Stopping)
+    stopping: ShutdownFlag = field(default_factory=ShutdownFlag)

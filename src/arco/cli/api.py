@@ -14,7 +14,7 @@ from arco.cli.serve import Listening
 from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
-    from arco.api.log import Log
+    from arco.api.http.telemetry import Log
     from arco.cli.workspace import Workspace
     from arco.core.runtime import Runtime
 
@@ -108,8 +108,7 @@ async def _serve(
 ) -> None:
     from arco.api.app import make_app
     from arco.api.metrics import Metrics
-    from arco.api.remote_bell import RemoteBell
-    from arco.api.remote_compactor import RemoteCompactor
+    from arco.api.remote_compactor import RemoteCompactor, RemoteNotifier
     from arco.catalog.decision import Rules
     from arco.cli.flow.wiring import Flow, keeping_the_book, open_flow
     from arco.cli.serve import (
@@ -134,7 +133,7 @@ async def _serve(
         ruled=frozenset({ICEBERG}),
         declared=locations.urls(),
     )
-    bell = RemoteBell(compactor, runtime)
+    bell = RemoteNotifier(compactor, runtime)
     workspace = open_workspace(store, compactor, rules, ring=bell.ring)
     kept_ms = retention // timedelta(milliseconds=1)
     iceberg = open_tables(place, locations, workspace, metrics=metrics, retention_ms=kept_ms)

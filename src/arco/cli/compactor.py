@@ -181,7 +181,7 @@ async def _serve(
                 ),
             )
     if janitor is not None:
-        metrics.health.watch_care(janitor)
+        metrics.health.watch_maintenance(janitor)
     keeper = make_keeper(
         place,
         spark,

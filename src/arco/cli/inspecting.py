@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from arco.api.log import Log
+from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.cli.finding import Finding, Status, failed, ok
 from arco.compactor.inspection import Inspection

@@ -1,6 +1,6 @@
 """Reports what the reconciler does to the log and the metrics of a server."""
 
-from arco.api.log import Log
+from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.cli.trouble import table_teller, teller
 from arco.core.clock import Clock

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from arco.access.identity import Identity
-    from arco.api.compaction import Compaction
-    from arco.api.health_monitor import CompactorHealth
-    from arco.api.log import Log
+    from arco.api.health_monitor import CompactionStatus, CompactorHealth
+    from arco.api.http.asgi import ASGIApp
+    from arco.api.http.long_poll import ShutdownFlag
+    from arco.api.http.server import HttpServer
+    from arco.api.http.telemetry import Log
     from arco.api.metrics import Metrics
-    from arco.api.server import App, HttpServer
     from arco.api.services import Services
-    from arco.api.stopping import Stopping
     from arco.cli.workspace import Workspace
     from arco.core.runtime import Runtime
     from arco.iceberg.service import Iceberg
@@ -124,12 +124,12 @@ def make_services(
     log: "Log",
     metrics: "Metrics",
     iceberg: "Iceberg | None" = None,
-    compaction: "Compaction | None" = None,
+    compaction: "CompactionStatus | None" = None,
     compactor_health: "CompactorHealth | None" = None,
     makes_key: bool = False,
 ) -> "Services":
     """All that the API is made of; `makes_key` for a signing key that is named and missing."""
-    from arco.api.compaction import ELSEWHERE
+    from arco.api.health_monitor import ELSEWHERE
     from arco.api.services import LOOPBACK as LOOPBACK_HOSTS
     from arco.api.services import OTHER_DOMAINS, Services
     from arco.catalog.reader import SnapshotReader
@@ -168,13 +168,13 @@ def log_to_stderr(runtime: "Runtime", level: LogLevel) -> "Log":
     """Log lines as JSON on stderr."""
     import logging
 
-    from arco.api.log import make_log
+    from arco.api.http.telemetry import make_log
 
     return make_log(sys.stderr.buffer, runtime.clock, level=getattr(logging, level.upper()))
 
 
 async def serve(
-    app: "App",
+    app: "ASGIApp",
     listening: Listening,
     log: "Log",
     ready: "Callable[[str], str]",
@@ -182,10 +182,10 @@ async def serve(
     runtime: "Runtime",
     metrics: "Metrics",
     admin: AdminListening | None,
-    stopping: "Stopping | None" = None,
+    stopping: "ShutdownFlag | None" = None,
 ) -> None:
     """Serve until a signal, and say once that it is ready, by the sentence for its URL."""
-    from arco.api.server import HttpServer
+    from arco.api.http.server import HttpServer
     from arco.cli.stop_deadline import StopDeadline
 
     deadline = StopDeadline(runtime.clock, log, metrics)
@@ -214,10 +214,10 @@ async def serve(
             await serving.wait()
 
 
-def _bind_admin(app: "App", admin: AdminListening, log: "Log") -> "HttpServer | None":
+def _bind_admin(app: "ASGIApp", admin: AdminListening, log: "Log") -> "HttpServer | None":
     """The server of the admin port, which has its port; None if it does without."""
-    from arco.api.admin import AdminApp
-    from arco.api.server import HttpServer
+    from arco.api.http.edge import AdminApp
+    from arco.api.http.server import HttpServer
 
     server = HttpServer(
         AdminApp(app),

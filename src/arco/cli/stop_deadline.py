@@ -9,7 +9,7 @@ import atexit
 import os
 import signal
 
-from arco.api.log import Log
+from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.core.clock import Clock
 

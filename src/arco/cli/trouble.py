@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from arco.api.log import Log, places
+from arco.api.http.problem import loggable
+from arco.api.http.telemetry import Log, places
 from arco.api.metrics import Metrics
-from arco.api.problem import loggable
 from arco.cli.flow.one_book import BookTaken
 from arco.core.errors import ArcoError
 from arco.core.runtime import Runtime

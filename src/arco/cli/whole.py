@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from arco.api.compaction import Compaction
-from arco.api.log import Log
+from arco.api.health_monitor import CompactionStatus
+from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.api.services import Services
 from arco.catalog.decision import Rules
@@ -104,7 +104,7 @@ async def open_whole(
     met: Callable[[Exception], None],
     *,
     ring: Ring = nobody,
-    compaction: Compaction | None = None,
+    compaction: CompactionStatus | None = None,
 ) -> Whole:
     """All parts; what keeps the start waiting is handed to `met`."""
     place, metrics = ground.place, ground.metrics
@@ -163,5 +163,5 @@ async def open_whole(
             runs.collect,
         ),
     )
-    metrics.health.watch_care(janitor)
+    metrics.health.watch_maintenance(janitor)
     return Whole(replace(services, flow=flow.desk), workspace, iceberg, flow, compactor, janitor)

@@ -40,7 +40,7 @@ async def with_lake(work: Callable[[HttpLake], T], place: Place | None = None) -
             lake.close()
 
 
-async def test_a_table_is_made_with_its_schema_and_whoever_is_second_gets_the_same() -> None:
+async def test_a_table_is_made_with_its_schema_and_a_second_creator_gets_the_same() -> None:
     def work(lake: HttpLake) -> None:
         assert lake.find(ORDERS.name) is None
         made = lake.make(ORDERS)
@@ -56,9 +56,9 @@ async def test_a_table_says_which_columns_are_marked_as_pii() -> None:
         lake.make(ORDERS)
         url = "/catalogs/default/schemas/silver/tables/orders/columns/id"
         lake._remote.change("PATCH", url, {"pii_type": "CUSTOMER_ID"})
-        found = lake.find(ORDERS.name)
-        assert found is not None
-        assert [each.pii_type for each in found.columns] == ["CUSTOMER_ID"]
+        actual = lake.find(ORDERS.name)
+        assert actual is not None
+        assert [each.pii_type for each in actual.columns] == ["CUSTOMER_ID"]
 
     await with_lake(work)
 
@@ -93,10 +93,10 @@ async def test_a_description_is_brought_to_what_the_definition_says_and_no_furth
         made = lake.make(ORDERS)
         for _ in range(2):
             lake.describe(made, other)
-        told = lake._remote.get("/catalogs/default/schemas/silver/tables/orders")
-        assert b'"comment":"Better"' in told
-        assert b'"owner":"user:ada"' in told
-        assert b'"tags":["gold","x"]' in told
+        document = lake._remote.get("/catalogs/default/schemas/silver/tables/orders")
+        assert b'"comment":"Better"' in document
+        assert b'"owner":"user:ada"' in document
+        assert b'"tags":["gold","x"]' in document
 
     await with_lake(work)
 

@@ -1,7 +1,7 @@
 """Made-up requests against a running Iceberg REST catalog (figure 17).
 
 None may be answered with a 5xx, with an error of another shape than the protocol's, or with a body where
-there must be none; and the log may tell of nothing unexpected.
+there must be none; and the log may have no unexpected error.
 """
 
 import json
@@ -12,7 +12,7 @@ import httpx2
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.api.iceberg.made_up import Request, requests
+from tests.api.iceberg.generators import Request, requests
 from tests.api.iceberg.warehouse import SCHEMA, VERSION, refusal
 
 BODILESS = frozenset({204, 304})
@@ -38,8 +38,8 @@ def _prepare(http: httpx2.Client) -> str:
         http.post(f"{base}/db/tables", json={"name": name, "schema": SCHEMA})
     view = {"name": "v", "schema": SCHEMA, "view-version": VERSION, "properties": {}}
     http.post(f"{base}/db/views", json=view)
-    found = http.get(f"{base}/db/tables/t").json().get("metadata", {})
-    return str(found.get("location", "file:///nowhere"))
+    actual = http.get(f"{base}/db/tables/t").json().get("metadata", {})
+    return str(actual.get("location", "file:///nowhere"))
 
 
 def _attack(http: httpx2.Client, here: str, statuses: Counter[int], count: int, start: int) -> None:

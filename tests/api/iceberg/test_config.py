@@ -1,4 +1,4 @@
-"""What a client is told first: exactly what is served."""
+"""`/v1/config` lists exactly what is served."""
 
 import re
 from dataclasses import replace
@@ -7,10 +7,10 @@ import httpx2
 import pytest
 
 from arco.api.app import make_app
-from arco.api.iceberg.config import iso_duration
+from arco.api.iceberg.routes import iso_duration
 from arco.api.metrics import Metrics
 from tests.api.iceberg.warehouse import Warehouse, refusal
-from tests.api.running import Served, listening, looped
+from tests.api.server import Served, listening, looped
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_the_prefix_is_the_id_of_the_catalog_and_its_name_leads_there_too(
     config = http.get("/iceberg/v1/config", params={"warehouse": warehouse.name}).json()
     catalog = http.get(f"/api/v1/catalogs/{warehouse.name}").json()
     assert config["overrides"] == {"prefix": catalog["id"], "namespace-separator": "%1F"}
-    assert config["defaults"] == {"arco.location-root": ""}  # nobody has said where it is
+    assert config["defaults"] == {"arco.location-root": ""}  # none is configured
     assert config["idempotency-key-lifetime"] == "PT24H"
     by_name = http.get(f"/iceberg/v1/{warehouse.name}/namespaces").json()
     assert by_name == http.get(f"/iceberg/v1/{catalog['id']}/namespaces").json()
@@ -56,7 +56,7 @@ def test_a_prefix_that_is_not_there_is_404(http: httpx2.Client) -> None:
         assert http.get(f"/iceberg/v1/{prefix}/namespaces").status_code == 404
 
 
-def test_every_endpoint_that_is_told_of_is_served(warehouse: Warehouse) -> None:
+def test_every_listed_endpoint_is_served(warehouse: Warehouse) -> None:
     config = warehouse.http.get("/iceberg/v1/config").json()
     assert len(config["endpoints"]) == len(set(config["endpoints"]))
     for endpoint in config["endpoints"]:
@@ -75,17 +75,17 @@ def test_credentials_are_not_advertised_while_none_are_vended(warehouse: Warehou
     assert [each for each in endpoints if each.endswith("/credentials")] == []
 
 
-def test_every_route_that_is_served_is_told_of(api: Served) -> None:
+def test_every_served_route_is_listed(api: Served) -> None:
     """All that could be asked for, by each method, is refused unless it is in the list."""
     with api.client() as http:
-        told = set(http.get("/iceberg/v1/config").json()["endpoints"])
-        paths = {endpoint.partition(" ")[2] for endpoint in told}
+        document = set(http.get("/iceberg/v1/config").json()["endpoints"])
+        paths = {endpoint.partition(" ")[2] for endpoint in document}
         for path in paths:
             url = "/iceberg" + re.sub(r"{[a-z]+}", "nothing", path)
             for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
                 answer = http.request(method, url)
                 is_served = answer.status_code != 405
-                assert is_served == (f"{method} {path}" in told), f"{method} {path}"
+                assert is_served == (f"{method} {path}" in document), f"{method} {path}"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_without_a_service_behind_it_nothing_is_served(api: Served) -> None:
     assert (answer.status_code, answer.json()["code"]) == (404, "no_such_route")
 
 
-def test_how_long_a_key_lives_is_told_as_it_is_set(api: Served) -> None:
+def test_how_long_a_key_lives_is_sent_as_it_is_set(api: Served) -> None:
     kept = make_app(replace(api.services, key_life_ms=5_400_000, metrics=Metrics()))
     with looped() as loop, listening(kept, loop, api.services.log) as url:
         answer = httpx2.get(url + "/iceberg/v1/config", trust_env=False)

@@ -11,15 +11,15 @@ import pytest
 from arco.access.identity import BearerIdentity
 from arco.access.principal import Principal
 from arco.access.token import LocalTokens
-from arco.api.iceberg.desk import IcebergDesk
+from arco.api.http.limits import HttpLimits
+from arco.api.iceberg.context import IcebergHandlerContext
 from arco.api.iceberg.routes import iceberg_routes
-from arco.api.limits import Limits
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
 from tests.api.iceberg.warehouse import refusal
-from tests.api.running import Options, Served, served
-from tests.api.slow import Slow
+from tests.api.server import Options, Served, served
+from tests.api.slow_store import Slow
 
 KEY = bytes(range(32))
 CONFIG = "/iceberg/v1/config"
@@ -43,7 +43,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_nothing_answers_without_a_token(guarded: Served) -> None:
     assert guarded.services.iceberg is not None
-    routes = iceberg_routes(IcebergDesk(guarded.services, guarded.services.iceberg))
+    routes = iceberg_routes(IcebergHandlerContext(guarded.services, guarded.services.iceberg))
     with guarded.client() as http:
         for route in routes:
             url = route.path.replace("{", "").replace("}", "")
@@ -132,7 +132,7 @@ def slowed(tmp_path: Path) -> Iterator[tuple[Served, Slow]]:
         stores.append(Slow(inner))
         return stores[0]
 
-    limits = Limits(request_ms=1_500, ready_ms=200, in_flight=4)
+    limits = HttpLimits(request_ms=1_500, ready_ms=200, in_flight=4)
     with served(tmp_path / "store", Options(limits=limits, wrap=wrap)) as running:
         yield running, stores[0]
         stores[0].open.set()

@@ -85,11 +85,7 @@ def test_create_load_commit_and_register_tell_the_tag_of_what_is_now_there(
 
 
 def test_what_was_only_staged_has_no_tag_and_no_location(warehouse: Warehouse) -> None:
-    body = {
-        "name": "staged",
-        "schema": {"type": "struct", "fields": []},
-        "stage-create": True,
-    }
+    body = {"name": "staged", "schema": {"type": "struct", "fields": []}, "stage-create": True}
     answer = warehouse.http.post(warehouse.url("namespaces", "db", "tables"), json=body)
     assert answer.status_code == 200
     assert answer.json()["metadata-location"] is None

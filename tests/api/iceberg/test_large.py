@@ -10,8 +10,8 @@ import pytest
 
 from arco.access.operation import Operation
 from arco.access.principal import Principal
-from arco.api.iceberg.desk import IcebergDesk
-from arco.api.route import Call
+from arco.api.http.request import Call
+from arco.api.iceberg.context import IcebergHandlerContext
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.core.tasks import AsyncioTasks
@@ -20,7 +20,7 @@ from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.loaded import Form, Loaded
 from arco.iceberg.wire import CreateTableRequest
 from tests.api.iceberg.warehouse import SCHEMA, Warehouse
-from tests.api.running import Served
+from tests.api.server import Served
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def call(**headers: str) -> Call[Any, Any]:
     return Call(
         operation=Operation.ICEBERG_LOAD_TABLE,
         principal=Principal("user:ann", Scope()),
-        names={},
+        path_params={},
         path=b"",
         query_string=b"",
         headers={name.replace("_", "-").encode(): text.encode() for name, text in headers.items()},
@@ -64,18 +64,20 @@ async def test_a_large_answer_is_compressed_once_however_many_ask(api: Served, f
     assert api.services.iceberg is not None
     tasks = CountingTasks()
     runtime = Runtime(api.services.runtime.clock, api.services.runtime.rng, tasks)
-    desk = IcebergDesk(replace(api.services, runtime=runtime), api.services.iceberg)
+    handler_context = IcebergHandlerContext(
+        replace(api.services, runtime=runtime), api.services.iceberg
+    )
     wish = CreateTableRequest(name="t", schema=SCHEMA, properties=long_properties())
     metadata = new_table(wish, table_uuid=UUID, location="s3://bucket/t", now_ms=1)
     location = "s3://bucket/t/metadata/00000-x.metadata.json"
     loaded = Loaded(location, encode_metadata(metadata))
     asked = call(accept_encoding="gzip")
-    replies = await tasks.gather(*(desk.loaded(asked, loaded, form) for _ in range(8)))
+    replies = await tasks.gather(*(handler_context.loaded(asked, loaded, form) for _ in range(8)))
     assert tasks.calls == 1
     assert {reply.headers["Content-Encoding"] for reply in replies} == {"gzip"}
     assert {gzip.decompress(reply.body) for reply in replies} == {loaded.body(form)}
-    await desk.loaded(asked, loaded, form)
-    await desk.loaded(call(), loaded, form)
+    await handler_context.loaded(asked, loaded, form)
+    await handler_context.loaded(call(), loaded, form)
     assert tasks.calls == 1
 
 
@@ -91,10 +93,10 @@ def test_many_who_load_a_large_table_at_once_all_get_it(warehouse: Warehouse) ->
             url, params={"snapshots": form}, headers={"Accept-Encoding": encoding}
         )
         assert answer.headers.get("content-encoding", "identity") == encoding
-        found = answer.json()["metadata"]["properties"]
-        return {key: found[key] for key in long}
+        actual = answer.json()["metadata"]["properties"]
+        return {key: actual[key] for key in long}
 
     forms = ["all", "refs"] * 4
     encodings = ["gzip", "gzip", "identity", "identity"] * 2
     with ThreadPoolExecutor(8) as threads:
-        assert all(found == long for found in threads.map(load, forms, encodings))
+        assert all(actual == long for actual in threads.map(load, forms, encodings))

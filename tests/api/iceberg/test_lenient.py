@@ -11,10 +11,10 @@ SET: Json = {"action": "set-properties", "updates": {"team": "sales"}}
 
 
 def _properties(warehouse: Warehouse, table: str = "orders") -> dict[str, str]:
-    found: dict[str, str] = warehouse.http.get(warehouse.table(table)).json()["metadata"][
+    actual: dict[str, str] = warehouse.http.get(warehouse.table(table)).json()["metadata"][
         "properties"
     ]
-    return found
+    return actual
 
 
 def test_a_namespace_may_have_null_for_properties(warehouse: Warehouse) -> None:
@@ -24,7 +24,7 @@ def test_a_namespace_may_have_null_for_properties(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "document"),
     [
         ({"updates": None, "removals": None}, {"updated": [], "removed": [], "missing": []}),
         ({"updates": {"a": "1"}, "removals": None}, {"updated": ["a"]}),
@@ -33,11 +33,11 @@ def test_a_namespace_may_have_null_for_properties(warehouse: Warehouse) -> None:
     ],
 )
 def test_updates_and_removals_of_properties_may_be_null(
-    warehouse: Warehouse, body: Json, told: Json
+    warehouse: Warehouse, body: Json, document: Json
 ) -> None:
     answer = warehouse.http.post(warehouse.url("namespaces", "db", "properties"), json=body)
     assert answer.status_code == 200
-    assert told.items() <= answer.json().items()
+    assert document.items() <= answer.json().items()
 
 
 def test_all_that_a_new_table_can_do_without_may_be_null_or_unknown(warehouse: Warehouse) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arco.api.iceberg.paging import pack, unpack
+from arco.api.iceberg.queries import decode_token, encode_token
 from arco.core.errors import Invalid
 from tests.api.iceberg.warehouse import Warehouse, refusal
 
@@ -15,8 +15,8 @@ NAMES = [f"t{number:02d}" for number in range(7)]
 
 @given(st.text(min_size=1, max_size=255).filter(lambda text: text.isprintable()))
 def test_a_token_gives_the_name_back(name: str) -> None:
-    token = pack(name)
-    assert unpack(token) == name
+    token = encode_token(name)
+    assert decode_token(token) == name
     assert token.isascii()
     assert not set(token) & set("+/=&?%")
 
@@ -24,10 +24,10 @@ def test_a_token_gives_the_name_back(name: str) -> None:
 @given(st.text(max_size=60))
 def test_what_is_no_token_is_invalid(text: str) -> None:
     try:
-        name = unpack(text)
+        name = decode_token(text)
     except Invalid:
         return
-    assert pack(name) == text
+    assert encode_token(name) == text
 
 
 def _pages(warehouse: Warehouse, url: str, size: int, key: str, **params: str) -> list[list[Any]]:
@@ -42,7 +42,7 @@ def _pages(warehouse: Warehouse, url: str, size: int, key: str, **params: str) -
     return pages
 
 
-def test_without_a_token_everything_is_told_at_once(warehouse: Warehouse) -> None:
+def test_without_a_token_everything_is_listed_at_once(warehouse: Warehouse) -> None:
     for name in NAMES:
         warehouse.make_table(name)
     url = warehouse.url("namespaces", "db", "tables")

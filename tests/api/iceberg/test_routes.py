@@ -6,15 +6,15 @@ import pytest
 
 from arco.access.operation import ICEBERG, MATRIX
 from arco.access.principal import Role
-from arco.api.iceberg.desk import IcebergDesk
-from arco.api.iceberg.problem import COMMITS
+from arco.api.http.problem import HttpError
+from arco.api.http.route import AnyRoute
+from arco.api.http.router import Router
+from arco.api.iceberg.context import IcebergHandlerContext
+from arco.api.iceberg.errors import COMMITS
 from arco.api.iceberg.routes import BODY_BYTES, iceberg_routes
-from arco.api.problem import Refusal
-from arco.api.route import AnyRoute
-from arco.api.router import Router
 from arco.core.errors import Invalid
 from tests.api.iceberg.warehouse import Warehouse, refusal
-from tests.api.running import Served
+from tests.api.server import Served
 
 NAMES = ["a.b", "50%", "a%2Fb", "a+b", "a b", "Größe", "数据", "rename", "a,b", "x&y=z", "q?", "#1"]
 
@@ -22,7 +22,7 @@ NAMES = ["a.b", "50%", "a%2Fb", "a+b", "a b", "Größe", "数据", "rename", "a,
 @pytest.fixture(scope="module")
 def routes(api: Served) -> tuple[AnyRoute, ...]:
     assert api.services.iceberg is not None
-    return iceberg_routes(IcebergDesk(api.services, api.services.iceberg))
+    return iceberg_routes(IcebergHandlerContext(api.services, api.services.iceberg))
 
 
 def test_every_operation_has_one_route_and_every_route_an_entry(
@@ -40,7 +40,7 @@ def test_every_operation_has_one_route_and_every_route_an_entry(
 
 def test_every_route_that_changes_something_takes_a_key(routes: tuple[AnyRoute, ...]) -> None:
     for route in routes:
-        assert route.keyed is route.mutates
+        assert route.takes_key is route.mutates
         assert route.mutates or route.operation not in COMMITS
         assert route.body_bytes == (BODY_BYTES if route.mutates else None)
 
@@ -66,7 +66,7 @@ def test_a_name_that_is_not_utf8_is_invalid(routes: tuple[AnyRoute, ...]) -> Non
 def test_head_is_a_route_of_its_own_or_none(routes: tuple[AnyRoute, ...]) -> None:
     router = Router(routes, heads=False)
     assert router.find("HEAD", b"/iceberg/v1/x/namespaces/a")[0].method == "HEAD"
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpError) as refused:
         router.find("HEAD", b"/iceberg/v1/x/namespaces")
     assert (refused.value.status, refused.value.headers) == (405, {"Allow": "GET, POST"})
 

@@ -1,4 +1,6 @@
-"""Tables over HTTP: statuses, bodies, and what each route leaves behind."""
+"""Tables over HTTP: statuses, bodies and effects of each route, and the reports of engines."""
+
+import re
 
 import pytest
 
@@ -35,7 +37,7 @@ def test_a_requirement_that_does_not_hold_is_409_and_an_unknown_one_400(
 ) -> None:
     warehouse.make_table("orders")
     url = warehouse.table("orders")
-    for requirement, told in (
+    for requirement, document in (
         (
             {"type": "assert-table-uuid", "uuid": "0197a2c4-58f0-7cc1-8a53-1f0a3c6f2b11"},
             (409, "CommitFailedException"),
@@ -43,7 +45,7 @@ def test_a_requirement_that_does_not_hold_is_409_and_an_unknown_one_400(
         ({"type": "assert-nothing"}, (400, "BadRequestException")),
     ):
         body = {"requirements": [requirement], "updates": []}
-        assert refusal(warehouse.http.post(url, json=body)) == told
+        assert refusal(warehouse.http.post(url, json=body)) == document
     body = {"requirements": [], "updates": [{"action": "wish"}]}
     assert refusal(warehouse.http.post(url, json=body)) == (400, "BadRequestException")
 
@@ -141,3 +143,56 @@ def test_a_table_is_no_view_and_a_view_no_table(warehouse: Warehouse) -> None:
     warehouse.make_view("short")
     assert refusal(warehouse.http.get(warehouse.view("orders"))) == (404, "NoSuchViewException")
     assert refusal(warehouse.http.get(warehouse.table("short"))) == (404, "NoSuchTableException")
+
+
+SCAN = {
+    "report-type": "scan-report",
+    "table-name": "db.orders",
+    "snapshot-id": 1,
+    "filter": True,
+    "schema-id": 0,
+    "projected-field-ids": [],
+    "projected-field-names": [],
+    "metrics": {"total-planning-duration": {"count": 1, "time-unit": "nanoseconds"}},
+}
+
+
+def _count(warehouse: Warehouse, report: str) -> float:
+    text = warehouse.http.get("/metrics").text
+    actual = re.search(rf'arco_iceberg_metrics_reports_total{{report="{report}"}} ([0-9.]+)', text)
+    return float(actual[1]) if actual else 0
+
+
+@pytest.mark.parametrize(
+    ("body", "label"),
+    [
+        (SCAN, "scan-report"),
+        ({**SCAN, "report-type": "commit-report", "something": {"new": []}}, "commit-report"),
+        ({"report-type": "another"}, "other"),
+        ({"report-type": 7}, "other"),
+        ({}, "other"),
+    ],
+)
+def test_a_report_is_counted_by_its_type(
+    warehouse: Warehouse, body: dict[str, object], label: str
+) -> None:
+    before = _count(warehouse, label)
+    answer = warehouse.http.post(warehouse.table("orders") + "/metrics", json=body)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert _count(warehouse, label) == before + 1
+
+
+@pytest.mark.parametrize("body", [b"", b"x", b"[1]", b'"scan-report"', b'{"report-type":'])
+def test_what_is_no_object_of_json_is_400(warehouse: Warehouse, body: bytes) -> None:
+    answer = warehouse.http.post(
+        warehouse.table("orders") + "/metrics",
+        content=body,
+        headers={"Content-Type": "application/json"},
+    )
+    assert refusal(answer) == (400, "BadRequestException")
+
+
+def test_no_stranger_can_add_a_label(warehouse: Warehouse) -> None:
+    url = warehouse.table("orders") + "/metrics"
+    assert warehouse.http.post(url, json={"report-type": "canary-label"}).status_code == 204
+    assert "canary-label" not in warehouse.http.get("/metrics").text

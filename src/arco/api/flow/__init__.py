@@ -1,6 +1,6 @@
-"""Pipelines over HTTP: the state that plans are made of, runs, and the calls of workers.
+"""Pipelines over HTTP: the state that plans are made from, runs, and the calls of workers.
 
-Promises: thin handlers over the book of runs, in the very types that it speaks in. Calls that wait
-are bounded, take nobody's place, and end soon after their caller has left.
-Never decides anything about a run itself.
+Promises: thin handlers over the coordinator, in its own types. Long polls are bounded, are not counted as
+requests in flight, and end soon after their client has disconnected.
+Never decides anything about a run. May import `arco.flow` and what `arco.api` may import.
 """

@@ -4,27 +4,35 @@ from dataclasses import replace
 from typing import Any
 
 from arco.access.operation import Operation
-from arco.api.desk import API
-from arco.api.flow.files import TableFiles, files_routes
-from arco.api.flow.runs import FlowRuns
-from arco.api.flow.sent import AttemptsStopped, AttemptsWatched, CancelWish, RetryWish, TablesAsked
-from arco.api.flow.state import States
-from arco.api.flow.waiting import Waiting
-from arco.api.flow.wire import (
+from arco.api.context import API
+from arco.api.flow.requests import (
+    CancelRunRequest,
+    FlowStateRequest,
+    RetryRunRequest,
+    StoppedAttempts,
+    WatchAttemptsRequest,
+)
+from arco.api.flow.runs import (
     LogQuery,
-    LookQuery,
+    RunHandlers,
     RunListQuery,
+    RunQuery,
     TaskListQuery,
     TaskLog,
+    WorkerHandlers,
+)
+from arco.api.flow.tables import (
+    FlowStateHandlers,
+    TableFileHandlers,
     ValuesChange,
     ValuesChanged,
+    files_routes,
 )
-from arco.api.flow.work import Work
-from arco.api.operations.wire import FlowRunPage, FlowTaskPage
-from arco.api.query_params import Query
-from arco.api.route import Answered, AnyRoute, Route, Sent, sent
+from arco.api.http.long_poll import LongPoll
+from arco.api.http.request import QueryParams
+from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, json_body, read_route
+from arco.api.operations.responses import FlowRunPage, FlowTaskPage
 from arco.api.services import Services
-from arco.api.verbs import says
 from arco.core import json
 from arco.flow.coordinator.messages import (
     AttemptReport,
@@ -55,182 +63,139 @@ _PLAN = {
 
 
 def flow_routes(services: Services) -> tuple[AnyRoute, ...]:
-    """All routes of pipelines, where somebody keeps the book of runs."""
-    desk = services.flow
-    if desk is None:
+    """The routes of pipelines, if this process serves runs."""
+    context = services.flow
+    if context is None:
         return ()
-    waiting = Waiting(services.runtime, services.stopping)
-    runs, states = FlowRuns(desk, services, waiting), States(desk, services)
+    polls = LongPoll(services.runtime, services.stopping)
+    runs, states = RunHandlers(context, services, polls), FlowStateHandlers(context, services)
     return (
         *_state(states),
         *_runs(runs),
-        *_reads_of_runs(runs),
-        *_work(Work(desk, waiting)),
-        *files_routes(TableFiles(desk.tables)),
+        *_run_reads(runs),
+        *_workers(WorkerHandlers(context, polls)),
+        *files_routes(TableFileHandlers(context.tables)),
     )
 
 
-def _state(on: States) -> tuple[AnyRoute, ...]:
+def _state(on: FlowStateHandlers) -> tuple[AnyRoute, ...]:
     return (
-        _asked(
+        read_route(
             f"{API}/flow/state",
             Operation.GET_FLOW_STATE,
             on.state,
-            sent(TablesAsked, {"tables": ["default.silver.orders"]}),
-            Answered(200, "What is known.", PlanningState),
+            QueryParams,
+            ResponseSpec(200, "What is known.", PlanningState),
+            body=json_body(FlowStateRequest, {"tables": ["default.silver.orders"]}),
         ),
-        _told(
+        _change(
             f"{API}/partition-values",
             Operation.CHANGE_PARTITION_VALUES,
             on.change_values,
-            sent(ValuesChange, {"dimension": "customer", "values": ["acme"]}),
-            Answered(200, "It is durable.", ValuesChanged),
+            json_body(ValuesChange, {"dimension": "customer", "values": ["acme"]}),
+            ResponseSpec(200, "It is durable.", ValuesChanged),
             problems=(),
         ),
     )
 
 
-def _runs(on: FlowRuns) -> tuple[AnyRoute, ...]:
-    view = Answered(200, "The run, as it stands.", RunView)
+def _runs(on: RunHandlers) -> tuple[AnyRoute, ...]:
+    view = ResponseSpec(200, "The run, as it stands.", RunView)
     return (
-        _told(
+        _change(
             _RUNS,
             Operation.SUBMIT_RUN,
             on.submit,
-            sent(RunRequest, {"run_key": "gold.report:2026-01-01", "plan": _PLAN}),
+            json_body(RunRequest, {"run_key": "gold.report:2026-01-01", "plan": _PLAN}),
             view,
             problems=(409, 422),
         ),
-        _told(f"{_RUN}/cancel", Operation.CANCEL_RUN, on.cancel, _maybe(CancelWish), view),
-        _told(f"{_RUN}/retry", Operation.RETRY_RUN, on.retry, _maybe(RetryWish), view),
-    )
-
-
-def _reads_of_runs(on: FlowRuns) -> tuple[AnyRoute, ...]:
-    return (
-        _read(_RUNS, Operation.LIST_ALL_RUNS, on.page, RunListQuery, FlowRunPage, queries=True),
-        _read(_RUN, Operation.GET_RUN, on.look, LookQuery, RunView, waits=True),
-        _read(
-            f"{_RUN}/tasks",
-            Operation.LIST_RUN_TASKS,
-            on.tasks,
-            TaskListQuery,
-            FlowTaskPage,
-            queries=True,
+        _change(
+            f"{_RUN}/cancel", Operation.CANCEL_RUN, on.cancel, _optional(CancelRunRequest), view
         ),
-        _read(f"{_RUN}/tasks/{{task}}/logs", Operation.GET_TASK_LOG, on.log, LogQuery, TaskLog),
+        _change(f"{_RUN}/retry", Operation.RETRY_RUN, on.retry, _optional(RetryRunRequest), view),
     )
 
 
-def _work(on: Work) -> tuple[AnyRoute, ...]:
+def _run_reads(on: RunHandlers) -> tuple[AnyRoute, ...]:
+    runs, run, tasks, log = (
+        ResponseSpec(200, "As it is.", each)
+        for each in (FlowRunPage, RunView, FlowTaskPage, TaskLog)
+    )
+    return (
+        read_route(_RUNS, Operation.LIST_ALL_RUNS, on.page, RunListQuery, runs, runs_sql=True),
+        read_route(_RUN, Operation.GET_RUN, on.get, RunQuery, run, long_polls=True),
+        read_route(
+            f"{_RUN}/tasks", Operation.LIST_RUN_TASKS, on.tasks, TaskListQuery, tasks, runs_sql=True
+        ),
+        read_route(f"{_RUN}/tasks/{{task}}/logs", Operation.GET_TASK_LOG, on.log, LogQuery, log),
+    )
+
+
+def _workers(on: WorkerHandlers) -> tuple[AnyRoute, ...]:
     worker = {"worker": "machine-1", "attempt_id": _ATTEMPT_ID}
     outcome = {"status": "SUCCESS"}
     times = {"started_at_ms": 1_767_225_600_000, "completed_at_ms": 1_767_225_601_000}
     return (
-        _told(
+        _change(
             f"{_TASKS}/lease",
             Operation.LEASE_TASKS,
             on.lease,
-            sent(LeaseRequest, {"worker": "machine-1", "slots": 2, "project": "shop"}),
-            Answered(200, "Tasks, if there are any.", LeaseResponse),
-            waits=True,
+            json_body(LeaseRequest, {"worker": "machine-1", "slots": 2, "project": "shop"}),
+            ResponseSpec(200, "Tasks, if there are any.", LeaseResponse),
+            long_polls=True,
         ),
-        _asked(
+        read_route(
             f"{_TASKS}/watch",
             Operation.WATCH_ATTEMPTS,
             on.watch,
-            sent(AttemptsWatched, {"worker": "machine-1", "attempt_ids": [_ATTEMPT_ID]}),
-            Answered(200, "Which of them are to stop.", AttemptsStopped),
-            waits=True,
+            QueryParams,
+            ResponseSpec(200, "Which of them are to stop.", StoppedAttempts),
+            body=json_body(
+                WatchAttemptsRequest, {"worker": "machine-1", "attempt_ids": [_ATTEMPT_ID]}
+            ),
+            long_polls=True,
         ),
-        _told(
+        _change(
             f"{_ATTEMPT}/heartbeat",
             Operation.BEAT_ATTEMPT,
             on.heartbeat,
-            sent(Heartbeat, worker),
-            Answered(200, "How long the lease is now.", HeartbeatResponse),
+            json_body(Heartbeat, worker),
+            ResponseSpec(200, "How long the lease is now.", HeartbeatResponse),
         ),
-        _told(
+        _change(
             f"{_ATTEMPT}/completed",
             Operation.COMPLETE_ATTEMPT,
             on.complete,
-            sent(AttemptReport, {**worker, **times, "outcome": outcome}),
-            Answered(204, "It is durable."),
+            json_body(AttemptReport, {**worker, **times, "outcome": outcome}),
+            ResponseSpec(204, "It is durable."),
         ),
     )
 
 
-def _maybe(kind: Any) -> Sent[Any]:
-    """A body that may be left out."""
-    return Sent(lambda raw: json.decode(raw, kind), (kind,), {}, optional=True)
+def _optional(body_type: Any) -> BodySpec[Any]:
+    """A body that may be absent."""
+    return BodySpec(lambda raw: json.decode(raw, body_type), (body_type,), {}, optional=True)
 
 
-def _read(
+def _change(
     path: str,
     operation: Operation,
     handler: Any,
-    query: type[Query],
-    told: Any,
-    *,
-    waits: bool = False,
-    queries: bool = False,
-) -> AnyRoute:
-    return Route(
-        "GET",
-        path,
-        operation,
-        says(handler),
-        handler,
-        query,
-        (Answered(200, "As it is.", told),),
-        problems=(404,),
-        tagged=False,
-        waits=waits,
-        queries=queries,
-    )
-
-
-def _asked(
-    path: str,
-    operation: Operation,
-    handler: Any,
-    body: Sent[Any],
-    answered: Answered,
-    *,
-    waits: bool = False,
-) -> AnyRoute:
-    """A question that is too long for a URL; it changes nothing."""
-    return Route(
-        "POST",
-        path,
-        operation,
-        says(handler),
-        handler,
-        Query,
-        (answered,),
-        body,
-        problems=(404,),
-        tagged=False,
-        waits=waits,
-    )
-
-
-def _told(
-    path: str,
-    operation: Operation,
-    handler: Any,
-    body: Sent[Any],
-    answered: Answered,
+    body: BodySpec[Any],
+    response: ResponseSpec,
     *,
     problems: tuple[int, ...] = (404, 409),
-    waits: bool = False,
+    long_polls: bool = False,
 ) -> AnyRoute:
-    """A change that names what it is about, by a run key, a run or an attempt: repeating it is harmless."""
+    """A change of a run key, a run or an attempt, which may be repeated without an Idempotency-Key."""
     return replace(
-        _asked(path, operation, handler, body, answered, waits=waits),
+        read_route(
+            path, operation, handler, QueryParams, response, body=body, long_polls=long_polls
+        ),
         problems=problems,
         mutates=True,
-        named=True,
+        is_idempotent=True,
         body_bytes=PLAN_BYTES,
-        inflates=True,
+        accepts_gzip=True,
     )

@@ -1,64 +1,118 @@
-"""Handlers of runs: to begin them, to look at them, to stop them, and to read what they have logged."""
+"""Handlers of runs, for commands (submit, read, cancel, retry, logs) and for workers (lease, complete)."""
 
 from collections import Counter
+from typing import Annotated
 
-from msgspec import structs
+from msgspec import Meta, structs
 
 from arco.access.principal import LOCAL, Principal
-from arco.api.flow.desk import FlowDesk
-from arco.api.flow.sent import CancelWish, RetryWish
-from arco.api.flow.waiting import Waiting
-from arco.api.flow.wire import LogQuery, LookQuery, RunListQuery, TaskListQuery, TaskLog
-from arco.api.operations.runs import Runs
-from arco.api.operations.selection import equal
-from arco.api.operations.wire import FlowRun, FlowRunPage, FlowTask, FlowTaskPage
-from arco.api.query_params import Query
-from arco.api.route import Call, Reply
-from arco.api.services import Services
+from arco.api.flow.requests import (
+    CancelRunRequest,
+    RetryRunRequest,
+    StoppedAttempts,
+    WaitMs,
+    WatchAttemptsRequest,
+)
+from arco.api.http.long_poll import LongPoll
+from arco.api.http.reply import Reply
+from arco.api.http.request import Call, Freshness, QueryParams
+from arco.api.operations.reading import FreshPageQuery, equal
+from arco.api.operations.responses import FlowRun, FlowRunPage, FlowTask, FlowTaskPage
+from arco.api.operations.runs import ExecutionHandlers
+from arco.api.responses import ResponseModel
+from arco.api.services import FlowContext, Services
 from arco.core import json
-from arco.core.errors import NotFound
+from arco.core.errors import AttemptFenced, Fenced, Invalid, NotFound
 from arco.flow.coordinator.attempt_logs import read_log
 from arco.flow.coordinator.events import MAX_LABEL_CHARS
-from arco.flow.coordinator.messages import RunRequest, RunView, TaskView
+from arco.flow.coordinator.messages import (
+    AttemptReport,
+    Heartbeat,
+    LeaseRequest,
+    LeaseResponse,
+    RunRequest,
+    RunStatus,
+    RunView,
+    TaskView,
+)
 from arco.flow.coordinator.ports import StoredRun, run_not_found, task_not_found
 from arco.flow.coordinator.run_state import ENDED_STATUSES, attempt_id_of
 
 
-class FlowRuns:
-    """Runs, those of the book and those that only events tell of any more."""
+class RunListQuery(FreshPageQuery, frozen=True, kw_only=True):
+    """Runs of all pipelines, or those in one status; by default with all acknowledged events."""
 
-    def __init__(self, desk: FlowDesk, services: Services, waiting: Waiting) -> None:
-        self._desk = desk
-        self._book = desk.coordinator
-        self._waiting = waiting
+    freshness: Freshness = "fresh"
+    status: RunStatus | None = None
+
+
+class TaskListQuery(FreshPageQuery, frozen=True, kw_only=True):
+    """Tasks of a run; by default with all acknowledged events."""
+
+    freshness: Freshness = "fresh"
+
+
+class RunQuery(QueryParams, frozen=True, kw_only=True):
+    """A run: what has changed `since` a number of it, after waiting for a change up to `wait_ms`."""
+
+    since: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    wait_ms: WaitMs = 0
+
+
+class LogQuery(QueryParams, frozen=True, kw_only=True):
+    """The log of an attempt from a chunk on; of the last attempt by default."""
+
+    attempt: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    since: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+
+
+class TaskLog(ResponseModel, frozen=True, kw_only=True):
+    """What an attempt has logged; `next` is where to go on, `is_over` that nothing more will come."""
+
+    run_id: str
+    task: str
+    attempt: int
+    attempt_id: str
+    text: str
+    next: int
+    is_over: bool
+
+
+class RunHandlers:
+    """Runs of the coordinator, and older ones that only events describe."""
+
+    def __init__(self, context: FlowContext, services: Services, polls: LongPoll) -> None:
+        self._context = context
+        self._coordinator = context.coordinator
+        self._polls = polls
         self._store = services.reader.store
-        self._told = Runs(services)
+        self._executions = ExecutionHandlers(services)
 
-    async def submit(self, call: Call[Query, RunRequest]) -> Reply:
+    async def submit(self, call: Call[QueryParams, RunRequest]) -> Reply:
         """Carry out a plan; answered once it is durable. The same run key again is the same run."""
         by = _by(call.principal, call.body.triggered_by)
-        wish = structs.replace(call.body, triggered_by=by)
-        return Reply(200, json.encode(await self._book.submit(wish)))
+        request = structs.replace(call.body, triggered_by=by)
+        return Reply(200, json.encode(await self._coordinator.submit(request)))
 
     async def page(self, call: Call[RunListQuery, None]) -> Reply:
         """All runs, latest first."""
         status = call.query.status
         where = [] if status is None else [equal("status", status.value)]
-        _, found = await self._told.page(call, where)
-        items = tuple(FlowRun(**structs.asdict(each)) for each in found.items)
-        page = FlowRunPage(items=items, next_page_token=found.next_page_token)
-        return Reply(200, json.encode(page))
+        _, page = await self._executions.page(call, where)
+        items = tuple(FlowRun(**structs.asdict(each)) for each in page.items)
+        document = FlowRunPage(items=items, next_page_token=page.next_page_token)
+        return Reply(200, json.encode(document))
 
-    async def look(self, call: Call[LookQuery, None]) -> Reply:
+    async def get(self, call: Call[RunQuery, None]) -> Reply:
         """How a run stands, waiting for a change of it if asked to."""
-        run_id, query = call.names["run_id"], call.query
+        run_id, query = call.path_params["run_id"], call.query
 
         async def ask(wait_ms: int) -> RunView:
-            return await self._book.get_run(run_id, query.since, wait_ms)
+            return await self._coordinator.get_run(run_id, query.since, wait_ms)
 
         try:
-            view = await self._waiting.until(
-                call, query.wait_ms, ask, lambda found: found.number > query.since
+            view = await self._polls.until(
+                call, query.wait_ms, ask, lambda view: view.number > query.since
             )
         except NotFound:
             view = _view(await self._stored(run_id))
@@ -66,25 +120,29 @@ class FlowRuns:
 
     async def tasks(self, call: Call[TaskListQuery, None]) -> Reply:
         """The tasks of a run."""
-        found = await self._told.task_page(call, call.names["run_id"])
-        items = tuple(FlowTask(**structs.asdict(each)) for each in found.items)
-        page = FlowTaskPage(items=items, next_page_token=found.next_page_token)
-        return Reply(200, json.encode(page))
+        page = await self._executions.task_page(call, call.path_params["run_id"])
+        items = tuple(FlowTask(**structs.asdict(each)) for each in page.items)
+        document = FlowTaskPage(items=items, next_page_token=page.next_page_token)
+        return Reply(200, json.encode(document))
 
-    async def cancel(self, call: Call[Query, CancelWish]) -> Reply:
+    async def cancel(self, call: Call[QueryParams, CancelRunRequest]) -> Reply:
         """Stop a run for good; what is published stays published."""
         by = _by(call.principal, call.body.by) or call.principal.name
-        return Reply(200, json.encode(await self._book.cancel(call.names["run_id"], by)))
+        return Reply(
+            200, json.encode(await self._coordinator.cancel(call.path_params["run_id"], by))
+        )
 
-    async def retry(self, call: Call[Query, RetryWish]) -> Reply:
+    async def retry(self, call: Call[QueryParams, RetryRunRequest]) -> Reply:
         """A new run of what did not succeed in a run that is over."""
-        wish = call.body
-        view = await self._book.retry(call.names["run_id"], wish.worker, wish.plan)
+        request = call.body
+        view = await self._coordinator.retry(
+            call.path_params["run_id"], request.worker, request.plan
+        )
         return Reply(200, json.encode(view))
 
     async def log(self, call: Call[LogQuery, None]) -> Reply:
         """What an attempt at a task has logged."""
-        run_id, key, query = call.names["run_id"], call.names["task"], call.query
+        run_id, key, query = call.path_params["run_id"], call.path_params["task"], call.query
         last, is_over = await self._last_attempt(run_id, key)
         attempt = query.attempt or max(last, 1)
         if attempt > max(last, 1):
@@ -92,22 +150,22 @@ class FlowRuns:
                 f"the task {key[:255]!r} has no attempt {attempt}: it has had {last}"
             )
         attempt_id = attempt_id_of(run_id, key, attempt)
-        found = await read_log(self._store, run_id, attempt_id, query.since)
+        chunk = await read_log(self._store, run_id, attempt_id, query.since)
         log = TaskLog(
             run_id=run_id,
             task=key,
             attempt=attempt,
             attempt_id=attempt_id,
-            text=found.text,
-            next=found.next,
-            is_over=found.is_whole and (is_over or attempt < last),
+            text=chunk.text,
+            next=chunk.next,
+            is_over=chunk.is_whole and (is_over or attempt < last),
         )
         return Reply(200, json.encode(log))
 
     async def _last_attempt(self, run_id: str, key: str) -> tuple[int, bool]:
-        """The number of a task's last attempt, and whether that is over."""
+        """The number of a task's last attempt, and whether it has ended."""
         try:
-            view = await self._book.get_run(run_id)
+            view = await self._coordinator.get_run(run_id)
         except NotFound:
             view = _view(await self._stored(run_id))
         task = next((each for each in view.changed if each.key == key), None)
@@ -116,19 +174,19 @@ class FlowRuns:
         return task.attempt, task.status in ENDED_STATUSES
 
     async def _stored(self, run_id: str) -> StoredRun:
-        found = await self._desk.runs.run(run_id)
-        if found is None:
+        run = await self._context.runs.run(run_id)
+        if run is None:
             raise run_not_found(f"no run {run_id[:80]!r} was told of")
-        return found
+        return run
 
 
-def _by(principal: Principal, said: str | None) -> str | None:
-    """Who wants something: the one who has proven it, or where nobody is asked to, who they say."""
-    return said if principal.name == LOCAL else principal.name[:MAX_LABEL_CHARS]
+def _by(principal: Principal, claimed: str | None) -> str | None:
+    """Who requests something: the principal or, without identities, the name in the request."""
+    return claimed if principal.name == LOCAL else principal.name[:MAX_LABEL_CHARS]
 
 
 def _view(run: StoredRun) -> RunView:
-    """A run that the book has forgotten, as it would show it."""
+    """A run that the coordinator no longer has, as the coordinator would show it."""
     counts = Counter(task.status.value for task in run.tasks)
     return RunView(
         run_id=run.run_id,
@@ -153,3 +211,66 @@ def _view(run: StoredRun) -> RunView:
         completed_at_ms=run.completed_at_ms,
         error=run.error,
     )
+
+
+class WorkerHandlers:
+    """The calls of workers to the coordinator."""
+
+    def __init__(self, context: FlowContext, polls: LongPoll) -> None:
+        self._coordinator = context.coordinator
+        self._polls = polls
+
+    async def lease(self, call: Call[QueryParams, LeaseRequest]) -> Reply:
+        """Ask for tasks, waiting for some if there are none."""
+        offer = call.body
+
+        async def ask(wait_ms: int) -> LeaseResponse:
+            return await self._coordinator.lease(structs.replace(offer, wait_ms=wait_ms))
+
+        leased = await self._polls.until(
+            call,
+            offer.wait_ms,
+            ask,
+            lambda leased: bool(leased.tasks or leased.other_code) or leased.is_over,
+        )
+        return Reply(200, json.encode(leased))
+
+    async def watch(self, call: Call[QueryParams, WatchAttemptsRequest]) -> Reply:
+        """Ask which attempts are to stop, waiting for the first."""
+        request = call.body
+
+        async def ask(wait_ms: int) -> tuple[str, ...]:
+            return await self._coordinator.watch(request.worker, request.attempt_ids, wait_ms)
+
+        stopped = await self._polls.until(call, request.wait_ms, ask, bool)
+        return Reply(200, json.encode(StoppedAttempts(attempt_ids=stopped)))
+
+    async def heartbeat(self, call: Call[QueryParams, Heartbeat]) -> Reply:
+        """Give a sign of life of an attempt, which makes its lease longer."""
+        _check_attempt(call, call.body.attempt_id)
+        try:
+            pulse = await self._coordinator.heartbeat(call.body)
+        except Fenced as fenced:
+            raise _attempt_fenced(fenced) from fenced
+        return Reply(200, json.encode(pulse))
+
+    async def complete(self, call: Call[QueryParams, AttemptReport]) -> Reply:
+        """Tell how an attempt ended; answered once that is durable."""
+        _check_attempt(call, call.body.attempt_id)
+        try:
+            await self._coordinator.complete(call.body)
+        except Fenced as fenced:
+            raise _attempt_fenced(fenced) from fenced
+        return Reply(204)
+
+
+def _check_attempt(
+    call: Call[QueryParams, Heartbeat] | Call[QueryParams, AttemptReport], attempt_id: str
+) -> None:
+    if call.path_params["attempt_id"] != attempt_id:
+        raise Invalid("the attempt in the path is another than the one in the body")
+
+
+def _attempt_fenced(fenced: Fenced) -> AttemptFenced:
+    """An attempt that has lost its lease must not retry, unlike a server that has lost one."""
+    return fenced if isinstance(fenced, AttemptFenced) else AttemptFenced(str(fenced))

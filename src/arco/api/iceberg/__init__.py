@@ -1,7 +1,7 @@
-"""The Iceberg REST catalog over HTTP: its routes, its types on the wire, its words for errors.
+"""The Iceberg REST catalog over HTTP: its routes, its response types, its error format.
 
-It promises that `GET /v1/config` names what is served and nothing else, that every request passes the same
-edge, identity and matrix as those of the native API, and that no 4xx is answered while it is not known what
-became of a commit, since clients then delete what they have written. It decides nothing about tables: that
-is the business of the room `iceberg`, which knows nothing of HTTP.
+Promises: `GET /v1/config` lists what is served and nothing else; every request passes the same edge,
+identity and privilege matrix as those of the native API; a commit with an unknown outcome is never answered
+with a 4xx, since clients then delete what they have written.
+Never decides anything about tables: that is for the package `arco.iceberg`, which does not know HTTP.
 """

@@ -1,6 +1,6 @@
-"""What people ask first about events: runs and their tasks, partitions, health and statistics of tables.
+"""Reads of events for operators: runs and their tasks, partitions, health and statistics of tables.
 
-Promises: each answer is of one moment, whatever it takes to put it together; pages of a list are all of the
-manifest that the first was read from.
-Never reads the store itself: it asks the SQL engine, with every value of a caller as a literal.
+Promises: all queries of one answer read the same manifest, and so do all pages of a list.
+Never reads the store: it asks the SQL engine, with every value of a client as a literal. May import what
+`arco.api` may import.
 """

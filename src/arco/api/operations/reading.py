@@ -1,58 +1,95 @@
-"""One request's look at the tables of events: all its queries are of one moment.
+"""Reads of the tables of events in `system`: all queries of one request read the same manifest.
 
-Unless it is to be fresh, the moment is a manifest of the domain; a page token pins it for the pages that
-follow. Fresh pages are each of their own moment, and go on behind the last key.
+A page token pins the manifest for the pages that follow. A fresh read has none: each of its pages reads all
+acknowledged events of its time, and goes on after the last key. `Select` is the one place where a client's
+text becomes SQL.
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 
-from arco.api.limits import PAGE_SIZE
-from arco.api.operations.selection import Select, literal
-from arco.api.paging import MALFORMED, Token, cut, unpack
-from arco.api.query_params import AtQuery, Freshness, PageSize, PageToken
-from arco.api.route import Call
-from arco.api.services import Engine, Services
-from arco.api.wire import Document
+from arco.access.operation import Operation
+from arco.api.http.limits import PAGE_SIZE
+from arco.api.http.request import AtQuery, Call, Freshness, PageSize, PageToken, QueryParams
+from arco.api.http.route import AnyRoute, ResponseSpec, read_route
+from arco.api.http.snapshots import MALFORMED, PageCursor, decode_page_token, take_page
+from arco.api.responses import ResponseModel
+from arco.api.services import QueryEngine, Services
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import Invalid, NotFound
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 
-D = TypeVar("D", bound=Document)
-
-
-class Spot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where a page ends."""
-
-    key: str  # that it is sorted by
-    name: str  # of several with this key
-
+D = TypeVar("D", bound=ResponseModel)
 
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
+def literal(text: str) -> str:
+    """A text as an SQL literal; only quotes need escaping."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def equal(column: str, text: str) -> str:
+    """The condition that a column has this text."""
+    return f"{column} = {literal(text)}"
+
+
+@dataclass(frozen=True)
+class Select:
+    """A query of a table of `system`, or of another query. Only literals may hold a client's text."""
+
+    table: "str | Select"
+    columns: Sequence[str]
+    where: Sequence[str] = ()
+    group_by: Sequence[str] = ()
+    order_by: Sequence[str] = ()
+    limit: int | None = None
+
+    def __str__(self) -> str:
+        source = f"system.{self.table}" if isinstance(self.table, str) else f"({self.table})"
+        parts = [f"SELECT {', '.join(self.columns)} FROM {source}"]  # noqa: S608 - see above
+        if self.where:
+            parts.append("WHERE " + " AND ".join(f"({each})" for each in self.where))
+        if self.group_by:
+            parts.append("GROUP BY " + ", ".join(self.group_by))
+        if self.order_by:
+            parts.append("ORDER BY " + ", ".join(self.order_by))
+        if self.limit is not None:
+            parts.append(f"LIMIT {self.limit}")
+        return " ".join(parts)
+
+
+class PageKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The last row of a page."""
+
+    key: str  # the value that the list is sorted by
+    name: str  # distinguishes rows with the same value
+
+
 class FreshQuery(AtQuery, frozen=True, kw_only=True):
-    """A read of what is published, now or then, or of all that was acknowledged."""
+    """A read of a published manifest, or of all acknowledged events."""
 
     freshness: Freshness | None = None
 
 
 class FreshPageQuery(FreshQuery, frozen=True, kw_only=True):
-    """A list of that, page by page."""
+    """Such a read, page by page."""
 
     page_size: PageSize = PAGE_SIZE
     page_token: PageToken | None = None
 
 
-class Reading:
-    """A look at one moment; `number` is -1 where nothing was published."""
+class EventTableReader:
+    """Reads one manifest; its `number` is -1 for a fresh read, or if nothing was published."""
 
     def __init__(
-        self, engine: Engine, number: int, *, fresh: bool, caller: str | None = None
+        self, engine: QueryEngine, number: int, *, fresh: bool, caller: str | None = None
     ) -> None:
         self._engine = engine
         self._caller = caller
@@ -74,7 +111,7 @@ class Reading:
         return list(table.to_pylist(maps_as_pydicts="strict"))
 
     async def counts(self, table: str, column: str, where: list[str]) -> dict[str, int]:
-        """How many rows have which value of a column; those without one count as UNKNOWN."""
+        """The number of rows by value of a column; null counts as UNKNOWN."""
         select = Select(
             table,
             (f"coalesce({column}, 'UNKNOWN') AS value", "count(*) AS count"),
@@ -85,62 +122,76 @@ class Reading:
         return {row["value"]: row["count"] for row in await self.rows(select)}
 
     def token(self, key: str | None) -> str | None:
-        """The token of the page after the one that ends with this key."""
-        return None if key is None else Token(max(0, self.number), key).pack()
+        """The token of the page after this key."""
+        return None if key is None else PageCursor(max(0, self.number), key).encode()
 
 
-async def look(services: Services, call: Call[Any, None], page_token: str | None = None) -> Reading:
-    """The moment that a request is about."""
+async def open_reader(
+    services: Services, call: Call[Any, None], page_token: str | None = None
+) -> EventTableReader:
+    """The reader for a request."""
     query: FreshQuery = call.query
     fresh = query.freshness == "fresh"
     if fresh and query.as_of is not None:
         raise Invalid("as_of asks for what was published then: leave it out for a fresh read")
-    token = None if page_token is None else unpack(page_token)
-    snapshot = None if fresh else await _snapshot(services, query.as_of, token)
+    cursor = None if page_token is None else decode_page_token(page_token)
+    snapshot = None if fresh else await _snapshot(services, query.as_of, cursor)
     number = -1 if snapshot is None else snapshot.number
-    return Reading(services.engine, number, fresh=fresh, caller=call.caller)
+    return EventTableReader(services.engine, number, fresh=fresh, caller=call.caller)
 
 
-async def _snapshot(services: Services, as_of: str | None, token: Token | None) -> Snapshot:
+async def _snapshot(services: Services, as_of: str | None, cursor: PageCursor | None) -> Snapshot:
     reader = services.domains[EXECUTIONS_DOMAIN]
-    if token is None:
+    if cursor is None:
         return await reader.at(as_of)
     try:
-        return await reader.at_number(token.number)
+        return await reader.at_number(cursor.number)
     except NotFound:
-        return await reader.head()  # it was collected: the list goes on where it is (P29)
+        return await reader.head()  # it was collected: the list goes on in the newest (P29)
 
 
-def after(page_token: str | None) -> Spot | None:
-    """The sort key and the id that a page goes on behind; None for the first."""
+def page_start(page_token: str | None) -> PageKey | None:
+    """The last row of the page before; None for the first page."""
     if page_token is None:
         return None
     try:
-        return json.decode(unpack(page_token).key.encode(), Spot)
+        return json.decode(decode_page_token(page_token).key.encode(), PageKey)
     except Invalid as problem:
         raise Invalid(MALFORMED) from problem
 
 
-def behind(sort_key: str, spot: Spot | None, *, name: str, numeric: bool = False) -> list[str]:
-    """The condition that a page goes on behind a spot: upwards in texts, downwards in numbers."""
-    if spot is None:
+def after_key(
+    sort_key: str, last_key: PageKey | None, *, name: str, numeric: bool = False
+) -> list[str]:
+    """The condition of the rows after `last_key`: ascending for texts, descending for numbers."""
+    if last_key is None:
         return []
-    if numeric and not _NUMBER.fullmatch(spot.key):
+    if numeric and not _NUMBER.fullmatch(last_key.key):
         raise Invalid(MALFORMED)
-    value, sign = (spot.key, "<") if numeric else (literal(spot.key), ">")
+    value, sign = (last_key.key, "<") if numeric else (literal(last_key.key), ">")
     return [
-        f"{sort_key} {sign} {value} OR ({sort_key} = {value} AND {name} > {literal(spot.name)})"
+        f"{sort_key} {sign} {value} OR ({sort_key} = {value} AND {name} > {literal(last_key.name)})"
     ]
 
 
-def page(
+def split_page(
     rows: list[dict[str, Any]], size: int, sort_key: str, name: str
 ) -> tuple[list[dict[str, Any]], str | None]:
     """The rows of a page, and the key of its last if there are more."""
-    return cut(rows, size, lambda row: json.encode(Spot(str(row[sort_key]), row[name])).decode())
+    return take_page(
+        rows, size, lambda row: json.encode(PageKey(str(row[sort_key]), row[name])).decode()
+    )
 
 
-def document(kind: type[D], row: dict[str, Any], **others: object) -> D:
-    """A row as a document; what stands in it for sorting alone is left out."""
-    names = {field.name for field in msgspec.structs.fields(kind)}
-    return kind(**{name: value for name, value in row.items() if name in names}, **others)
+def from_row(response: type[D], row: dict[str, Any], **others: object) -> D:
+    """A row as a response, without the columns that are only for sorting."""
+    names = {field.name for field in msgspec.structs.fields(response)}
+    return response(**{name: value for name, value in row.items() if name in names}, **others)
+
+
+def event_table_route(
+    path: str, operation: Operation, handler: Any, query: type[QueryParams], response: Any
+) -> AnyRoute:
+    """A route that reads tables of events."""
+    spec = ResponseSpec(200, "As it was told.", response)
+    return read_route(path, operation, handler, query, spec, runs_sql=True)

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from arco.api.wire import Question, Result
+from arco.api.requests import QueryRequest
+from arco.api.responses import QueryResult
 from arco.core import json
 from arco.flow.define.fingerprint import changed_parts
 from arco.flow.plan.event_query import FRESH, literal
@@ -25,8 +26,8 @@ def code_changes(
         f"AND metrics['{CODE_PARTS_METRIC}'] IS NOT NULL "
         "ORDER BY completed_at DESC LIMIT 1"
     )
-    answer = remote.change("POST", "/query", Question(sql=sql, freshness=FRESH))
-    rows = json.decode(answer, Result).rows
+    answer = remote.change("POST", "/query", QueryRequest(sql=sql, freshness=FRESH))
+    rows = json.decode(answer, QueryResult).rows
     if not rows:
         return ()
     before = json.decode(str(rows[0][0]).encode(), dict[str, str])

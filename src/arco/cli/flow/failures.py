@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from arco.api.wire import Question, Result
+from arco.api.requests import QueryRequest
+from arco.api.responses import QueryResult
 from arco.cli.flow.screen.board import failed_checks
 from arco.cli.flow.screen.lines import check_line
 from arco.cli.flow.screen.words import first_line
@@ -33,8 +34,8 @@ def _runs(remote: Remote, tasks: Sequence[str]) -> dict[str, str]:
         f"row_number() OVER (PARTITION BY task_id {newest}) AS nth FROM system.tasks "
         f"WHERE {among('task_id', tasks)} AND {among('status', _BAD)}) WHERE nth = 1"
     )
-    answer = remote.change("POST", "/query", Question(sql=sql, freshness=FRESH))
-    found = {str(task): str(run) for task, run in json.decode(answer, Result).rows}
+    answer = remote.change("POST", "/query", QueryRequest(sql=sql, freshness=FRESH))
+    found = {str(task): str(run) for task, run in json.decode(answer, QueryResult).rows}
     return {task: found[task] for task in tasks if task in found}
 
 

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from arco.api.app import make_app
+from arco.api.http.server import HttpServer
 from arco.api.metrics import Metrics
-from arco.api.server import HttpServer
 from arco.cli.place import Place
 from arco.cli.serve import LogLevel, log_to_stderr
 from arco.cli.trouble import patience

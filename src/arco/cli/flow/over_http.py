@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import httpx2
 
-from arco.api.flow.sent import AttemptsStopped, AttemptsWatched, CancelWish, RetryWish, TablesAsked
+from arco.api.flow.requests import (
+    CancelRunRequest,
+    FlowStateRequest,
+    RetryRunRequest,
+    StoppedAttempts,
+    WatchAttemptsRequest,
+)
 from arco.cli.refusal import advise, refusal, stranger, wait_ms
 from arco.cli.remote import API, Params, check_url, is_here, path
 from arco.core import json
@@ -67,7 +73,7 @@ class HttpCoordinator:
         await self._client.aclose()
 
     async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
-        asked = TablesAsked(tables=tuple(tables), files_of=tuple(files_of))
+        asked = FlowStateRequest(tables=tuple(tables), files_of=tuple(files_of))
         return json.decode(await self._again("POST", "/flow/state", asked), PlanningState)
 
     async def submit(self, wish: RunRequest) -> RunView:
@@ -78,11 +84,11 @@ class HttpCoordinator:
         return json.decode(await self._again("GET", path("runs", run_id), None, params), RunView)
 
     async def cancel(self, run_id: str, by: str | None = None) -> RunView:
-        body = await self._again("POST", path("runs", run_id, "cancel"), CancelWish(by=by))
+        body = await self._again("POST", path("runs", run_id, "cancel"), CancelRunRequest(by=by))
         return json.decode(body, RunView)
 
     async def retry(self, run_id: str, worker: str = "", plan: "Plan | None" = None) -> RunView:
-        wish = RetryWish(worker=worker, plan=plan)
+        wish = RetryRunRequest(worker=worker, plan=plan)
         body = await self._again("POST", path("runs", run_id, "retry"), wish)
         return json.decode(body, RunView)
 
@@ -92,8 +98,8 @@ class HttpCoordinator:
     async def watch(
         self, worker: str, attempt_ids: tuple[str, ...], wait_ms: int = 0
     ) -> tuple[str, ...]:
-        asked = AttemptsWatched(worker=worker, attempt_ids=attempt_ids, wait_ms=wait_ms)
-        answer = json.decode(await self._once("POST", "/tasks/watch", asked), AttemptsStopped)
+        asked = WatchAttemptsRequest(worker=worker, attempt_ids=attempt_ids, wait_ms=wait_ms)
+        answer = json.decode(await self._once("POST", "/tasks/watch", asked), StoppedAttempts)
         return answer.attempt_ids
 
     async def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:

@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Never
 
-from arco.api.flow.desk import FlowDesk
-from arco.api.services import Services
+from arco.api.services import FlowContext, Services
 from arco.cli.flow.fences import TableFences, TableVersions
 from arco.cli.flow.one_book import BookLock, BookTaken, lock_of
 from arco.cli.place import Place
@@ -38,7 +37,7 @@ class Flow:
     def __init__(
         self,
         book: RunCoordinator,
-        desk: FlowDesk,
+        desk: FlowContext,
         facts: LedgerEventWriter,
         lock: BookLock,
         tell: ErrorReporter,
@@ -164,7 +163,7 @@ def open_flow(
     )
     services.metrics.flow.watch(book)
     lock = lock_of(place, workspace.reader.store, briefly=not keeps_book)
-    desk = FlowDesk(book, runs, tables)
+    desk = FlowContext(book, runs, tables)
     return Flow(book, desk, facts, lock, tell, keeps_book=keeps_book)
 
 

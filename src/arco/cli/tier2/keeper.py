@@ -8,7 +8,7 @@ none, the keeper looks every so often whether others have written to the ledger.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from arco.api.compaction import CompactionFailure, State
+from arco.api.health_monitor import CompactionFailure, CompactionState
 from arco.cli.tier2.process import Child
 from arco.cli.tier2.wire import Cycled, Failed, Handed, Ring, Said
 from arco.core.runtime import Runtime
@@ -25,7 +25,7 @@ _HANDED_BYTES = (
 )  # of segments, in one burst; Spark reads larger ones from the store itself
 
 
-_REASONS: dict[State, str] = {
+_REASONS: dict[CompactionState, str] = {
     "waiting": "there is nothing to compact, so Spark is not running; the next event starts it",
     "starting": "Spark takes some seconds to start",
     "restarting": "Spark has ended or did not start, and is tried again; the log has the reason",
@@ -97,7 +97,7 @@ class Keeper:
         return self._life is not None
 
     @property
-    def state(self) -> State:
+    def state(self) -> CompactionState:
         """How it is, for whoever asks after the server's health."""
         if self.is_up:
             return "running"

@@ -4,8 +4,8 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from arco.api.compaction import Compaction, Fixed
-from arco.api.log import Log
+from arco.api.health_monitor import CompactionStatus, FixedCompactionStatus
+from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.cli.keep import Keep
 from arco.cli.pacing import CompactEvery
@@ -66,9 +66,9 @@ def ringing(keeper: Keeper | None) -> Ring:
     return nobody if keeper is None else keeper.ring
 
 
-def compaction(keeper: Keeper | None, place: Place, spark: Spark) -> Compaction:
+def compaction(keeper: Keeper | None, place: Place, spark: Spark) -> CompactionStatus:
     """Who compacts events, for whoever asks after the server's health."""
-    return Fixed("off", _why_not(place, spark)) if keeper is None else keeper
+    return FixedCompactionStatus("off", _why_not(place, spark)) if keeper is None else keeper
 
 
 def _why_not(place: Place, spark: Spark) -> str | None:

@@ -1,6 +1,6 @@
 """What a child tells, as log lines and metrics: one line for each cycle."""
 
-from arco.api.log import Log
+from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.cli.tier2.keeper import Died
 from arco.cli.tier2.wire import Cycled, Failed, Ready, Said
@@ -32,7 +32,7 @@ class Reports:
 
     def _cycled(self, cycle: Cycle) -> None:
         counts = cycle.counts
-        self._metrics.compaction.cycled(
+        self._metrics.compaction.record_cycle(
             cycle.domain,
             cycle.kind,
             events=counts.events,

@@ -1,0 +1,335 @@
+"""Errors on the wire: RFC 9457 problem documents, with a stable code and the next step.
+
+The first problem type whose error class matches applies, so a subclass precedes its parent. Only errors
+about the request carry their own message; errors about the machinery get a fixed sentence, because their
+messages may name paths of the store. A protocol with another format of errors has its own `ErrorFormat`.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from arco.api.http.reply import Reply
+from arco.core import json
+from arco.core.errors import (
+    AlreadyExists,
+    ArcoError,
+    AttemptFenced,
+    BacklogTooLarge,
+    Conflict,
+    Corrupt,
+    Denied,
+    Fenced,
+    InProgress,
+    Invalid,
+    KeyExpired,
+    KeyReused,
+    NotEmpty,
+    NotFound,
+    PreconditionFailed,
+    StoreFull,
+    StoreReadOnly,
+    TooManyQueries,
+    Unauthenticated,
+    Unavailable,
+    Unknown,
+    Unsupported,
+)
+
+CONTENT_TYPE = "application/problem+json"
+RETRY_AFTER_MS = 1_000
+
+# How paths of the store begin; a message that contains one is not sent.
+_STORED = re.compile(
+    r"(?:^|[\s'\"(/])(?:tenant=|workspace=|_catalog/|manifests/|commits/|ledger/|state/|snapshots/"
+    r"|locks/|sequence/|quarantine/|index/)"
+)
+
+# What is not logged either: addresses, absolute paths, tokens and signatures.
+_PRIVATE = re.compile(r"://|(?:^|[\s'\"(=])/\w|bearer\b|signature|secret|password", re.IGNORECASE)
+
+
+class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong, as RFC 9457 has it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    next_step: str | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class ProblemType:
+    """The problem document of one class of errors."""
+
+    error: type[BaseException]
+    status: int
+    title: str
+    next_step: str | None = None
+    detail: str | None = None  # the fixed sentence, where the error's own message is not sent
+
+
+PROBLEM_TYPES = (
+    ProblemType(
+        KeyReused,
+        422,
+        "The idempotency key belongs to another request",
+        "Send this request with a key of its own.",
+    ),
+    ProblemType(
+        KeyExpired,
+        409,
+        "The idempotency key has expired",
+        "Look whether it happened; if not, send the request with a new key.",
+    ),
+    ProblemType(Invalid, 400, "The request is not valid", "Change the request."),
+    ProblemType(
+        Unauthenticated,
+        401,
+        "Nobody knows who is asking",
+        "Send a valid token in the header Authorization: Bearer; `arco token mint` makes one.",
+    ),
+    ProblemType(
+        Denied,
+        403,
+        "This identity may not do that",
+        "Ask for access, or use another identity.",
+        "this identity may not do that",
+    ),
+    ProblemType(
+        NotFound, 404, "There is no such thing", "Check the name, and as of when you look."
+    ),
+    ProblemType(
+        AlreadyExists, 409, "The name is taken", "Choose another name, or use what is there."
+    ),
+    ProblemType(
+        PreconditionFailed,
+        412,
+        "It has changed since you read it",
+        "Read it again, and send its new ETag in If-Match.",
+    ),
+    ProblemType(
+        NotEmpty,
+        409,
+        "It is not empty",
+        "Drop what it holds first, or add ?force=true to drop it all.",
+    ),
+    ProblemType(Conflict, 409, "Somebody else was first", "Read again, then retry."),
+    ProblemType(
+        AttemptFenced,
+        409,
+        "Another attempt has taken over",
+        "Stop: what this attempt has staged is never seen, and will be collected.",
+    ),
+    ProblemType(
+        Fenced,
+        503,
+        "Another process has taken over",
+        "Retry.",
+        "another process has taken over this work; nothing of this request was published",
+    ),
+    ProblemType(
+        InProgress,
+        503,
+        "It is being done",
+        "Retry with the same key after the time in Retry-After.",
+        "another attempt of this request is under way, and may be carried out",
+    ),
+    ProblemType(
+        StoreReadOnly,
+        507,
+        "The store is read-only",
+        "Mount the disk of the store writable, then retry.",
+        "the disk of the store is read-only; nothing was changed",
+    ),
+    ProblemType(
+        StoreFull,
+        507,
+        "The store is full",
+        "Make room where the store lies, then retry.",
+        "no space is left where the store lies; nothing was changed",
+    ),
+    ProblemType(TooManyQueries, 429, "Too many queries", "Retry after the time in Retry-After."),
+    ProblemType(
+        BacklogTooLarge,
+        503,
+        "Too many events wait to be compacted",
+        "Read what is published (freshness=published), or retry once the compactor has caught up.",
+    ),
+    ProblemType(
+        Unavailable,
+        503,
+        "Not now",
+        "Retry after the time in Retry-After.",
+        "something that this request needs does not answer; nothing was changed",
+    ),
+    ProblemType(
+        Unknown,
+        504,
+        "The outcome is not known",
+        "Read the object to see whether it happened, or repeat the request with its Idempotency-Key.",
+        "the request may or may not have taken effect",
+    ),
+    ProblemType(
+        Corrupt,
+        500,
+        "What is stored contradicts itself",
+        "Run `arco verify` on the store; it names what is wrong.",
+        "stored bytes are missing or not what they should be",
+    ),
+    ProblemType(
+        Unsupported,
+        501,
+        "Not supported here",
+        None,
+        "this installation lacks something that the request needs",
+    ),
+    ProblemType(
+        BaseException,
+        500,
+        "Something went wrong inside",
+        "Retry; if it stays, look for the request id in the server's log.",
+        "an unexpected error; the log has the place",
+    ),
+)
+
+
+class HttpError(Exception):
+    """A refusal by the plumbing itself, with a status of HTTP; the packages below never raise it."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        next_step: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.next_step = next_step
+        self.headers = headers or {}
+
+
+TITLES = {
+    403: "Not from here",
+    404: "There is no such route",
+    405: "This route does not take that method",
+    408: "The request came too slowly",
+    413: "The body is too large",
+    414: "The URL is too long",
+    415: "This kind of body is not read here",
+    431: "The headers are too large",
+    503: "Not now",
+    504: "The outcome is not known",
+}
+
+
+@dataclass(frozen=True)
+class FormattedError:
+    """An error as it is sent, and the code under which it is logged."""
+
+    reply: Reply
+    code: str
+    expected: bool  # False for an exception that the code did not foresee
+
+
+class ErrorFormat(Protocol):
+    """How one protocol sends errors."""
+
+    def format(self, error: BaseException, operation: str) -> FormattedError:
+        """The answer to a request that ended in `error`; `operation` is `none` before routing."""
+
+
+class ProblemFormat:
+    """Problem documents, the same for every operation."""
+
+    def format(self, error: BaseException, operation: str) -> FormattedError:  # noqa: ARG002
+        problem = problem_of(error)
+        return FormattedError(
+            Reply(problem.status, encode_problem(problem), CONTENT_TYPE, headers=headers_of(error)),
+            problem.code,
+            expected=isinstance(error, ArcoError | HttpError),
+        )
+
+
+PROBLEM_FORMAT: ErrorFormat = ProblemFormat()
+
+
+def problem_type_of(error: BaseException) -> ProblemType:
+    """The first problem type that matches the error."""
+    return next(each for each in PROBLEM_TYPES if isinstance(error, each.error))
+
+
+def problem_of(error: BaseException) -> ProblemDocument:
+    """The problem document of an error."""
+    if isinstance(error, HttpError):
+        return ProblemDocument(
+            type=_type(error.code),
+            title=TITLES.get(error.status, "Refused"),
+            status=error.status,
+            detail=error.detail,
+            code=error.code,
+            next_step=error.next_step or UNSET,
+        )
+    problem_type = problem_type_of(error)
+    code = error.code if isinstance(error, ArcoError) else "internal"
+    return ProblemDocument(
+        type=_type(code),
+        title=problem_type.title,
+        status=problem_type.status,
+        detail=problem_type.detail or presentable(error) or problem_type.title.lower(),
+        code=code,
+        next_step=_advice(error) or problem_type.next_step or UNSET,
+    )
+
+
+def headers_of(error: BaseException) -> dict[str, str]:
+    """The headers of an error's answer."""
+    if isinstance(error, HttpError):
+        return error.headers
+    if isinstance(error, Unauthenticated):
+        return {"WWW-Authenticate": 'Bearer realm="arco"'}
+    if isinstance(error, AttemptFenced):
+        return {}
+    if isinstance(error, Unavailable | Fenced):
+        wait_ms = getattr(error, "retry_after_ms", None) or RETRY_AFTER_MS
+        return {"Retry-After": str(max(1, -(-wait_ms // 1000)))}
+    return {}
+
+
+def encode_problem(problem: ProblemDocument) -> bytes:
+    """The document as JSON."""
+    return json.encode(problem)
+
+
+def presentable(error: BaseException) -> str:
+    """The error's message, or "" if it contains a path of the store."""
+    message = str(error)
+    return "" if _STORED.search(message) else message
+
+
+def loggable(error: BaseException) -> str:
+    """The error's message for the log, or "" if it contains a path, an address or a secret."""
+    return _without_secrets(str(error))
+
+
+def _advice(error: BaseException) -> str:
+    """The next step that the code raising the error has added as notes; more specific than the table."""
+    return _without_secrets(" ".join(getattr(error, "__notes__", ())))
+
+
+def _without_secrets(text: str) -> str:
+    return "" if _STORED.search(text) or _PRIVATE.search(text) else text
+
+
+def _type(code: str) -> str:
+    return f"urn:arco:problem:{code}"

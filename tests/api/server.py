@@ -1,0 +1,201 @@
+"""The real application on a real server, on a thread of its own, over a catalog on local disk."""
+
+import asyncio
+import contextlib
+import io
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from arco.access.identity import Identity, NoIdentity
+from arco.api.app import make_app
+from arco.api.health_monitor import ELSEWHERE, CompactionStatus
+from arco.api.http.asgi import ASGIApp
+from arco.api.http.limits import HttpLimits
+from arco.api.http.server import HttpServer
+from arco.api.http.telemetry import Log, RequestTracing, make_log
+from arco.api.metrics import Metrics
+from arco.api.remote_compactor import RemoteCompactor
+from arco.api.services import LOOPBACK, OTHER_DOMAINS, QueryEngine, Services
+from arco.catalog.change import ensure_default
+from arco.catalog.commit import Committer
+from arco.catalog.decision import Rules
+from arco.catalog.lease import Lease
+from arco.catalog.model import TableFormat
+from arco.catalog.port import CompactorPort
+from arco.catalog.reader import SnapshotReader
+from arco.compactor.compactor import Compactor
+from arco.core.runtime import Runtime, system_runtime
+from arco.core.scope import Scope
+from arco.events.kinds import DOMAINS, TYPES, domain_of
+from arco.fold.tier1 import DOMAIN
+from arco.iceberg.files import TableFiles
+from arco.iceberg.location import Locations
+from arco.iceberg.service import open_iceberg
+from arco.ledger.idempotency import Idempotency
+from arco.ledger.intake import Intake
+from arco.ledger.writer import Writer
+from arco.ledger.writers import Writers
+from arco.query.engine import SqlEngine
+from arco.query.lineage.tracer import Tracer
+from arco.storage.backend import Backend
+from arco.storage.local import LocalBackend
+from arco.storage.observed import ObservedBackend
+from arco.storage.retry import Retry
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.api.coordinator import open_flow_context
+from tests.api.engine import OneAnswer
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a test may want otherwise."""
+
+    identity: Callable[[Scope, Runtime], Identity] = lambda scope, _runtime: NoIdentity(scope)
+    limits: HttpLimits = field(default_factory=HttpLimits)
+    tracing: RequestTracing | None = None
+    hosts: frozenset[str] | None = LOOPBACK
+    compactor: Callable[[Store], CompactorPort] = Compactor
+    wrap: Callable[[Backend], Backend] = lambda backend: backend
+    engine: Callable[[SnapshotReader], QueryEngine] = OneAnswer
+    retry: Retry | None = None
+    compaction: CompactionStatus = ELSEWHERE
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that is listening, and what it was made of."""
+
+    url: str
+    services: Services
+    lines: io.BytesIO
+    root: Path
+
+    def client(self, **settings: Any) -> httpx2.Client:
+        """A client that keeps its connection; use it as a context."""
+        return httpx2.Client(base_url=self.url, timeout=30, trust_env=False, **settings)
+
+    @property
+    def log(self) -> str:
+        return self.lines.getvalue().decode()
+
+
+@contextlib.contextmanager
+def looped() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop on a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="api-server", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@contextlib.contextmanager
+def listening(
+    app: ASGIApp, loop: asyncio.AbstractEventLoop, log: Log, limits: HttpLimits | None = None
+) -> Iterator[str]:
+    """An application on a free port of this machine, for as long as the block lasts."""
+    server = HttpServer(app, host="127.0.0.1", port=0, log=log, limits=limits)
+    port: list[int] = []
+    ready = threading.Event()
+
+    def on_listening(number: int) -> None:
+        port.append(number)
+        ready.set()
+
+    running = asyncio.run_coroutine_threadsafe(server.serve(on_listening), loop)
+    try:
+        while not ready.wait(0.05):
+            if running.done():
+                running.result()
+        yield f"http://127.0.0.1:{port[0]}"
+    finally:
+        server.stop()
+        running.result(60)
+
+
+@contextlib.contextmanager
+def served(root: Path, options: Options | None = None) -> Iterator[Served]:
+    """The whole of it: store, catalog, compactor in process, API."""
+    options = options or Options()
+    lines = io.BytesIO()
+    with looped() as loop:
+        services, close = asyncio.run_coroutine_threadsafe(
+            _open(root, options, lines), loop
+        ).result(60)
+        try:
+            with listening(make_app(services), loop, services.log, options.limits) as url:
+                yield Served(url, services, lines, root)
+        finally:
+            asyncio.run_coroutine_threadsafe(close(), loop).result(60)
+
+
+async def _open(
+    root: Path, options: Options, lines: io.BytesIO
+) -> tuple[Services, Callable[[], Coroutine[Any, Any, None]]]:
+    runtime, scope, metrics = system_runtime(), Scope(), Metrics()
+    disk = options.wrap(LocalBackend(root, runtime, fsync=False))
+    backend = ObservedBackend(disk, metrics, runtime.clock)
+    store = Store(backend, runtime, scope=scope, role=Role.API, retry=options.retry)
+    compactor = options.compactor(Store(backend, runtime, scope=scope, role=Role.COMPACTOR))
+    reader = SnapshotReader(store)
+    lease = Lease(store, DOMAIN, holder="test")
+    rules = Rules(own_roots=(f"file://{root}/",), ruled=frozenset({TableFormat.ICEBERG}))
+    committer = Committer(reader, Writer(store, DOMAIN), compactor, lease, rules=rules)
+    await ensure_default(committer)
+    idempotency = Idempotency(store)
+    root_url = f"file://{root}/{scope.prefix}"
+    files, locations = TableFiles(store, root_url, {}), Locations(root_url, ())
+    writers = Writers(store, DOMAINS)
+    iceberg = open_iceberg(
+        committer, idempotency, files, locations, writer=writers.of("executions")
+    )
+    domains = {domain: SnapshotReader(store, domain) for domain in OTHER_DOMAINS}
+    engine = options.engine(reader)
+    if isinstance(engine, SqlEngine):
+        metrics.query.watch(engine.pool)
+    flow_store = Store(backend, runtime, scope=scope, role=Role.FLOW, retry=options.retry)
+    flow, coordinator = await open_flow_context(reader, writers, iceberg, flow_store)
+    services = Services(
+        runtime=runtime,
+        scope=scope,
+        identity=options.identity(scope, runtime),
+        reader=reader,
+        committer=committer,
+        idempotency=idempotency,
+        engine=engine,
+        tracer=Tracer({**domains, DOMAIN: reader}, engine),
+        intake=Intake(writers, TYPES, domain_of),
+        log=make_log(lines, runtime.clock),
+        metrics=metrics,
+        limits=options.limits,
+        hosts=options.hosts,
+        domains=domains,
+        iceberg=iceberg,
+        flow=flow,
+        compaction=options.compaction,
+    )
+    if options.tracing is not None:
+        services = replace(services, tracing=options.tracing)
+
+    async def close() -> None:
+        await coordinator.close()
+        await flow.tables.close()
+        await services.engine.close()
+        await iceberg.close()
+        await writers.close()
+        await idempotency.close()
+        await committer.close()
+        if isinstance(compactor, Compactor | RemoteCompactor):
+            await compactor.close()
+
+    return services, close

@@ -1,0 +1,158 @@
+"""Tables that the catalog still lists although they are gone: no read shows them (P31).
+
+They are left behind by a process that has ended between the two steps of a drop.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import msgspec
+import pytest
+
+from arco.core.runtime import system_runtime
+from arco.core.scope import Scope
+from arco.iceberg.doubt import Doubts
+from arco.iceberg.pointer import Pointers, pointer_of
+from arco.storage.local import LocalBackend
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.api.server import served
+from tests.iceberg.lake import Lake, make_lake, names
+
+Bury = Callable[[str], None]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dead") / "store"
+
+
+@pytest.fixture(scope="module")
+def http(root: Path) -> Iterator[httpx2.Client]:
+    with served(root) as running, running.client() as client:
+        yield client
+
+
+@pytest.fixture
+def lake(http: httpx2.Client) -> Lake:
+    return make_lake(http)
+
+
+@pytest.fixture
+def bury(root: Path) -> Bury:
+    """Drop a table as a process does that ends before it has released the name."""
+
+    async def half(table_id: str) -> None:
+        runtime = system_runtime()
+        backend = LocalBackend(root, runtime, fsync=False)
+        store = Store(backend, runtime, scope=Scope(), role=Role.API)
+
+        async def still_open(_id: str, _old: bool) -> bool:
+            return True
+
+        await Doubts(store).add([table_id], still_open)
+        chain = Pointers(store).chain(table_id)
+        head = await chain.head()
+        assert head.entry is not None
+        last = msgspec.structs.replace(pointer_of(head.entry), operation="drop")
+        await chain.append(head, last, tombstone=True)
+
+    return lambda table_id: asyncio.run(half(table_id))
+
+
+def test_a_dead_name_is_in_no_list_though_the_list_was_kept(lake: Lake, bury: Bury) -> None:
+    made = lake.make_natively("orders")
+    lake.make_natively("other")
+    first = lake.http.get(f"{lake.schema}/tables")
+    assert names(first.json()["items"]) == ["orders", "other"]
+    bury(made["id"])
+    headers = {"If-None-Match": first.headers["etag"]}
+    again = lake.http.get(f"{lake.schema}/tables", headers=headers)
+    assert again.status_code == 200
+    assert names(again.json()["items"]) == ["other"]
+    assert lake.identifiers() == {"other"}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_dead_name_is_404_though_the_reply_was_kept(
+    lake: Lake, bury: Bury, *, kept: bool
+) -> None:
+    made = lake.make_natively("orders")
+    urls = [
+        lake.native("orders"),
+        f"{lake.native('orders')}/schema-history",
+        f"/api/v1/objects/{made['id']}",
+    ]
+    if kept:
+        assert [lake.http.get(url).status_code for url in urls] == [200, 200, 200]
+    bury(made["id"])
+    assert [lake.http.get(url).status_code for url in urls] == [404, 404, 404]
+
+
+def test_the_past_stays_as_it_was(lake: Lake, bury: Bury) -> None:
+    made = lake.make_natively("orders")
+    lake.make_natively("newer")
+    bury(made["id"])
+    past = {"as_of": str(made["commit"])}
+    assert lake.http.get(lake.native("orders"), params=past).status_code == 200
+    listed = lake.http.get(f"{lake.schema}/tables", params=past).json()["items"]
+    assert names(listed) == ["orders"]
+    # The newest state is no past, so what is buried is gone from it. Others may commit meanwhile.
+    for attempt in range(10):
+        newest = {"as_of": str(lake.make_natively(f"newer_{attempt}")["commit"])}
+        listed = lake.http.get(f"{lake.schema}/tables", params=newest).json()["items"]
+        if "orders" not in names(listed):
+            break
+    assert names(listed) == ["newer", *(f"newer_{number}" for number in range(attempt + 1))]
+
+
+def test_a_dead_table_is_not_changed(lake: Lake, bury: Bury) -> None:
+    for number, body in enumerate(({"comment": "c"}, {"name": "x"}, {"tags": []})):
+        made = lake.make_natively(f"t{number}")
+        bury(made["id"])
+        answer = lake.http.patch(lake.native(f"t{number}"), json=body)
+        assert answer.status_code == 404, body
+    made = lake.make_natively("last")
+    bury(made["id"])
+    url = f"{lake.native('last')}/columns"
+    assert lake.http.post(url, json={"name": "a", "data_type": "int"}).status_code == 404
+    made = lake.make_natively("marked")
+    bury(made["id"])
+    mark = lake.http.patch(f"{lake.native('marked')}/columns/id", json={"pii_type": "x"})
+    assert mark.status_code == 404
+
+
+@pytest.mark.parametrize("table_format", ["ICEBERG", "CSV"])
+def test_a_dead_name_is_free(lake: Lake, bury: Bury, table_format: str) -> None:
+    bury(lake.make_natively("orders")["id"])
+    wish = {"name": "orders", "format": table_format}
+    assert lake.http.post(f"{lake.schema}/tables", json=wish).status_code == 201
+    bury(lake.make_natively("target")["id"])
+    renamed = lake.http.patch(lake.native("orders"), json={"name": "target"})
+    assert renamed.status_code == 200, renamed.text
+    gone = renamed.json()["id"]
+    assert lake.http.delete(lake.native("target")).status_code == 204
+    bury(lake.make_natively("target")["id"])
+    back = lake.http.post(f"/api/v1/objects/{gone}/undrop", json={})
+    assert back.status_code == 200, back.text
+    assert lake.shown("target")["id"] == gone
+
+
+def test_a_schema_that_holds_only_dead_names_is_empty(lake: Lake, bury: Bury) -> None:
+    lake.make_natively("live")
+    bury(lake.make_natively("dead")["id"])
+    assert lake.http.delete(lake.schema).status_code == 409
+    lake.http.delete(lake.native("live"))
+    bury(lake.make_natively("another")["id"])
+    assert lake.http.delete(lake.schema).status_code == 204
+
+
+def test_a_dead_view_is_in_no_list(lake: Lake, bury: Bury) -> None:
+    lake.make_view_by_rest("short")
+    lake.make_view_by_rest("long")
+    assert lake.listed("views") == {"short", "long"}
+    bury(lake.shown("short")["id"])
+    assert lake.listed("views") == {"long"}
+    assert lake.http.get(lake.native("short", "views")).status_code == 404
