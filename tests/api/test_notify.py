@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx2
 
-from arco.access.service import ServiceToken
+from arco.access.identity import ServiceToken
 from arco.api.internal import InternalServices, make_internal_app
 from arco.api.log import make_log
 from arco.api.remote_bell import RemoteBell

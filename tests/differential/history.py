@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from arco.core.errors import Invalid
-from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind, kind_of
+from arco.events.registry import ANY_DOMAIN, KINDS, EventKind, find_kind
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
 from tests.differential.payload import payload_of
 from tests.differential.story import Step, Story
@@ -109,7 +109,7 @@ class _Maker:
         if rng.random() < 0.1:  # an id that others have too
             told.append({**self._said(step, occurred + 1), "event_id": _SHARED})
         if rng.random() < 0.1:  # under one id something else
-            more = payload_of(rng, kind_of(step.name, 1).type.payload)
+            more = payload_of(rng, find_kind(step.name, 1).type.payload)
             told.append({**told[0], "payload": {**more, **step.payload}})
         if rng.random() < 0.1:
             told.append({**told[0], "event_type": rng.choice(_kinds(self._domain)).name})
@@ -165,7 +165,7 @@ def _event(said: dict[str, Any]) -> Event:
     """An event of a kind that belongs here; by chance its payload may still be one that is refused."""
     line = _line(said)
     try:
-        kind_of(said["event_type"], 1).type.read(json.dumps(said["payload"]).encode())
+        find_kind(said["event_type"], 1).type.read(json.dumps(said["payload"]).encode())
     except Invalid:
         return Event(line, None)
     return Event(line, said)

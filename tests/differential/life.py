@@ -17,14 +17,14 @@ from arco.compactor.cycle import DomainCompactor
 from arco.compactor.job import SegmentRef
 from arco.compactor.rebuild import rebuild
 from arco.compactor.tail import Policy
-from arco.fold.retain import retain
+from arco.fold.fold import retain
 from arco.fold.tier2 import TIER2
 from arco.ledger.slot import register, slots_of
 from arco.ledger.writer import Writer
-from arco.query.limits import Limits
-from arco.query.needs import State
-from arco.query.state import Piece, merge
-from arco.query.tail import LedgerTail
+from arco.query.ledger_tail import LedgerTailReader
+from arco.query.limits import QueryLimits
+from arco.query.state_files import FileRows, merge
+from arco.query.system_tables import DomainTable
 from arco.storage.roles import Role
 from tests.compactor.plant import state_of
 from tests.differential.rows import Tables, in_order
@@ -63,7 +63,7 @@ class Life:
         self._writers: list[Writer] = []
         self._compactors = [self._compactor(retention) for _ in range(2)]
         api = site.store(Role.API)
-        self._tail = LedgerTail(api, domain, Limits())
+        self._tail = LedgerTailReader(api, domain, QueryLimits())
         self._slots = slots_of(api, domain)
         self._reader = SnapshotReader(api, domain)
         self.segments: dict[SegmentRef, list[bytes]] = {}
@@ -127,17 +127,17 @@ class Life:
         for name, table in TIER2[self._domain].items():
             tail = {ref.path for ref in manifest.tail.get(name, ())}
             pieces = [
-                Piece(
+                FileRows(
                     await read_rows(self._store, table, ref),
                     tail=ref.path in tail,
                     buckets=frozenset(ref.buckets),
                 )
                 for ref in await snapshot.files_of(table)
             ]
-            found = tail_rows(ledger_tail, State(self._domain, table))
+            found = tail_rows(ledger_tail, DomainTable(self._domain, table))
             if found.num_rows:
                 buckets = frozenset(table.buckets_of(found))
-                pieces.append(Piece(found, tail=True, buckets=buckets))
+                pieces.append(FileRows(found, tail=True, buckets=buckets))
             rows = retain(table, merge(table, pieces), bounds.get(name))
             if rows.num_rows:
                 read[name] = in_order(table, rows)

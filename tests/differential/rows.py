@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arco.compactor.job import SegmentRef
-from arco.events.read import Reading, read_segment
+from arco.events.read import SegmentRows, read_segment
 from arco.fold.fold import fold
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier2 import OCCURRED, QUARANTINE, TIER2
 from arco.ledger.segment import Segment
 
@@ -25,9 +25,9 @@ _KEYS = {name: table.key for tables in TIER2.values() for name, table in tables.
 _PLACE = ("stream", "segment", "line", OCCURRED)
 
 
-def read(domain: str, segments: Segments, bounds: Mapping[str, datetime]) -> Reading:
+def read(domain: str, segments: Segments, bounds: Mapping[str, datetime]) -> SegmentRows:
     """All lines at once, not folded."""
-    return Reading.joined(
+    return SegmentRows.joined(
         read_segment(domain, Segment.of(at.stream, at.seq, lines), bounds)
         for at, lines in segments.items()
     )
@@ -39,7 +39,7 @@ def folded(domain: str, rows: Mapping[str, pa.Table]) -> Tables:
     return {name: each for name, each in made.items() if each.num_rows}
 
 
-def in_order(table: Table, rows: pa.Table) -> pa.Table:
+def in_order(table: StateTable, rows: pa.Table) -> pa.Table:
     """The same rows in the order of a file; if there are two with one key, they stay two."""
     names = dict.fromkeys((*table.sort, *table.key))
     order = pc.sort_indices(rows, sort_keys=[(name, "ascending", "at_start") for name in names])

@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 
 from arco.core.errors import Invalid
-from arco.events.kinds import (
+from arco.events.read import read_segment
+from arco.events.registry import (
     ALL_TYPES,
     ANY_DOMAIN,
+    CLIENT_TYPES,
     DOMAINS,
     KINDS,
-    TYPES,
     EventKind,
-    domain_of,
-    kind_of,
+    find_domain,
+    find_kind,
 )
-from arco.events.read import read_segment
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment
 from tests.events.golden_rows import GOLDEN, golden_name, rows_as_json
@@ -119,22 +119,22 @@ def test_the_door_lets_nobody_tell_what_only_arco_knows() -> None:
         found = ALL_TYPES.find(kind.name, kind.version)
         if kind.name in OURS:
             with pytest.raises(Invalid, match="unknown event type"):
-                TYPES.find(kind.name, kind.version)
+                CLIENT_TYPES.find(kind.name, kind.version)
         else:
-            assert TYPES.find(kind.name, kind.version) is found
+            assert CLIENT_TYPES.find(kind.name, kind.version) is found
 
 
 def test_a_kind_is_found_by_its_name_and_version() -> None:
-    assert kind_of("task_started", 1).name == "task_started"
-    assert domain_of("task_started") == "executions"
-    assert domain_of("lineage_observed") == "lineage"
-    assert domain_of("search_document_changed") == "search"
+    assert find_kind("task_started", 1).name == "task_started"
+    assert find_domain("task_started") == "executions"
+    assert find_domain("lineage_observed") == "lineage"
+    assert find_domain("search_document_changed") == "search"
     with pytest.raises(Invalid, match="unknown version 9"):
-        kind_of("task_started", 9)
+        find_kind("task_started", 9)
     with pytest.raises(Invalid, match="no domain"):
-        domain_of("quarantine_replayed")
+        find_domain("quarantine_replayed")
     with pytest.raises(Invalid, match="no domain"):
-        domain_of("nothing")
+        find_domain("nothing")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_kind_is_found_by_its_name_and_version() -> None:
 )
 def test_a_payload_that_does_not_fit_is_refused(name: str, change: dict[str, Any]) -> None:
     with pytest.raises(Invalid, match=f"payload of {name}: "):
-        admitted(name, {**kind_of(name, 1).example, **change})
+        admitted(name, {**find_kind(name, 1).example, **change})
 
 
 def test_an_observation_of_too_many_pairs_of_partitions_is_refused() -> None:
@@ -184,6 +184,6 @@ def test_a_payload_is_stored_without_what_it_does_not_say() -> None:
 
 
 def test_rows_have_the_schema_of_their_table() -> None:
-    reading = read([admitted("task_started", kind_of("task_started", 1).example)])
+    reading = read([admitted("task_started", find_kind("task_started", 1).example)])
     assert isinstance(reading.rows["tasks"], pa.Table)
     assert reading.rows["tasks"].schema == TIER2["executions"]["tasks"].schema

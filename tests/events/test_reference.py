@@ -3,7 +3,7 @@
 import json
 import re
 
-from arco.events.kinds import KINDS
+from arco.events.registry import KINDS
 from arco.ledger.envelope import Envelope, Submission
 from tests.events.reference import PAGE, page_with, reference
 from tests.events.told import NOON, read, row_of

@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
 from arco.core.json import encode
-from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind, kind_of
-from arco.events.row_count import count_line, count_payload, count_segment
+from arco.events.registry import (
+    ANY_DOMAIN,
+    KINDS,
+    EventKind,
+    count_line,
+    count_payload,
+    count_segment,
+    find_kind,
+)
 from arco.ledger.envelope import RowCount
 from arco.ledger.segment import Segment
 from tests.events.payloads import payloads
@@ -51,7 +58,7 @@ def test_pairs_of_partitions_and_edges_are_counted_exactly() -> None:
     payload = _observed(2, 3, 10)
     counted = count_line(line("lineage_observed", payload))
     assert counted.rows == 20 * 30 + 2 * (2 * 3)
-    assert counted.rows == _made(kind_of("lineage_observed", 1), payload).rows
+    assert counted.rows == _made(find_kind("lineage_observed", 1), payload).rows
 
 
 def test_long_keys_count_for_every_pair_that_they_stand_in() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from arco.core.json import encode
-from arco.events.kinds import ALL_TYPES
-from arco.events.read import Reading, read_segment
+from arco.events.read import SegmentRows, read_segment
+from arco.events.registry import ALL_TYPES
 from arco.fold.fold import fold
 from arco.fold.tier2 import TIER2
 from arco.ledger.envelope import admit, new_stamp
@@ -52,11 +52,11 @@ def read(
     lines: Iterable[bytes],
     domain: str = "executions",
     retained_from: Mapping[str, datetime] | None = None,
-) -> Reading:
+) -> SegmentRows:
     return read_segment(domain, Segment.of(STREAM, 0, lines), retained_from or {})
 
 
-def folded(domain: str, reading: Reading) -> dict[str, pa.Table]:
+def folded(domain: str, reading: SegmentRows) -> dict[str, pa.Table]:
     return {name: fold(TIER2[domain][name], rows) for name, rows in reading.rows.items()}
 
 

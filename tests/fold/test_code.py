@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arco.fold import code
-from arco.fold.code import coded, sort
+from arco.fold.fold import SMALL_ROWS, encode_ranks, sort_indices
 
 Pair = tuple[str | None, int | None]
 pairs = st.lists(
@@ -30,7 +29,7 @@ def place(row: Pair, *, nulls_last: bool) -> tuple[bool, bytes, bool, int]:
 @pytest.mark.parametrize("nulls_last", [False, True])
 @given(rows=pairs)
 def test_rows_are_equal_and_sorted_as_their_codes_are(rows: list[Pair], nulls_last: bool) -> None:
-    codes = coded(columns(rows), nulls_last=nulls_last).to_pylist()
+    codes = encode_ranks(columns(rows), nulls_last=nulls_last).to_pylist()
     assert None not in codes
     for one, of_one in zip(rows, codes, strict=True):
         for other, of_other in zip(rows, codes, strict=True):
@@ -45,13 +44,13 @@ def test_codes_of_many_columns_with_many_values_do_not_run_over() -> None:
     parts = [pa.array([str(row[at]) for row in rows]) for at in range(6)]
     sizes = [len(set(part.to_pylist())) for part in parts]
     assert min(sizes) ** 6 > 2**64
-    codes = coded(parts).to_pylist()
+    codes = encode_ranks(parts).to_pylist()
     by_code = sorted(range(count), key=lambda at: (codes[at], at))
     assert by_code == sorted(range(count), key=lambda at: ([str(v) for v in rows[at]], at))
     assert len(set(codes)) == len(set(rows))
 
 
-@pytest.mark.parametrize("few", [0, code.FEW])
+@pytest.mark.parametrize("few", [0, SMALL_ROWS])
 @pytest.mark.parametrize("names", [("text",), ("number",), ("text", "number")])
 @pytest.mark.parametrize("nulls_last", [False, True])
 def test_sorting_keeps_equal_rows_as_they_are(
@@ -60,7 +59,7 @@ def test_sorting_keeps_equal_rows_as_they_are(
     nulls_last: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(code, "FEW", few)
+    monkeypatch.setattr("arco.fold.fold.SMALL_ROWS", few)
     rng = Random(5)
     rows: list[Pair] = [
         (rng.choice([None, "a", "b", "ä"]), rng.choice([None, -1, 0, 1])) for _ in range(200)
@@ -70,4 +69,4 @@ def test_sorting_keeps_equal_rows_as_they_are(
         (t if "text" in names else None, n if "number" in names else None) for t, n in rows
     ]
     expected = sorted(range(200), key=lambda at: place(wanted[at], nulls_last=nulls_last))
-    assert sort(table, names, nulls_last=nulls_last).to_pylist() == expected
+    assert sort_indices(table, names, nulls_last=nulls_last).to_pylist() == expected

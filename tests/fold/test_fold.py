@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
-from arco.fold import code
 from arco.fold.fold import conform, fold
-from arco.fold.table import Keep, Table
+from arco.fold.table import MergeStrategy, StateTable
 from arco.fold.tier1 import CATALOGS, COLUMNS, TABLES, TIER1
 from tests.fold.tables import BARE, MIXED, Row, reference, rows_of, to_arrow, to_python
 
@@ -23,18 +22,20 @@ def amount(request: pytest.FixtureRequest) -> Iterator[str]:
     """Rows are folded in another way where there are many; here a few count as many too."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "many":
-            patch.setattr(code, "FEW", 0)
+            patch.setattr("arco.fold.fold.SMALL_ROWS", 0)
         yield request.param
 
 
-def folded(table: Table, rows: list[Row]) -> list[Row]:
+def folded(table: StateTable, rows: list[Row]) -> list[Row]:
     return to_python(fold(table, to_arrow(table, rows)))
 
 
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
 @FEW
 @given(data=st.data())
-def test_the_fold_is_the_one_that_plain_python_makes(table: Table, data: st.DataObject) -> None:
+def test_the_fold_is_the_one_that_plain_python_makes(
+    table: StateTable, data: st.DataObject
+) -> None:
     rows = data.draw(rows_of(table))
     assert folded(table, rows) == reference(table, rows)
 
@@ -42,7 +43,7 @@ def test_the_fold_is_the_one_that_plain_python_makes(table: Table, data: st.Data
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
 @FEW
 @given(data=st.data())
-def test_order_and_duplication_change_nothing(table: Table, data: st.DataObject) -> None:
+def test_order_and_duplication_change_nothing(table: StateTable, data: st.DataObject) -> None:
     rows = data.draw(rows_of(table))
     again = data.draw(st.lists(st.sampled_from(rows), max_size=4)) if rows else []
     shuffled = data.draw(st.permutations(rows + again))
@@ -52,7 +53,7 @@ def test_order_and_duplication_change_nothing(table: Table, data: st.DataObject)
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
 @FEW
 @given(data=st.data())
-def test_batches_change_nothing(table: Table, data: st.DataObject) -> None:
+def test_batches_change_nothing(table: StateTable, data: st.DataObject) -> None:
     rows = data.draw(rows_of(table))
     cut = data.draw(st.integers(0, len(rows)))
     first, rest = to_arrow(table, rows[:cut]), to_arrow(table, rows[cut:])
@@ -122,6 +123,8 @@ def test_known_buckets_never_change() -> None:
 
 
 def test_in_tier_1_the_commit_and_the_place_in_it_decide_whole_rows() -> None:
-    assert [rule.keep for table in TIER1.values() for rule in table.rules] == [Keep.LAST] * 7
+    assert [rule.keep for table in TIER1.values() for rule in table.rules] == [
+        MergeStrategy.LAST
+    ] * 7
     orders = {rule.order for table in TIER1.values() for rule in table.rules}
     assert orders == {("_commit", "_position")}

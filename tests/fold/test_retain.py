@@ -3,8 +3,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pyarrow as pa
 import pytest
 
-from arco.fold.retain import retain
-from arco.fold.table import Table
+from arco.fold.fold import retain
+from arco.fold.table import StateTable
 from arco.fold.tier1 import CATALOGS
 from arco.fold.tier2 import OCCURRED, SCHEDULES, TIER2
 from tests.fold.tables import to_arrow
@@ -58,6 +58,6 @@ def test_tables_that_have_no_moments_keep_their_rows() -> None:
 
 
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
-def test_every_table_of_tier_2_lets_rows_go(table: Table) -> None:
+def test_every_table_of_tier_2_lets_rows_go(table: StateTable) -> None:
     rows = to_arrow(table, [{OCCURRED: NOON - MOMENT}, {OCCURRED: NOON}])
     assert retain(table, rows, NOON).column(OCCURRED).to_pylist() == [NOON]

@@ -2,12 +2,12 @@
 
 import pyarrow as pa
 
-from arco.query.expand import decode_tail, expand
-from arco.query.needs import State
-from arco.query.tail import Tail
+from arco.query.ledger_tail import LedgerTail
+from arco.query.system_tables import DomainTable
+from arco.query.worker import decode_tail, expand
 
 
-def tail_rows(tail: Tail, state: State) -> pa.Table:
+def tail_rows(tail: LedgerTail, state: DomainTable) -> pa.Table:
     """The rows of one table of state, not folded."""
     found = [
         expand(state, decode_tail(state, each.segment, tail.retained_from))

@@ -8,7 +8,7 @@ import pytest
 
 from arco.core.errors import Invalid, TooManyQueries
 from arco.query.engine import SqlEngine
-from arco.query.limits import Limits
+from arco.query.limits import QueryLimits
 from tests.query.workspace import workspace
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"
@@ -25,7 +25,7 @@ async def _end(asked: Sequence["asyncio.Future[Any]"]) -> None:
 
 
 async def test_a_caller_with_many_slow_queries_leaves_half_of_the_processes_to_others() -> None:
-    async with workspace(limits=Limits(workers=4)) as here:
+    async with workspace(limits=QueryLimits(workers=4)) as here:
         slow = _slow(here.engine, "user:eve", 10)
         await asyncio.sleep(0.5)
         pool = here.engine.pool
@@ -37,7 +37,7 @@ async def test_a_caller_with_many_slow_queries_leaves_half_of_the_processes_to_o
 
 
 async def test_a_process_that_becomes_free_goes_to_the_callers_in_turn() -> None:
-    async with workspace(limits=Limits(workers=1)) as here:
+    async with workspace(limits=QueryLimits(workers=1)) as here:
         ended: list[str] = []
 
         async def ask(caller: str) -> None:
@@ -50,7 +50,7 @@ async def test_a_process_that_becomes_free_goes_to_the_callers_in_turn() -> None
 
 
 async def test_a_queue_that_is_full_is_told_at_once_and_others_still_find_a_place() -> None:
-    limits = Limits(workers=2, caller_queue=2, queue=3)
+    limits = QueryLimits(workers=2, caller_queue=2, queue=3)
     async with workspace(limits=limits) as here:
         slow = [*_slow(here.engine, "eve", 3), *_slow(here.engine, "ann", 1)]
         await asyncio.sleep(0.2)
@@ -66,7 +66,7 @@ async def test_a_queue_that_is_full_is_told_at_once_and_others_still_find_a_plac
 
 
 async def test_a_wait_for_a_process_has_an_end() -> None:
-    async with workspace(limits=Limits(workers=2, wait_ms=200, run_ms=1_500)) as here:
+    async with workspace(limits=QueryLimits(workers=2, wait_ms=200, run_ms=1_500)) as here:
         slow = _slow(here.engine, "eve", 1)
         await asyncio.sleep(0.05)
         with pytest.raises(TooManyQueries, match="200 ms"):
@@ -76,7 +76,7 @@ async def test_a_wait_for_a_process_has_an_end() -> None:
 
 
 async def test_arco_itself_may_use_all_processes_and_waits_as_others_do() -> None:
-    async with workspace(limits=Limits(workers=2)) as here:
+    async with workspace(limits=QueryLimits(workers=2)) as here:
         own = [asyncio.ensure_future(here.engine.query(ENDLESS)) for _ in range(3)]
         await asyncio.sleep(0.2)
         assert (here.engine.pool.busy, here.engine.pool.queued) == (2, 1)

@@ -9,13 +9,12 @@ import pytest
 from arco.catalog.reader import SnapshotReader
 from arco.core.scope import Scope
 from arco.fold.fold import fold
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier2 import EXECUTIONS, EXECUTIONS_DOMAIN, PARTITIONS, QUARANTINE, TASKS
 from arco.query.engine import SqlEngine
-from arco.query.limits import Limits
-from arco.query.needs import filter_columns
-from arco.query.schemas import SYSTEM
-from arco.query.session import Session
+from arco.query.limits import QueryLimits
+from arco.query.session import SqlSession
+from arco.query.system_tables import SYSTEM_SCHEMAS, filter_columns
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -44,14 +43,14 @@ class _Told:
         self._random = random
         self._all: dict[str, list[pa.Table]] = {"executions": [], "tasks": []}
 
-    def runs(self, count: int, order: int) -> tuple[Table, pa.Table]:
+    def runs(self, count: int, order: int) -> tuple[StateTable, pa.Table]:
         rows = [
             {"execution_id": each, "status": self._random.choice(STATUSES), "pipeline_id": each[0]}
             for each in self._random.sample(RUNS, count)
         ]
         return self._keep(EXECUTIONS, rows, order)
 
-    def tasks(self, count: int, order: int) -> tuple[Table, pa.Table]:
+    def tasks(self, count: int, order: int) -> tuple[StateTable, pa.Table]:
         rows = [
             {
                 "execution_id": self._random.choice(RUNS),
@@ -67,12 +66,14 @@ class _Told:
         """The tables of `system` as they are when every file is read."""
         return {
             table.name: fold(table, pa.concat_tables(self._all[table.name])).select(
-                list(SYSTEM[table.name].names)
+                list(SYSTEM_SCHEMAS[table.name].names)
             )
             for table in (EXECUTIONS, TASKS)
         }
 
-    def _keep(self, table: Table, rows: list[dict[str, Any]], order: int) -> tuple[Table, pa.Table]:
+    def _keep(
+        self, table: StateTable, rows: list[dict[str, Any]], order: int
+    ) -> tuple[StateTable, pa.Table]:
         made = fold(table, rows_of(table, *rows, order=order))
         self._all[table.name].append(made)
         return table, made
@@ -167,9 +168,9 @@ def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
 async def test_what_is_passed_over_changes_no_answer(seed: int) -> None:
     random = Random(seed)
     told, asked = _Told(random), _Asked(random)
-    whole = Session(Limits(), SYSTEM, filter_columns)
+    whole = SqlSession(QueryLimits(), SYSTEM_SCHEMAS, filter_columns)
     # For every other seed only the columns in use are decoded, as of large tables.
-    limits = Limits(wide_rows=0 if seed % 2 else Limits().wide_rows)
+    limits = QueryLimits(wide_rows=0 if seed % 2 else QueryLimits().wide_rows)
     async with workspace(limits=limits) as here:
         executions = Publishing(here, EXECUTIONS_DOMAIN)
         await executions.base(*told.runs(30, 1))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arco.core.errors import Invalid, Unavailable
-from arco.query.limits import Limits
-from arco.query.schemas import SYSTEM
+from arco.query.limits import QueryLimits
+from arco.query.system_tables import SYSTEM_SCHEMAS
 from tests.query.workspace import Workspace, workspace
 
 HOSTILE = [
@@ -100,12 +100,12 @@ def loop() -> Iterator[Runner]:
 @pytest.fixture(scope="module")
 def here(loop: Runner) -> Iterator[Workspace]:
     stack = AsyncExitStack()
-    limits = Limits(run_ms=2_000, process_bytes=768 * 1024 * 1024)
+    limits = QueryLimits(run_ms=2_000, process_bytes=768 * 1024 * 1024)
     yield loop.run(_opened(stack, limits))
     loop.run(stack.aclose())
 
 
-async def _opened(stack: AsyncExitStack, limits: Limits) -> Workspace:
+async def _opened(stack: AsyncExitStack, limits: QueryLimits) -> Workspace:
     here = await stack.enter_async_context(workspace(limits=limits))
     await here.schema("s")
     await here.table("s", "t", id="int")
@@ -159,7 +159,7 @@ WORDS = [
     *("INTO", "DROP", "INSERT", "COPY", "TO", "'x'", "count(*)", "name", "RECURSIVE", "CAST", "::"),
     *("array_agg", "repeat", "generate_series", "range", "regexp_replace", "now()", "interval"),
     *("information_schema", "CASE", "WHEN", "END", "IN", "EXISTS", "LATERAL", "UNNEST", "[", "]"),
-    *SYSTEM,
+    *SYSTEM_SCHEMAS,
 ]
 
 

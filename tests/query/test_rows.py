@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from arco.core.errors import Invalid
-from arco.query.rows import from_arrow, to_arrow, to_json
+from arco.query.result import from_arrow, to_arrow, to_json
 from tests.query.workspace import workspace
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)

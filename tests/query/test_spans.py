@@ -1,16 +1,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arco.query.spans import (
-    EVERYTHING,
-    NOTHING,
+from arco.query.pruning import (
+    ALL_VALUES,
+    NO_VALUES,
     Span,
     Spans,
     apart,
-    both,
-    either,
-    points,
-    reaches,
+    intersect,
+    overlaps_range,
+    point_spans,
+    union,
 )
 
 TEXT = st.text(alphabet="aбz\U0001f600", max_size=2)
@@ -31,11 +31,11 @@ def _span(ends: tuple[str | None, str | None]) -> Spans:
 SPANS = st.recursive(
     st.one_of(
         st.tuples(ENDS, ENDS).map(_span),
-        st.lists(TEXT, max_size=4).map(points),
-        st.just(EVERYTHING),
-        st.just(NOTHING),
+        st.lists(TEXT, max_size=4).map(point_spans),
+        st.just(ALL_VALUES),
+        st.just(NO_VALUES),
     ),
-    lambda inner: st.tuples(st.sampled_from((both, either)), inner, inner).map(
+    lambda inner: st.tuples(st.sampled_from((intersect, union)), inner, inner).map(
         lambda each: each[0](each[1], each[2])
     ),
     max_leaves=6,
@@ -46,16 +46,16 @@ SPANS = st.recursive(
 def test_a_value_meets_both_or_either_as_it_meets_each(
     one: Spans, other: Spans, value: str
 ) -> None:
-    assert _holds(both(one, other), value) == (_holds(one, value) and _holds(other, value))
-    assert _holds(either(one, other), value) == (_holds(one, value) or _holds(other, value))
-    assert apart(both(one, other))
-    assert apart(either(one, other))
+    assert _holds(intersect(one, other), value) == (_holds(one, value) and _holds(other, value))
+    assert _holds(union(one, other), value) == (_holds(one, value) or _holds(other, value))
+    assert apart(intersect(one, other))
+    assert apart(union(one, other))
 
 
 @given(SPANS, TEXT, TEXT)
 def test_a_range_is_reached_as_one_of_the_spans_overlaps_it(spans: Spans, a: str, b: str) -> None:
     low, high = sorted((a, b))
-    assert reaches(spans, low, high) == any(span.overlaps(low, high) for span in spans)
+    assert overlaps_range(spans, low, high) == any(span.overlaps(low, high) for span in spans)
 
 
 @given(st.lists(st.text(max_size=3)))
@@ -65,5 +65,5 @@ def test_texts_sort_as_their_bytes_do(texts: list[str]) -> None:
 
 def test_too_many_points_become_one_span_that_holds_them() -> None:
     values = [f"{n:06d}" for n in range(30_000)]
-    assert points(values) == (Span(values[0], values[-1]),)
-    assert points(values[:100]) == tuple(Span(value, value) for value in values[:100])
+    assert point_spans(values) == (Span(values[0], values[-1]),)
+    assert point_spans(values[:100]) == tuple(Span(value, value) for value in values[:100])

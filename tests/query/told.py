@@ -8,7 +8,7 @@ import msgspec
 
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
-from arco.events.kinds import KINDS, EventKind
+from arco.events.registry import KINDS, EventKind
 from arco.ledger.envelope import Envelope, Source
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

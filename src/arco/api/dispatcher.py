@@ -10,9 +10,8 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from arco.access.authorize import Subject, authorize
+from arco.access.authorization import PUBLIC_OPERATIONS, AccessTarget, authorize
 from arco.access.identity import Identity
-from arco.access.operation import PUBLIC
 from arco.access.principal import Principal
 from arco.api.body import Gone, read_body, until_gone
 from arco.api.exchange import EXCHANGE, Exchange
@@ -64,7 +63,8 @@ class Dispatcher:
         self._kept = ReplyCache(door.limits.cached_bytes)
         self._anyone = Principal("client:anyone", door.scope)
         self._subjects = {
-            route.operation: Subject(scope=door.scope, kind=route.target) for route in router.routes
+            route.operation: AccessTarget(scope=door.scope, kind=route.target)
+            for route in router.routes
         }
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,7 +111,7 @@ class Dispatcher:
             raise Unavailable(reason) from denied
 
     async def _identify(self, route: AnyRoute, headers: dict[bytes, bytes]) -> Principal:
-        if route.operation in PUBLIC:
+        if route.operation in PUBLIC_OPERATIONS:
             return self._anyone
         given = headers.get(b"authorization")
         told = None if given is None else given.decode("latin-1")

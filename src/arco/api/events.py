@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.body import media_type
 from arco.api.metrics import Metrics
 from arco.api.problem import CONTENT_TYPE, Problem
@@ -21,7 +21,7 @@ from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid
-from arco.events.kinds import KINDS
+from arco.events.registry import KINDS
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.door import split_array, split_lines
 from arco.ledger.envelope import Submission, TooManyRows

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp
 
+from arco.access.authorization import Operation
 from arco.access.identity import Identity
-from arco.access.operation import Operation
 from arco.api.compaction import ELSEWHERE, Compaction
 from arco.api.dispatcher import Dispatcher, Door
 from arco.api.edge import Edge

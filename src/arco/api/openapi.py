@@ -8,7 +8,7 @@ from typing import Any, get_args
 import msgspec
 
 from arco import __version__
-from arco.access.operation import PUBLIC
+from arco.access.authorization import PUBLIC_OPERATIONS
 from arco.api.problem import CONTENT_TYPE as PROBLEM_TYPE
 from arco.api.problem import KINDS, TITLES, Problem
 from arco.api.query_params import Query
@@ -135,7 +135,7 @@ def _operation(route: AnyRoute, schema_of: dict[str, Schema]) -> Schema:
             **{str(each.status): _answer(route, each, schema_of) for each in route.answers},
             **{str(status): _problem(status) for status in _problems(route)},
         },
-        "security": [] if route.operation in PUBLIC else [{"bearer": []}, {}],
+        "security": [] if route.operation in PUBLIC_OPERATIONS else [{"bearer": []}, {}],
     }
     if route.sent is not None:
         shape = _shape(route.sent.kinds, schema_of)
@@ -159,13 +159,13 @@ def _as_text(example: object) -> Schema:
 
 def _operation_id(route: AnyRoute) -> str:
     """The operation's name, or one made from the path where several routes are one operation."""
-    if route.operation in PUBLIC:
+    if route.operation in PUBLIC_OPERATIONS:
         return re.sub(r"[^a-z]+", "_", route.path.removeprefix("/api/v1/")).strip("_")
     return route.operation.value
 
 
 def _tag(route: AnyRoute) -> str:
-    if route.operation in PUBLIC:
+    if route.operation in PUBLIC_OPERATIONS:
         return "service"
     parts = [part for part in route.path.split("/")[3:] if not part.startswith("{")]
     known = [part for part in parts if part in _GROUPS]
@@ -246,7 +246,7 @@ def _header(name: str, says: str, schema: Schema) -> Schema:
 
 def _answer(route: AnyRoute, answered: Answered, schema_of: dict[str, Schema]) -> Schema:
     answer: Schema = {"description": answered.says, "headers": {"X-Request-Id": _TEXT}}
-    if route.tagged and route.operation not in PUBLIC:
+    if route.tagged and route.operation not in PUBLIC_OPERATIONS:
         answer["headers"] |= {"ETag": _TEXT}
     if answered.status == 201 and route.sent is not None and "columns" not in route.path:
         answer["headers"] |= {"Location": _TEXT}
@@ -269,7 +269,7 @@ def _problems(route: AnyRoute) -> list[int]:
         found |= {504, 507}
     if route.queries:
         found |= {429}
-    if route.operation not in PUBLIC:
+    if route.operation not in PUBLIC_OPERATIONS:
         found |= {401}
     return sorted(found)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.problem import CONTENT_TYPE, encode_problem, problem_of
 from arco.api.query_params import Query
 from arco.api.route import JSON, Answered, AnyRoute, Call, Reply, Route, sent
@@ -19,8 +19,8 @@ from arco.core.clock import utc
 from arco.core.errors import Invalid, NotFound
 from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid, parse_ulid
-from arco.events.kinds import ALL_TYPES, ANY_DOMAIN, kind_of
 from arco.events.quarantine import KINDS, QuarantineReplayed
+from arco.events.registry import ALL_TYPES, ANY_DOMAIN, find_kind
 from arco.fold.tier2 import TIER2
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.envelope import Count, Envelope, Source
@@ -83,7 +83,7 @@ class Quarantine:
         """Append the event of a line, then the note that it was."""
         event, intake = await self._event(line), self._services.intake
         try:
-            kind = kind_of(event.event_type, event.event_version)
+            kind = find_kind(event.event_type, event.event_version)
             domain = line.domain if kind.domain == ANY_DOMAIN else kind.domain
             await intake.repeat(domain, _as_sent(event), ALL_TYPES, event.caller)
         except Invalid as problem:

@@ -4,7 +4,7 @@ from arco.api.query_params import Query
 from arco.api.route import JSON, Call, Reply
 from arco.api.services import Services
 from arco.api.wire import Question
-from arco.query.rows import ARROW_STREAM, to_arrow, to_json
+from arco.query.result import ARROW_STREAM, to_arrow, to_json
 
 
 class Queries:

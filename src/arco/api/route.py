@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from arco.access.operation import Operation, Target
-from arco.access.principal import LOCAL, Principal
+from arco.access.authorization import Operation, TargetKind
+from arco.access.principal import LOCAL_USER, Principal
 from arco.api.query_params import Query
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
@@ -23,14 +23,14 @@ _BODILESS = frozenset({204, 304})
 
 # By what a path calls them, the innermost first. A view is a table to the catalog.
 _TARGETS = {
-    "table": Target.TABLE,
-    "table_id": Target.TABLE,
-    "view": Target.TABLE,
-    "schema": Target.SCHEMA,
-    "namespace": Target.SCHEMA,
-    "catalog": Target.CATALOG,
-    "prefix": Target.CATALOG,
-    "id": Target.OBJECT,
+    "table": TargetKind.TABLE,
+    "table_id": TargetKind.TABLE,
+    "view": TargetKind.TABLE,
+    "schema": TargetKind.SCHEMA,
+    "namespace": TargetKind.SCHEMA,
+    "catalog": TargetKind.CATALOG,
+    "prefix": TargetKind.CATALOG,
+    "id": TargetKind.OBJECT,
 }
 
 
@@ -96,7 +96,7 @@ class Call(Generic[Q, B]):
     def caller(self) -> str:
         """Who shares the SQL processes with others: a principal or, where all are the same, an address."""
         name = self.principal.name
-        return f"{name}@{self.address}" if name == LOCAL else name
+        return f"{name}@{self.address}" if name == LOCAL_USER else name
 
     def header(self, name: bytes) -> str | None:
         """The value of a header; its name in lower case."""
@@ -168,12 +168,12 @@ class Route(Generic[Q, B]):
     queries: bool = False  # a read by SQL, which is cancelled when its caller leaves
 
     @property
-    def target(self) -> Target:
+    def target(self) -> TargetKind:
         """What the operation acts on: the innermost thing that the path names."""
         for name, target in _TARGETS.items():
             if f"{{{name}}}" in self.path:
                 return target
-        return Target.WORKSPACE
+        return TargetKind.WORKSPACE
 
 
 AnyRoute = Route[Any, Any]

@@ -5,7 +5,7 @@ Whoever wants to know what the API does reads this file; the OpenAPI document is
 
 from typing import Any
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.catalogs import Catalogs
 from arco.api.columns import COLUMNS_SENT, Columns
 from arco.api.commits import Commits
@@ -69,7 +69,7 @@ from arco.api.wire import (
     ViewPage,
     ViewThing,
 )
-from arco.query.rows import ARROW_STREAM
+from arco.query.result import ARROW_STREAM
 
 CATALOGS = f"{API}/catalogs"
 CATALOG = f"{CATALOGS}/{{catalog}}"

@@ -20,9 +20,9 @@ from arco.core.scope import Scope
 from arco.iceberg.service import Iceberg
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, Idempotency
 from arco.ledger.intake import Intake
+from arco.query.ledger_tail import LedgerTail
 from arco.query.lineage.tracer import Tracer
-from arco.query.needs import State
-from arco.query.tail import Tail
+from arco.query.system_tables import DomainTable
 
 OTHER_DOMAINS = ("executions", "lineage", "search")  # besides the catalog
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -41,7 +41,9 @@ class Engine(Protocol):
     ) -> Any:
         """The result of a read-only query as an Arrow table; `Invalid` for what is not one."""
 
-    async def tail_rows(self, tail: Tail, state: State, *, caller: str | None = None) -> Any:
+    async def tail_rows(
+        self, tail: LedgerTail, state: DomainTable, *, caller: str | None = None
+    ) -> Any:
         """The rows that the events of a ledger's tail make, as an Arrow table."""
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.query_params import Query
 from arco.api.route import Answered, AnyRoute, Route, Sent
 

@@ -15,19 +15,35 @@ from arco.catalog.as_of import parse_as_of
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Conflict, Invalid, Unavailable
 from arco.fold.tier2 import TIER2
-from arco.query.explain import with_files
-from arco.query.limits import Limits
-from arco.query.load import Load, Loaded, Sources
-from arco.query.moment import Moments
-from arco.query.needs import State
-from arco.query.pool import Pool
-from arco.query.question import Question, question_of
-from arco.query.rows import from_arrow
-from arco.query.send_tail import send_tail
-from arco.query.statement import check_statement, wants_fresh
-from arco.query.tail import Tail, backlog_too_large
-from arco.query.talk import Talk
-from arco.query.wire import FoldTail
+from arco.query.inputs import InputLoader, LoadedInputs, QueryInputs, QuerySources, inputs_of
+from arco.query.ledger_tail import LedgerTail, backlog_too_large, send_tail
+from arco.query.limits import QueryLimits, check_statement, wants_fresh
+from arco.query.protocol import FoldTail
+from arco.query.pruning import PrunedFiles
+from arco.query.result import from_arrow
+from arco.query.snapshots import SnapshotSelector
+from arco.query.system_tables import DomainTable
+from arco.query.worker_pool import WorkerClient, WorkerPool
+
+PLAN_TYPE = "files"
+
+
+def with_files(plan: pa.Table, files: Mapping[str, PrunedFiles]) -> pa.Table:
+    """A plan and one more row: what was read of the tables of state, and what could be passed over."""
+    text = "\n".join(_line(name, each) for name, each in sorted(files.items()))
+    row = [PLAN_TYPE, text or "no files are read"]
+    added = [pa.array([value], field.type) for value, field in zip(row, plan.schema, strict=True)]
+    return pa.concat_tables([plan, pa.table(added, schema=plan.schema)])
+
+
+def _line(name: str, files: PrunedFiles) -> str:
+    read = len(files.files)
+    total = read + files.by_bucket + files.by_range
+    return (
+        f"{name}: {read} of {total} files read, "
+        f"{files.by_bucket} skipped by bucket, {files.by_range} by range"
+    )
+
 
 T = TypeVar("T")
 
@@ -45,18 +61,18 @@ class SqlEngine:
         reader: SnapshotReader,
         *,
         domains: Mapping[str, SnapshotReader] | None = None,
-        limits: Limits | None = None,
+        limits: QueryLimits | None = None,
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or QueryLimits()
         self._tasks = reader.store.runtime.tasks
-        self._pool = Pool(reader.store.runtime, self._limits)
+        self._pool = WorkerPool(reader.store.runtime, self._limits)
         others = {name: SnapshotReader(reader.store, name) for name in TIER2}
         readers = {**others, **(domains or {}), reader.domain: reader}
-        self._sources = Sources(readers, self._limits)
-        self._moments = Moments(readers)
+        self._sources = QuerySources(readers, self._limits)
+        self._moments = SnapshotSelector(readers)
 
     @property
-    def pool(self) -> Pool:
+    def pool(self) -> WorkerPool:
         """Its SQL processes."""
         return self._pool
 
@@ -81,11 +97,13 @@ class SqlEngine:
             caller, lambda talk: self._answer(talk, sql, as_of, fresh=fresh)
         )
 
-    async def tail_rows(self, tail: Tail, state: State, *, caller: str | None = None) -> pa.Table:
+    async def tail_rows(
+        self, tail: LedgerTail, state: DomainTable, *, caller: str | None = None
+    ) -> pa.Table:
         """The rows of a table of state that the events of a tail make, folded among themselves."""
         table = state.table.name
 
-        async def fold(talk: Talk) -> bytes:
+        async def fold(talk: WorkerClient) -> bytes:
             keys = tail.segment_keys(table)
             await send_tail(talk, state, tail, await talk.lacks(keys), self._limits)
             return await talk.run(FoldTail(state=state.name, keys=keys))
@@ -98,10 +116,10 @@ class SqlEngine:
         return from_arrow(rows)
 
     async def _with_process(
-        self, caller: str | None, work: Callable[[Talk], Coroutine[Any, Any, T]]
+        self, caller: str | None, work: Callable[[WorkerClient], Coroutine[Any, Any, T]]
     ) -> T:
         process = await self._pool.take(caller)
-        talk = Talk(self._tasks, self._limits, process)
+        talk = WorkerClient(self._tasks, self._limits, process)
         try:
             return await work(talk)
         finally:
@@ -111,9 +129,11 @@ class SqlEngine:
         """End the workers."""
         self._pool.close()
 
-    async def _answer(self, talk: Talk, sql: str, as_of: str | None, *, fresh: bool) -> pa.Table:
+    async def _answer(
+        self, talk: WorkerClient, sql: str, as_of: str | None, *, fresh: bool
+    ) -> pa.Table:
         needs = await talk.needs(sql)
-        question = question_of(needs.scans)
+        question = inputs_of(needs.scans)
         try:
             loaded = await self._tasks.deadline(
                 self._limits.load_ms, self._load(talk, question, as_of, fresh=fresh)
@@ -124,12 +144,12 @@ class SqlEngine:
         return with_files(result, loaded.files) if needs.explains else result
 
     async def _load(
-        self, talk: Talk, question: Question, as_of: str | None, *, fresh: bool
-    ) -> Loaded:
+        self, talk: WorkerClient, question: QueryInputs, as_of: str | None, *, fresh: bool
+    ) -> LoadedInputs:
         for _ in range(_LOOKS):
             snapshots = await self._moments.snapshots(question.domains, question.joined, as_of)
             try:
-                return await Load(self._sources, talk, snapshots).load(question, fresh=fresh)
+                return await InputLoader(self._sources, talk, snapshots).load(question, fresh=fresh)
             except Conflict:
                 if not fresh:
                     raise

@@ -14,8 +14,8 @@ from typing import Any
 from datafusion.expr import Between, BinaryExpr, Column, Filter, InList, Literal, TableScan
 from datafusion.plan import LogicalPlan
 
-from arco.query.spans import EVERYTHING, Span, Spans, both, either, points
-from arco.query.wire import Scan
+from arco.query.protocol import SystemScan
+from arco.query.pruning import ALL_VALUES, Span, Spans, intersect, point_spans, union
 
 _SCAN = re.compile(r"^\s*TableScan: (?:(?:datafusion\.)?system\.)?(\w+)(?=[\s,]|$)", re.MULTILINE)
 _TEXTS = frozenset({"Utf8", "Utf8View", "LargeUtf8"})
@@ -43,7 +43,7 @@ def scans_of(
     schema: str,
     tables: Mapping[str, Sequence[str]],
     filtered: ColumnsOf,
-) -> tuple[Scan, ...]:
+) -> tuple[SystemScan, ...]:
     """What a plan reads of the given tables of a schema: which columns, and which of their rows."""
     seen: dict[str, list[_Seen]] = {}
     for each in _walk(plan, schema):
@@ -54,12 +54,12 @@ def scans_of(
     for name, columns in tables.items():
         found = seen.get(name, [])
         if len(found) != written[name]:
-            scans.append(Scan(view=name, columns=tuple(columns), wanted=({},)))
+            scans.append(SystemScan(view=name, columns=tuple(columns), wanted=({},)))
         elif found:
             used = {column for each in found for column in each.columns}
             interest = frozenset[str]() if _CLOCK.search(sql) else filtered(name)
             wanted = tuple(_wanted(each, interest) for each in found)
-            scans.append(Scan(view=name, columns=tuple(sorted(used)), wanted=wanted))
+            scans.append(SystemScan(view=name, columns=tuple(sorted(used)), wanted=wanted))
     return tuple(scans)
 
 
@@ -82,10 +82,10 @@ def _wanted(seen: _Seen, columns: frozenset[str]) -> dict[str, Spans]:
     """By column, which values can meet all filters; a column without an entry may have any."""
     wanted = {}
     for column in columns:
-        spans = EVERYTHING
+        spans = ALL_VALUES
         for each in seen.filters:
-            spans = both(spans, _Reading(column).spans(each))
-        if spans != EVERYTHING:
+            spans = intersect(spans, _Reading(column).spans(each))
+        if spans != ALL_VALUES:
             wanted[column] = spans
     return wanted
 
@@ -100,7 +100,7 @@ class _Reading:
     def spans(self, filter_: Any) -> Spans:
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            return EVERYTHING
+            return ALL_VALUES
         match filter_.variant_name():
             case "BinaryExpr":
                 return self._binary(filter_.to_variant())
@@ -109,32 +109,32 @@ class _Reading:
             case "Between":
                 return self._between(filter_.to_variant())
             case _:
-                return EVERYTHING
+                return ALL_VALUES
 
     def _binary(self, filter_: BinaryExpr) -> Spans:
         left, operator, right = filter_.left(), filter_.op(), filter_.right()
         if operator in ("AND", "OR"):
             one, other = self.spans(left), self.spans(right)
-            return both(one, other) if operator == "AND" else either(one, other)
+            return intersect(one, other) if operator == "AND" else union(one, other)
         if operator in _TURNED and self._is_column(right):
             left, operator, right = right, _TURNED[operator], left
         value = _text(right)
         if value is None or not self._is_column(left):
-            return EVERYTHING
+            return ALL_VALUES
         return _compared(operator, value)
 
     def _in_list(self, filter_: InList) -> Spans:
         if filter_.negated() or not self._is_column(filter_.expr()):
-            return EVERYTHING
+            return ALL_VALUES
         values = [_text(each) for each in filter_.list()]
         known = [value for value in values if value is not None]
-        return points(known) if len(known) == len(values) else EVERYTHING
+        return point_spans(known) if len(known) == len(values) else ALL_VALUES
 
     def _between(self, filter_: Between) -> Spans:
         low, high = _text(filter_.low()), _text(filter_.high())
         if filter_.negated() or not self._is_column(filter_.expr()) or low is None or high is None:
-            return EVERYTHING
-        return both((Span(low, None),), (Span(None, high),))
+            return ALL_VALUES
+        return intersect((Span(low, None),), (Span(None, high),))
 
     def _is_column(self, side: Any) -> bool:
         if side.variant_name() != "Column":
@@ -146,13 +146,13 @@ class _Reading:
 def _compared(operator: str, value: str) -> Spans:
     match operator:
         case "=":
-            return points([value])
+            return point_spans([value])
         case "<" | "<=":
             return (Span(None, value),)
         case ">" | ">=":
             return (Span(value, None),)
         case _:
-            return EVERYTHING
+            return ALL_VALUES
 
 
 def _text(side: Any) -> str | None:

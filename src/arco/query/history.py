@@ -24,13 +24,13 @@ from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Corrupt, NotFound
 from arco.fold.tier1 import TIER1
 from arco.fold.tier2 import TIER2
-from arco.query.schemas import HISTORY
+from arco.query.system_tables import HISTORY
 from arco.storage.link import Entry
 
 _BATCH = 64
 
 
-class History:
+class ChainHistory:
     """What a reader's chain says, remembered as far as it was asked for."""
 
     def __init__(self, reader: SnapshotReader, *, depth: int) -> None:

@@ -4,6 +4,7 @@ There is no object store behind a session, so no statement can reach a file or a
 changes anything is refused by DataFusion itself, whatever the words were.
 """
 
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -13,27 +14,82 @@ from datafusion.expr import Analyze, Explain
 
 from arco.core.errors import Invalid
 from arco.query.filters import ColumnsOf, scans_of
-from arco.query.limits import Limits
-from arco.query.plain import plain
-from arco.query.reason import reason_of
-from arco.query.wire import Needs
+from arco.query.limits import QueryLimits
+from arco.query.protocol import QueryScans
+from arco.query.result import to_portable
+
+_LONGEST = 500
+
+# In front of what matters, sometimes several.
+_PREFIX = re.compile(
+    r"^(DataFusion error|Error during planning|This feature is not implemented|Execution error|SQL error|"
+    r"Schema error|Arrow error|Optimizer rule '[^']*' failed|External error|Compute error|"
+    r"Invalid argument error|Parser error|type_coercion|caused by)(: |$)"
+)
+_PARSER = re.compile(r'^(?:ParserError|TokenizerError)\("(.*)"\)$')
+
+_CHANGES = re.compile(r"^(DDL|DML|Statement) not supported")
+_INTERNAL = re.compile(r"^Internal error|panicked| at .*\.rs:\d+")
+
+_NO_TABLE = re.compile(r"^table '(?:datafusion\.)?(?:public\.)?(?P<name>[^']+)' not found")
+
+_MEMORY = "the query needs more memory than is allowed: select less, or group by less"
+
+
+def explain_failure(problem: BaseException) -> str:
+    """One sentence on why a query was refused, free of internals."""
+    if not isinstance(problem, Exception):
+        return "the query cannot be planned or run: write it in another way"
+    if isinstance(problem, MemoryError):
+        return _MEMORY
+    line = _strip(str(problem))
+    if line.startswith("Resources exhausted"):
+        return _MEMORY
+    if _INTERNAL.search(line) or not line:
+        return "the query cannot be planned or run: write it in another way"
+    return _for_people(line)
+
+
+def _for_people(line: str) -> str:
+    if (missing := _NO_TABLE.match(line)) is not None:
+        return (
+            f"there is no table {missing['name'][:200]}: SQL answers for the tables of system, which "
+            f"SHOW TABLES lists. The rows of your own tables are shown by `arco preview SCHEMA.TABLE`, "
+            f"or by an engine: `arco connect`"
+        )
+    if _CHANGES.match(line):
+        return f"queries are read only: {line[:_LONGEST]}"
+    return line[:_LONGEST]
+
+
+def _strip(text: str) -> str:
+    """The first line that says something, without what stands in front of it."""
+    for line in text.splitlines():
+        said = line.strip()
+        while (match := _PREFIX.match(said)) is not None:
+            said = said[match.end() :]
+        if said:
+            parser = _PARSER.match(said)
+            return parser.group(1) if parser is not None else said
+    return ""
+
 
 _CATALOG, _SCHEMA = "datafusion", "system"
 _BATCH_ROWS = 8_192
 
 
-class Session:
+class SqlSession:
     """Plans and runs queries over given tables, one at a time."""
 
     def __init__(
-        self, limits: Limits, schemas: Mapping[str, pa.Schema], filtered: ColumnsOf
+        self, limits: QueryLimits, schemas: Mapping[str, pa.Schema], filtered: ColumnsOf
     ) -> None:
         self._limits = limits
         self._schemas = schemas
         self._filtered = filtered
         self._empty = self._empty_tables()
 
-    def plan(self, sql: str) -> Needs:
+    def plan(self, sql: str) -> QueryScans:
         """What a query reads, or `Invalid`."""
         context = self._context()
         catalog = context.catalog(_CATALOG)
@@ -46,8 +102,8 @@ class Session:
             scans = scans_of(sql, plan, _SCHEMA, tables, self._filtered)
             explains = isinstance(plan.to_variant(), Explain | Analyze)
         except BaseException as problem:
-            raise Invalid(reason_of(problem)) from problem
-        return Needs(scans=scans, explains=explains)
+            raise Invalid(explain_failure(problem)) from problem
+        return QueryScans(scans=scans, explains=explains)
 
     def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The result of a query over these tables, or `Invalid`."""
@@ -55,11 +111,11 @@ class Session:
         self._register(context, tables)
         frame = self._ask(context, sql)
         try:
-            return plain(self._collect(frame))
+            return to_portable(self._collect(frame))
         except Invalid:
             raise
         except BaseException as problem:
-            raise Invalid(reason_of(problem)) from problem
+            raise Invalid(explain_failure(problem)) from problem
 
     def _register(self, context: SessionContext, tables: Mapping[str, pa.Table]) -> None:
         for name, empty in self._empty.items():
@@ -122,7 +178,7 @@ class Session:
         try:
             return context.sql_with_options(sql, options)
         except BaseException as problem:  # a panic of the library is not an Exception
-            raise Invalid(reason_of(problem)) from problem
+            raise Invalid(explain_failure(problem)) from problem
 
 
 class _Spy(SchemaProvider):
@@ -143,3 +199,16 @@ class _Spy(SchemaProvider):
 
     def table_exist(self, name: str) -> bool:
         return name in self._tables
+
+
+def matching_rows(rows: pa.Table, where: str) -> pa.Table:
+    """The rows for which an SQL expression is true; it spells columns as the table does."""
+    exact_names = SessionConfig().set("datafusion.sql_parser.enable_ident_normalization", "false")
+    try:
+        frame = SessionContext(exact_names).from_arrow(rows, name="rows").filter(where)
+        return frame.to_arrow_table().cast(rows.schema)
+    except Exception as problem:
+        raise Invalid(
+            f"--where {where!r} cannot be evaluated: {explain_failure(problem)}; the columns are "
+            f"{', '.join(rows.column_names)}"
+        ) from problem

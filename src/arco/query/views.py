@@ -5,13 +5,13 @@ is not there, though its own row was never dropped. What is gone but not yet for
 `dropped_objects`, with the container that it went with.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import (
     CATALOGS,
     COLUMNS,
@@ -22,22 +22,60 @@ from arco.fold.tier1 import (
     SCHEMAS,
     TABLES,
 )
-from arco.fold.tier2 import EXECUTIONS_DOMAIN
-from arco.query.joined import joined
-from arco.query.schemas import DROPPED, STATISTICS, SYSTEM
+from arco.fold.tier2 import (
+    EDGE_OBSERVATIONS,
+    EXECUTIONS_DOMAIN,
+    LINEAGE_DOMAIN,
+    LINEAGE_EDGES,
+    QUARANTINE,
+)
+from arco.query.system_tables import (
+    DOMAIN_COLUMN,
+    DROPPED,
+    OBSERVATIONS,
+    STATISTICS,
+    SYSTEM_SCHEMAS,
+    DomainTable,
+)
 
 
-class States(Protocol):
+def join_columns(
+    rows: pa.Table,
+    others: pa.Table | None,
+    key: Sequence[str],
+    columns: Sequence[str],
+    schema: pa.Schema,
+) -> pa.Table:
+    """`rows` with `columns` of the other row with the same key, null where there is none; as `schema`."""
+    made = rows.select([name for name in schema.names if name not in columns])
+    if others is None:
+        found = [pa.nulls(rows.num_rows, schema.field(name).type) for name in columns]
+    else:
+        at = pc.index_in(_keys(rows, key), value_set=_keys(others, key))
+        found = [others.column(name).take(at) for name in columns]
+    for name, values in zip(columns, found, strict=True):
+        made = made.append_column(schema.field(name), values)
+    return made.select(schema.names)
+
+
+def _keys(rows: pa.Table, key: Sequence[str]) -> pa.Array:
+    """The key of each row as one text, with lengths before its parts, so that no two keys look alike."""
+    *firsts, last = (rows.column(name).combine_chunks() for name in key)
+    parts = [part for text in firsts for part in (pc.utf8_length(text).cast(pa.string()), text)]
+    return pc.binary_join_element_wise(*parts, last, ":") if parts else last
+
+
+class StateRows(Protocol):
     """Whoever has the folded rows of tables of state."""
 
-    def rows(self, table: Table, domain: str = DOMAIN) -> pa.Table:
+    def rows(self, table: StateTable, domain: str = DOMAIN) -> pa.Table:
         """All rows of a table, dropped ones included."""
 
 
-class Views:
+class CatalogViews:
     """The tables of `system` over one state of the catalog."""
 
-    def __init__(self, states: States) -> None:
+    def __init__(self, states: StateRows) -> None:
         self._states = states
         self._makers: dict[str, Callable[[], pa.Table]] = {
             CATALOGS.name: lambda: self._own(CATALOGS),
@@ -56,17 +94,17 @@ class Views:
         """One table of `system`; columns of statistics are null unless they are wanted."""
         rows = self._makers[name]()
         if name not in STATISTICS:
-            return rows.select(SYSTEM[name].names)
+            return rows.select(SYSTEM_SCHEMAS[name].names)
         table, columns = STATISTICS[name]
         found = self._states.rows(table, EXECUTIONS_DOMAIN) if with_statistics else None
-        return joined(rows, found, table.key, columns, SYSTEM[name])
+        return join_columns(rows, found, table.key, columns, SYSTEM_SCHEMAS[name])
 
-    def _own(self, table: Table) -> pa.Table:
+    def _own(self, table: StateTable) -> pa.Table:
         """The rows that were not dropped themselves."""
         rows = self._states.rows(table)
         return rows.filter(pc.is_null(rows.column("dropped_at")))
 
-    def _among(self, table: Table, column: str, live: pa.Array) -> pa.Table:
+    def _among(self, table: StateTable, column: str, live: pa.Array) -> pa.Table:
         """The rows that were not dropped and lie in something that is live."""
         rows = self._states.rows(table)
         wanted = pc.is_in(rows.column(column), value_set=live)
@@ -121,7 +159,7 @@ class Views:
 
     def _ended(
         self,
-        table: Table,
+        table: StateTable,
         ends: dict[str, tuple[object, str] | None],
         kind: str | None,
         key: str,
@@ -154,3 +192,40 @@ class Views:
 def _chunk(rows: pa.Table, name: str) -> pa.Array:
     column = rows.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+_EDGE = LINEAGE_EDGES.key
+
+
+def make_event_view(
+    name: str, needed: Sequence[DomainTable], states: StateRows, *, with_counts: bool
+) -> pa.Table:
+    """One table of `system`, of these tables of state; counts are null unless they are wanted."""
+    schema = SYSTEM_SCHEMAS[name]
+    if name == QUARANTINE.name:
+        parts = [_of_domain(states, state) for state in needed]
+        return pa.concat_tables([schema.empty_table(), *parts])
+    if name == LINEAGE_EDGES.name:
+        rows = states.rows(LINEAGE_EDGES, LINEAGE_DOMAIN)
+        return _counted(rows, states, schema) if with_counts else _uncounted(rows, schema)
+    [state] = needed
+    return states.rows(state.table, state.domain).select(schema.names)
+
+
+def _of_domain(states: StateRows, state: DomainTable) -> pa.Table:
+    rows = states.rows(state.table, state.domain).select(state.table.visible)
+    names = pa.repeat(pa.scalar(state.domain, pa.string()), rows.num_rows)
+    return rows.add_column(0, DOMAIN_COLUMN, names)
+
+
+def _counted(rows: pa.Table, states: StateRows, schema: pa.Schema) -> pa.Table:
+    seen = states.rows(EDGE_OBSERVATIONS, LINEAGE_DOMAIN)
+    counts = seen.group_by(list(_EDGE)).aggregate([([], "count_all")])
+    counts = counts.rename_columns([*_EDGE, OBSERVATIONS])
+    made = join_columns(rows, counts, _EDGE, (OBSERVATIONS,), schema)
+    at = schema.get_field_index(OBSERVATIONS)
+    return made.set_column(at, schema.field(at), made.column(at).fill_null(0))
+
+
+def _uncounted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return join_columns(rows, None, _EDGE, (OBSERVATIONS,), schema)

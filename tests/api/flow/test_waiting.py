@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.access.principal import Principal
 from arco.api.body import Gone
 from arco.api.flow.waiting import Waiting

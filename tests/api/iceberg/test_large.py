@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.access.principal import Principal
 from arco.api.iceberg.desk import IcebergDesk
 from arco.api.route import Call

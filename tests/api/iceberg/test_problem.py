@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from arco.access.operation import ICEBERG, Operation
+from arco.access.authorization import ICEBERG_OPERATIONS, Operation
 from arco.api.iceberg.problem import COMMITS, ICEBERG_VOICE, KINDS
 from arco.api.problem import Refusal
 from arco.core import errors
@@ -107,7 +107,7 @@ def test_what_commits_is_what_changes_tables_or_views_that_are_there() -> None:
         "iceberg_commit_transaction",
         "iceberg_replace_view",
     } == COMMITS
-    assert COMMITS <= ICEBERG
+    assert COMMITS <= ICEBERG_OPERATIONS
 
 
 @pytest.mark.parametrize("operation", [READ, CREATE, "none"])

@@ -15,7 +15,7 @@ from arco.catalog.publication import Attempt, Numbered
 from arco.core.clock import Clock
 from arco.core.errors import AlreadyExists
 from arco.core.runtime import Runtime
-from arco.events.kinds import DOMAINS
+from arco.events.registry import DOMAINS
 from arco.flow.publish.tables import ParquetTables
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
 from arco.flow.run.book import RunBook

@@ -20,7 +20,7 @@ from arco.flow.run.ports import UnprovenFile
 from arco.flow.state import ColumnChange, LastAttempt
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
-from arco.query.limits import Limits
+from arco.query.limits import QueryLimits
 from arco.storage.roles import Role
 from tests.flow.read.telling import NOON, told
 from tests.query.workspace import Workspace, workspace
@@ -48,7 +48,7 @@ class Formats:
 class Here:
     """A workspace, and who reads its state."""
 
-    def __init__(self, space: Workspace, limits: Limits | None = None) -> None:
+    def __init__(self, space: Workspace, limits: QueryLimits | None = None) -> None:
         self.space = space
         self.formats = Formats()
         store = space.store(Role.API)
@@ -415,7 +415,7 @@ async def test_a_task_that_ran_more_often_than_one_answer_holds_is_known_by_its_
     monkeypatch.setattr(asking, "MOST_ROWS", 7)
     days = [f"ds=2026-01-{day:02d}" for day in range(1, 11)]
     async with workspace() as space:
-        here = Here(space, Limits(rows=8))
+        here = Here(space, QueryLimits(rows=8))
         await here.tell(
             *(
                 here.line(
@@ -443,7 +443,7 @@ async def test_more_values_of_dynamic_dimensions_than_one_answer_holds_are_all_t
     monkeypatch.setattr(asking, "MOST_ROWS", 7)
     values = [f"c'{number:02d}" for number in range(20)]
     async with workspace() as space:
-        here = Here(space, Limits(rows=8))
+        here = Here(space, QueryLimits(rows=8))
         await here.tell(
             *(
                 here.line("partition_value_added", dimension=dimension, value=value)
@@ -462,7 +462,7 @@ async def test_of_a_table_that_often_could_not_be_made_the_last_try_counts(
     monkeypatch.setattr(asking, "MOST_ROWS", 7)
     keys = [f"ds={number}" for number in range(10, 20)]
     async with workspace() as space:
-        here = Here(space, Limits(rows=8))
+        here = Here(space, QueryLimits(rows=8))
 
         def ended(key: str, number: int, status: str) -> bytes:
             return here.line(
@@ -493,7 +493,7 @@ async def test_of_a_table_that_often_could_not_be_made_the_last_try_counts(
 
 async def test_a_backlog_that_is_too_large_is_waited_for_until_it_is_compacted() -> None:
     async with workspace() as space:
-        here = Here(space, Limits(fresh_events=3))
+        here = Here(space, QueryLimits(fresh_events=3))
         await space.schema("silver")
         table_id = await here.table("silver", "orders")
         for at in range(5):
@@ -513,7 +513,7 @@ async def test_a_backlog_that_is_too_large_is_waited_for_until_it_is_compacted()
 
 async def test_a_backlog_that_stays_is_reported_with_what_to_do() -> None:
     async with workspace() as space:
-        here = Here(space, Limits(fresh_events=3))
+        here = Here(space, QueryLimits(fresh_events=3))
         for at in range(5):
             await here.tell(here.published("tbl-1", f"ds=2026-01-0{at + 1}", f"m{at}"))
         engine = BacklogWait(here.engine, space.runtime.clock, patience_ms=1_500)

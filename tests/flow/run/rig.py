@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from arco.core.runtime import Runtime
-from arco.events.kinds import DOMAINS
+from arco.events.registry import DOMAINS
 from arco.flow.run.book import RunBook
 from arco.flow.run.facts import LedgerFacts
 from arco.flow.run.lease import given

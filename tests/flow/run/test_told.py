@@ -1,7 +1,7 @@
 """What the ledger is told at the end of an attempt, row by row."""
 
-from arco.events.lineage import Input, LineageObserved, Output
-from arco.events.statistics import ColumnProfile
+from arco.events.lineage import LineageInput, LineageObserved, LineageOutput
+from arco.events.table import ColumnProfile
 from arco.flow.plan.fingerprints import input_fingerprint, material_digest
 from arco.flow.plan.plan import Plan, Reads
 from arco.flow.run.wire import CheckOutcome, Outcome, OutputDone, TaskStatus
@@ -134,8 +134,8 @@ def test_checks_lineage_and_statistics_are_told_with_the_end() -> None:
         )
         seen = LineageObserved(
             soundness="exact",
-            inputs=(Input(table_id="id-raw", partitions=("ds=1",)),),
-            outputs=(Output(table_id="id-t", partitions=("ds=1",)),),
+            inputs=(LineageInput(table_id="id-raw", partitions=("ds=1",)),),
+            outputs=(LineageOutput(table_id="id-t", partitions=("ds=1",)),),
         )
         outcome = Outcome(
             status=TaskStatus.SUCCESS,

@@ -8,7 +8,7 @@ import pytest
 
 from arco.catalog.publication import Attempt
 from arco.core.errors import Conflict
-from arco.events.partition_name import key_of
+from arco.events.partition_key import format_partition_key
 from arco.flow.define.mode import Mode
 from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.engine import activate
@@ -35,7 +35,7 @@ def target(
     values: dict[str, str] | None = None,
     replaces: bool = False,
 ) -> Target:
-    partition = key_of(values or {})
+    partition = format_partition_key(values or {})
     attempt = Attempt(
         attempt_id=f"{number:032x}",
         task=f"RUN{house.schema}/{number}",

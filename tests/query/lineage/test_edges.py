@@ -13,12 +13,11 @@ from arco.compactor.publish import Change, Publisher, parent_of
 from arco.core.errors import Denied, Unavailable
 from arco.core.ids import new_ulid
 from arco.core.scope import Scope
-from arco.fold.column import Column, Kind, columns
 from arco.fold.fold import fold
-from arco.fold.table import Keep, Rule, Table
+from arco.fold.table import ColumnType, MergeRule, MergeStrategy, StateColumn, StateTable, columns
 from arco.fold.tier1 import DOMAIN
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN
-from arco.query.limits import Limits
+from arco.query.limits import QueryLimits
 from arco.query.lineage.edges import EdgeReader
 from arco.query.lineage.tracer import Tracer
 from arco.storage.observed import ObservedBackend
@@ -30,7 +29,7 @@ from tests.storage.interposed import Interposed
 from tests.storage.recorder import Recorder
 
 
-def _recorded(here: World, recorder: Recorder, limits: Limits | None = None) -> Tracer:
+def _recorded(here: World, recorder: Recorder, limits: QueryLimits | None = None) -> Tracer:
     watched = Interposed(here.here.backend, before=recorder.begin, after=recorder.end)
     backend = ObservedBackend(watched, recorder, here.here.runtime.clock)
     store = Store(backend, here.here.runtime, scope=Scope(), role=Role.API)
@@ -76,7 +75,7 @@ async def test_more_than_a_fresh_walk_can_take_is_refused() -> None:
     async with world("a", "b") as here:
         for _ in range(4):
             await here.chain("a", "b")
-        tracer = _recorded(here, Recorder(), Limits(fresh_events=3))
+        tracer = _recorded(here, Recorder(), QueryLimits(fresh_events=3))
         with pytest.raises(Unavailable, match="compact"):
             await tracer.walk(here.ids["a"], freshness="fresh")
         assert pairs(await tracer.walk(here.ids["a"])) == []
@@ -88,7 +87,7 @@ async def test_declared_edges_of_the_catalog_are_united_with_observed_ones() -> 
         await here.publish()
         await _declare(here, here.edge("b.u", "c.w"), here.edge("b.u", "a.x"), dropped=1)
         readers = {name: SnapshotReader(here.here.store(Role.API), name) for name in _DOMAINS}
-        edges = EdgeReader(readers, Limits(), declared=_DECLARED)
+        edges = EdgeReader(readers, QueryLimits(), declared=_DECLARED)
         tracer = Tracer(readers, here.here.engine, edges=edges)
         found = await tracer.walk(here.ids["a"], columns=True)
         assert {
@@ -104,19 +103,27 @@ async def test_declared_edges_of_the_catalog_are_united_with_observed_ones() -> 
 
 _DOMAINS = (DOMAIN, LINEAGE_DOMAIN, EXECUTIONS_DOMAIN)
 # A table of the catalog as it is to come: what is said of an observed edge, but for when it was.
-_DECLARED = Table(
+_DECLARED = StateTable(
     "declared_edges",
     key=("target_table_id", "edge_id"),
     columns=(
-        *columns(edge_id=Kind.STRING, source_table_id=Kind.STRING, source_column_id=Kind.STRING),
-        *columns(target_table_id=Kind.STRING, target_column_id=Kind.STRING),
-        *columns(source_name=Kind.STRING, target_name=Kind.STRING, transformation_type=Kind.STRING),
-        *columns(soundness=Kind.STRING, dropped_at=Kind.TIME),
-        Column("_commit", Kind.INTEGER),
+        *columns(
+            edge_id=ColumnType.STRING,
+            source_table_id=ColumnType.STRING,
+            source_column_id=ColumnType.STRING,
+        ),
+        *columns(target_table_id=ColumnType.STRING, target_column_id=ColumnType.STRING),
+        *columns(
+            source_name=ColumnType.STRING,
+            target_name=ColumnType.STRING,
+            transformation_type=ColumnType.STRING,
+        ),
+        *columns(soundness=ColumnType.STRING, dropped_at=ColumnType.TIME),
+        StateColumn("_commit", ColumnType.INTEGER),
     ),
     rules=(
-        Rule(
-            Keep.LAST,
+        MergeRule(
+            MergeStrategy.LAST,
             (
                 *("source_table_id", "source_column_id", "target_column_id", "source_name"),
                 *("target_name", "transformation_type", "soundness", "dropped_at"),

@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from arco.events.lineage import ColumnEdge, edge_id, table_edge_id
 from arco.fold.tier2 import LINEAGE_EDGES
-from arco.query.lineage.graph import INFLUENCES, SHOWN, Graph, graph_of
-from arco.query.lineage.impact import NONE, impact, outdated_edges
-from arco.query.lineage.sides import BY_ID
-from arco.query.lineage.walk import FAR, walk
+from arco.query.lineage.graph import BY_ID, EDGE_COLUMNS, INFLUENCES, LineageGraph, build_graph
+from arco.query.lineage.traversal import NONE, UNREACHED, find_impact, outdated_edges, walk
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
-SCHEMA = pa.schema([LINEAGE_EDGES.schema.field(name) for name in SHOWN])
+SCHEMA = pa.schema([LINEAGE_EDGES.schema.field(name) for name in EDGE_COLUMNS])
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,9 @@ _EDGES = st.lists(
 )
 
 
-def _graph(edges: list[Plain]) -> Graph:
+def _graph(edges: list[Plain]) -> LineageGraph:
     rows = {str(row["edge_id"]): row for row in (edge.row() for edge in edges)}
-    return graph_of(pa.Table.from_pylist(list(rows.values()), schema=SCHEMA))
+    return build_graph(pa.Table.from_pylist(list(rows.values()), schema=SCHEMA))
 
 
 def _distances(edges: list[Plain], start: str, depth: int, *, up: bool) -> dict[str, int]:
@@ -104,7 +102,7 @@ def test_walks_reach_what_plain_ones_do(edges: list[Plain], depth: int) -> None:
         reached = {
             name: int(distance)
             for name, distance in zip(graph.tables, distances, strict=True)
-            if distance != FAR
+            if distance != UNREACHED
         }
         assert reached == plain
     above, below = (_distances(edges, start, depth - 1, up=up) for up in (True, False))
@@ -147,7 +145,7 @@ def test_impacts_reach_what_plain_ones_do_as_surely_and_by_ways_that_are_there(
     start = edges[0].source
     table = graph.table_numbers[start]
     own = graph.column_numbers.get((table, f"{BY_ID}{start}-{column}"))
-    found = impact(graph, table, [] if own is None else [own], outdated_edges(graph))
+    found = find_impact(graph, table, [] if own is None else [own], outdated_edges(graph))
     told = {}
     for vertex in found.vertices.tolist():
         name = graph.tables[graph.table_of(vertex)]

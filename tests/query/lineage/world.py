@@ -17,7 +17,7 @@ from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN
 from arco.ledger.envelope import Envelope
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
-from arco.query.lineage.answer import Impact, Lineage
+from arco.query.lineage.response import Impact, Lineage
 from arco.query.lineage.tracer import Tracer
 from arco.storage.roles import Role
 from tests.query.told import NOON, Events

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.desk import API
 from arco.api.query_params import Query
 from arco.api.route import Answered, AnyRoute, Call, Reply, Route, sent

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.desk import API
 from arco.api.flow.files import TableFiles, files_routes
 from arco.api.flow.runs import FlowRuns

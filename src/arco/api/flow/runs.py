@@ -4,7 +4,7 @@ from collections import Counter
 
 from msgspec import structs
 
-from arco.access.principal import LOCAL, Principal
+from arco.access.principal import LOCAL_USER, Principal
 from arco.api.flow.desk import FlowDesk
 from arco.api.flow.sent import CancelWish, RetryWish
 from arco.api.flow.waiting import Waiting
@@ -123,7 +123,7 @@ class FlowRuns:
 
 def _by(principal: Principal, said: str | None) -> str | None:
     """Who wants something: the one who has proven it, or where nobody is asked to, who they say."""
-    return said if principal.name == LOCAL else principal.name[:LONGEST_LABEL]
+    return said if principal.name == LOCAL_USER else principal.name[:LONGEST_LABEL]
 
 
 def _view(run: StoredRun) -> RunView:

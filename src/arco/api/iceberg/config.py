@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.iceberg.desk import IcebergDesk, answer
 from arco.api.iceberg.queries import ConfigQuery
 from arco.api.route import AnyRoute, Call, Reply

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.problem import Refusal, headers_of, presentable
 from arco.api.route import Reply
 from arco.api.voice import Told, Voice

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.iceberg.config import ROOT, Config
 from arco.api.iceberg.desk import IcebergDesk
 from arco.api.iceberg.functions import Functions

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.operations.reading import FreshPageQuery, FreshQuery
 from arco.api.operations.runs import Runs, RunsQuery
 from arco.api.operations.tables import PartitionsQuery, TableFacts

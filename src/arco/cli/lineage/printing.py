@@ -9,7 +9,7 @@ from arco.cli.lineage.tree import affected_rows, print_tree, tree_of
 from arco.cli.listing import print_rows
 from arco.cli.verbs import print_raw
 from arco.core import json
-from arco.query.lineage.answer import Impact, Lineage
+from arco.query.lineage.response import Impact, Lineage
 
 _MORE = "There is more than one answer holds: this is the nearest part."
 

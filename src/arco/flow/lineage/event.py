@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from arco.events.lineage import (
-    MOST_PAIRS,
+    MAX_PARTITION_PAIRS,
     ColumnEdge,
-    Input,
+    LineageInput,
     LineageObserved,
-    Output,
+    LineageOutput,
     edge_id,
 )
-from arco.events.partition_name import canonical_key
+from arco.events.partition_key import canonical_partition_key
 from arco.flow.lineage.observation import (
     EVERY_COLUMN,
     MOST_EDGES,
@@ -63,9 +63,9 @@ def to_event(
     """
     known = _Known(resolve)
     fits = bounded(observation)
-    keys = tuple(dict.fromkeys(map(canonical_key, partitions)))
+    keys = tuple(dict.fromkeys(map(canonical_partition_key, partitions)))
     # Should even one partition of each input be too many beside these, the target's are left out.
-    written = keys if len(keys) * max(len(fits.reads), 1) <= MOST_PAIRS else ()
+    written = keys if len(keys) * max(len(fits.reads), 1) <= MAX_PARTITION_PAIRS else ()
     return LineageObserved(
         soundness=fits.soundness,
         inputs=_within(_inputs(known, fits.reads), max(len(written), 1)),
@@ -104,16 +104,16 @@ class _Known:
         return self._answers[dataset]
 
 
-def _output(known: _Known, target: Dataset, partitions: tuple[str, ...]) -> Output:
+def _output(known: _Known, target: Dataset, partitions: tuple[str, ...]) -> LineageOutput:
     table = known(target)
-    return Output(
+    return LineageOutput(
         table_id=None if table is None else table.table_id,
         name=_name(table, target),
         partitions=partitions,
     )
 
 
-def _inputs(known: _Known, reads: Iterable[ReadFact]) -> list[Input]:
+def _inputs(known: _Known, reads: Iterable[ReadFact]) -> list[LineageInput]:
     """One for each table, though several paths of it may have been read."""
     found: dict[str | Dataset, list[ReadFact]] = {}
     tables: dict[str | Dataset, Resolved | None] = {}
@@ -125,12 +125,12 @@ def _inputs(known: _Known, reads: Iterable[ReadFact]) -> list[Input]:
     return [_input(tables[key], facts) for key, facts in found.items()]
 
 
-def _input(table: Resolved | None, facts: list[ReadFact]) -> Input:
+def _input(table: Resolved | None, facts: list[ReadFact]) -> LineageInput:
     versions = {fact.version for fact in facts}
     # Where a whole dataset was read, naming the partitions of another would hide that.
     named = all(fact.partitions for fact in facts)
-    keys = (canonical_key(key) for fact in facts for key in fact.partitions)
-    return Input(
+    keys = (canonical_partition_key(key) for fact in facts for key in fact.partitions)
+    return LineageInput(
         table_id=None if table is None else table.table_id,
         name=_name(table, facts[0].dataset),
         partitions=tuple(dict.fromkeys(keys)) if named else (),
@@ -145,15 +145,15 @@ def _sum(counts: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _within(inputs: list[Input], written: int) -> tuple[Input, ...]:
+def _within(inputs: list[LineageInput], written: int) -> tuple[LineageInput, ...]:
     """The inputs, without the partitions of the longest lists if there were too many pairs."""
     found = list(inputs)
     by_length = sorted(range(len(found)), key=lambda at: -len(found[at].partitions))
     for at in by_length:
-        if sum(max(len(each.partitions), 1) for each in found) * written <= MOST_PAIRS:
+        if sum(max(len(each.partitions), 1) for each in found) * written <= MAX_PARTITION_PAIRS:
             break
         told = found[at]
-        found[at] = Input(
+        found[at] = LineageInput(
             table_id=told.table_id,
             name=told.name,
             version=told.version,

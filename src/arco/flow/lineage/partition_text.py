@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
-from arco.events.partition_name import key_of, values_of
+from arco.events.partition_key import format_partition_key, parse_partition_key
 
 MOST_PARTITIONS = 10_000
 
@@ -38,7 +38,9 @@ def from_listing(text: str, fields: Sequence[tuple[str, str]]) -> tuple[str, ...
         named = list(zip(fields, parts, strict=True))
         if any(_may_be_either(kind, part) for (_, kind), part in named):
             return ()
-        found.setdefault(key_of({name: _shown(kind, part) for (name, kind), part in named}))
+        found.setdefault(
+            format_partition_key({name: _shown(kind, part) for (name, kind), part in named})
+        )
     return tuple(sorted(found))
 
 
@@ -56,7 +58,7 @@ def from_tasks(text: str, types: Iterable[str], specs: Iterable[str]) -> tuple[s
                 name: _shown(kinds[name], value, transforms.get(name, "identity"))
                 for name, value in values.items()
             }
-            found.setdefault(key_of(shown))
+            found.setdefault(format_partition_key(shown))
     return tuple(sorted(found))
 
 
@@ -76,9 +78,9 @@ def from_paths(paths: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
             root, _, folder = root.rpartition("/")
             folders.append(folder)
         roots.setdefault(root)
-        values = values_of("/".join(folders))  # folders are spelt as keys are
+        values = parse_partition_key("/".join(folders))  # folders are spelt as keys are
         if values:
-            keys.setdefault(key_of(values))
+            keys.setdefault(format_partition_key(values))
         are_known = are_known and values is not None and len(keys) <= MOST_PARTITIONS
     return tuple(roots), tuple(sorted(keys)) if are_known else ()
 

@@ -13,7 +13,7 @@ import msgspec
 from arco.core.clock import utc
 from arco.events.partition import PartitionCompleted, PartitionFailed
 from arco.events.quality import QualityCheckFailed, QualityCheckPassed
-from arco.events.statistics import TableProfiled
+from arco.events.table import TableProfiled
 from arco.events.task import TaskCompleted
 from arco.flow.plan.fingerprints import input_fingerprint
 from arco.flow.run.events import OfAttempt, Where, fact, message

@@ -15,7 +15,7 @@ from arco.core.clock import utc
 from arco.core.errors import Unavailable, Unknown
 from arco.core.ids import new_ulid, numbered_ulid
 from arco.core.runtime import Runtime
-from arco.events.kinds import domain_of, kind_of
+from arco.events.registry import find_domain, find_kind
 from arco.flow.run.ports import Fact
 from arco.ledger.envelope import Envelope, Source
 from arco.ledger.writers import Writers
@@ -59,7 +59,7 @@ class LedgerFacts:
         lines = []
         for number, fact in enumerate(facts):
             payload = json.encode(fact.payload)
-            kind_of(fact.name, _VERSION).type.read(payload)
+            find_kind(fact.name, _VERSION).type.read(payload)
             self._sequence += 1
             event = Envelope(
                 event_id=numbered_ulid(batch, number),
@@ -105,4 +105,4 @@ class LedgerFacts:
             pause = min(2 * pause, _LONGEST_PAUSE_MS)
 
 
-_domain = cache(domain_of)  # of declared names alone, so it stays small
+_domain = cache(find_domain)  # of declared names alone, so it stays small

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from arco.catalog.publication import Attempt, Numbered
-from arco.events.field import Payload
+from arco.events.payload import Payload
 from arco.flow.run.wire import CheckOutcome, RunStatus, TaskStatus
 
 

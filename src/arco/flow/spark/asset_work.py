@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from arco.core.clock import Clock
 from arco.core.errors import ArcoError, Invalid
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.define import AssetDef, Project
 from arco.flow.run.wire import CheckOutcome, LeasedTask, Outcome, OutputDone, TaskStatus
 from arco.flow.spark.call import call_asset
@@ -66,7 +66,7 @@ class AssetWork:
         running.go_on("reading")
         frames = Inputs(self.project, running.task, room, formats).frames(self.asset)
         running.go_on("computing")
-        context = running.context(values_of(running.task.partition) or {})
+        context = running.context(parse_partition_key(running.task.partition) or {})
         results = call_asset(self.asset, frames, room.session, context)
         traced.computed()
         running.go_on("writing")
@@ -193,7 +193,7 @@ def targets_of(asset: AssetDef, task: LeasedTask) -> dict[str, Target]:
             table=output.table,
             format=asset.format,
             partition=task.partition,
-            values=values_of(task.partition) or {},
+            values=parse_partition_key(task.partition) or {},
             mode=asset.mode,
             attempt=place.attempt,
             on_missing_column=asset.on_missing_column,

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 from pyspark.sql.types import DataType, DateType, IntegralType, StringType, StructType
 
 from arco.core.errors import Invalid
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.lineage.cut import CUT
 from arco.flow.partition import Daily, PartitionSet
 from arco.flow.partition.dimension import Axis
@@ -55,7 +55,7 @@ def _condition(sides: list["_Side"], chosen: PartitionSet) -> Column:
 
 
 def _values(sides: list["_Side"], key: str) -> list[str]:
-    said = values_of(key) or {}
+    said = parse_partition_key(key) or {}
     return [said[side.name] for side in sides]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from arco.core.clock import utc
-from arco.events.lineage import Input, LineageObserved, Output
+from arco.events.lineage import LineageInput, LineageObserved, LineageOutput
 from arco.flow.define import AssetDef, TaskDef
 from arco.flow.run.wire import LeasedTask
 from arco.flow.work.port import LakeTable
@@ -20,10 +20,10 @@ def declared(
     return LineageObserved(
         soundness="declared",
         inputs=tuple(
-            Input(table_id=_id(find(each.table)), name=each.table) for each in maker.inputs
+            LineageInput(table_id=_id(find(each.table)), name=each.table) for each in maker.inputs
         ),
         outputs=(
-            Output(
+            LineageOutput(
                 table_id=_id(find(table)),
                 name=table,
                 partitions=(task.partition,) if task.partition else (),

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 from pyspark.sql.types import StructField, StructType
 
 from arco.core.errors import AttemptFenced, Fenced, Invalid, Unavailable, Unknown
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.partition import PartitionSet
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged, StagedFile
 from arco.flow.spark.attempt_ids import attempts_before
@@ -94,7 +94,7 @@ class ParquetTables:
         now = self._lake.files(table.table_id)
         for key, files in now.files.items():
             if files:
-                check_cut(values_of(key) or {}, target)
+                check_cut(parse_partition_key(key) or {}, target)
         before = TableNow(_schema(table), bool(now.materials), not any(now.files.values()))
         plan = fit_columns(schema, before, target, self._room.changes)
         self._dropped[target.table] = plan.dropped

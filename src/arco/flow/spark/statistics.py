@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from arco.events.statistics import ColumnProfile
+from arco.events.table import ColumnProfile
 from arco.flow.spark.checks import ROWS, Metrics, count_of
 from arco.flow.spark.choice import quoted
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from arco.core.clock import Clock
 from arco.core.errors import ArcoError, Invalid
 from arco.events.lineage import LineageObserved
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.define import Project, TaskDef
 from arco.flow.run.wire import Outcome, OutputDone, TaskStatus
 from arco.flow.spark.call import call_task
@@ -57,7 +57,7 @@ class TaskWork:
             traced.close()
 
     def _run(self, spark: SparkSession | None, traced: Traced | None) -> Outcome:
-        values = values_of(self.running.task.partition) or {}
+        values = parse_partition_key(self.running.task.partition) or {}
         self.running.go_on("computing")
         call_task(self.task, spark, self.running.context(values))
         warnings = [text for each in self.running.task.outputs if (text := self._tell(each.table))]

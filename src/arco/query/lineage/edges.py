@@ -18,8 +18,9 @@ from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.hashing import sha256_hex
-from arco.fold.retain import retain
-from arco.fold.table import Table
+from arco.events.lineage import COMPLETE_SOUNDNESS
+from arco.fold.fold import retain
+from arco.fold.table import StateTable
 from arco.fold.tier1 import DOMAIN, TIER1
 from arco.fold.tier2 import (
     EDGE_OBSERVATIONS,
@@ -29,41 +30,150 @@ from arco.fold.tier2 import (
     PARTITIONS,
 )
 from arco.ledger.watermark import Watermark
-from arco.query.cache import Cache
-from arco.query.limits import Limits
-from arco.query.lineage.codes import Mask
-from arco.query.lineage.current import (
-    OBSERVATION_COLUMNS,
-    PARTITION_COLUMNS,
-    hidden_edges,
-    not_last_seen,
-    writers_of,
+from arco.query.ledger_tail import LedgerTail, LedgerTailReader
+from arco.query.limits import QueryLimits
+from arco.query.lineage.graph import EDGE_COLUMNS, Mask, between_tables, mask
+from arco.query.snapshots import SnapshotSelector
+from arco.query.state_files import FileRows, TableCache, decode, merge
+from arco.query.system_tables import DomainTable
+
+# What is read of partitions and of observations.
+PARTITION_COLUMNS = (
+    *("table_id", "status", "last_execution_id", "last_successful_run"),
+    "last_successful_execution_id",
 )
-from arco.query.lineage.graph import SHOWN
-from arco.query.moment import Moments
-from arco.query.needs import State
-from arco.query.state import Piece, decode, merge
-from arco.query.tail import LedgerTail, Tail
+OBSERVATION_COLUMNS = ("target_table_id", "edge_id", "execution_id", "observed_at", "soundness")
+
+_COMPLETE, _FAILED = "COMPLETE", "FAILED"
+_BETWEEN = "\n"  # the parts of a key; ids have none
+
+
+@dataclass(frozen=True)
+class PartitionWriters:
+    """The runs that wrote the partitions of tables, of those alone whose writers are all known."""
+
+    tables: pa.Array  # of each writer, the table that it wrote
+    keys: pa.Array  # of each writer, the key of table and execution
+    failed: pa.Array  # the same keys of runs that failed at a partition
+
+
+def writers_of(partitions: pa.Table) -> PartitionWriters:
+    """The writers of all partitions, which have the columns of `PARTITION_COLUMNS`."""
+    rows = partitions.combine_chunks()
+    tables, run = rows.column("table_id"), rows.column("last_execution_id")
+    is_complete = pc.equal(rows.column("status"), _COMPLETE).fill_null(fill_value=False)
+    is_written = pc.or_(is_complete, pc.is_valid(rows.column("last_successful_run")))
+    # What was stored before writers were has only the last run, which is the writer if it is complete.
+    last = pc.if_else(is_complete, run, pa.scalar(None, run.type))
+    writer = pc.coalesce(rows.column("last_successful_execution_id"), last)
+    unknown = pc.unique(tables.filter(pc.and_(is_written, pc.is_null(writer))))
+    known = pc.and_(is_written, pc.invert(pc.is_in(tables, value_set=unknown)))
+    pairs = pa.table({"table": tables.filter(known), "run": writer.filter(known)})
+    pairs = pairs.group_by(["table", "run"]).aggregate([]).combine_chunks()
+    has_failed = pc.equal(rows.column("status"), _FAILED).fill_null(fill_value=False)
+    return PartitionWriters(
+        tables=_array(pairs.column("table")),
+        keys=_keys(pairs.column("table"), pairs.column("run")),
+        failed=_keys(tables.filter(has_failed), run.filter(has_failed)),
+    )
+
+
+def not_last_seen(edges: pa.Table, writers: PartitionWriters) -> Mask:
+    """The edges that may have to be hidden: no writer was the last to show them."""
+    targets, runs = edges.column("target_table_id"), edges.column("execution_id")
+    is_known = pc.and_(pc.is_in(targets, value_set=writers.tables), pc.is_valid(runs))
+    by_writer = pc.is_in(_keys(targets, runs), value_set=writers.keys)
+    return mask(_array(pc.and_(is_known, pc.invert(by_writer))))
+
+
+def hidden_edges(
+    edges: pa.Table, doubtful: Mask, writers: PartitionWriters, seen: pa.Table
+) -> Mask:
+    """Which of the doubtful edges are hidden.
+
+    `seen` has all observations of edges into their targets, with the columns of `OBSERVATION_COLUMNS`.
+    """
+    seen = _of_writers(seen, writers)
+    rows = edges.filter(pa.array(doubtful)).combine_chunks()
+    targets = rows.column("target_table_id")
+    stays = [
+        pc.is_in(targets, value_set=_without_lineage(seen, writers)),
+        pc.is_in(_edge_keys(rows), value_set=_edge_keys(seen)),
+        _is_newer(rows, seen, writers),
+        _in_doubt(rows, edges, seen),
+    ]
+    hidden = np.zeros(edges.num_rows, np.bool_)
+    hidden[np.flatnonzero(doubtful)] = ~np.logical_or.reduce([mask(_array(each)) for each in stays])
+    return hidden
+
+
+def _of_writers(seen: pa.Table, writers: PartitionWriters) -> pa.Table:
+    keys = _keys(seen.column("target_table_id"), seen.column("execution_id"))
+    return seen.filter(pc.is_in(keys, value_set=writers.keys)).combine_chunks()
+
+
+def _without_lineage(seen: pa.Table, writers: PartitionWriters) -> pa.Array:
+    """The tables that have a writer which recorded no lineage for them."""
+    recorded = _keys(seen.column("target_table_id"), seen.column("execution_id"))
+    return pc.unique(writers.tables.filter(pc.invert(pc.is_in(writers.keys, value_set=recorded))))
+
+
+def _is_newer(rows: pa.Table, seen: pa.Table, writers: PartitionWriters) -> pa.Array:
+    """The edges that were seen after all that the writers of their targets have shown."""
+    newest = seen.group_by("target_table_id").aggregate([("observed_at", "max")])
+    at = pc.index_in(rows.column("target_table_id"), value_set=_array(newest.column(0)))
+    shown = newest.column("observed_at_max").take(at)
+    is_newer = pc.greater(rows.column("last_observed_at"), shown).fill_null(fill_value=False)
+    keys = _keys(rows.column("target_table_id"), rows.column("execution_id"))
+    return pc.and_(is_newer, pc.invert(pc.is_in(keys, value_set=writers.failed)))
+
+
+def _in_doubt(rows: pa.Table, edges: pa.Table, seen: pa.Table) -> pa.Array:
+    """The edges between columns of which some writer read the source, and not all columns are known."""
+    is_whole = pc.is_in(seen.column("soundness"), value_set=pa.array(COMPLETE_SOUNDNESS))
+    partly = _edge_keys(seen.filter(pc.invert(is_whole)))
+    read = edges.filter(pc.is_in(_edge_keys(edges), value_set=partly))
+    is_read = pc.is_in(_table_keys(rows), value_set=_table_keys(read))
+    return pc.and_(_array(is_read), pa.array(~between_tables(rows)))
+
+
+def _edge_keys(rows: pa.Table) -> pa.Array:
+    return _keys(rows.column("target_table_id"), rows.column("edge_id"))
+
+
+def _table_keys(rows: pa.Table) -> pa.Array:
+    """Both tables; sources without an id count as one."""
+    return _keys(rows.column("target_table_id"), rows.column("source_table_id"))
+
+
+def _keys(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.Array:
+    parts = (each.cast(pa.string()).fill_null("") for each in (first, second))
+    return _array(pc.binary_join_element_wise(*parts, _BETWEEN))
+
+
+def _array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
 
 DECLARED = TIER1.get("declared_edges")
 
-EDGES = State(LINEAGE_DOMAIN, LINEAGE_EDGES)
-OBSERVATIONS = State(LINEAGE_DOMAIN, EDGE_OBSERVATIONS)
-WRITTEN = State(EXECUTIONS_DOMAIN, PARTITIONS)
+EDGES = DomainTable(LINEAGE_DOMAIN, LINEAGE_EDGES)
+OBSERVATIONS = DomainTable(LINEAGE_DOMAIN, EDGE_OBSERVATIONS)
+WRITTEN = DomainTable(EXECUTIONS_DOMAIN, PARTITIONS)
 
 _AT_ONCE = 16
 _DROPPED = "dropped_at"
 
 # What is decoded of each table; tables of the catalog are small, and all of it is.
 _COLUMNS = {
-    EDGES.name: EDGES.columns_for(SHOWN),
+    EDGES.name: EDGES.columns_for(EDGE_COLUMNS),
     OBSERVATIONS.name: OBSERVATIONS.columns_for(OBSERVATION_COLUMNS),
     WRITTEN.name: WRITTEN.columns_for(PARTITION_COLUMNS),
 }
 
 
 @dataclass(frozen=True)
-class Moment:
+class LineageSnapshot:
     """The state that edges are read from.
 
     `edges_key` is another where the edges may be others, `key` also where others may be hidden.
@@ -72,8 +182,8 @@ class Moment:
     lineage: Snapshot
     catalog: Snapshot
     executions: Snapshot
-    tail: Tail | None
-    executions_tail: Tail | None
+    tail: LedgerTail | None
+    executions_tail: LedgerTail | None
     edges_key: str
     key: str
 
@@ -97,20 +207,20 @@ class EdgeReader:
     def __init__(
         self,
         readers: Mapping[str, SnapshotReader],
-        limits: Limits,
-        declared: Table | None = DECLARED,
+        limits: QueryLimits,
+        declared: StateTable | None = DECLARED,
     ) -> None:
         self._readers = readers
-        self._moments = Moments(readers)
+        self._moments = SnapshotSelector(readers)
         self._declared = declared
         self._tasks = readers[DOMAIN].store.runtime.tasks
         self._tails = {
-            domain: LedgerTail(readers[domain].store, domain, limits)
+            domain: LedgerTailReader(readers[domain].store, domain, limits)
             for domain in (LINEAGE_DOMAIN, EXECUTIONS_DOMAIN)
         }
-        self._files = Cache(limits.cache_bytes)
+        self._files = TableCache(limits.cache_bytes)
 
-    async def look(self, *, fresh: bool, as_of: str | None = None) -> Moment:
+    async def look(self, *, fresh: bool, as_of: str | None = None) -> LineageSnapshot:
         """The newest state, or that of a number or a time; a number is one of the domain `lineage`.
 
         A fresh one may meet `Conflict` if the ledger is collected meanwhile.
@@ -135,24 +245,24 @@ class EdgeReader:
             str(_forgets_partitions(executions)),
             *(ref.sha256 for ref in written),
         )
-        return Moment(lineage, catalog, executions, tail, executions_tail, edges_key, key)
+        return LineageSnapshot(lineage, catalog, executions, tail, executions_tail, edges_key, key)
 
-    async def _since(self, domain: str, snapshot: Snapshot) -> Tail:
+    async def _since(self, domain: str, snapshot: Snapshot) -> LedgerTail:
         manifest, tail = snapshot.manifest, self._tails[domain]
         if manifest is None:
             return await tail.since(Watermark(), {})
         return await tail.since(manifest.watermark, manifest.retained_from)
 
-    async def rows(self, moment: Moment, fresh: FreshRows) -> pa.Table:
+    async def rows(self, moment: LineageSnapshot, fresh: FreshRows) -> pa.Table:
         """All edges, one row each, with the columns of `SHOWN`; `fresh` are those of the moment's tails."""
         found = [await self._table(moment.lineage, EDGES, fresh.edges)]
         if self._declared is not None:
-            declared = State(DOMAIN, self._declared)
+            declared = DomainTable(DOMAIN, self._declared)
             found.append(await self._table(moment.catalog, declared, None))
         self._files.trim()
         return await self._tasks.in_thread(lambda: pa.concat_tables(map(_shown, found)))
 
-    async def hidden(self, moment: Moment, edges: pa.Table, fresh: FreshRows) -> Mask:
+    async def hidden(self, moment: LineageSnapshot, edges: pa.Table, fresh: FreshRows) -> Mask:
         """Which edges the data of today no longer show."""
         nothing = np.zeros(edges.num_rows, np.bool_)
         if _forgets_partitions(moment.executions):
@@ -191,21 +301,23 @@ class EdgeReader:
 
         return await self._tasks.in_thread(chosen)
 
-    async def _table(self, snapshot: Snapshot, state: State, fresh: pa.Table | None) -> pa.Table:
+    async def _table(
+        self, snapshot: Snapshot, state: DomainTable, fresh: pa.Table | None
+    ) -> pa.Table:
         table, manifest = state.table, snapshot.manifest
         tail = () if manifest is None else manifest.tail.get(table.name, ())
         news = {ref.path for ref in tail}
         refs = await snapshot.files_of(table)
         pieces = [
-            Piece(rows, ref.path in news, frozenset(ref.buckets))
+            FileRows(rows, ref.path in news, frozenset(ref.buckets))
             for ref, rows in zip(refs, await self._read(state, refs), strict=True)
         ]
         if fresh is not None:
-            pieces.append(Piece(fresh, tail=True, buckets=frozenset(table.buckets_in(fresh))))
+            pieces.append(FileRows(fresh, tail=True, buckets=frozenset(table.buckets_in(fresh))))
         since = None if manifest is None else manifest.retained_from.get(table.name)
         return await self._tasks.in_thread(lambda: retain(table, merge(table, pieces), since))
 
-    async def _read(self, state: State, refs: Sequence[FileRef]) -> list[pa.Table]:
+    async def _read(self, state: DomainTable, refs: Sequence[FileRef]) -> list[pa.Table]:
         store, table = self._readers[state.domain].store, state.table
         columns = _COLUMNS.get(state.name, ())
 
@@ -240,6 +352,6 @@ def _shown(rows: pa.Table) -> pa.Table:
         rows.column(name)
         if name in rows.column_names
         else pa.nulls(rows.num_rows, LINEAGE_EDGES.schema.field(name).type)
-        for name in SHOWN
+        for name in EDGE_COLUMNS
     ]
-    return pa.table(columns, names=list(SHOWN))
+    return pa.table(columns, names=list(EDGE_COLUMNS))

@@ -1,0 +1,254 @@
+"""The columns of every table of `system`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from arco.fold.table import ColumnType, StateTable
+from arco.fold.tier1 import (
+    CATALOGS,
+    COLUMNS,
+    DOMAIN,
+    OBJECTS,
+    PLACES,
+    SCHEMA_VERSIONS,
+    SCHEMAS,
+    TABLES,
+    TIER1,
+)
+from arco.fold.tier2 import (
+    COLUMN_STATS,
+    EDGE_OBSERVATIONS,
+    EXECUTIONS_DOMAIN,
+    LINEAGE_DOMAIN,
+    LINEAGE_EDGES,
+    OCCURRED,
+    QUARANTINE,
+    TABLE_STATS,
+    TIER2,
+)
+
+_S, _I, _T, _L = (ColumnType.STRING, ColumnType.INTEGER, ColumnType.TIME, ColumnType.STRINGS)
+
+
+def _schema(**kinds: ColumnType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind.arrow()) for name, kind in kinds.items()])
+
+
+HISTORY: dict[str, pa.Schema] = {
+    "commits": _schema(
+        number=_I,
+        commit_ulid=_S,
+        kind=_S,
+        created_at=_T,
+        authors=_L,
+        operations=_I,
+        files_added=_I,
+        files_removed=_I,
+        path=_S,
+        sha256=_S,
+        parent_sha256=_S,
+    ),
+    "audit": _schema(
+        number=_I,
+        commit_ulid=_S,
+        at=_T,
+        actor=_S,
+        operation=_S,
+        kind=_S,
+        object_id=_S,
+        name=_S,
+        request_id=_S,
+        event_id=_S,
+    ),
+    "manifests": _schema(
+        domain=_S,
+        number=_I,
+        created_at=_T,
+        commit_ulid=_S,
+        sha256=_S,
+        parent_sha256=_S,
+        fencing_token=_I,
+        rows_changed_at=_I,
+        files=_I,
+        rows=_I,
+        bytes=_I,
+        requests=_I,
+        tail_files=_I,
+        frontier=_I,
+        open_streams=_I,
+    ),
+    "files": _schema(
+        domain=_S,
+        table=_S,
+        path=_S,
+        rows=_I,
+        bytes=_I,
+        sha256=_S,
+        place=_S,
+        newest=_I,
+        visibility=_S,
+    ).append(pa.field("buckets", pa.list_(pa.int64()))),
+    "streams": _schema(domain=_S, stream=_S, last_segment=_I),
+}
+HISTORY["domains"] = HISTORY["manifests"]  # the newest of each
+
+DROPPED = _schema(kind=_S, id=_S, name=_S, parent_id=_S, dropped_at=_T, dropped_with=_S)
+
+# Columns that are joined when they are asked for, and of which table they are.
+STATISTICS = {
+    TABLES.name: (TABLE_STATS, ("row_count", "size_bytes", "file_count", "last_modified_at")),
+    COLUMNS.name: (COLUMN_STATS, ("null_count", "distinct_count", "min_value", "max_value")),
+}
+OBSERVATIONS = "observation_count"
+
+
+def _visible(table: StateTable) -> pa.Schema:
+    return pa.schema([table.schema.field(name) for name in table.visible])
+
+
+def _with_statistics(table: StateTable) -> pa.Schema:
+    statistics, names = STATISTICS[table.name]
+    return pa.schema([*_visible(table), *(statistics.schema.field(name) for name in names)])
+
+
+SYSTEM_SCHEMAS: dict[str, pa.Schema] = {
+    **{name: _visible(table) for name, table in TIER1.items()},
+    TABLES.name: _with_statistics(TABLES),
+    COLUMNS.name: _with_statistics(COLUMNS),
+    "dropped_objects": DROPPED,
+    **HISTORY,
+    **{name: _visible(table) for tables in TIER2.values() for name, table in tables.items()},
+    LINEAGE_EDGES.name: _visible(LINEAGE_EDGES).append(pa.field(OBSERVATIONS, pa.int64())),
+    QUARANTINE.name: pa.schema([pa.field("domain", pa.string()), *_visible(QUARANTINE)]),
+}
+
+
+DOMAIN_COLUMN = "domain"  # of the tables that are of several domains
+DOMAINS = (DOMAIN, *TIER2)
+
+
+@dataclass(frozen=True)
+class DomainTable:
+    """A table of state in its domain."""
+
+    domain: str
+    table: StateTable
+
+    @property
+    def name(self) -> str:
+        return f"{self.domain}/{self.table.name}"
+
+    def columns_for(self, used: Iterable[str]) -> tuple[str, ...]:
+        """The columns of a table of Tier 2 without which those that are used could not be folded."""
+        wanted = {*used, OCCURRED}
+        names = set(self.table.key)
+        for rule in self.table.rules:
+            if wanted.intersection(rule.columns):
+                names |= {*wanted.intersection(rule.columns), *rule.order}
+        return tuple(sorted(names))
+
+
+@dataclass(frozen=True)
+class TableInput:
+    """A table of state that is needed.
+
+    If it is `filtered`, whoever asks for some values of a column needs only the rows with them in the
+    column of that name here.
+    """
+
+    state: DomainTable
+    filtered: bool = True
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """The columns by which files can be passed over: what rows are spread by and sorted by.
+
+        Only those of the key: a file with an older row of a key must not be read without the newer one.
+        """
+        table = self.state.table
+        if not self.filtered:
+            return frozenset()
+        texts = {column.name for column in table.columns if column.kind is ColumnType.STRING}
+        first = {table.sort[0]} | ({table.bucket.column} if table.bucket is not None else set())
+        return frozenset(first & texts & set(table.key))
+
+
+@dataclass(frozen=True)
+class SystemTable:
+    """A table of `system`: what it is made of, and what else if one of `joined` is asked for."""
+
+    needs: tuple[TableInput, ...]
+    joined: frozenset[str] = frozenset()
+    joins: tuple[TableInput, ...] = ()
+
+    def needs_for(self, columns: Iterable[str]) -> tuple[TableInput, ...]:
+        """What a query needs that asks for these columns."""
+        return (*self.needs, *(self.joins if self.joined.intersection(columns) else ()))
+
+
+STATE_TABLES = {
+    state.name: state
+    for state in (
+        *(DomainTable(DOMAIN, table) for table in TIER1.values()),
+        *(
+            DomainTable(domain, table)
+            for domain, tables in TIER2.items()
+            for table in tables.values()
+        ),
+    )
+}
+
+
+def _catalog(own: StateTable | None, *others: StateTable) -> SystemTable:
+    needs = [TableInput(DomainTable(DOMAIN, table), filtered=False) for table in others]
+    needs += [] if own is None else [TableInput(DomainTable(DOMAIN, own))]
+    if own is None or own.name not in STATISTICS:
+        return SystemTable(tuple(needs))
+    statistics, names = STATISTICS[own.name]
+    joins = (TableInput(DomainTable(EXECUTIONS_DOMAIN, statistics)),)
+    return SystemTable(tuple(needs), frozenset(names), joins)
+
+
+_CONTAINERS = (CATALOGS, SCHEMAS)
+_OBJECTS = (*_CONTAINERS, TABLES)
+
+SYSTEM_TABLES: dict[str, SystemTable] = {
+    CATALOGS.name: _catalog(CATALOGS),
+    SCHEMAS.name: _catalog(SCHEMAS, CATALOGS),
+    TABLES.name: _catalog(TABLES, *_CONTAINERS),
+    COLUMNS.name: _catalog(COLUMNS, *_OBJECTS),
+    SCHEMA_VERSIONS.name: _catalog(SCHEMA_VERSIONS, *_OBJECTS),
+    OBJECTS.name: _catalog(OBJECTS, *_OBJECTS),
+    PLACES.name: _catalog(PLACES, *_OBJECTS),
+    "dropped_objects": _catalog(None, *_OBJECTS, COLUMNS),
+    **{
+        name: SystemTable((TableInput(DomainTable(domain, table)),))
+        for domain, tables in TIER2.items()
+        for name, table in tables.items()
+    },
+    LINEAGE_EDGES.name: SystemTable(
+        (TableInput(DomainTable(LINEAGE_DOMAIN, LINEAGE_EDGES)),),
+        frozenset({OBSERVATIONS}),
+        (TableInput(DomainTable(LINEAGE_DOMAIN, EDGE_OBSERVATIONS)),),
+    ),
+    QUARANTINE.name: SystemTable(
+        tuple(TableInput(DomainTable(domain, QUARANTINE)) for domain in TIER2)
+    ),
+}
+
+# The tables that are made of chains of manifests, and of whose.
+CHAIN_TABLES: dict[str, tuple[str, ...]] = {
+    name: (DOMAIN,) if name in ("commits", "audit") else DOMAINS for name in HISTORY
+}
+
+
+def filter_columns(view: str) -> frozenset[str]:
+    """The columns of a table of `system` whose filters spare reading something."""
+    if view in CHAIN_TABLES:
+        return frozenset({DOMAIN_COLUMN}) if len(CHAIN_TABLES[view]) > 1 else frozenset()
+    made = SYSTEM_TABLES[view]
+    several = {DOMAIN_COLUMN} if view == QUARANTINE.name else set()
+    return frozenset(several).union(*(need.columns for need in (*made.needs, *made.joins)))
