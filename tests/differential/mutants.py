@@ -80,8 +80,8 @@ _MUTANTS = (
         name="tail that does not reach the base's rows",
         rule="law 7",
         target="arco.query.state_files:merge",
-        old="stale.append(piece.rows.filter(touched))",
-        new="done.append(piece.rows.filter(touched))",
+        old="stale.append(file.rows.filter(touched))",
+        new="folded.append(file.rows.filter(touched))",
     ),
     Mutant(
         name="merge that leaves the old base out",

@@ -1,16 +1,17 @@
-"""The rows that a tail makes, in this process: what an SQL process does with it, without its limits."""
+"""The rows that a ledger tail makes, in this process: what a worker makes of it, without its limits."""
 
 import pyarrow as pa
 
+from arco.events.read import DecodedSegment
 from arco.query.ledger_tail import LedgerTail
 from arco.query.system_tables import DomainTable
-from arco.query.worker import decode_tail, expand
 
 
 def tail_rows(tail: LedgerTail, state: DomainTable) -> pa.Table:
-    """The rows of one table of state, not folded."""
-    found = [
-        expand(state, decode_tail(state, each.segment, tail.retained_from))
+    """The rows of one state table, not folded."""
+    name, empty = state.table.name, state.table.schema.empty_table()
+    decoded = (
+        DecodedSegment(tail.domain, each.segment, tail.retained_from, tables={name})
         for each in tail.segments
-    ]
-    return pa.concat_tables([state.table.schema.empty_table(), *found])
+    )
+    return pa.concat_tables([empty, *(each.read().rows.get(name, empty) for each in decoded)])

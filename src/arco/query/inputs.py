@@ -1,4 +1,4 @@
-"""Questions: what must be read for a query, of which domains, and what is made of it."""
+"""The inputs of a query: which state tables, files and chains it reads, and how they get to the worker."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,6 @@ from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.core.hashing import sha256_hex
 from arco.fold.tier1 import DOMAIN
-from arco.ledger.watermark import Watermark
 from arco.query.history import ChainHistory
 from arco.query.ledger_tail import LedgerTail, LedgerTailReader, send_tail
 from arco.query.limits import QueryLimits
@@ -23,12 +22,12 @@ from arco.query.protocol import (
     SystemScan,
     ViewRequest,
 )
-from arco.query.pruning import PrunedFiles, Wanted, overlaps_range, prune
+from arco.query.pruning import PrunedFiles, WantedValues, overlaps_range, prune
 from arco.query.result import to_arrow
 from arco.query.system_tables import (
+    CHAIN_SCHEMAS,
     CHAIN_TABLES,
     DOMAIN_COLUMN,
-    HISTORY,
     STATE_TABLES,
     SYSTEM_TABLES,
     DomainTable,
@@ -36,62 +35,62 @@ from arco.query.system_tables import (
 )
 from arco.query.worker_pool import WorkerClient
 
+_PARALLEL_READS = 16
+
 
 @dataclass(frozen=True)
 class QueryInputs:
-    """What a query needs. A domain is `joined` if only statistics of it are asked for."""
+    """The inputs of a query. A domain is `joined` if the query reads only statistics of it."""
 
-    made: tuple[ViewRequest, ...]
-    states: dict[
-        str, list[tuple[TableInput, Wanted]]
-    ]  # by table of state, for each place that reads it
-    columns: dict[str, frozenset[str]]  # by table of state, those of `system` that are asked for
-    chains: dict[str, tuple[str, ...]]  # by table of `system`, of which domains
+    views: tuple[ViewRequest, ...]
+    # By state table: the values that each scan of it wants.
+    states: dict[str, list[tuple[TableInput, WantedValues]]]
+    columns: dict[str, frozenset[str]]  # by state table, the used columns of `system`
+    chains: dict[str, tuple[str, ...]]  # by table of `system`, the domains whose chains it shows
     domains: frozenset[str]
     joined: frozenset[str]
 
 
 def inputs_of(scans: Sequence[SystemScan]) -> QueryInputs:
-    """What must be read for these tables of `system`."""
-    made: list[ViewRequest] = []
-    states: dict[str, list[tuple[TableInput, Wanted]]] = {}
+    """The inputs of a query that reads these tables of `system`."""
+    views: list[ViewRequest] = []
+    states: dict[str, list[tuple[TableInput, WantedValues]]] = {}
     columns: dict[str, frozenset[str]] = {}
     chains: dict[str, tuple[str, ...]] = {}
     domains: set[str] = set()
     joined: set[str] = set()
     for scan in scans:
         if scan.view in CHAIN_TABLES:
-            chains[scan.view] = tuple(each for each in CHAIN_TABLES[scan.view] if _asks(scan, each))
+            chains[scan.view] = tuple(
+                each for each in CHAIN_TABLES[scan.view] if _reads_domain(scan, each)
+            )
             domains.update(chains[scan.view])
             continue
-        view = SYSTEM_TABLES[scan.view]
-        needs = [need for need in view.needs if _asks(scan, need.state.domain)]
-        joins = view.joins if view.joined.intersection(scan.columns) else ()
-        made.append(ViewRequest(scan.view, bool(joins)))
-        domains.update(need.state.domain for need in needs)
-        joined.update(need.state.domain for need in joins)
-        for need in (*needs, *joins):
-            name = need.state.name
-            states.setdefault(name, []).extend((need, wanted) for wanted in scan.wanted)
+        table = SYSTEM_TABLES[scan.view]
+        own = [each for each in table.inputs if _reads_domain(scan, each.state.domain)]
+        others = table.joined_inputs if table.joined_columns.intersection(scan.columns) else ()
+        views.append(ViewRequest(scan.view, bool(others)))
+        domains.update(each.state.domain for each in own)
+        joined.update(each.state.domain for each in others)
+        for each in (*own, *others):
+            name = each.state.name
+            states.setdefault(name, []).extend((each, wanted) for wanted in scan.wanted)
             columns[name] = columns.get(name, frozenset()).union(scan.columns)
     return QueryInputs(
-        tuple(made), states, columns, chains, frozenset(domains), frozenset(joined - domains)
+        tuple(views), states, columns, chains, frozenset(domains), frozenset(joined - domains)
     )
 
 
-def _asks(scan: SystemScan, domain: str) -> bool:
-    """Whether a table that is of several domains is asked for its rows of one."""
+def _reads_domain(scan: SystemScan, domain: str) -> bool:
+    """Whether the filters on a table of several domains allow rows of this one."""
     return any(
         DOMAIN_COLUMN not in wanted or overlaps_range(wanted[DOMAIN_COLUMN], domain, domain)
         for wanted in scan.wanted
     )
 
 
-_AT_ONCE = 16
-
-
 class QuerySources:
-    """What an engine reads from, and all that it remembers of it."""
+    """The snapshot readers of an engine, with the histories and ledger tails that it has read."""
 
     def __init__(self, readers: Mapping[str, SnapshotReader], limits: QueryLimits) -> None:
         self.readers = readers
@@ -103,133 +102,132 @@ class QuerySources:
         self.tails = {
             name: LedgerTailReader(reader.store, name, limits)
             for name, reader in readers.items()
-            if name != DOMAIN  # the catalog's events count only once they are published
+            if name != DOMAIN  # events of the catalog count only once they are published
         }
 
 
 @dataclass
 class LoadedInputs:
-    """What the worker has been given: the rest of the query's way is its own."""
+    """The inputs that the worker holds."""
 
     states: dict[str, StateInputs] = field(default_factory=dict)
     files: dict[str, PrunedFiles] = field(default_factory=dict)
-    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)  # to decode; none for all
-    finished: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)  # to decode; empty for all
+    chain_keys: dict[str, str] = field(default_factory=dict)
 
-    def run(self, sql: str, question: QueryInputs) -> RunQuery:
-        return RunQuery(sql=sql, states=self.states, views=question.made, rows=self.finished)
+    def run(self, sql: str, inputs: QueryInputs) -> RunQuery:
+        return RunQuery(sql=sql, states=self.states, views=inputs.views, rows=self.chain_keys)
 
 
 class InputLoader:
-    """One query's loading, from one snapshot of each domain."""
+    """Sends the inputs of one query to its worker, from one snapshot of each domain."""
 
     def __init__(
-        self, sources: QuerySources, talk: WorkerClient, snapshots: Mapping[str, Snapshot]
+        self, sources: QuerySources, worker: WorkerClient, snapshots: Mapping[str, Snapshot]
     ) -> None:
         self._sources = sources
-        self._talk = talk
+        self._worker = worker
         self._snapshots = snapshots
         self._tasks = sources.store.runtime.tasks
 
-    async def load(self, question: QueryInputs, *, fresh: bool) -> LoadedInputs:
-        """Give the worker all that the query reads."""
+    async def load(self, inputs: QueryInputs, *, fresh: bool) -> LoadedInputs:
+        """Send the inputs that the worker does not hold yet."""
         loaded = LoadedInputs()
-        states = [STATE_TABLES[name] for name in question.states]
-        tails = await self._tails({state.domain for state in states}) if fresh else {}
+        states = [STATE_TABLES[name] for name in inputs.states]
+        tails = await self._read_tails({state.domain for state in states}) if fresh else {}
         for state in states:
             files = await self._snapshots[state.domain].files_of(state.table)
-            pruned = prune(question.states[state.name], files)
+            pruned = prune(inputs.states[state.name], files)
             loaded.files[state.name] = pruned
-            loaded.columns[state.name] = self._columns(state, pruned, question)
-            loaded.states[state.name] = self._parts(state, loaded, tails.get(state.domain))
-        loaded.finished = {view: self._key(view, of) for view, of in question.chains.items()}
+            loaded.columns[state.name] = self._columns(state, pruned, inputs)
+            loaded.states[state.name] = self._state_inputs(state, loaded, tails.get(state.domain))
+        loaded.chain_keys = {
+            view: self._chain_key(view, domains) for view, domains in inputs.chains.items()
+        }
         keys = [
             key
             for each in loaded.states.values()
-            for key in (*(part.key for part in each.parts), *each.segments)
+            for key in (*(ref.key for ref in each.files), *each.segments)
         ]
-        lacking = set(await self._talk.lacks((*keys, *loaded.finished.values())))
-        await self._send_files(states, loaded, lacking)
+        missing = set(await self._worker.find_missing((*keys, *loaded.chain_keys.values())))
+        await self._send_files(states, loaded, missing)
         for state in states:
             if (tail := tails.get(state.domain)) is not None:
-                await send_tail(self._talk, state, tail, lacking, self._sources.limits)
-        for view, key in loaded.finished.items():
-            if key in lacking:
-                await self._send_history(view, key, question.chains[view])
+                await send_tail(self._worker, state, tail, missing, self._sources.limits)
+        for view, key in loaded.chain_keys.items():
+            if key in missing:
+                await self._send_history(view, key, inputs.chains[view])
         return loaded
 
-    async def _tails(self, domains: set[str]) -> dict[str, LedgerTail]:
-        named = sorted(domains & self._sources.tails.keys())
-        found = await self._tasks.gather(*(self._tail(domain) for domain in named))
-        return dict(zip(named, found, strict=True))
-
-    async def _tail(self, domain: str) -> LedgerTail:
-        manifest = self._snapshots[domain].manifest
-        tail = self._sources.tails[domain]
-        if manifest is None:
-            return await tail.since(Watermark(), {})
-        return await tail.since(manifest.watermark, manifest.retained_from)
+    async def _read_tails(self, domains: set[str]) -> dict[str, LedgerTail]:
+        names = sorted(domains & self._sources.tails.keys())
+        tails = await self._tasks.gather(
+            *(self._sources.tails[name].above(self._snapshots[name]) for name in names)
+        )
+        return dict(zip(names, tails, strict=True))
 
     def _columns(
-        self, state: DomainTable, pruned: PrunedFiles, question: QueryInputs
+        self, state: DomainTable, pruned: PrunedFiles, inputs: QueryInputs
     ) -> tuple[str, ...]:
         rows = sum(ref.rows for ref in pruned.files)
         if state.domain == DOMAIN or rows <= self._sources.limits.wide_rows:
             return ()
-        return state.columns_for(question.columns[state.name])
+        return state.columns_for(inputs.columns[state.name])
 
-    def _parts(
+    def _state_inputs(
         self, state: DomainTable, loaded: LoadedInputs, ledger_tail: LedgerTail | None
     ) -> StateInputs:
-        """The files of a table of state, which of them are news, and what is in no file yet."""
+        """The files of a state table, which of them are of the tail, and its ledger segments."""
         pruned, columns = loaded.files[state.name], loaded.columns[state.name]
         manifest = self._snapshots[state.domain].manifest
-        tail = () if manifest is None else manifest.tail.get(state.table.name, ())
-        news = {ref.path for ref in tail}
-        parts = [
-            StateFileRef(key=_file_key(ref, columns), tail=ref.path in news, buckets=ref.buckets)
+        tail_files = () if manifest is None else manifest.tail.get(state.table.name, ())
+        tail_paths = {ref.path for ref in tail_files}
+        files = [
+            StateFileRef(
+                key=_file_key(ref, columns), tail=ref.path in tail_paths, buckets=ref.buckets
+            )
             for ref in pruned.files
         ]
         retained = {} if manifest is None else manifest.retained_from
         return StateInputs(
-            parts=tuple(parts),
+            files=tuple(files),
             whole=pruned.is_whole,
             segments=() if ledger_tail is None else ledger_tail.segment_keys(state.table.name),
             retained_from=retained.get(state.table.name),
         )
 
-    def _key(self, view: str, domains: Sequence[str]) -> str:
+    def _chain_key(self, view: str, domains: Sequence[str]) -> str:
         hashes = [self._snapshots[domain].sha256 for domain in domains]
-        named = sha256_hex("/".join([*domains, *hashes]).encode())
-        return f"{view}/{named}/{self._sources.limits.history}"
+        digest = sha256_hex("/".join([*domains, *hashes]).encode())
+        return f"{view}/{digest}/{self._sources.limits.history}"
 
     async def _send_files(
-        self, states: Sequence[DomainTable], loaded: LoadedInputs, lacking: set[str]
+        self, states: Sequence[DomainTable], loaded: LoadedInputs, missing: set[str]
     ) -> None:
         wanted = [
             (state, ref)
             for state in states
             for ref in loaded.files[state.name].files
-            if _file_key(ref, loaded.columns[state.name]) in lacking
+            if _file_key(ref, loaded.columns[state.name]) in missing
         ]
-        for start in range(0, len(wanted), _AT_ONCE):
-            batch = wanted[start : start + _AT_ONCE]
-            read = await self._tasks.gather(*(self._read(*each) for each in batch))
-            for (state, ref), raw in zip(batch, read, strict=True):
+        for start in range(0, len(wanted), _PARALLEL_READS):
+            batch = wanted[start : start + _PARALLEL_READS]
+            contents = await self._tasks.gather(*(self._read(*each) for each in batch))
+            for (state, ref), raw in zip(batch, contents, strict=True):
                 columns = loaded.columns[state.name]
                 key = _file_key(ref, columns)
-                message = PutStateFile(key=key, state=state.name, rows=ref.rows, columns=columns)
-                await self._talk.send(message, raw)
+                request = PutStateFile(key=key, state=state.name, rows=ref.rows, columns=columns)
+                await self._worker.send(request, raw)
 
     async def _read(self, state: DomainTable, ref: FileRef) -> bytes:
         return await read_named(self._sources.readers[state.domain].store, ref)
 
     async def _send_history(self, view: str, key: str, domains: Sequence[str]) -> None:
-        found = [HISTORY[view].empty_table()]
+        tables = [CHAIN_SCHEMAS[view].empty_table()]
         for domain in domains:
             history = self._sources.history[domain]
-            found.append(await history.table(view, self._snapshots[domain]))
-        await self._talk.send(PutRows(key=key), to_arrow(pa.concat_tables(found)))
+            tables.append(await history.table(view, self._snapshots[domain]))
+        await self._worker.send(PutRows(key=key), to_arrow(pa.concat_tables(tables)))
 
 
 def _file_key(ref: FileRef, columns: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""What an engine and its worker say to each other, over two pipes.
+"""The messages between the engine and a worker process, over two pipes.
 
-A frame is eight bytes of length and as many bytes. A message is one frame of JSON; one that announces data
-is followed by a frame of data. The engine speaks first, and every message has one reply.
+A frame is eight bytes of length and that many bytes. A message is one frame of JSON, followed by a frame of
+data if it announces data. The engine sends requests, and the worker sends one reply to each.
 """
 
 from datetime import datetime
@@ -18,44 +18,44 @@ _LENGTH_BYTES = 8
 
 
 class WorkerMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Something said."""
+    """A message of either direction."""
 
 
 class Configure(WorkerMessage, frozen=True, kw_only=True):
-    """The first message: under which limits to work. Answered by `Done`."""
+    """Sets the limits; the first request. Answered by `Ack`."""
 
     limits: QueryLimits
 
 
 class PlanQuery(WorkerMessage, frozen=True, kw_only=True):
-    """Which tables does this need? Answered by `Needs` or `Refused`."""
+    """Asks which tables a query reads. Answered by `QueryScans` or `QueryRejected`."""
 
     sql: str
 
 
 class FindMissing(WorkerMessage, frozen=True, kw_only=True):
-    """These data are needed. Answered by `Lacks`."""
+    """Asks which of these keys the worker does not hold. Answered by `MissingKeys`."""
 
     keys: tuple[str, ...]
 
 
 class PutStateFile(WorkerMessage, frozen=True, kw_only=True):
-    """A Parquet file follows, under its hash. Answered by `Done` or `Broken`."""
+    """A Parquet file follows, with its hash as the key. Answered by `Ack` or `CorruptFile`."""
 
     key: str
     state: str
     rows: int
-    columns: tuple[str, ...] = ()  # to decode; none stands for all
+    columns: tuple[str, ...] = ()  # to decode; empty stands for all
 
 
 class PutRows(WorkerMessage, frozen=True, kw_only=True):
-    """PutRows follow as an Arrow stream. Answered by `Done`."""
+    """Rows follow as an Arrow stream. Answered by `Ack`."""
 
     key: str
 
 
 class SegmentSlice(msgspec.Struct, frozen=True):
-    """A segment of the ledger: so many bytes of the data that follow, and the key of its rows."""
+    """A ledger segment in the data of a message: its size, and the key of its rows."""
 
     key: str
     stream: str
@@ -64,26 +64,26 @@ class SegmentSlice(msgspec.Struct, frozen=True):
 
 
 class ExpandSegments(WorkerMessage, frozen=True, kw_only=True):
-    """ExpandSegments of the ledger follow, one behind another. Answered by `Expanded`.
+    """Ledger segments follow, concatenated. Answered by `ExpandedCounts`.
 
-    They are expanded into rows of one table of state, unless these are more than there is `room` for.
+    The worker expands them into rows of one state table, unless they make more rows than `max_rows`.
     """
 
     state: str
     segments: tuple[SegmentSlice, ...]
     retained_from: dict[str, datetime]
-    room: RowCount
+    max_rows: RowCount
 
 
 class FoldTail(WorkerMessage, frozen=True, kw_only=True):
-    """Send the rows that these segments have made, folded. Answered by `Result` or `Refused`."""
+    """Asks for the folded rows of these segments. Answered by `ArrowResult` or `QueryRejected`."""
 
     state: str
     keys: tuple[str, ...]
 
 
 class StateFileRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a table of state: where it lies in the order of merging."""
+    """A state file that the worker holds; files of the tail are folded over the others."""
 
     key: str
     tail: bool
@@ -91,39 +91,39 @@ class StateFileRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What to make a table of state of. It is `whole` if nothing was passed over."""
+    """The state files and segments of a state table; `whole` if no file was pruned."""
 
-    parts: tuple[StateFileRef, ...]
+    files: tuple[StateFileRef, ...]
     whole: bool = True
-    segments: tuple[str, ...] = ()  # of the ledger, by the keys of the rows that they have made
-    retained_from: datetime | None = None  # older rows are not there any more
+    segments: tuple[str, ...] = ()  # keys of the rows of ledger segments
+    retained_from: datetime | None = None  # older rows are removed by retention
 
 
 class ViewRequest(msgspec.Struct, frozen=True):
-    """A table of `system` that is to be made of tables of state, with what is joined to it or without."""
+    """A table of `system` to make of state tables, with its joined columns or without."""
 
     view: str
     joined: bool = False
 
 
 class RunQuery(WorkerMessage, frozen=True, kw_only=True):
-    """Answer the query from data that were sent. Answered by `Result` and a stream, or `Refused`."""
+    """Asks for the result over data that was sent. Answered by `ArrowResult` or `QueryRejected`."""
 
     sql: str
-    states: dict[str, StateInputs]  # by table of state
+    states: dict[str, StateInputs]  # by state table
     views: tuple[ViewRequest, ...]
-    rows: dict[str, str]  # by table of `system`, the keys of those that came finished
+    rows: dict[str, str]  # by table of `system`, the keys of rows sent by `PutRows`
 
 
 class Ack(WorkerMessage, frozen=True, kw_only=True):
-    """It was done."""
+    """The request succeeded."""
 
 
 class SystemScan(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of `system` that a query reads: its columns that it uses, and which rows.
+    """A table of `system` that a query reads: the used columns, and the wanted rows.
 
-    `wanted` has an entry for each place where the query reads it: by column, the values to look for. A
-    column that is not named there may have any.
+    `wanted` has an entry for each scan of the table in the plan: by column, the values that the filters
+    allow. A column without an entry may have any value.
     """
 
     view: str
@@ -132,20 +132,20 @@ class SystemScan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryScans(WorkerMessage, frozen=True, kw_only=True):
-    """What a query reads; with `explains` it asks for its plan."""
+    """The tables that a query reads; `explains` if it is an EXPLAIN."""
 
     scans: tuple[SystemScan, ...]
     explains: bool = False
 
 
 class MissingKeys(WorkerMessage, frozen=True, kw_only=True):
-    """Of what was offered, what is not here."""
+    """The keys that the worker does not hold."""
 
     keys: tuple[str, ...]
 
 
 class ExpandedCounts(WorkerMessage, frozen=True, kw_only=True):
-    """How many rows each segment makes; they were made only if there is room for all of them."""
+    """The rows that each segment makes; they were made only if all of them fit."""
 
     counts: tuple[RowCount, ...]
 
@@ -155,13 +155,13 @@ class ArrowResult(WorkerMessage, frozen=True, kw_only=True):
 
 
 class QueryRejected(WorkerMessage, frozen=True, kw_only=True):
-    """The query cannot be answered, and why."""
+    """The query cannot be answered."""
 
     reason: str
 
 
 class CorruptFile(WorkerMessage, frozen=True, kw_only=True):
-    """A file is not what its manifest says."""
+    """A file differs from what its manifest says."""
 
     reason: str
 
@@ -180,13 +180,13 @@ WorkerReply = (
     Ack | QueryScans | MissingKeys | ExpandedCounts | ArrowResult | QueryRejected | CorruptFile
 )
 
-WITH_DATA = (PutStateFile, PutRows, ExpandSegments)  # messages that announce data
+WITH_DATA = (PutStateFile, PutRows, ExpandSegments)  # requests that announce data
 
 
 def write_message(
     pipe: BinaryIO, message: WorkerRequest | WorkerReply, data: bytes | None = None
 ) -> None:
-    """Say something, with the data that it announces."""
+    """Send a message, with the data that it announces."""
     write_frame(pipe, json.encode(message))
     if data is not None:
         write_frame(pipe, data)
@@ -194,17 +194,17 @@ def write_message(
 
 
 def write_frame(pipe: BinaryIO, data: bytes) -> None:
-    """Send bytes."""
+    """Send one frame."""
     pipe.write(len(data).to_bytes(_LENGTH_BYTES, "big"))
     pipe.write(data)
 
 
 def read_frame(pipe: BinaryIO) -> bytes:
-    """The next bytes, or `EOFError` if the other side is gone."""
-    return _exactly(pipe, int.from_bytes(_exactly(pipe, _LENGTH_BYTES), "big"))
+    """The next frame, or `EOFError` if the other process has ended."""
+    return _read_exactly(pipe, int.from_bytes(_read_exactly(pipe, _LENGTH_BYTES), "big"))
 
 
-def _exactly(pipe: BinaryIO, size: int) -> bytes:
+def _read_exactly(pipe: BinaryIO, size: int) -> bytes:
     data = pipe.read(size)
     if len(data) < size:
         raise EOFError

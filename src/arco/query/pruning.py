@@ -1,25 +1,27 @@
-"""Spans: which values of a column of text can meet a filter. They may promise too much, never too little.
+"""Pruning: which files of a state table can hold the rows that a query wants. The others are not read.
 
-Spans are sorted and do not touch; both of their ends belong to them, and an end that is None is open. A
-filter of which nothing is known has all values.
+Filters are reduced to spans: the values of a text column that can satisfy them. Spans may allow too much,
+never too little. They are sorted and disjoint, both ends are included, and an end of None is open.
+
+A file records its buckets, and the first and last value of its sort column. Both are columns of the key, so
+all rows of one key are in files that are skipped together.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import msgspec
 
 from arco.catalog.manifest import FileRef
 from arco.query.system_tables import TableInput
 
-# More than these are one span from the lowest to the highest.
-_MOST = 20_000
+# More spans than these become one, from the lowest to the highest.
+_MAX_SPANS = 20_000
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
-    """All texts from `low` to `high`, in the order of their code points, which is that of their bytes."""
+    """All texts from `low` to `high`, ordered by code points, which is the order of their UTF-8 bytes."""
 
     low: str | None = None
     high: str | None = None
@@ -29,7 +31,7 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
         return self.low is not None and self.low == self.high
 
     def overlaps(self, low: str, high: str) -> bool:
-        """Whether a value from `low` to `high` is among these."""
+        """Whether the span contains a value from `low` to `high`."""
         return (self.low is None or self.low <= high) and (self.high is None or low <= self.high)
 
 
@@ -40,44 +42,44 @@ NO_VALUES: Spans = ()
 
 
 def point_spans(values: Iterable[str]) -> Spans:
-    """These values alone."""
-    return _few([Span(value, value) for value in sorted(set(values))])
+    """Spans of exactly these values."""
+    return _limit([Span(value, value) for value in sorted(set(values))])
 
 
 def union(one: Spans, other: Spans) -> Spans:
-    """What meets one of two filters."""
+    """The values that satisfy one of two filters."""
     merged: list[Span] = []
     for span in sorted((*one, *other), key=lambda span: (span.low is not None, span.low or "")):
         if merged and _meet(merged[-1], span):
             merged[-1] = Span(merged[-1].low, _higher(merged[-1].high, span.high))
         else:
             merged.append(span)
-    return _few(merged)
+    return _limit(merged)
 
 
 def intersect(one: Spans, other: Spans) -> Spans:
-    """What meets both of two filters."""
-    found: list[Span] = []
+    """The values that satisfy both of two filters."""
+    spans: list[Span] = []
     at_one = at_other = 0
     while at_one < len(one) and at_other < len(other):
         first, second = one[at_one], other[at_other]
         if _meet(first, second) and _meet(second, first):
-            found.append(_overlap(first, second))
+            spans.append(_overlap(first, second))
         if first.high is not None and (second.high is None or first.high <= second.high):
             at_one += 1
         else:
             at_other += 1
-    return _few(found)
+    return _limit(spans)
 
 
 def overlaps_range(spans: Sequence[Span], low: str, high: str) -> bool:
-    """Whether a value from `low` to `high` can meet the filter."""
+    """Whether a value from `low` to `high` can satisfy the filter."""
     at = bisect_left(spans, True, key=lambda span: span.high is None or span.high >= low)
     return at < len(spans) and spans[at].overlaps(low, high)
 
 
 def _meet(earlier: Span, later: Span) -> bool:
-    """Whether the first does not end before the second begins."""
+    """Whether `later` starts before `earlier` ends."""
     return earlier.high is None or later.low is None or later.low <= earlier.high
 
 
@@ -91,25 +93,20 @@ def _higher(one: str | None, other: str | None) -> str | None:
     return None if one is None or other is None else max(one, other)
 
 
-def _few(spans: Sequence[Span]) -> Spans:
-    if len(spans) <= _MOST:
+def _limit(spans: Sequence[Span]) -> Spans:
+    if len(spans) <= _MAX_SPANS:
         return tuple(spans)
     return (Span(spans[0].low, spans[-1].high),)
 
 
-def apart(spans: Spans) -> bool:
-    """Whether spans are sorted and do not touch, as they all are."""
-    return not any(_meet(earlier, later) for earlier, later in pairwise(spans))
-
-
-Wanted = Mapping[str, Spans]
+WantedValues = Mapping[str, Spans]  # by column
 
 _BY_BUCKET, _BY_RANGE = "bucket", "range"
 
 
 @dataclass(frozen=True)
 class PrunedFiles:
-    """The files to read of a table of state, and how many need not be."""
+    """The files of a state table to read, and how many are skipped for which reason."""
 
     files: tuple[FileRef, ...]
     by_bucket: int = 0
@@ -120,9 +117,11 @@ class PrunedFiles:
         return not self.by_bucket and not self.by_range
 
 
-def prune(wanted: Sequence[tuple[TableInput, Wanted]], files: Sequence[FileRef]) -> PrunedFiles:
-    """The files that some place of a query needs, of those that a snapshot has of one table."""
-    tests = [_Test(need, each) for need, each in wanted]
+def prune(
+    wanted: Sequence[tuple[TableInput, WantedValues]], files: Sequence[FileRef]
+) -> PrunedFiles:
+    """The files of a state table that some scan of a query needs."""
+    tests = [_ScanTest(table_input, each) for table_input, each in wanted]
     kept: list[FileRef] = []
     skipped = {_BY_BUCKET: 0, _BY_RANGE: 0}
     for ref in files:
@@ -134,12 +133,16 @@ def prune(wanted: Sequence[tuple[TableInput, Wanted]], files: Sequence[FileRef])
     return PrunedFiles(tuple(kept), skipped[_BY_BUCKET], skipped[_BY_RANGE])
 
 
-class _Test:
-    """What one place of a query asks of the files of a table."""
+class _ScanTest:
+    """Whether one scan of a query needs a file."""
 
-    def __init__(self, need: TableInput, wanted: Wanted) -> None:
-        table = need.state.table
-        usable = {column: spans for column, spans in wanted.items() if column in need.columns}
+    def __init__(self, table_input: TableInput, wanted: WantedValues) -> None:
+        table = table_input.state.table
+        usable = {
+            column: spans
+            for column, spans in wanted.items()
+            if column in table_input.filter_columns
+        }
         self._range = usable.get(table.sort[0])
         self._buckets: frozenset[int] | None = None
         if table.bucket is not None and table.bucket.column in usable:
@@ -149,7 +152,7 @@ class _Test:
                 self._buckets = frozenset(map(table.bucket.of, values))
 
     def reason(self, ref: FileRef) -> str | None:
-        """Why a file need not be read; None if it must."""
+        """Why the scan does not need a file; None if it does."""
         if self._buckets is not None and self._buckets.isdisjoint(ref.buckets):
             return _BY_BUCKET
         if self._range is not None and ref.low and ref.high:

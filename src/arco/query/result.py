@@ -1,4 +1,4 @@
-"""Plain types: what results are made of, so that every client of Arrow and JSON can read them."""
+"""Query results as JSON or as an Arrow stream, in types that every client can read."""
 
 import base64
 from collections.abc import Callable
@@ -10,10 +10,12 @@ import pyarrow as pa
 from arco.core import json
 from arco.core.errors import Invalid
 
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+
 
 def to_portable(table: pa.Table) -> pa.Table:
-    """`table` without views, dictionaries and nanoseconds, which some readers do not know."""
-    wanted = pa.schema([pa.field(each.name, _plain(each.type)) for each in table.schema])
+    """`table` without view types, dictionaries and nanoseconds, which some clients do not support."""
+    wanted = pa.schema([pa.field(each.name, _portable(each.type)) for each in table.schema])
     if wanted.types == table.schema.types:
         return table.cast(wanted)
     try:
@@ -26,19 +28,19 @@ def to_portable(table: pa.Table) -> pa.Table:
     return pa.table(columns, schema=wanted)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def _portable(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_binary_view(kind):
         return pa.binary()
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return _plain(kind.value_type)
+        return _portable(kind.value_type)
     if pa.types.is_temporal(kind):
-        return _plain_time(kind)
-    return _plain_nested(kind)
+        return _portable_time(kind)
+    return _portable_nested(kind)
 
 
-def _plain_time(kind: pa.DataType) -> pa.DataType:
+def _portable_time(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         return pa.timestamp("us", kind.tz)
     if pa.types.is_duration(kind) and kind.unit == "ns":
@@ -46,30 +48,27 @@ def _plain_time(kind: pa.DataType) -> pa.DataType:
     return pa.time64("us") if pa.types.is_time64(kind) else kind
 
 
-def _plain_nested(kind: pa.DataType) -> pa.DataType:
+def _portable_nested(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+        return pa.map_(_portable(kind.key_type), _portable(kind.item_type))
     if pa.types.is_large_list(kind):
-        return pa.large_list(_plain_field(kind.value_field))
+        return pa.large_list(_portable_field(kind.value_field))
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(_plain_field(kind.value_field))
+        return pa.list_(_portable_field(kind.value_field))
     if pa.types.is_struct(kind):
-        return pa.struct([_plain_field(kind.field(at)) for at in range(kind.num_fields)])
+        return pa.struct([_portable_field(kind.field(at)) for at in range(kind.num_fields)])
     return kind
 
 
-def _plain_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _plain(field.type), field.nullable)
-
-
-ARROW_STREAM = "application/vnd.apache.arrow.stream"
+def _portable_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _portable(field.type), field.nullable)
 
 
 def to_json(table: pa.Table) -> bytes:
     """`{"columns": [{"name", "type"}], "rows": [[...]]}`.
 
     Times are RFC 3339, maps are objects, bytes are base64, decimals are text so that no digit is lost,
-    and what is not a number is null, as JSON has no word for it.
+    and NaN and infinity are null, because JSON cannot express them.
     """
     table = to_portable(table)
     columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
@@ -84,7 +83,7 @@ def to_json(table: pa.Table) -> bytes:
 
 
 def to_arrow(table: pa.Table) -> bytes:
-    """The stream format of Arrow, which every library of Arrow reads."""
+    """The table in the Arrow stream format."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -92,7 +91,7 @@ def to_arrow(table: pa.Table) -> bytes:
 
 
 def from_arrow(raw: bytes) -> pa.Table:
-    """The table in a stream of Arrow."""
+    """The table in an Arrow stream."""
     with pa.ipc.open_stream(raw) as reader:
         return reader.read_all()
 
@@ -105,7 +104,7 @@ def _values(column: pa.ChunkedArray) -> list[object]:
 
 
 def _is_simple(kind: pa.DataType) -> bool:
-    """Whether the encoder writes all values of a type as they shall be."""
+    """Whether the JSON encoder writes the values of a type correctly."""
     simple: tuple[Callable[[pa.DataType], bool], ...] = (
         pa.types.is_string,
         pa.types.is_integer,

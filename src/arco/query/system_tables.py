@@ -1,4 +1,8 @@
-"""The columns of every table of `system`."""
+"""The tables of `system`: their columns, and the state tables or chains that they are made of.
+
+Most are one state table. Some read others too: to find what is live, to count, or for statistics, which are
+read only by a query that uses them.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,7 +41,7 @@ def _schema(**kinds: ColumnType) -> pa.Schema:
     return pa.schema([pa.field(name, kind.arrow()) for name, kind in kinds.items()])
 
 
-HISTORY: dict[str, pa.Schema] = {
+CHAIN_SCHEMAS: dict[str, pa.Schema] = {
     "commits": _schema(
         number=_I,
         commit_ulid=_S,
@@ -93,16 +97,16 @@ HISTORY: dict[str, pa.Schema] = {
     ).append(pa.field("buckets", pa.list_(pa.int64()))),
     "streams": _schema(domain=_S, stream=_S, last_segment=_I),
 }
-HISTORY["domains"] = HISTORY["manifests"]  # the newest of each
+CHAIN_SCHEMAS["domains"] = CHAIN_SCHEMAS["manifests"]  # the newest manifest of each
 
-DROPPED = _schema(kind=_S, id=_S, name=_S, parent_id=_S, dropped_at=_T, dropped_with=_S)
+DROPPED_SCHEMA = _schema(kind=_S, id=_S, name=_S, parent_id=_S, dropped_at=_T, dropped_with=_S)
 
-# Columns that are joined when they are asked for, and of which table they are.
+# Columns that are joined if a query uses them, and the state table that they are from.
 STATISTICS = {
     TABLES.name: (TABLE_STATS, ("row_count", "size_bytes", "file_count", "last_modified_at")),
     COLUMNS.name: (COLUMN_STATS, ("null_count", "distinct_count", "min_value", "max_value")),
 }
-OBSERVATIONS = "observation_count"
+OBSERVATION_COUNT = "observation_count"
 
 
 def _visible(table: StateTable) -> pa.Schema:
@@ -118,21 +122,21 @@ SYSTEM_SCHEMAS: dict[str, pa.Schema] = {
     **{name: _visible(table) for name, table in TIER1.items()},
     TABLES.name: _with_statistics(TABLES),
     COLUMNS.name: _with_statistics(COLUMNS),
-    "dropped_objects": DROPPED,
-    **HISTORY,
+    "dropped_objects": DROPPED_SCHEMA,
+    **CHAIN_SCHEMAS,
     **{name: _visible(table) for tables in TIER2.values() for name, table in tables.items()},
-    LINEAGE_EDGES.name: _visible(LINEAGE_EDGES).append(pa.field(OBSERVATIONS, pa.int64())),
+    LINEAGE_EDGES.name: _visible(LINEAGE_EDGES).append(pa.field(OBSERVATION_COUNT, pa.int64())),
     QUARANTINE.name: pa.schema([pa.field("domain", pa.string()), *_visible(QUARANTINE)]),
 }
 
 
-DOMAIN_COLUMN = "domain"  # of the tables that are of several domains
+DOMAIN_COLUMN = "domain"  # of tables that show several domains
 DOMAINS = (DOMAIN, *TIER2)
 
 
 @dataclass(frozen=True)
 class DomainTable:
-    """A table of state in its domain."""
+    """A state table in its domain."""
 
     domain: str
     table: StateTable
@@ -142,7 +146,7 @@ class DomainTable:
         return f"{self.domain}/{self.table.name}"
 
     def columns_for(self, used: Iterable[str]) -> tuple[str, ...]:
-        """The columns of a table of Tier 2 without which those that are used could not be folded."""
+        """The columns of a Tier 2 table that are needed to fold the used ones."""
         wanted = {*used, OCCURRED}
         names = set(self.table.key)
         for rule in self.table.rules:
@@ -153,20 +157,19 @@ class DomainTable:
 
 @dataclass(frozen=True)
 class TableInput:
-    """A table of state that is needed.
+    """A state table that a table of `system` is made of.
 
-    If it is `filtered`, whoever asks for some values of a column needs only the rows with them in the
-    column of that name here.
+    If it is `filtered`, a filter on a column of the table of `system` applies to the state table too.
     """
 
     state: DomainTable
     filtered: bool = True
 
     @cached_property
-    def columns(self) -> frozenset[str]:
-        """The columns by which files can be passed over: what rows are spread by and sorted by.
+    def filter_columns(self) -> frozenset[str]:
+        """The columns by which files can be pruned: the bucket column and the first sort column.
 
-        Only those of the key: a file with an older row of a key must not be read without the newer one.
+        Only columns of the key: a file with an older row of a key must not be read without the newer one.
         """
         table = self.state.table
         if not self.filtered:
@@ -178,15 +181,11 @@ class TableInput:
 
 @dataclass(frozen=True)
 class SystemTable:
-    """A table of `system`: what it is made of, and what else if one of `joined` is asked for."""
+    """The inputs of a table of `system`; `joined_inputs` are read only for the `joined_columns`."""
 
-    needs: tuple[TableInput, ...]
-    joined: frozenset[str] = frozenset()
-    joins: tuple[TableInput, ...] = ()
-
-    def needs_for(self, columns: Iterable[str]) -> tuple[TableInput, ...]:
-        """What a query needs that asks for these columns."""
-        return (*self.needs, *(self.joins if self.joined.intersection(columns) else ()))
+    inputs: tuple[TableInput, ...]
+    joined_columns: frozenset[str] = frozenset()
+    joined_inputs: tuple[TableInput, ...] = ()
 
 
 STATE_TABLES = {
@@ -203,13 +202,13 @@ STATE_TABLES = {
 
 
 def _catalog(own: StateTable | None, *others: StateTable) -> SystemTable:
-    needs = [TableInput(DomainTable(DOMAIN, table), filtered=False) for table in others]
-    needs += [] if own is None else [TableInput(DomainTable(DOMAIN, own))]
+    inputs = [TableInput(DomainTable(DOMAIN, table), filtered=False) for table in others]
+    inputs += [] if own is None else [TableInput(DomainTable(DOMAIN, own))]
     if own is None or own.name not in STATISTICS:
-        return SystemTable(tuple(needs))
+        return SystemTable(tuple(inputs))
     statistics, names = STATISTICS[own.name]
-    joins = (TableInput(DomainTable(EXECUTIONS_DOMAIN, statistics)),)
-    return SystemTable(tuple(needs), frozenset(names), joins)
+    joined = (TableInput(DomainTable(EXECUTIONS_DOMAIN, statistics)),)
+    return SystemTable(tuple(inputs), frozenset(names), joined)
 
 
 _CONTAINERS = (CATALOGS, SCHEMAS)
@@ -231,7 +230,7 @@ SYSTEM_TABLES: dict[str, SystemTable] = {
     },
     LINEAGE_EDGES.name: SystemTable(
         (TableInput(DomainTable(LINEAGE_DOMAIN, LINEAGE_EDGES)),),
-        frozenset({OBSERVATIONS}),
+        frozenset({OBSERVATION_COUNT}),
         (TableInput(DomainTable(LINEAGE_DOMAIN, EDGE_OBSERVATIONS)),),
     ),
     QUARANTINE.name: SystemTable(
@@ -239,16 +238,17 @@ SYSTEM_TABLES: dict[str, SystemTable] = {
     ),
 }
 
-# The tables that are made of chains of manifests, and of whose.
+# The tables that are made of chains of manifests, and the domains of the chains.
 CHAIN_TABLES: dict[str, tuple[str, ...]] = {
-    name: (DOMAIN,) if name in ("commits", "audit") else DOMAINS for name in HISTORY
+    name: (DOMAIN,) if name in ("commits", "audit") else DOMAINS for name in CHAIN_SCHEMAS
 }
 
 
 def filter_columns(view: str) -> frozenset[str]:
-    """The columns of a table of `system` whose filters spare reading something."""
+    """The columns of a table of `system` whose filters prune files or domains."""
     if view in CHAIN_TABLES:
         return frozenset({DOMAIN_COLUMN}) if len(CHAIN_TABLES[view]) > 1 else frozenset()
-    made = SYSTEM_TABLES[view]
-    several = {DOMAIN_COLUMN} if view == QUARANTINE.name else set()
-    return frozenset(several).union(*(need.columns for need in (*made.needs, *made.joins)))
+    table = SYSTEM_TABLES[view]
+    domain = {DOMAIN_COLUMN} if view == QUARANTINE.name else set()
+    inputs = (*table.inputs, *table.joined_inputs)
+    return frozenset(domain).union(*(each.filter_columns for each in inputs))

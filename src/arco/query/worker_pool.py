@@ -1,4 +1,9 @@
-"""Processes: a worker as its engine sees it. All of this blocks, and is called in threads."""
+"""Worker processes as the engine sees them: one process, the exchange of one query, and the pool.
+
+Each worker answers one query at a time. A caller uses at most half of the processes, so that another caller
+finds one. A query without a process waits, for a bounded time and in a bounded queue; a process that
+becomes free goes to the waiting callers in turn.
+"""
 
 import os
 import subprocess
@@ -36,32 +41,36 @@ from arco.query.protocol import (
     write_message,
 )
 
-# What allocators reserve ahead would count as used, and the limit of memory would mean nothing.
-_SETTINGS = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MIMALLOC_ARENA_RESERVE": "0"}
+# Memory that allocators reserve in advance would count as used and make the memory limit useless.
+_ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MIMALLOC_ARENA_RESERVE": "0"}
+_RETRY_AFTER_MS = 1_000
+_TOO_MUCH = (
+    "the query needs more memory than is allowed, or is nested too deeply: select less, or split it"
+)
 
 
 class WorkerDied(Exception):
-    """The worker ended before it had replied."""
+    """The worker process ended before it replied."""
 
 
 class WorkerProcess:
-    """One worker."""
+    """One worker process. Its methods block and are called in threads."""
 
     def __init__(self, limits: QueryLimits) -> None:
-        # Its environment is empty but for where our code lies: it shall hold no credentials.
+        # The environment holds the code path only: a worker has no credentials.
         path = os.pathsep.join(each for each in sys.path if each)
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-m", "arco.query.worker_main"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={"PYTHONPATH": path, **_SETTINGS},
+            env={"PYTHONPATH": path, **_ENVIRONMENT},
             cwd="/",
-            start_new_session=True,  # an interrupt at the terminal is for us alone
+            start_new_session=True,  # an interrupt at the terminal does not reach the worker
         )
-        self._asked = cast("BinaryIO", self._child.stdin)
-        self._said = cast("BinaryIO", self._child.stdout)
-        # Whoever forgets to close an engine leaves no process behind.
+        self._requests = cast("BinaryIO", self._child.stdin)
+        self._replies = cast("BinaryIO", self._child.stdout)
+        # An engine that is never closed leaves no process behind.
         self._end = weakref.finalize(self, _end, self._child)
         try:
             self.ask(Configure(limits=limits))
@@ -69,16 +78,16 @@ class WorkerProcess:
             self.kill()
             raise Unavailable("the process that answers queries could not start") from problem
 
-    def ask(self, message: WorkerRequest, data: bytes | None = None) -> tuple[WorkerReply, bytes]:
-        """Its reply, and the data that the reply announces; `Died` if it is gone."""
+    def ask(self, request: WorkerRequest, data: bytes | None = None) -> tuple[WorkerReply, bytes]:
+        """The reply, and the data that it announces; `WorkerDied` if the process has ended."""
         try:
-            write_message(self._asked, message, data)
-            said: WorkerReply = json.decode(read_frame(self._said), WorkerReply)  # type: ignore[arg-type]
-            return said, read_frame(self._said) if isinstance(said, ArrowResult) else b""
+            write_message(self._requests, request, data)
+            reply: WorkerReply = json.decode(read_frame(self._replies), WorkerReply)  # type: ignore[arg-type]
+            return reply, read_frame(self._replies) if isinstance(reply, ArrowResult) else b""
         except (EOFError, OSError, ValueError) as problem:
             raise WorkerDied from problem
 
-    def is_well(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it still replies."""
         try:
             self.ask(FindMissing(keys=()))
@@ -87,7 +96,7 @@ class WorkerProcess:
         return True
 
     def kill(self) -> None:
-        """End it, whatever it does; a thread that waits for its reply gets `Died`."""
+        """End the process; a thread that waits for its reply gets `WorkerDied`."""
         self._end()
 
 
@@ -96,97 +105,92 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     child.wait()
     for pipe in (child.stdin, child.stdout):
         if pipe is not None:
-            with suppress(OSError):  # what was still to be sent has nobody to read it
+            with suppress(OSError):  # unsent data has no reader
                 pipe.close()
 
 
-_TOO_MUCH = (
-    "the query needs more memory than is allowed, or is nested too deeply: select less, or split it"
-)
-
-
 class WorkerClient:
-    """Asks one worker. `is_sound` tells whether it can be asked by others afterwards."""
+    """The exchange of one query with a worker, in threads and within its time.
+
+    `is_idle` says whether the worker has replied to every request, so that another query may use it.
+    """
 
     def __init__(self, tasks: Tasks, limits: QueryLimits, process: WorkerProcess) -> None:
         self._tasks = tasks
         self._limits = limits
         self._process = process
-        self.is_sound = True
+        self.is_idle = True
 
-    async def needs(self, sql: str) -> QueryScans:
-        """What a query reads."""
-        said, _ = await self._compute(PlanQuery(sql=sql))
-        return said if isinstance(said, QueryScans) else QueryScans(scans=())
+    async def plan(self, sql: str) -> QueryScans:
+        """The tables that a query reads."""
+        reply, _ = await self._compute(PlanQuery(sql=sql))
+        return reply if isinstance(reply, QueryScans) else QueryScans(scans=())
 
-    async def lacks(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """What must be sent."""
-        said, _ = await self._hand(FindMissing(keys=keys))
-        return said.keys if isinstance(said, MissingKeys) else ()
+    async def find_missing(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """The keys whose data the worker does not hold."""
+        reply, _ = await self._transfer(FindMissing(keys=keys))
+        return reply.keys if isinstance(reply, MissingKeys) else ()
 
-    async def send(self, message: PutStateFile | PutRows, data: bytes) -> None:
+    async def send(self, request: PutStateFile | PutRows, data: bytes) -> None:
         """Send data."""
-        await self._hand(message, data)
+        await self._transfer(request, data)
 
-    async def expand(self, message: ExpandSegments, data: bytes) -> tuple[RowCount, ...]:
-        """Send segments of the ledger; how many rows each of them makes."""
-        said, _ = await self._hand(message, data)
-        return said.counts if isinstance(said, ExpandedCounts) else ()
+    async def expand(self, request: ExpandSegments, data: bytes) -> tuple[RowCount, ...]:
+        """Send ledger segments; the rows that each of them makes."""
+        reply, _ = await self._transfer(request, data)
+        return reply.counts if isinstance(reply, ExpandedCounts) else ()
 
-    async def run(self, message: RunQuery | FoldTail) -> bytes:
-        """The result as a stream of Arrow."""
-        _, data = await self._compute(message)
+    async def run(self, request: RunQuery | FoldTail) -> bytes:
+        """The result as an Arrow stream."""
+        _, data = await self._compute(request)
         return data
 
-    async def _compute(self, message: PlanQuery | RunQuery | FoldTail) -> tuple[object, bytes]:
-        """Ask for something that may take as much as the query wants."""
+    async def _compute(self, request: PlanQuery | RunQuery | FoldTail) -> tuple[object, bytes]:
+        """A request whose cost depends on the query: a failure is the fault of the query."""
         try:
-            return await self._tasks.deadline(self._limits.run_ms, self._ask(message))
+            return await self._tasks.deadline(self._limits.run_ms, self._ask(request))
         except TimeoutError as problem:
             seconds = self._limits.run_ms / 1000
             raise Invalid(f"the query took longer than {seconds:g} s: select less") from problem
         except WorkerDied as problem:
             raise Invalid(_TOO_MUCH) from problem
 
-    async def _hand(
+    async def _transfer(
         self,
-        message: FindMissing | PutStateFile | PutRows | ExpandSegments,
+        request: FindMissing | PutStateFile | PutRows | ExpandSegments,
         data: bytes | None = None,
     ) -> tuple[object, bytes]:
-        """Hand something over, which does not depend on the query's text."""
+        """A request whose cost does not depend on the text of the query."""
         try:
-            return await self._ask(message, data)
+            return await self._ask(request, data)
         except WorkerDied as problem:
             raise Unavailable(
-                "the tables that the query reads do not fit into the memory of its process, or it was ended"
+                "the tables of the query do not fit into the memory of its process, or it was ended"
             ) from problem
 
-    async def _ask(self, message: WorkerRequest, data: bytes | None = None) -> tuple[object, bytes]:
-        self.is_sound = False
-        said, result = await self._tasks.in_thread(lambda: self._process.ask(message, data))
-        self.is_sound = True
-        if isinstance(said, QueryRejected):
-            raise Invalid(said.reason)
-        if isinstance(said, CorruptFile):
-            raise Corrupt(said.reason)
-        return said, result
-
-
-_RETRY_AFTER_MS = 1_000
+    async def _ask(self, request: WorkerRequest, data: bytes | None = None) -> tuple[object, bytes]:
+        self.is_idle = False
+        reply, result = await self._tasks.in_thread(lambda: self._process.ask(request, data))
+        self.is_idle = True
+        if isinstance(reply, QueryRejected):
+            raise Invalid(reply.reason)
+        if isinstance(reply, CorruptFile):
+            raise Corrupt(reply.reason)
+        return reply, result
 
 
 @dataclass(eq=False)
 class _Waiter:
-    """A query that waits for a process; `has_turn` once one is reserved for it."""
+    """A query that waits for a process; `has_turn` once a process is reserved for it."""
 
     woken: Event
     has_turn: bool = False
 
 
 class WorkerPool:
-    """Starts processes when they are needed, and keeps those that have done well.
+    """Starts worker processes on demand and reuses those that have completed their query.
 
-    A `caller` is who asks; None stands for Arco itself, which may use all of them.
+    The caller None stands for Arco itself, which may use all processes.
     """
 
     def __init__(self, runtime: Runtime, limits: QueryLimits) -> None:
@@ -196,23 +200,22 @@ class WorkerPool:
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._reserved = Counter[str | None]()  # processes, by caller
-        self._waiting: OrderedDict[str | None, deque[_Waiter]] = (
-            OrderedDict()
-        )  # the next caller first
+        # By caller; the caller whose turn is next comes first.
+        self._waiting: OrderedDict[str | None, deque[_Waiter]] = OrderedDict()
         self._closed = False
 
     @property
     def queued(self) -> int:
-        """How many queries wait for a process."""
+        """The number of queries that wait for a process."""
         return sum(map(len, self._waiting.values()))
 
     @property
     def busy(self) -> int:
-        """How many processes answer a query."""
+        """The number of processes that answer a query."""
         return self._reserved.total()
 
     async def take(self, caller: str | None = None) -> WorkerProcess:
-        """A process until it is given back; `TooManyQueries` if too many wait, or all stay busy."""
+        """Reserve a process; `TooManyQueries` if too many queries wait or all processes stay busy."""
         try:
             await self._runtime.tasks.deadline(self._limits.wait_ms, self._turn(caller))
         except TimeoutError as problem:
@@ -227,10 +230,12 @@ class WorkerPool:
         self._busy.add(process)
         return process
 
-    def give(self, process: WorkerProcess, caller: str | None = None, *, good: bool) -> None:
-        """Give a process back; one that may be in the middle of something ends."""
+    def give_back(
+        self, process: WorkerProcess, caller: str | None = None, *, reusable: bool
+    ) -> None:
+        """Release a process; one that may still be busy is ended."""
         self._busy.discard(process)
-        if good and not self._closed:
+        if reusable and not self._closed:
             self._idle.append(process)
         else:
             process.kill()
@@ -245,17 +250,17 @@ class WorkerPool:
 
     async def _start(self) -> WorkerProcess:
         if self._closed:
-            raise Unavailable("queries are not answered any more: the process is ending")
+            raise Unavailable("the server is shutting down and answers no more queries")
         while self._idle:
             process = self._idle.pop()
-            if await self._runtime.tasks.in_thread(process.is_well):
+            if await self._runtime.tasks.in_thread(process.is_alive):
                 return process
-            process.kill()  # another process has ended it, and no query is to blame
+            process.kill()  # ended from outside, not by a query
         return await self._runtime.tasks.in_thread(lambda: WorkerProcess(self._limits))
 
     async def _turn(self, caller: str | None) -> None:
-        """Reserve a process for a caller, at once or after those who were first."""
-        if self._may_begin(caller):
+        """Reserve a process for a caller, at once or when its turn comes."""
+        if self._may_start(caller):
             self._reserved[caller] += 1
             return
         waiter = self._enqueue(caller)
@@ -268,16 +273,16 @@ class WorkerPool:
                 self._leave(caller, waiter)
             raise
 
-    def _may_begin(self, caller: str | None) -> bool:
+    def _may_start(self, caller: str | None) -> bool:
         share = self._limits.workers if caller is None else self._share
         return self.busy < self._limits.workers and self._reserved[caller] < share
 
     def _enqueue(self, caller: str | None) -> _Waiter:
-        limits, own = self._limits, self._waiting.get(caller, ())
-        if caller is not None and len(own) >= limits.caller_queue:
-            raise _too_many(f"{len(own)} queries of this caller wait already")
+        limits, waiting = self._limits, self._waiting.get(caller, ())
+        if caller is not None and len(waiting) >= limits.caller_queue:
+            raise _too_many(f"{len(waiting)} queries of this caller already wait")
         if (queued := self.queued) >= limits.queue:
-            raise _too_many(f"{queued} queries wait already")
+            raise _too_many(f"{queued} queries already wait")
         waiter = _Waiter(self._runtime.tasks.event())
         self._waiting.setdefault(caller, deque()).append(waiter)
         return waiter
@@ -294,8 +299,8 @@ class WorkerPool:
         self._wake()
 
     def _wake(self) -> None:
-        """Hand free processes to the callers that may have one, in turn."""
-        while ready := [caller for caller in self._waiting if self._may_begin(caller)]:
+        """Reserve free processes for waiting callers, in turn."""
+        while ready := [caller for caller in self._waiting if self._may_start(caller)]:
             caller = ready[0]
             waiter = self._waiting[caller].popleft()
             if self._waiting[caller]:

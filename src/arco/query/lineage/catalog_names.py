@@ -1,7 +1,7 @@
-"""Names: what tables and columns are called now, by one snapshot of the catalog.
+"""Current names of tables and columns by their ids, and the column that an impact starts from.
 
-Edges know ids, and names only as they once were. Many ids are looked up together, so files that are not in
-memory yet are read at once, and each schema is asked once whether it is there.
+Edges hold ids, and names only as they once were. Many ids are looked up together, so that files that are
+not cached are read in parallel, and each schema is resolved once.
 """
 
 from collections.abc import Iterable
@@ -24,12 +24,12 @@ from arco.query.lineage.graph import BY_ID, BY_NAME, Indices, LineageGraph, mask
 
 R = TypeVar("R", bound=AnyRow)
 
-_AT_ONCE = 256  # rows that are decoded without letting others have their turn
+_BATCH = 256  # rows that are decoded before other tasks get a turn
 
 
 @dataclass(frozen=True)
 class TableLabel:
-    """A table as the catalog has it."""
+    """The current name of a table or view."""
 
     name: str
     is_view: bool
@@ -37,71 +37,71 @@ class TableLabel:
 
 
 @dataclass(frozen=True)
-class _Schema:
+class _SchemaName:
     levels: tuple[str, ...]
     live: bool
 
 
 class CatalogNames:
-    """Looks tables and columns up by their ids."""
+    """Looks up tables and columns by their ids."""
 
     def __init__(self, snapshot: Snapshot, tasks: Tasks) -> None:
         self._snapshot = snapshot
         self._tasks = tasks
-        self._schemas: dict[str, _Schema] = {}
+        self._schemas: dict[str, _SchemaName] = {}
 
     async def tables(self, ids: Iterable[str]) -> dict[str, TableLabel]:
-        """The tables and views among these, dropped or not."""
-        homes = await self._homes(sorted(set(ids)))
-        schemas = sorted(set(homes.values()))
-        shelves = await self._shelves(TABLES, schemas, TableRow)
-        found: dict[str, TableLabel] = {}
-        for at, (table_id, schema_id) in enumerate(homes.items(), start=1):
-            row = shelves[schema_id].get((schema_id, table_id))
+        """The tables and views with these ids, including dropped ones."""
+        schema_ids = await self._schema_ids(sorted(set(ids)))
+        schemas = sorted(set(schema_ids.values()))
+        buckets = await self._buckets(TABLES, schemas, TableRow)
+        labels: dict[str, TableLabel] = {}
+        for at, (table_id, schema_id) in enumerate(schema_ids.items(), start=1):
+            row = buckets[schema_id].get((schema_id, table_id))
             if row is not None:
-                found[table_id] = await self._named(row.row)
-            if at % _AT_ONCE == 0:
+                labels[table_id] = await self._label(row.row)
+            if at % _BATCH == 0:
                 await self._tasks.turn()
-        return found
+        return labels
 
     async def columns(self, table_ids: Iterable[str]) -> dict[str, dict[str, ColumnRow]]:
-        """The columns of tables by their ids, dropped or not."""
+        """The columns of tables by their ids, including dropped ones."""
         wanted = sorted(set(table_ids))
-        shelves = await self._shelves(COLUMNS, wanted, ColumnRow)
-        found: dict[str, dict[str, ColumnRow]] = {}
+        buckets = await self._buckets(COLUMNS, wanted, ColumnRow)
+        columns: dict[str, dict[str, ColumnRow]] = {}
         for each in wanted:
-            rows = shelves[each].below((each,), state=None)
-            found[each] = {row.row.column_id: row.row for row in rows}
+            rows = buckets[each].below((each,), state=None)
+            columns[each] = {row.row.column_id: row.row for row in rows}
             await self._tasks.turn()
-        return found
+        return columns
 
-    async def _homes(self, ids: list[str]) -> dict[str, str]:
-        """The schemas of those ids that are of tables or views."""
-        shelves = await self._shelves(OBJECTS, ids, ObjectRow)
-        homes: dict[str, str] = {}
+    async def _schema_ids(self, ids: list[str]) -> dict[str, str]:
+        """The schema of each id that is a table or view."""
+        buckets = await self._buckets(OBJECTS, ids, ObjectRow)
+        schema_ids: dict[str, str] = {}
         for at, each in enumerate(ids, start=1):
-            found = shelves[each].get((each,))
-            if found is not None and found.row.kind in (ObjectKind.TABLE, ObjectKind.VIEW):
-                homes[each] = found.row.bucket_key
-            if at % _AT_ONCE == 0:
+            entry = buckets[each].get((each,))
+            if entry is not None and entry.row.kind in (ObjectKind.TABLE, ObjectKind.VIEW):
+                schema_ids[each] = entry.row.bucket_key
+            if at % _BATCH == 0:
                 await self._tasks.turn()
-        return homes
+        return schema_ids
 
-    async def _shelves(
+    async def _buckets(
         self, table: StateTable, values: list[str], kind: type[R]
     ) -> dict[str, Shelf[R]]:
-        """The shelf of each value: two values of one bucket may be in different files of it."""
-        found: dict[str, Shelf[R]] = {}
-        for start in range(0, len(values), _AT_ONCE):
-            some = values[start : start + _AT_ONCE]
-            shelves = await self._tasks.gather(
-                *(self._snapshot.shelf(table, each, kind) for each in some)
+        """The bucket of each value, by value: two values of one bucket may be in different files."""
+        by_value: dict[str, Shelf[R]] = {}
+        for start in range(0, len(values), _BATCH):
+            batch = values[start : start + _BATCH]
+            buckets = await self._tasks.gather(
+                *(self._snapshot.shelf(table, each, kind) for each in batch)
             )
-            found |= zip(some, shelves, strict=True)
+            by_value |= zip(batch, buckets, strict=True)
             await self._tasks.turn()
-        return found
+        return by_value
 
-    async def _named(self, row: TableRow) -> TableLabel:
+    async def _label(self, row: TableRow) -> TableLabel:
         schema = self._schemas.get(row.schema_id)
         if schema is None:
             schema = self._schemas[row.schema_id] = await self._schema(row.schema_id)
@@ -111,22 +111,22 @@ class CatalogNames:
             dropped=row.dropped_at is not None or not schema.live,
         )
 
-    async def _schema(self, schema_id: str) -> _Schema:
-        found = await self._snapshot.schema_by_id(schema_id)
-        if found is None:
-            return _Schema((), live=False)
-        levels = await self._snapshot.levels(found.row)
-        return _Schema(levels, live=await self._snapshot.is_live(found.row))
+    async def _schema(self, schema_id: str) -> _SchemaName:
+        schema = await self._snapshot.schema_by_id(schema_id)
+        if schema is None:
+            return _SchemaName((), live=False)
+        levels = await self._snapshot.levels(schema.row)
+        return _SchemaName(levels, live=await self._snapshot.is_live(schema.row))
 
 
 def unknown_table(table_id: str) -> NotFound:
-    """What is said of an id that nobody knows."""
-    return NotFound(f"there is no table {table_id[:80]!r}, and nothing was told of one")
+    """The error for an id that neither the catalog nor any edge has."""
+    return NotFound(f"there is no table {table_id[:80]!r}, and no lineage of one")
 
 
 @dataclass(frozen=True)
 class StartColumn:
-    """A column by the name that it has now."""
+    """A column by its current name, and its vertices in the graph."""
 
     name: str
     id: str | None
@@ -136,35 +136,37 @@ class StartColumn:
 async def find_column(
     names: CatalogNames, graph: LineageGraph, table_id: str, column: str
 ) -> StartColumn:
-    """The column of a table by its name or id; one that is there comes before one that was dropped.
+    """The column of a table by its name or id; a live column is preferred to a dropped one.
 
-    `NotFound` if the table or the column is known neither to the catalog nor to any edge.
+    `NotFound` if neither the catalog nor any edge has the table or the column.
     """
     tables = await names.tables([table_id])
     table = graph.table_numbers.get(table_id)
     if table_id not in tables and table is None:
         raise unknown_table(table_id)
     rows = (await names.columns(tables)).get(table_id, {})
-    found = _in_catalog(rows, column)
+    row = _in_catalog(rows, column)
     texts = [BY_NAME + column]
-    if found is not None:
-        texts = [BY_ID + found.column_id, BY_NAME + found.name]
+    if row is not None:
+        texts = [BY_ID + row.column_id, BY_NAME + row.name]
     vertices = set() if table is None else _by_text(graph, table, texts)
-    if found is None and table is not None:
-        vertices |= _by_text(graph, table, [BY_ID + column]) | _as_seen(graph, table, column)
-    if found is None and not vertices:
-        raise NotFound(f"the table has no column {column[:80]!r}, and nothing was told of one")
-    if found is not None:
-        return StartColumn(found.name, found.column_id, sorted(vertices))
+    if row is None and table is not None:
+        vertices |= _by_text(graph, table, [BY_ID + column]) | _by_observed_name(
+            graph, table, column
+        )
+    if row is None and not vertices:
+        raise NotFound(f"the table has no column {column[:80]!r}, and no lineage of one")
+    if row is not None:
+        return StartColumn(row.name, row.column_id, sorted(vertices))
     return StartColumn(column, None, sorted(vertices))
 
 
 def _in_catalog(rows: dict[str, ColumnRow], column: str) -> ColumnRow | None:
-    named = [row for row in rows.values() if column in (row.name, row.column_id)]
-    live = [row for row in named if row.dropped_at is None]
+    matches = [row for row in rows.values() if column in (row.name, row.column_id)]
+    live = [row for row in matches if row.dropped_at is None]
     if live:
         return live[0]
-    return max(named, key=lambda row: (row.updated_at, row.column_id), default=None)
+    return max(matches, key=lambda row: (row.updated_at, row.column_id), default=None)
 
 
 def _by_text(graph: LineageGraph, table: int, texts: list[str]) -> set[int]:
@@ -172,8 +174,8 @@ def _by_text(graph: LineageGraph, table: int, texts: list[str]) -> set[int]:
     return {number for number in numbers if number is not None}
 
 
-def _as_seen(graph: LineageGraph, table: int, column: str) -> set[int]:
-    """The columns of a table that edges have seen under a name, on either side."""
+def _by_observed_name(graph: LineageGraph, table: int, column: str) -> set[int]:
+    """The columns of a table that edges observed under a name, as a source or a target."""
     leaving = (
         graph.pair_starts[graph.out_starts[table]],
         graph.pair_starts[graph.out_starts[table + 1]],
@@ -183,12 +185,12 @@ def _as_seen(graph: LineageGraph, table: int, column: str) -> set[int]:
         (np.arange(*leaving), "source_name", graph.sources),
         (_edges_of(graph, made), "target_name", graph.targets),
     )
-    found: set[int] = set()
+    columns: set[int] = set()
     for edges, name, vertices in sides:
         names = graph.rows.column(name).take(pa.array(edges)).combine_chunks()
         own = vertices[edges[mask(pc.equal(names, column))]]
-        found |= set(own[own < len(graph.columns)].tolist())
-    return found
+        columns |= set(own[own < len(graph.columns)].tolist())
+    return columns
 
 
 def _edges_of(graph: LineageGraph, pairs: Indices) -> Indices:

@@ -1,4 +1,4 @@
-"""What is told of lineage, as it is sent."""
+"""The responses of the lineage API."""
 
 from datetime import datetime
 from typing import Literal
@@ -13,23 +13,24 @@ DIRECTIONS: tuple[Direction, ...] = ("up", "down", "both")
 MAX_DEPTH = 8
 
 
-class _Told(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of an answer."""
+class _ResponsePart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a response."""
 
 
-class LineageColumn(_Told, frozen=True, kw_only=True):
-    """A column that edges tell of, by the name that it has now; without an id if nobody knows it."""
+class LineageColumn(_ResponsePart, frozen=True, kw_only=True):
+    """A column of an edge, by its current name; without an id if the id is unknown."""
 
     id: str | None
     name: str
     dropped: bool
 
 
-class LineageNode(_Told, frozen=True, kw_only=True):
-    """A table, by the name that it has now or last had.
+class LineageNode(_ResponsePart, frozen=True, kw_only=True):
+    """A table, by its current or last name.
 
-    One without an id is EXTERNAL: its id is `external:` and the name that was seen. UNKNOWN is an id that
-    the catalog does not have, or has no more. `up` and `down` are the steps to it, null if none lead there.
+    A table without an id is EXTERNAL: its id is `external:` and the observed name. UNKNOWN is an id that
+    the catalog does not have, or no longer has. `up` and `down` are the steps to it, null if there is no
+    path.
     """
 
     id: str
@@ -41,8 +42,8 @@ class LineageNode(_Told, frozen=True, kw_only=True):
     columns: tuple[LineageColumn, ...] = ()
 
 
-class LineageColumnEdge(_Told, frozen=True, kw_only=True):
-    """From a column to a column; null stands for all columns of the table."""
+class LineageColumnEdge(_ResponsePart, frozen=True, kw_only=True):
+    """An edge from column to column; null stands for all columns of the table."""
 
     edge_id: str
     source_column: str | None
@@ -57,19 +58,20 @@ class LineageColumnEdge(_Told, frozen=True, kw_only=True):
     last_observed_at: datetime | None
 
 
-class LineageRun(_Told, frozen=True, kw_only=True):
-    """A run that has shown an edge."""
+class LineageRun(_ResponsePart, frozen=True, kw_only=True):
+    """A run that observed an edge."""
 
     execution_id: str
     task_id: str
     observed_at: datetime | None
 
 
-class LineageEdge(_Told, frozen=True, kw_only=True):
-    """From a table that was read to one that was made of it.
+class LineageEdge(_ResponsePart, frozen=True, kw_only=True):
+    """An edge from a table that was read to a table that was written.
 
-    `soundness` has all that edges between the two say, `column_edges` how many of them are of columns.
-    `pipeline_id` and `execution_id` are of the newest. `columns` and `runs` are there if asked for.
+    `soundness` has all values of the edges between the two tables, `column_edges` the number of those
+    between columns. `pipeline_id` and `execution_id` are of the newest edge. `columns` and `runs` are set
+    if the request asks for them.
     """
 
     source: str
@@ -84,10 +86,10 @@ class LineageEdge(_Told, frozen=True, kw_only=True):
     runs: tuple[LineageRun, ...] = ()
 
 
-class Lineage(_Told, frozen=True, kw_only=True):
-    """What a table is made of and what is made of it, the nearest first.
+class Lineage(_ResponsePart, frozen=True, kw_only=True):
+    """The tables that a table is made of and those made of it, the nearest first.
 
-    If there is more than one answer may hold, it is `truncated`: what is farthest was left out.
+    A response beyond the size limit is `truncated`: the farthest tables are left out.
     """
 
     table_id: str
@@ -98,8 +100,8 @@ class Lineage(_Told, frozen=True, kw_only=True):
     edges: tuple[LineageEdge, ...]
 
 
-class ImpactStep(_Told, frozen=True, kw_only=True):
-    """One step downstream: what it leads to, and how. A column that is null stands for all of them."""
+class ImpactStep(_ResponsePart, frozen=True, kw_only=True):
+    """One step downstream: the column that it leads to, and how. Null stands for all columns."""
 
     table_id: str
     column: str | None
@@ -107,8 +109,8 @@ class ImpactStep(_Told, frozen=True, kw_only=True):
     reach: Reach
 
 
-class ImpactedColumn(_Told, frozen=True, kw_only=True):
-    """What depends on a column. `reach` is that of the least sure step of `path`, which ends here."""
+class ImpactedColumn(_ResponsePart, frozen=True, kw_only=True):
+    """A column that depends on another. `reach` is that of the weakest step of `path`, which ends here."""
 
     table_id: str
     column: str | None
@@ -118,8 +120,8 @@ class ImpactedColumn(_Told, frozen=True, kw_only=True):
     path: tuple[ImpactStep, ...]
 
 
-class Impact(_Told, frozen=True, kw_only=True):
-    """All that depends on a column: by its values, by its influence, or perhaps, as the tables do."""
+class Impact(_ResponsePart, frozen=True, kw_only=True):
+    """All columns that depend on a column: by its values, by its influence, or only as their tables do."""
 
     table_id: str
     column: str

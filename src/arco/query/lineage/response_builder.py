@@ -1,4 +1,4 @@
-"""PairSummaries of pairs: what all edges between two tables say together."""
+"""Builds responses: the numbers of a graph as names, and the summary of the edges between two tables."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from arco.query.lineage.graph import (
     TABLE,
     Indices,
     LineageGraph,
-    code,
-    moments,
+    encode_texts,
     ranges,
+    to_datetimes,
 )
 from arco.query.lineage.response import (
     ImpactedColumn,
@@ -32,33 +32,35 @@ from arco.query.lineage.response import (
 )
 from arco.query.lineage.traversal import NONE, UNREACHED, ImpactResult
 
+_REACHES: tuple[Reach, ...] = ("value", "influence", "table")
+
 
 @dataclass(frozen=True)
 class PairSummaries:
-    """Of each pair: its newest edge, when it was first and last seen, and as how sound."""
+    """For each pair: its newest edge, when it was first and last observed, and its soundness."""
 
     newest: Indices
     first: pa.Array
     last: pa.Array
-    columns: Indices
-    _sounds: Indices
-    _words: list[str]
+    column_edges: Indices
+    _soundness_bits: Indices
+    _soundness_names: list[str]
 
     def soundness(self, pairs: Indices) -> list[tuple[str, ...]]:
-        """All that the edges of each of these say of how sound they are."""
-        bits = self._sounds[pairs].tolist()
-        told = {
-            each: tuple(word for at, word in enumerate(self._words) if each >> at & 1)
+        """All soundness values of the edges of each pair."""
+        bits = self._soundness_bits[pairs].tolist()
+        names = {
+            each: tuple(name for at, name in enumerate(self._soundness_names) if each >> at & 1)
             for each in set(bits)
         }
-        return [told[each] for each in bits]
+        return [names[each] for each in bits]
 
 
 def summarize_pairs(graph: LineageGraph) -> PairSummaries:
-    """The facts of all pairs."""
+    """The summaries of all pairs."""
     begins = graph.pair_starts[:-1]
     sizes = np.diff(graph.pair_starts)
-    [sounds], words = code([graph.rows.column("soundness").combine_chunks()])
+    [sounds], words = encode_texts([graph.rows.column("soundness").combine_chunks()])
     times = graph.rows.column("last_observed_at").combine_chunks()
     last = times.cast(pa.int64()).fill_null(-1).to_numpy()
     order = np.lexsort((-last, np.repeat(np.arange(len(begins)), sizes)))
@@ -70,9 +72,9 @@ def summarize_pairs(graph: LineageGraph) -> PairSummaries:
         newest=newest,
         first=pa.array(least, mask=least == NEVER).cast(first.type),
         last=times.take(pa.array(newest)),
-        columns=_sums((graph.reaches != TABLE).astype(np.int64), begins),
-        _sounds=_bits(np.where(sounds < 0, 0, 1 << np.maximum(sounds, 0)), begins),
-        _words=words,
+        column_edges=_sums((graph.reaches != TABLE).astype(np.int64), begins),
+        _soundness_bits=_bits(np.where(sounds < 0, 0, 1 << np.maximum(sounds, 0)), begins),
+        _soundness_names=words,
     )
 
 
@@ -84,11 +86,8 @@ def _bits(values: Indices, begins: Indices) -> Indices:
     return np.bitwise_or.reduceat(values, begins) if len(begins) else values
 
 
-_REACHES: tuple[Reach, ...] = ("value", "influence", "table")
-
-
 class ResponseBuilder:
-    """Tells of one graph by the names of one moment."""
+    """Builds the parts of a response from one graph and the names of one snapshot of the catalog."""
 
     def __init__(
         self,
@@ -103,15 +102,15 @@ class ResponseBuilder:
     def node(
         self, table_id: str, up: int | None, down: int | None, columns: Iterable[LineageColumn] = ()
     ) -> LineageNode:
-        """A table."""
-        found = self._tables.get(table_id)
+        """The node of a table."""
+        label = self._tables.get(table_id)
         kind: NodeKind
-        if found is not None:
-            name, kind, dropped = found.name, "VIEW" if found.is_view else "TABLE", found.dropped
+        if label is not None:
+            name, kind, dropped = label.name, "VIEW" if label.is_view else "TABLE", label.dropped
         elif table_id.startswith(EXTERNAL):
             name, kind, dropped = table_id.removeprefix(EXTERNAL), "EXTERNAL", False
         else:
-            name, kind, dropped = self._seen_names.get(table_id, table_id), "UNKNOWN", False
+            name, kind, dropped = self._observed_names.get(table_id, table_id), "UNKNOWN", False
         return LineageNode(
             id=table_id,
             name=name,
@@ -122,18 +121,18 @@ class ResponseBuilder:
             columns=tuple(columns),
         )
 
-    def edges(self, pairs: Indices, facts: PairSummaries) -> list[LineageEdge]:
-        """What is told of pairs."""
-        graph, at = self._graph, pa.array(facts.newest[pairs])
+    def edges(self, pairs: Indices, summaries: PairSummaries) -> list[LineageEdge]:
+        """The edges of pairs."""
+        graph, at = self._graph, pa.array(summaries.newest[pairs])
         rows = zip(
             graph.pair_sources[pairs].tolist(),
             graph.pair_targets[pairs].tolist(),
-            facts.soundness(pairs),
-            facts.columns[pairs].tolist(),
+            summaries.soundness(pairs),
+            summaries.column_edges[pairs].tolist(),
             graph.rows.column("pipeline_id").take(at).to_pylist(),
             graph.rows.column("execution_id").take(at).to_pylist(),
-            moments(facts.first.take(pa.array(pairs))),
-            moments(facts.last.take(pa.array(pairs))),
+            to_datetimes(summaries.first.take(pa.array(pairs))),
+            to_datetimes(summaries.last.take(pa.array(pairs))),
             strict=True,
         )
         return [
@@ -151,27 +150,29 @@ class ResponseBuilder:
         ]
 
     def column_edges(self, pairs: Indices) -> dict[int, tuple[LineageColumnEdge, ...]]:
-        """All edges of pairs that are of columns, by pair."""
+        """The column edges of pairs, by pair."""
         graph = self._graph
         sizes = graph.pair_starts[pairs + 1] - graph.pair_starts[pairs]
         edges = ranges(graph.pair_starts[pairs], graph.pair_starts[pairs + 1])
         owners = np.repeat(pairs, sizes)
         usable = graph.reaches[edges] != TABLE
-        found: dict[int, list[LineageColumnEdge]] = {}
-        for pair, edge in zip(owners[usable].tolist(), self._told(edges[usable]), strict=True):
-            found.setdefault(pair, []).append(edge)
-        return {pair: tuple(sorted(each, key=_by_columns)) for pair, each in found.items()}
+        by_pair: dict[int, list[LineageColumnEdge]] = {}
+        for pair, edge in zip(
+            owners[usable].tolist(), self._column_edges(edges[usable]), strict=True
+        ):
+            by_pair.setdefault(pair, []).append(edge)
+        return {pair: tuple(sorted(each, key=_by_columns)) for pair, each in by_pair.items()}
 
-    def _told(self, edges: Indices) -> Iterable[LineageColumnEdge]:
+    def _column_edges(self, edges: Indices) -> Iterable[LineageColumnEdge]:
         graph = self._graph
         names = (
             *("edge_id", "source_name", "target_name", "transformation_type"),
             *("transformation_sql", "soundness"),
         )
-        told = graph.rows.take(pa.array(edges))
-        columns = [told.column(name).to_pylist() for name in names]
+        rows = graph.rows.take(pa.array(edges))
+        columns = [rows.column(name).to_pylist() for name in names]
         columns += [
-            moments(told.column(name)) for name in ("first_observed_at", "last_observed_at")
+            to_datetimes(rows.column(name)) for name in ("first_observed_at", "last_observed_at")
         ]
         sources, targets = graph.sources[edges].tolist(), graph.targets[edges].tolist()
         reaches = graph.reaches[edges].tolist()
@@ -193,45 +194,45 @@ class ResponseBuilder:
             )
 
     def columns_in(self, pairs: Indices) -> dict[str, list[LineageColumn]]:
-        """The columns that edges of pairs tell of, by table and name."""
+        """The columns of the edges of pairs, by table, sorted by name."""
         graph = self._graph
         edges = ranges(graph.pair_starts[pairs], graph.pair_starts[pairs + 1])
-        found: dict[int, LineageColumn] = {}
+        columns: dict[int, LineageColumn] = {}
         for vertices, name in ((graph.sources, "source_name"), (graph.targets, "target_name")):
             distinct, first = np.unique(vertices[edges], return_index=True)
-            seen = graph.rows.column(name).take(pa.array(edges[first])).to_pylist()
-            for vertex, said in zip(distinct.tolist(), seen, strict=True):
-                column = self._column(vertex, said)
+            names = graph.rows.column(name).take(pa.array(edges[first])).to_pylist()
+            for vertex, observed in zip(distinct.tolist(), names, strict=True):
+                column = self._column(vertex, observed)
                 if column is not None:
-                    found.setdefault(vertex, column)
+                    columns.setdefault(vertex, column)
         tables: dict[str, list[LineageColumn]] = {}
-        for vertex, column in sorted(found.items(), key=lambda each: (each[1].name, each[0])):
+        for vertex, column in sorted(columns.items(), key=lambda each: (each[1].name, each[0])):
             tables.setdefault(graph.tables[graph.table_of(vertex)], []).append(column)
         return tables
 
     def affected(self, reached: ImpactResult, vertices: Indices) -> list[ImpactedColumn]:
-        """What was reached of these, each with the way to it."""
+        """The reached columns, each with the path to it."""
         steps: dict[int, ImpactStep] = {}
         return [self._affected(reached, vertex, steps) for vertex in vertices.tolist()]
 
     def _affected(
         self, reached: ImpactResult, vertex: int, steps: dict[int, ImpactStep]
     ) -> ImpactedColumn:
-        way: list[ImpactStep] = []
+        path: list[ImpactStep] = []
         at = vertex
         while reached.edge[at] != NONE:
             if at not in steps:
                 steps[at] = self._step(at, int(reached.edge[at]))
-            way.append(steps[at])
+            path.append(steps[at])
             at = int(reached.before[at])
-        last, column = way[0], self._column(vertex, way[0].column)
+        last, column = path[0], self._column(vertex, path[0].column)
         return ImpactedColumn(
             table_id=last.table_id,
             column=last.column,
             column_id=None if column is None else column.id,
             reach=_REACHES[reached.reach[vertex]],
-            distance=len(way),
-            path=tuple(reversed(way)),
+            distance=len(path),
+            path=tuple(reversed(path)),
         )
 
     def _step(self, vertex: int, edge: int) -> ImpactStep:
@@ -246,19 +247,19 @@ class ResponseBuilder:
         )
 
     @cached_property
-    def _seen_names(self) -> dict[str, str]:
-        """Names as edges between tables have told them, for ids that the catalog does not know."""
-        told = self._graph.rows.take(pa.array(np.flatnonzero(self._graph.reaches == TABLE)))
-        found: dict[str, str] = {}
+    def _observed_names(self) -> dict[str, str]:
+        """Table names as table edges observed them, for ids that the catalog does not have."""
+        rows = self._graph.rows.take(pa.array(np.flatnonzero(self._graph.reaches == TABLE)))
+        names: dict[str, str] = {}
         for side in ("source", "target"):
-            columns = (told.column(f"{side}_{what}").to_pylist() for what in ("table_id", "name"))
+            columns = (rows.column(f"{side}_{what}").to_pylist() for what in ("table_id", "name"))
             for table_id, name in zip(*columns, strict=True):
                 if table_id and name:
-                    found[table_id] = max(found.get(table_id, ""), name)
-        return found
+                    names[table_id] = max(names.get(table_id, ""), name)
+        return names
 
-    def _column(self, vertex: int, seen: str | None) -> LineageColumn | None:
-        """A vertex by the name that its column has now, or else was seen with; None for a whole table."""
+    def _column(self, vertex: int, observed: str | None) -> LineageColumn | None:
+        """The column of a vertex by its current or else observed name; None for a whole table."""
         if vertex >= len(self._graph.columns):
             return None
         table, text = self._graph.columns[vertex]
@@ -267,17 +268,17 @@ class ResponseBuilder:
         column_id = text.removeprefix(BY_ID)
         row = self._columns.get(self._graph.tables[table], {}).get(column_id)
         if row is None:
-            return LineageColumn(id=column_id, name=seen or column_id, dropped=False)
+            return LineageColumn(id=column_id, name=observed or column_id, dropped=False)
         return LineageColumn(id=column_id, name=row.name, dropped=row.dropped_at is not None)
 
 
 def steps_to(distances: Indices, table: int) -> int | None:
-    """How far a table is; None if no way leads there."""
+    """The distance of a table; None if it was not reached."""
     distance = int(distances[table])
     return None if distance == UNREACHED else distance
 
 
 def _by_columns(edge: LineageColumnEdge) -> tuple[object, ...]:
-    whole = (edge.target_column is None, edge.target_column or "")
+    target = (edge.target_column is None, edge.target_column or "")
     source = (edge.source_column is None, edge.source_column or "")
-    return (*whole, *source, edge.transformation, edge.edge_id)
+    return (*target, *source, edge.transformation, edge.edge_id)

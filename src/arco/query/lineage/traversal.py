@@ -1,4 +1,9 @@
-"""Walks from table to table, breadth first: each table once, at its shortest distance, so cycles end."""
+"""Walks over the lineage graph: from table to table, and from a column to all that depends on it.
+
+Both are breadth first, so each vertex is reached once, at its shortest distance, and cycles end. The impact
+of a column prefers the strongest path: first everything that values lead to, then what filters, joins,
+groups or sorts add, then what table edges add.
+"""
 
 from dataclasses import dataclass
 
@@ -6,12 +11,13 @@ import numpy as np
 
 from arco.query.lineage.graph import INFLUENCE, TABLE, VALUE, Indices, LineageGraph, Mask, ranges
 
-UNREACHED = np.iinfo(np.int64).max  # the distance of what was not reached
+UNREACHED = np.iinfo(np.int64).max  # the distance of a table that was not reached
+NONE = -1
 
 
 @dataclass(frozen=True)
 class WalkResult:
-    """The pairs that were followed, and how far each table is; `FAR` if it was not reached."""
+    """The pairs that were followed, and the distance of each table or `UNREACHED`."""
 
     pairs: Indices
     up: Indices
@@ -19,14 +25,16 @@ class WalkResult:
 
 
 def walk(graph: LineageGraph, start: int, *, up: bool, down: bool, depth: int) -> WalkResult:
-    """Follow pairs against their direction and with it, at most so many in a row."""
-    nothing = np.full(len(graph.tables), UNREACHED, np.int64)
-    above, ups = _spread(graph, start, depth, up=True) if up else (nothing[:0], nothing)
-    below, downs = _spread(graph, start, depth, up=False) if down else (nothing[:0], nothing)
-    return WalkResult(np.union1d(above, below), ups, downs)
+    """Follow pairs upstream and downstream, at most `depth` in a row."""
+    none = np.full(len(graph.tables), UNREACHED, np.int64)
+    up_pairs, ups = _walk_one_way(graph, start, depth, up=True) if up else (none[:0], none)
+    down_pairs, downs = _walk_one_way(graph, start, depth, up=False) if down else (none[:0], none)
+    return WalkResult(np.union1d(up_pairs, down_pairs), ups, downs)
 
 
-def _spread(graph: LineageGraph, start: int, depth: int, *, up: bool) -> tuple[Indices, Indices]:
+def _walk_one_way(
+    graph: LineageGraph, start: int, depth: int, *, up: bool
+) -> tuple[Indices, Indices]:
     ends = graph.pair_sources if up else graph.pair_targets
     begins = graph.in_starts if up else graph.out_starts
     distances = np.full(len(graph.tables), UNREACHED, np.int64)
@@ -45,33 +53,30 @@ def _spread(graph: LineageGraph, start: int, depth: int, *, up: bool) -> tuple[I
     return np.concatenate(followed), distances
 
 
-NONE = -1
-
-
 @dataclass(frozen=True)
 class ImpactResult:
-    """The vertices that were reached, the nearest of the surest first; and by vertex, how each was."""
+    """The reached vertices, the strongest and then the nearest first; and by vertex, how it was reached."""
 
     vertices: Indices
     reach: Indices  # VALUE, INFLUENCE or TABLE
-    edge: Indices  # the last edge of the way to it; NONE for where it began
-    before: Indices  # the vertex before it on the way
-    distance: Indices  # steps
+    edge: Indices  # the last edge of the path to it; NONE for a start
+    before: Indices  # the vertex before it on the path
+    distance: Indices  # in steps
 
 
 def find_impact(graph: LineageGraph, table: int, starts: list[int], outdated: Mask) -> ImpactResult:
-    """All that lies downstream of a column of a table, whichever vertices stand for it, perhaps none.
+    """All vertices downstream of a column of a table. `starts` are the vertices of the column, if any.
 
     Edges that are `outdated` are not followed.
     """
-    search = _Search(graph, table, starts, outdated)
+    search = _ImpactSearch(graph, table, starts, outdated)
     for reach in (VALUE, INFLUENCE, TABLE):
         search.spread(reach)
-    return search.reached()
+    return search.result()
 
 
 def outdated_edges(graph: LineageGraph) -> Mask:
-    """Edges between tables that were only declared, where the columns of these tables were observed."""
+    """Declared edges between tables for which edges between columns were observed."""
     declared = graph.rows.column("soundness").combine_chunks().fill_null("")
     is_declared = (declared.to_numpy(zero_copy_only=False) == "declared").astype(np.bool_)
     is_observed = (graph.reaches != TABLE) & ~is_declared
@@ -81,26 +86,26 @@ def outdated_edges(graph: LineageGraph) -> Mask:
     return outdated
 
 
-class _Search:
+class _ImpactSearch:
     def __init__(self, graph: LineageGraph, table: int, starts: list[int], outdated: Mask) -> None:
-        # The one above all vertices is the column itself, which no edge between columns may know.
+        # One more than all vertices: the start column itself, which may have no vertex.
         self._itself = len(graph.columns) + len(graph.tables)
         count = self._itself + 1
         self._graph = graph
         self._own_table = np.array([table], np.int64)
         self._outdated = outdated
-        self._first = len(graph.columns)  # the first vertex that is a whole table
+        self._first = len(graph.columns)  # the first vertex of a whole table
         self._tables = np.fromiter((table for table, _ in graph.columns), np.int64, self._first)
         self._reach = np.full(count, NONE, np.int64)
         self._edge = np.full(count, NONE, np.int64)
         self._before = np.full(count, NONE, np.int64)
         self._distance = np.zeros(count, np.int64)
-        self._found = [np.array([*sorted(set(starts)), self._itself], np.int64)]
-        self._reach[self._found[0]] = VALUE
+        self._reached = [np.array([*sorted(set(starts)), self._itself], np.int64)]
+        self._reach[self._reached[0]] = VALUE
 
     def spread(self, reach: int) -> None:
-        """Go on from all that was reached, by edges that are as sure as this or surer."""
-        frontier = np.concatenate(self._found)
+        """Continue from all reached vertices, by edges of this strength or stronger."""
+        frontier = np.concatenate(self._reached)
         while len(frontier):
             edges, origins = self._leaving(frontier, reach)
             usable = (self._graph.reaches[edges] <= reach) & ~self._outdated[edges]
@@ -112,13 +117,13 @@ class _Search:
             self._edge[frontier] = edges[new][first]
             self._before[frontier] = origins[new][first]
             self._distance[frontier] = self._distance[origins[new][first]] + 1
-            self._found.append(frontier)
+            self._reached.append(frontier)
 
     def _leaving(self, frontier: Indices, reach: int) -> tuple[Indices, Indices]:
-        """The edges that leave some vertices, and from which of them.
+        """The edges that leave some vertices, and the vertex that each leaves.
 
-        Of a whole table, all edges of the table. Of a column, its own, and with those between tables also
-        the ones of its table as a whole.
+        For a whole table, all edges of the table. For a column, its own edges, and with table edges also
+        those of its whole table.
         """
         graph = self._graph
         whole = frontier[(frontier >= self._first) & (frontier < self._itself)]
@@ -129,12 +134,12 @@ class _Search:
         if reach == TABLE:
             owners.append((self._first + self._tables[columns], columns))
             owners.append((self._first + self._own_table, frontier[frontier == self._itself]))
-        for vertices, told in owners:
-            if not len(told):
+        for vertices, origin in owners:
+            if not len(origin):
                 continue
             begins, ends = graph.vertex_starts[vertices], graph.vertex_starts[vertices + 1]
             edges.append(graph.by_vertex[ranges(begins, ends)])
-            origins.append(np.repeat(told, ends - begins))
+            origins.append(np.repeat(origin, ends - begins))
         return np.concatenate(edges), np.concatenate(origins)
 
     def _edges_of(self, tables: Indices) -> tuple[Indices, Indices]:
@@ -142,8 +147,8 @@ class _Search:
         begins = graph.pair_starts[graph.out_starts[tables]]
         return begins, graph.pair_starts[graph.out_starts[tables + 1]]
 
-    def reached(self) -> ImpactResult:
-        """All that was found but for where it began."""
-        found = np.concatenate(self._found[1:])
-        order = np.lexsort((found, self._distance[found], self._reach[found]))
-        return ImpactResult(found[order], self._reach, self._edge, self._before, self._distance)
+    def result(self) -> ImpactResult:
+        """All reached vertices but the starts."""
+        reached = np.concatenate(self._reached[1:])
+        order = np.lexsort((reached, self._distance[reached], self._reach[reached]))
+        return ImpactResult(reached[order], self._reach, self._edge, self._before, self._distance)
