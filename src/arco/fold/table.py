@@ -61,7 +61,9 @@ def columns(**kinds: ColumnType) -> tuple[StateColumn, ...]:
     return tuple(StateColumn(name, kind) for name, kind in kinds.items())
 
 
-_UNSORTABLE = (ColumnType.STRINGS, ColumnType.TEXTS)
+STRING, INTEGER, BOOLEAN, TIME, STRINGS, TEXTS, BYTES = ColumnType
+
+_UNSORTABLE = (STRINGS, TEXTS)
 
 
 class MergeStrategy(Enum):

@@ -7,8 +7,13 @@ row stays as a tombstone until retention removes it. A table that moves to anoth
 """
 
 from arco.fold.table import (
+    BOOLEAN,
+    INTEGER,
+    STRING,
+    STRINGS,
+    TEXTS,
+    TIME,
     BucketSpec,
-    ColumnType,
     MergeRule,
     MergeStrategy,
     StateColumn,
@@ -21,18 +26,11 @@ COMMIT = "_commit"
 POSITION = "_position"
 MOVED = "_moved"
 
-_ORDER = (StateColumn(COMMIT, ColumnType.INTEGER), StateColumn(POSITION, ColumnType.INTEGER))
-_CREATED = columns(created_at=ColumnType.TIME, created_by=ColumnType.STRING)
-_CHANGED = columns(
-    updated_at=ColumnType.TIME, updated_by=ColumnType.STRING, dropped_at=ColumnType.TIME
-)
+_ORDER = (StateColumn(COMMIT, INTEGER), StateColumn(POSITION, INTEGER))
+_CREATED = columns(created_at=TIME, created_by=STRING)
+_CHANGED = columns(updated_at=TIME, updated_by=STRING, dropped_at=TIME)
 _LIFE = (*_CREATED, *_CHANGED)
-_DESCRIBED = columns(
-    comment=ColumnType.STRING,
-    properties=ColumnType.TEXTS,
-    tags=ColumnType.STRINGS,
-    owner=ColumnType.STRING,
-)
+_DESCRIBED = columns(comment=STRING, properties=TEXTS, tags=STRINGS, owner=STRING)
 
 
 def _table(
@@ -54,7 +52,7 @@ CATALOGS = _table(
     "catalogs",
     ("catalog_id",),
     (
-        *columns(catalog_id=ColumnType.STRING, name=ColumnType.STRING),
+        *columns(catalog_id=STRING, name=STRING),
         *_DESCRIBED,
         StateColumn("storage_root"),
         *_LIFE,
@@ -72,7 +70,7 @@ SCHEMAS = _table(
             StateColumn("parent_id"),
             StateColumn("name"),
         ),
-        *(StateColumn("path", ColumnType.STRINGS), *_DESCRIBED, StateColumn("visibility"), *_LIFE),
+        *(StateColumn("path", STRINGS), *_DESCRIBED, StateColumn("visibility"), *_LIFE),
     ),
     parent=("catalog_id", "parent_id"),
     label="name",
@@ -93,17 +91,9 @@ TABLES = _table(
             StateColumn("table_type"),
             StateColumn("location"),
         ),
-        *(StateColumn("table_uuid"), *_DESCRIBED, StateColumn("pii_columns", ColumnType.STRINGS)),
-        *columns(
-            schema_version=ColumnType.INTEGER,
-            last_field_id=ColumnType.INTEGER,
-            born=ColumnType.INTEGER,
-        ),
-        *(
-            StateColumn("projected", ColumnType.INTEGER),
-            *_LIFE,
-            StateColumn(MOVED, ColumnType.BOOLEAN),
-        ),
+        *(StateColumn("table_uuid"), *_DESCRIBED, StateColumn("pii_columns", STRINGS)),
+        *columns(schema_version=INTEGER, last_field_id=INTEGER, born=INTEGER),
+        *(StateColumn("projected", INTEGER), *_LIFE, StateColumn(MOVED, BOOLEAN)),
     ),
     parent=("schema_id",),
     label="name",
@@ -119,11 +109,9 @@ COLUMNS = _table(
             StateColumn("name"),
             StateColumn("data_type"),
         ),
-        *columns(
-            position=ColumnType.INTEGER, nullable=ColumnType.BOOLEAN, comment=ColumnType.STRING
-        ),
+        *columns(position=INTEGER, nullable=BOOLEAN, comment=STRING),
         *(StateColumn("default_value"), StateColumn("pii_type"), StateColumn("sensitivity")),
-        *(StateColumn("field_id", ColumnType.INTEGER), *_LIFE),
+        *(StateColumn("field_id", INTEGER), *_LIFE),
     ),
     parent=("table_id",),
     label="position",
@@ -133,10 +121,8 @@ SCHEMA_VERSIONS = _table(
     "schema_versions",
     ("table_id", "version"),
     (
-        *columns(table_id=ColumnType.STRING, version=ColumnType.INTEGER, changes=ColumnType.STRING),
-        *columns(
-            columns=ColumnType.STRING, changed_at=ColumnType.TIME, changed_by=ColumnType.STRING
-        ),
+        *columns(table_id=STRING, version=INTEGER, changes=STRING),
+        *columns(columns=STRING, changed_at=TIME, changed_by=STRING),
     ),
     parent=("table_id",),
     label="version",

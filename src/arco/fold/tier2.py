@@ -7,8 +7,14 @@ it (P20). Counters are counted from rows, never added up.
 """
 
 from arco.fold.table import (
+    BOOLEAN,
+    BYTES,
+    INTEGER,
+    STRING,
+    STRINGS,
+    TEXTS,
+    TIME,
     BucketSpec,
-    ColumnType,
     MergeRule,
     MergeStrategy,
     StateColumn,
@@ -24,11 +30,11 @@ EXECUTIONS_DOMAIN = "executions"
 LINEAGE_DOMAIN = "lineage"
 SEARCH_DOMAIN = "search"
 
-_OCCURRED = StateColumn(OCCURRED, ColumnType.TIME)
+_OCCURRED = StateColumn(OCCURRED, TIME)
 
 
 def _order(name: str) -> StateColumn:
-    return StateColumn(name, ColumnType.BYTES)
+    return StateColumn(name, BYTES)
 
 
 def _last(order: str, *names: str) -> MergeRule:
@@ -49,20 +55,10 @@ EXECUTIONS = StateTable(
     "executions",
     key=("execution_id",),
     columns=(
-        *columns(
-            execution_id=ColumnType.STRING,
-            pipeline_id=ColumnType.STRING,
-            pipeline_name=ColumnType.STRING,
-        ),
-        *columns(
-            status=ColumnType.STRING, trigger_type=ColumnType.STRING, triggered_by=ColumnType.STRING
-        ),
-        *columns(run_key=ColumnType.STRING, plan_id=ColumnType.STRING, started_at=ColumnType.TIME),
-        *columns(
-            completed_at=ColumnType.TIME,
-            duration_ms=ColumnType.INTEGER,
-            error_message=ColumnType.STRING,
-        ),
+        *columns(execution_id=STRING, pipeline_id=STRING, pipeline_name=STRING),
+        *columns(status=STRING, trigger_type=STRING, triggered_by=STRING),
+        *columns(run_key=STRING, plan_id=STRING, started_at=TIME),
+        *columns(completed_at=TIME, duration_ms=INTEGER, error_message=STRING),
         *(_order("_status"), _OCCURRED),
     ),
     rules=(
@@ -79,30 +75,14 @@ TASKS = StateTable(
     "tasks",
     key=("execution_id", "task_id"),
     columns=(
-        *columns(
-            task_id=ColumnType.STRING, execution_id=ColumnType.STRING, task_name=ColumnType.STRING
-        ),
-        *columns(
-            table_id=ColumnType.STRING, partition_key=ColumnType.STRING, status=ColumnType.STRING
-        ),
-        *columns(
-            attempt=ColumnType.INTEGER, retry_count=ColumnType.INTEGER, worker=ColumnType.STRING
-        ),
-        *columns(
-            started_at=ColumnType.TIME, completed_at=ColumnType.TIME, duration_ms=ColumnType.INTEGER
-        ),
-        *columns(
-            error_message=ColumnType.STRING,
-            input_tables=ColumnType.STRINGS,
-            output_tables=ColumnType.STRINGS,
-        ),
-        *columns(input_partitions=ColumnType.STRINGS, output_partitions=ColumnType.STRINGS),
-        *columns(
-            rows_read=ColumnType.INTEGER,
-            rows_written=ColumnType.INTEGER,
-            bytes_read=ColumnType.INTEGER,
-        ),
-        *columns(bytes_written=ColumnType.INTEGER, metrics=ColumnType.TEXTS),
+        *columns(task_id=STRING, execution_id=STRING, task_name=STRING),
+        *columns(table_id=STRING, partition_key=STRING, status=STRING),
+        *columns(attempt=INTEGER, retry_count=INTEGER, worker=STRING),
+        *columns(started_at=TIME, completed_at=TIME, duration_ms=INTEGER),
+        *columns(error_message=STRING, input_tables=STRINGS, output_tables=STRINGS),
+        *columns(input_partitions=STRINGS, output_partitions=STRINGS),
+        *columns(rows_read=INTEGER, rows_written=INTEGER, bytes_read=INTEGER),
+        *columns(bytes_written=INTEGER, metrics=TEXTS),
         *(_order("_status"), _order("_started"), _order("_outcome"), _OCCURRED),
     ),
     rules=(
@@ -122,27 +102,11 @@ PARTITIONS = StateTable(
     "partitions",
     key=("table_id", "partition_id"),
     columns=(
-        *columns(
-            partition_id=ColumnType.STRING,
-            table_id=ColumnType.STRING,
-            partition_key=ColumnType.STRING,
-        ),
-        *columns(
-            partition_values=ColumnType.TEXTS,
-            status=ColumnType.STRING,
-            error_message=ColumnType.STRING,
-        ),
-        *columns(
-            row_count=ColumnType.INTEGER,
-            size_bytes=ColumnType.INTEGER,
-            materialization_id=ColumnType.STRING,
-        ),
-        *columns(input_fingerprint=ColumnType.STRING, code_fingerprint=ColumnType.STRING),
-        *columns(
-            created_at=ColumnType.TIME,
-            updated_at=ColumnType.TIME,
-            last_successful_run=ColumnType.TIME,
-        ),
+        *columns(partition_id=STRING, table_id=STRING, partition_key=STRING),
+        *columns(partition_values=TEXTS, status=STRING, error_message=STRING),
+        *columns(row_count=INTEGER, size_bytes=INTEGER, materialization_id=STRING),
+        *columns(input_fingerprint=STRING, code_fingerprint=STRING),
+        *columns(created_at=TIME, updated_at=TIME, last_successful_run=TIME),
         *(StateColumn("last_execution_id"), _order("_named"), _order("_status"), _order("_data")),
         *(_OCCURRED, StateColumn("last_successful_execution_id")),
     ),
@@ -164,28 +128,11 @@ QUALITY_RESULTS = StateTable(
     "quality_results",
     key=("table_id", "result_id"),
     columns=(
-        *columns(
-            result_id=ColumnType.STRING, table_id=ColumnType.STRING, partition_id=ColumnType.STRING
-        ),
-        *columns(
-            check_name=ColumnType.STRING, check_type=ColumnType.STRING, status=ColumnType.STRING
-        ),
-        *columns(
-            severity=ColumnType.STRING,
-            blocking=ColumnType.BOOLEAN,
-            expected_value=ColumnType.STRING,
-        ),
-        *columns(
-            actual_value=ColumnType.STRING,
-            message=ColumnType.STRING,
-            execution_id=ColumnType.STRING,
-        ),
-        *(
-            StateColumn("task_id"),
-            StateColumn("checked_at", ColumnType.TIME),
-            _order(ORDER),
-            _OCCURRED,
-        ),
+        *columns(result_id=STRING, table_id=STRING, partition_id=STRING),
+        *columns(check_name=STRING, check_type=STRING, status=STRING),
+        *columns(severity=STRING, blocking=BOOLEAN, expected_value=STRING),
+        *columns(actual_value=STRING, message=STRING, execution_id=STRING),
+        *(StateColumn("task_id"), StateColumn("checked_at", TIME), _order(ORDER), _OCCURRED),
     ),
     rules=(
         _last(
@@ -203,14 +150,8 @@ TABLE_STATS = StateTable(
     "table_stats",
     key=("table_id",),
     columns=(
-        *columns(
-            table_id=ColumnType.STRING, row_count=ColumnType.INTEGER, size_bytes=ColumnType.INTEGER
-        ),
-        *columns(
-            file_count=ColumnType.INTEGER,
-            last_modified_at=ColumnType.TIME,
-            snapshot_id=ColumnType.STRING,
-        ),
+        *columns(table_id=STRING, row_count=INTEGER, size_bytes=INTEGER),
+        *columns(file_count=INTEGER, last_modified_at=TIME, snapshot_id=STRING),
         *(StateColumn("source"), _order(ORDER), _OCCURRED),
     ),
     rules=(
@@ -225,22 +166,10 @@ COLUMN_STATS = StateTable(
     "column_stats",
     key=("table_id", "column_id"),
     columns=(
-        *columns(
-            column_id=ColumnType.STRING, table_id=ColumnType.STRING, column_name=ColumnType.STRING
-        ),
-        *columns(
-            row_count=ColumnType.INTEGER,
-            null_count=ColumnType.INTEGER,
-            distinct_count=ColumnType.INTEGER,
-        ),
-        *columns(
-            min_value=ColumnType.STRING, max_value=ColumnType.STRING, size_bytes=ColumnType.INTEGER
-        ),
-        *columns(
-            last_modified_at=ColumnType.TIME,
-            snapshot_id=ColumnType.STRING,
-            source=ColumnType.STRING,
-        ),
+        *columns(column_id=STRING, table_id=STRING, column_name=STRING),
+        *columns(row_count=INTEGER, null_count=INTEGER, distinct_count=INTEGER),
+        *columns(min_value=STRING, max_value=STRING, size_bytes=INTEGER),
+        *columns(last_modified_at=TIME, snapshot_id=STRING, source=STRING),
         *(_order(ORDER), _OCCURRED),
     ),
     rules=(
@@ -258,21 +187,11 @@ TABLE_COMMITS = StateTable(
     "table_commits",
     key=("table_id", "pointer_number"),
     columns=(
-        *columns(
-            table_id=ColumnType.STRING,
-            pointer_number=ColumnType.INTEGER,
-            commit_id=ColumnType.STRING,
-        ),
-        *columns(operation=ColumnType.STRING, actor=ColumnType.STRING, engine=ColumnType.STRING),
-        *columns(
-            update_source=ColumnType.STRING,
-            snapshot_id=ColumnType.STRING,
-            metadata_location=ColumnType.STRING,
-        ),
-        *columns(
-            changed=ColumnType.STRING, added_rows=ColumnType.INTEGER, added_bytes=ColumnType.INTEGER
-        ),
-        *(StateColumn("committed_at", ColumnType.TIME), _order(ORDER), _OCCURRED),
+        *columns(table_id=STRING, pointer_number=INTEGER, commit_id=STRING),
+        *columns(operation=STRING, actor=STRING, engine=STRING),
+        *columns(update_source=STRING, snapshot_id=STRING, metadata_location=STRING),
+        *columns(changed=STRING, added_rows=INTEGER, added_bytes=INTEGER),
+        *(StateColumn("committed_at", TIME), _order(ORDER), _OCCURRED),
     ),
     rules=(
         _last(
@@ -290,12 +209,8 @@ SCHEDULES = StateTable(
     "schedules",
     key=("schedule_id",),
     columns=(
-        *columns(
-            schedule_id=ColumnType.STRING,
-            pipeline_id=ColumnType.STRING,
-            definition=ColumnType.STRING,
-        ),
-        *columns(status=ColumnType.STRING, last_tick_at=ColumnType.TIME, next_at=ColumnType.TIME),
+        *columns(schedule_id=STRING, pipeline_id=STRING, definition=STRING),
+        *columns(status=STRING, last_tick_at=TIME, next_at=TIME),
         *(StateColumn("last_run_key"), _order(ORDER), _OCCURRED),
     ),
     rules=(
@@ -309,15 +224,9 @@ SENSORS = StateTable(
     "sensors",
     key=("sensor_id",),
     columns=(
-        *columns(
-            sensor_id=ColumnType.STRING, pipeline_id=ColumnType.STRING, definition=ColumnType.STRING
-        ),
-        *columns(
-            status=ColumnType.STRING, cursor=ColumnType.STRING, cursor_number=ColumnType.INTEGER
-        ),
-        *columns(
-            evaluated_at=ColumnType.TIME, next_at=ColumnType.TIME, error_message=ColumnType.STRING
-        ),
+        *columns(sensor_id=STRING, pipeline_id=STRING, definition=STRING),
+        *columns(status=STRING, cursor=STRING, cursor_number=INTEGER),
+        *columns(evaluated_at=TIME, next_at=TIME, error_message=STRING),
         *(_order(ORDER), _OCCURRED),
     ),
     rules=(
@@ -334,21 +243,9 @@ BACKFILLS = StateTable(
     "backfills",
     key=("backfill_id",),
     columns=(
-        *columns(
-            backfill_id=ColumnType.STRING,
-            pipeline_id=ColumnType.STRING,
-            definition=ColumnType.STRING,
-        ),
-        *columns(
-            status=ColumnType.STRING,
-            error_message=ColumnType.STRING,
-            partitions_total=ColumnType.INTEGER,
-        ),
-        *columns(
-            chunks_planned=ColumnType.INTEGER,
-            created_at=ColumnType.TIME,
-            updated_at=ColumnType.TIME,
-        ),
+        *columns(backfill_id=STRING, pipeline_id=STRING, definition=STRING),
+        *columns(status=STRING, error_message=STRING, partitions_total=INTEGER),
+        *columns(chunks_planned=INTEGER, created_at=TIME, updated_at=TIME),
         *(_order("_status"), _OCCURRED),
     ),
     rules=(
@@ -365,10 +262,8 @@ PARTITION_VALUES = StateTable(
     "partition_values",
     key=("dimension", "value"),
     columns=(
-        *columns(dimension=ColumnType.STRING, value=ColumnType.STRING, status=ColumnType.STRING),
-        *columns(
-            added_at=ColumnType.TIME, removed_at=ColumnType.TIME, execution_id=ColumnType.STRING
-        ),
+        *columns(dimension=STRING, value=STRING, status=STRING),
+        *columns(added_at=TIME, removed_at=TIME, execution_id=STRING),
         *(_order(ORDER), _OCCURRED),
     ),
     rules=(
@@ -383,28 +278,12 @@ LINEAGE_EDGES = StateTable(
     "lineage_edges",
     key=("target_table_id", "edge_id"),
     columns=(
-        *columns(
-            edge_id=ColumnType.STRING,
-            source_table_id=ColumnType.STRING,
-            source_column_id=ColumnType.STRING,
-        ),
-        *columns(target_table_id=ColumnType.STRING, target_column_id=ColumnType.STRING),
-        *columns(
-            source_name=ColumnType.STRING,
-            target_name=ColumnType.STRING,
-            transformation_type=ColumnType.STRING,
-        ),
-        *columns(transformation_sql=ColumnType.STRING, transform_fingerprint=ColumnType.STRING),
-        *columns(
-            pipeline_id=ColumnType.STRING,
-            execution_id=ColumnType.STRING,
-            soundness=ColumnType.STRING,
-        ),
-        *columns(
-            first_observed_at=ColumnType.TIME,
-            last_observed_at=ColumnType.TIME,
-            created_at=ColumnType.TIME,
-        ),
+        *columns(edge_id=STRING, source_table_id=STRING, source_column_id=STRING),
+        *columns(target_table_id=STRING, target_column_id=STRING),
+        *columns(source_name=STRING, target_name=STRING, transformation_type=STRING),
+        *columns(transformation_sql=STRING, transform_fingerprint=STRING),
+        *columns(pipeline_id=STRING, execution_id=STRING, soundness=STRING),
+        *columns(first_observed_at=TIME, last_observed_at=TIME, created_at=TIME),
         *(_order(ORDER), _OCCURRED),
     ),
     rules=(
@@ -426,14 +305,10 @@ EDGE_OBSERVATIONS = StateTable(
     "edge_observations",
     key=("target_table_id", "edge_id", "execution_id", "task_id"),
     columns=(
-        *columns(
-            edge_id=ColumnType.STRING,
-            target_table_id=ColumnType.STRING,
-            execution_id=ColumnType.STRING,
-        ),
+        *columns(edge_id=STRING, target_table_id=STRING, execution_id=STRING),
         *(
             StateColumn("task_id"),
-            StateColumn("observed_at", ColumnType.TIME),
+            StateColumn("observed_at", TIME),
             _OCCURRED,
             StateColumn("soundness"),
         ),
@@ -450,19 +325,10 @@ PARTITION_LINEAGE = StateTable(
         "execution_id",
     ),
     columns=(
-        *columns(target_table_id=ColumnType.STRING, target_partition_key=ColumnType.STRING),
-        *columns(source_table_id=ColumnType.STRING, source_partition_key=ColumnType.STRING),
-        *columns(
-            source_version=ColumnType.STRING,
-            rows_read=ColumnType.INTEGER,
-            bytes_read=ColumnType.INTEGER,
-        ),
-        *(
-            StateColumn("execution_id"),
-            StateColumn("observed_at", ColumnType.TIME),
-            _order(ORDER),
-            _OCCURRED,
-        ),
+        *columns(target_table_id=STRING, target_partition_key=STRING),
+        *columns(source_table_id=STRING, source_partition_key=STRING),
+        *columns(source_version=STRING, rows_read=INTEGER, bytes_read=INTEGER),
+        *(StateColumn("execution_id"), StateColumn("observed_at", TIME), _order(ORDER), _OCCURRED),
     ),
     rules=(
         _last(ORDER, "source_version", "rows_read", "bytes_read"),
@@ -476,13 +342,8 @@ SEARCH_DOCUMENTS = StateTable(
     "search_documents",
     key=("document_id",),
     columns=(
-        *columns(
-            document_id=ColumnType.STRING,
-            kind=ColumnType.STRING,
-            title=ColumnType.STRING,
-            text=ColumnType.STRING,
-        ),
-        *columns(tags=ColumnType.STRINGS, removed=ColumnType.BOOLEAN, indexed_at=ColumnType.TIME),
+        *columns(document_id=STRING, kind=STRING, title=STRING, text=STRING),
+        *columns(tags=STRINGS, removed=BOOLEAN, indexed_at=TIME),
         *(_order(ORDER), _OCCURRED),
     ),
     rules=(
@@ -498,14 +359,10 @@ QUARANTINE = StateTable(
     "quarantine",
     key=("stream", "segment", "line"),
     columns=(
-        *columns(stream=ColumnType.STRING, segment=ColumnType.INTEGER, line=ColumnType.INTEGER),
-        *columns(
-            event_id=ColumnType.STRING,
-            event_type=ColumnType.STRING,
-            event_version=ColumnType.INTEGER,
-        ),
-        *columns(reason=ColumnType.STRING, body=ColumnType.STRING, received_at=ColumnType.TIME),
-        *(StateColumn("replayed_at", ColumnType.TIME), _OCCURRED),
+        *columns(stream=STRING, segment=INTEGER, line=INTEGER),
+        *columns(event_id=STRING, event_type=STRING, event_version=INTEGER),
+        *columns(reason=STRING, body=STRING, received_at=TIME),
+        *(StateColumn("replayed_at", TIME), _OCCURRED),
     ),
     rules=_constant(
         *("event_id", "event_type", "event_version", "reason", "body", "received_at"),

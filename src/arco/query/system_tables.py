@@ -10,7 +10,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from arco.fold.table import ColumnType, StateTable
+from arco.fold.table import INTEGER, STRING, STRINGS, TIME, ColumnType, StateTable
 from arco.fold.tier1 import (
     CATALOGS,
     COLUMNS,
@@ -34,8 +34,6 @@ from arco.fold.tier2 import (
     TIER2,
 )
 
-_S, _I, _T, _L = (ColumnType.STRING, ColumnType.INTEGER, ColumnType.TIME, ColumnType.STRINGS)
-
 
 def _schema(**kinds: ColumnType) -> pa.Schema:
     return pa.schema([pa.field(name, kind.arrow()) for name, kind in kinds.items()])
@@ -43,63 +41,65 @@ def _schema(**kinds: ColumnType) -> pa.Schema:
 
 CHAIN_SCHEMAS: dict[str, pa.Schema] = {
     "commits": _schema(
-        number=_I,
-        commit_ulid=_S,
-        kind=_S,
-        created_at=_T,
-        authors=_L,
-        operations=_I,
-        files_added=_I,
-        files_removed=_I,
-        path=_S,
-        sha256=_S,
-        parent_sha256=_S,
+        number=INTEGER,
+        commit_ulid=STRING,
+        kind=STRING,
+        created_at=TIME,
+        authors=STRINGS,
+        operations=INTEGER,
+        files_added=INTEGER,
+        files_removed=INTEGER,
+        path=STRING,
+        sha256=STRING,
+        parent_sha256=STRING,
     ),
     "audit": _schema(
-        number=_I,
-        commit_ulid=_S,
-        at=_T,
-        actor=_S,
-        operation=_S,
-        kind=_S,
-        object_id=_S,
-        name=_S,
-        request_id=_S,
-        event_id=_S,
+        number=INTEGER,
+        commit_ulid=STRING,
+        at=TIME,
+        actor=STRING,
+        operation=STRING,
+        kind=STRING,
+        object_id=STRING,
+        name=STRING,
+        request_id=STRING,
+        event_id=STRING,
     ),
     "manifests": _schema(
-        domain=_S,
-        number=_I,
-        created_at=_T,
-        commit_ulid=_S,
-        sha256=_S,
-        parent_sha256=_S,
-        fencing_token=_I,
-        rows_changed_at=_I,
-        files=_I,
-        rows=_I,
-        bytes=_I,
-        requests=_I,
-        tail_files=_I,
-        frontier=_I,
-        open_streams=_I,
+        domain=STRING,
+        number=INTEGER,
+        created_at=TIME,
+        commit_ulid=STRING,
+        sha256=STRING,
+        parent_sha256=STRING,
+        fencing_token=INTEGER,
+        rows_changed_at=INTEGER,
+        files=INTEGER,
+        rows=INTEGER,
+        bytes=INTEGER,
+        requests=INTEGER,
+        tail_files=INTEGER,
+        frontier=INTEGER,
+        open_streams=INTEGER,
     ),
     "files": _schema(
-        domain=_S,
-        table=_S,
-        path=_S,
-        rows=_I,
-        bytes=_I,
-        sha256=_S,
-        place=_S,
-        newest=_I,
-        visibility=_S,
+        domain=STRING,
+        table=STRING,
+        path=STRING,
+        rows=INTEGER,
+        bytes=INTEGER,
+        sha256=STRING,
+        place=STRING,
+        newest=INTEGER,
+        visibility=STRING,
     ).append(pa.field("buckets", pa.list_(pa.int64()))),
-    "streams": _schema(domain=_S, stream=_S, last_segment=_I),
+    "streams": _schema(domain=STRING, stream=STRING, last_segment=INTEGER),
 }
 CHAIN_SCHEMAS["domains"] = CHAIN_SCHEMAS["manifests"]  # the newest manifest of each
 
-DROPPED_SCHEMA = _schema(kind=_S, id=_S, name=_S, parent_id=_S, dropped_at=_T, dropped_with=_S)
+DROPPED_SCHEMA = _schema(
+    kind=STRING, id=STRING, name=STRING, parent_id=STRING, dropped_at=TIME, dropped_with=STRING
+)
 
 # Columns that are joined if a query uses them, and the state table that they are from.
 STATISTICS = {
@@ -174,7 +174,7 @@ class TableInput:
         table = self.state.table
         if not self.filtered:
             return frozenset()
-        texts = {column.name for column in table.columns if column.kind is ColumnType.STRING}
+        texts = {column.name for column in table.columns if column.kind is STRING}
         first = {table.sort[0]} | ({table.bucket.column} if table.bucket is not None else set())
         return frozenset(first & texts & set(table.key))
 
