@@ -15,7 +15,7 @@ from arco.query.limits import QueryLimits
 from tests.api.running import Options, Served, served
 from tests.api.sending import observed, post
 from tests.api.test_identity import _identity, token
-from tests.query.processes import sql_processes
+from tests.query.workers import sql_processes
 
 URL = "/api/v1/query"
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"

@@ -27,7 +27,7 @@ from tests.compactor.histories import (
     rows_in,
     write_segments,
 )
-from tests.events.told import NOON, line
+from tests.events.stored_lines import NOON, line
 
 DOMAIN = "executions"
 

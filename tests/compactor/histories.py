@@ -16,7 +16,7 @@ from arco.fold.fold import fold
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment, encode_segment, segment_key
 from arco.storage.store import Store
-from tests.events.told import line
+from tests.events.stored_lines import line
 
 Rows = dict[str, list[dict[str, Any]]]
 Segments = dict[SegmentRef, list[bytes]]

@@ -20,7 +20,7 @@ from arco.fold.tier2 import SCHEDULES, TASKS, TIER2
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.compactor.histories import expected, fold_job, random_lines, rows_in, write_segments
-from tests.events.told import read
+from tests.events.stored_lines import read
 from tests.storage.interposed import Interposed
 from tests.stores import HASTY, Bench, open_bench
 

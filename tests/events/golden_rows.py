@@ -11,7 +11,7 @@ from msgspec.structs import fields
 from arco.events.read import SegmentRows, read_segment
 from arco.events.registry import ANY_DOMAIN, KINDS, EventKind
 from arco.ledger.segment import Segment
-from tests.events.told import STREAM, admitted
+from tests.events.stored_lines import STREAM, admitted
 
 GOLDEN = Path(__file__).parent / "golden"
 

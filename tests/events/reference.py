@@ -13,7 +13,7 @@ from msgspec import inspect
 from arco.events.payload import decode_line
 from arco.events.projection import EventBatch
 from arco.events.registry import ANY_DOMAIN, KINDS, EventKind
-from tests.events.told import admitted
+from tests.events.stored_lines import admitted
 
 PAGE = Path(__file__).parents[2] / "docs" / "events.md"
 BEGIN, END = "<!-- what follows is made of the code -->\n", "<!-- until here -->\n"

@@ -13,7 +13,7 @@ from arco.fold.table import MergeStrategy
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment
 from tests.events.payloads import MOMENTS, payloads
-from tests.events.told import STREAM, line
+from tests.events.stored_lines import STREAM, line
 
 
 class History(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from arco.core.errors import Invalid
-from tests.events.told import admitted, line, read, row_of, rows_of
+from tests.events.stored_lines import admitted, line, read, row_of, rows_of
 
 EDGE = {
     "source_table_id": "a",

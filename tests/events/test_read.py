@@ -9,7 +9,7 @@ import pytest
 from arco.events.read import DecodedSegment, SegmentRows, read_segment, reject_segment
 from arco.events.registry import find_kind
 from arco.ledger.segment import Segment
-from tests.events.told import NOON, STREAM, folded, line, read, row_of, rows_of
+from tests.events.stored_lines import NOON, STREAM, folded, line, read, row_of, rows_of
 
 TASK = {"execution_id": "e", "task_id": "t"}
 

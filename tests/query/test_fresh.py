@@ -19,8 +19,8 @@ from arco.query.limits import QueryLimits
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.query.processes import sql_processes
-from tests.query.told import NOON, Events
+from tests.query.random_events import NOON, Events
+from tests.query.workers import sql_processes
 from tests.query.workspace import Workspace, workspace
 from tests.storage.interposed import Interposed
 from tests.storage.recorder import Recorder
@@ -204,7 +204,7 @@ async def test_more_than_a_fresh_read_can_take_is_refused_until_it_is_compacted(
 def _fan_out(here: Workspace, inputs: int, outputs: int) -> bytes:
     """A short event that makes a row for each partition that was read and each that was written."""
     keys = [f"d={at:03d}" for at in range(max(inputs, outputs))]
-    return Events(here.runtime, LINEAGE_DOMAIN, 1).told(
+    return Events(here.runtime, LINEAGE_DOMAIN, 1).line(
         "lineage_observed",
         soundness="table_only",
         inputs=[{"table_id": "tbl-a", "partitions": keys[:inputs]}],
@@ -308,7 +308,7 @@ async def test_statistics_beside_tables_are_fresh_too() -> None:
         await here.schema("s")
         made = await here.table("s", "t")
         table_id = made.object.row.table_id  # type: ignore[union-attr]
-        line = Events(here.runtime, EXECUTIONS_DOMAIN, 1).told(
+        line = Events(here.runtime, EXECUTIONS_DOMAIN, 1).line(
             "table_profiled", table_id=table_id, row_count=12
         )
         await _writer(here).append_lines([line])

@@ -7,7 +7,7 @@ import pytest
 
 from arco.core.errors import Corrupt, Invalid, Unavailable
 from arco.query.limits import QueryLimits
-from tests.query.processes import sql_processes
+from tests.query.workers import sql_processes
 from tests.query.workspace import workspace
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"

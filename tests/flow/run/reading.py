@@ -15,7 +15,7 @@ from arco.query.ledger_tail import LedgerTailReader
 from arco.query.limits import QueryLimits
 from arco.query.system_tables import DomainTable as StateTable
 from arco.storage.store import Store
-from tests.query.tail_rows import tail_rows
+from tests.query.workers import tail_rows
 
 LIMITS = QueryLimits(fresh_segments=1_000_000, fresh_events=10_000_000, fresh_bytes=1 << 30)
 

@@ -15,7 +15,7 @@ from arco.query.lineage.tracer import Tracer
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.query.lineage.world import World, pairs, world
+from tests.query.lineage.lineage_workspace import World, pairs, world
 from tests.storage.interposed import Interposed
 from tests.storage.recorder import Recorder
 

@@ -9,7 +9,7 @@ from arco.catalog.ddl import DropTable, UpdateTable
 from arco.core.clock import utc
 from arco.core.errors import Invalid, NotFound
 from arco.query.lineage import tracer
-from tests.query.lineage.world import names, pairs, world
+from tests.query.lineage.lineage_workspace import names, pairs, world
 from tests.query.workspace import table_name
 
 

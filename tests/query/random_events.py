@@ -1,4 +1,4 @@
-"""Random events of a domain, the same for the same seed, some of them lines that nobody can fold."""
+"""Random events of a domain by seed, about one in twenty of which cannot be folded."""
 
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -35,16 +35,16 @@ class Events:
 
     def lines(self, count: int) -> list[bytes]:
         """So many lines; about one in twenty cannot be folded."""
-        return [self._line() for _ in range(count)]
+        return [self._random_line() for _ in range(count)]
 
-    def told(self, name: str, **fields: object) -> bytes:
+    def line(self, name: str, **fields: object) -> bytes:
         """One event of a kind, with some fields of its example changed."""
         [kind] = [kind for kind in self._kinds if kind.name == name]
         return self._encoded(kind, {**kind.example, **fields})
 
-    def _line(self) -> bytes:
+    def _random_line(self) -> bytes:
         if self._random.random() < 0.05:
-            return self._random.choice((b"{}", b"not json", b'{"event_type": "nobody knows"}'))
+            return self._random.choice((b"{}", b"not json", b'{"event_type": "unknown_type"}'))
         kind = self._random.choice(self._kinds)
         payload = dict(kind.example)
         for name in sorted(_POOLS.keys() & payload.keys()):

@@ -12,7 +12,7 @@ from arco.events.partition_key import (
     format_partition_key,
     parse_partition_key,
 )
-from tests.events.told import line, row_of, rows_of
+from tests.events.stored_lines import line, row_of, rows_of
 
 TEXTS = st.text(st.sampled_from("ab/=%250F å\x00"), max_size=6)
 VALUES = st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=3)

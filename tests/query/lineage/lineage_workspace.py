@@ -20,7 +20,7 @@ from arco.query.engine import SqlEngine
 from arco.query.lineage.response import Impact, Lineage
 from arco.query.lineage.tracer import Tracer
 from arco.storage.roles import Role
-from tests.query.told import NOON, Events
+from tests.query.random_events import NOON, Events
 from tests.query.workspace import Workspace, workspace
 
 Sides = tuple[str, str]  # `table.column` as a test calls it, or a table alone
@@ -84,7 +84,7 @@ class World:
             "observed_at": f"2026-05-{self.seen % 28 + 1:02d}T10:00:00Z",
             **more,
         }
-        line = Events(self.here.runtime, LINEAGE_DOMAIN, self.seen).told(
+        line = Events(self.here.runtime, LINEAGE_DOMAIN, self.seen).line(
             "lineage_observed", **payload
         )
         await self._append(LINEAGE_DOMAIN, line)
@@ -104,7 +104,7 @@ class World:
             "execution_id": f"run-{run}",
             **({"version": self.told} if event == "partition_completed" else {}),
         }
-        line = Events(self.here.runtime, EXECUTIONS_DOMAIN, self.told).told(event, **payload)
+        line = Events(self.here.runtime, EXECUTIONS_DOMAIN, self.told).line(event, **payload)
         at = NOON + timedelta(hours=self.told)
         envelope = msgspec.json.decode(line, type=Envelope)
         timed = msgspec.structs.replace(envelope, occurred_at=at, received_at=at)

@@ -1,14 +1,18 @@
 """Kinds of events: each has a payload, an example that is taken, and rows that never change."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
+from arco.core.json import encode
 from arco.events.read import read_segment
 from arco.events.registry import (
     ALL_TYPES,
@@ -17,13 +21,19 @@ from arco.events.registry import (
     DOMAINS,
     KINDS,
     EventKind,
+    count_line,
+    count_payload,
+    count_segment,
     find_domain,
     find_kind,
 )
 from arco.fold.tier2 import TIER2
+from arco.ledger.envelope import Envelope, RowCount, Submission
 from arco.ledger.segment import Segment
 from tests.events.golden_rows import GOLDEN, golden_name, rows_as_json
-from tests.events.told import STREAM, admitted, folded, read
+from tests.events.payloads import payloads
+from tests.events.reference import PAGE, page_with, reference
+from tests.events.stored_lines import NOON, STREAM, admitted, folded, line, read, row_of
 
 SEEDS = {
     *("partition_created", "partition_completed", "partition_failed"),
@@ -187,3 +197,80 @@ def test_rows_have_the_schema_of_their_table() -> None:
     reading = read([admitted("task_started", find_kind("task_started", 1).example)])
     assert isinstance(reading.rows["tasks"], pa.Table)
     assert reading.rows["tasks"].schema == TIER2["executions"]["tasks"].schema
+
+
+def _made(kind: EventKind, payload: dict[str, Any]) -> RowCount:
+    domain = "executions" if kind.domain == ANY_DOMAIN else kind.domain
+    reading = read([line(kind.name, payload)], domain)
+    assert reading.quarantined == 0
+    tables = reading.rows.values()
+    return RowCount(sum(rows.num_rows for rows in tables))
+
+
+@each_kind
+@given(data=st.data())
+def test_no_event_makes_more_rows_than_were_counted(kind: EventKind, data: st.DataObject) -> None:
+    payload = data.draw(payloads(kind.type.payload))
+    try:
+        decoded = kind.type.read(encode(payload))
+    except Invalid:
+        return
+    assert count_payload(kind.type, decoded).rows >= _made(kind, payload).rows
+
+
+def _observed(inputs: int, outputs: int, partitions: int, key: str = "d=") -> dict[str, Any]:
+    keys = [f"{key}{number}" for number in range(partitions)]
+    return {
+        "soundness": "exact",
+        "execution_id": "run-7",
+        "inputs": [{"table_id": f"in-{at}", "partitions": keys} for at in range(inputs)],
+        "outputs": [{"table_id": f"out-{at}", "partitions": keys} for at in range(outputs)],
+    }
+
+
+def test_pairs_of_partitions_and_edges_are_counted_exactly() -> None:
+    payload = _observed(2, 3, 10)
+    counted = count_line(line("lineage_observed", payload))
+    assert counted.rows == 20 * 30 + 2 * (2 * 3)
+    assert counted.rows == _made(find_kind("lineage_observed", 1), payload).rows
+
+
+def test_long_keys_count_for_every_pair_that_they_stand_in() -> None:
+    short = count_line(line("lineage_observed", _observed(1, 1, 100)))
+    long = count_line(line("lineage_observed", _observed(1, 1, 100, key="d=" + "x" * 1_000)))
+    assert short.rows == long.rows
+    assert long.text_bytes - short.text_bytes == 2 * 1_000 * 100 * 100
+
+
+def test_a_segment_counts_its_lines_and_one_row_for_each_that_cannot_be_read() -> None:
+    planned = {
+        "execution_id": "run-7",
+        "plan_id": "p",
+        "tasks": [{"task_id": f"t{at}"} for at in range(7)],
+    }
+    lines = [line("execution_planned", planned), b"no", line("imagined", {})]
+    assert count_segment(Segment.of(STREAM, 0, lines)).rows == (1 + 7 + 7) + 1 + 1
+
+
+def test_the_page_has_the_reference_that_the_code_makes() -> None:
+    text = PAGE.read_text()
+    assert text == page_with(text, reference()), "run: python -m tests.events.reference"
+
+
+def test_every_kind_is_on_the_page() -> None:
+    named = re.findall(r"^### (\w+)$", PAGE.read_text(), re.MULTILINE)
+    assert named == [kind.name for kind in KINDS]
+
+
+def test_the_page_tells_of_every_field_of_the_envelope() -> None:
+    told = set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text().partition("## ")[2], re.MULTILINE))
+    assert {*Submission.__struct_fields__, *Envelope.__struct_fields__} <= told
+
+
+def test_the_first_event_of_the_page_is_one_that_is_sent() -> None:
+    [first] = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)[:1]
+    sent = json.loads(first)
+    stamped = {"received_at": NOON.isoformat(), "event_id": "01M7FVEX5Z85VB9FZB9BSTEF1J"}
+    line = json.dumps({"idempotency_key": "k", **sent, **stamped}).encode()
+    assert read([line]).quarantined == 0
+    assert row_of([line], "partitions")["last_execution_id"] == sent["source"]["execution_id"]

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, PARTITIONS
-from tests.query.lineage.world import World, affected, pairs, world
+from tests.query.lineage.lineage_workspace import World, affected, pairs, world
 from tests.query.published import Publishing
-from tests.query.told import NOON
+from tests.query.random_events import NOON
 
 
 async def _columns(here: World, target: str, **asked: str) -> list[str]:
