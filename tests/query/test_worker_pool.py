@@ -54,12 +54,12 @@ async def test_a_queue_that_is_full_is_told_at_once_and_others_still_find_a_plac
     async with workspace(limits=limits) as here:
         slow = [*_slow(here.engine, "eve", 3), *_slow(here.engine, "ann", 1)]
         await asyncio.sleep(0.2)
-        with pytest.raises(TooManyQueries, match="2 queries of this caller wait") as refusal:
+        with pytest.raises(TooManyQueries, match="2 queries of this caller already wait") as refusal:
             await here.engine.query("SELECT 1", caller="eve")
         assert refusal.value.retry_after_ms is not None
         slow += _slow(here.engine, "ann", 1)
         await asyncio.sleep(0.1)
-        with pytest.raises(TooManyQueries, match="3 queries wait"):
+        with pytest.raises(TooManyQueries, match="3 queries already wait"):
             await here.engine.query("SELECT 1", caller="bob")
         await _end(slow)
         await here.engine.query("SELECT 1", caller="eve")
