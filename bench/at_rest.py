@@ -8,7 +8,7 @@ from arco.core import json
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
-from arco.events.kinds import KINDS, EventKind
+from arco.events.registry import KINDS, EventKind
 from arco.fold.tier2 import TIER2
 from arco.ledger.envelope import Envelope, Source
 from arco.ledger.writer import Writer

@@ -29,7 +29,7 @@ from arco.core.hashing import sha256_hex
 from arco.core.ids import new_object_id, new_ulid
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import (
     CATALOGS,
     COLUMNS,
@@ -134,7 +134,7 @@ class _Catalog:
         self._schema_ids = _ids(runtime, shape.schemas)
         self._table_ids = _ids(runtime, shape.tables)
 
-    def rows(self) -> list[tuple[Table, int, Values]]:
+    def rows(self) -> list[tuple[StateTable, int, Values]]:
         """The tables of state, each with the number of its rows and their values."""
         schemas, tables = self._shape.schemas, self._shape.tables
         found = [
@@ -265,7 +265,7 @@ def _ids(runtime: Runtime, count: int) -> list[str]:
     return [f"{stamp}{cut[:3]}-8{cut[3:6]}-{cut[6:]}" for cut in cuts]
 
 
-def _stamped(table: Table, count: int, values: Values) -> pa.Table:
+def _stamped(table: StateTable, count: int, values: Values) -> pa.Table:
     """The rows as Arrow, as if one commit had made them all."""
     stamped = {**values, COMMIT: 0, POSITION: list(range(count))}
     arrays = [_array(field.type, stamped.get(field.name), count) for field in table.schema]
@@ -278,7 +278,7 @@ def _array(kind: pa.DataType, value: object, count: int) -> pa.Array:
     return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
 
 
-def _by_bucket(table: Table, rows: pa.Table) -> list[tuple[int, pa.Table]]:
+def _by_bucket(table: StateTable, rows: pa.Table) -> list[tuple[int, pa.Table]]:
     """The rows of each bucket, in the order of their file."""
     numbered = rows.append_column("bucket", pa.array(table.buckets_of(rows), pa.int32()))
     keys = [(name, "ascending", "at_start") for name in ("bucket", *table.sort, *table.key)]

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from arco.core.runtime import Runtime
-from arco.fold.column import Kind
 from arco.fold.fold import fold
-from arco.fold.order import moments, orders
-from arco.fold.table import Table
+from arco.fold.order import encode_order_suffixes, encode_orders
+from arco.fold.table import ColumnType, StateTable
 from arco.fold.tier1 import TABLES
 from arco.fold.tier2 import EXECUTIONS, LINEAGE_EDGES, PARTITIONS, TASKS
 from bench.figure import Figure
@@ -35,27 +34,27 @@ def _figures() -> list[Figure]:
     return [*many, *(_few(table) for table in (TABLES, TASKS))]
 
 
-def _many(table: Table) -> Figure:
+def _many(table: StateTable) -> Figure:
     rows = _rows(table, _MANY)
     seconds = min(_seconds(table, rows, times=1) for _ in range(3))
     what = f"fold {_MANY:,} rows of {table.name}, one thread"
     return Figure(what, f"{seconds:.2f} s, {_MANY / seconds:,.0f}/s")
 
 
-def _few(table: Table) -> Figure:
+def _few(table: StateTable) -> Figure:
     rows = _rows(table, _FEW)
     seconds = min(_seconds(table, rows, times=200) for _ in range(10))
     return Figure(f"fold {_FEW} rows of {table.name}", f"{seconds * 1e6:.0f} us")
 
 
-def _seconds(table: Table, rows: pa.Table, times: int) -> float:
+def _seconds(table: StateTable, rows: pa.Table, times: int) -> float:
     began = time.process_time()
     for _ in range(times):
         fold(table, rows)
     return (time.process_time() - began) / times
 
 
-def _rows(table: Table, count: int) -> pa.Table:
+def _rows(table: StateTable, count: int) -> pa.Table:
     """Rows of which each says something about some groups only, in any order."""
     rng = Random(table.name)
     kinds = {column.name: column.kind for column in table.columns}
@@ -75,21 +74,21 @@ def _rows(table: Table, count: int) -> pa.Table:
     return pa.table(columns, schema=table.schema)
 
 
-def _value(kind: Kind, rng: Random) -> Any:
+def _value(kind: ColumnType, rng: Random) -> Any:
     number = rng.randrange(10**9)
     digest = rng.randbytes(8)
-    values: dict[Kind, Callable[[], Any]] = {
-        Kind.STRING: lambda: f"some words {number}",
-        Kind.INTEGER: lambda: number,
-        Kind.BOOLEAN: lambda: number % 2 == 0,
-        Kind.TIME: lambda: _START + timedelta(milliseconds=number),
-        Kind.STRINGS: lambda: [f"table {number % 100}"],
-        Kind.TEXTS: lambda: {"rows": str(number)},
-        Kind.BYTES: lambda: _order(number, digest),
+    values: dict[ColumnType, Callable[[], Any]] = {
+        ColumnType.STRING: lambda: f"some words {number}",
+        ColumnType.INTEGER: lambda: number,
+        ColumnType.BOOLEAN: lambda: number % 2 == 0,
+        ColumnType.TIME: lambda: _START + timedelta(milliseconds=number),
+        ColumnType.STRINGS: lambda: [f"table {number % 100}"],
+        ColumnType.TEXTS: lambda: {"rows": str(number)},
+        ColumnType.BYTES: lambda: _order(number, digest),
     }
     return values[kind]()
 
 
 def _order(number: int, digest: bytes) -> object:
-    moment = moments(np.array([number]), [0], [f"{number:026d}"], [digest])
-    return orders(moment)[0].as_py()
+    moment = encode_order_suffixes(np.array([number]), [0], [f"{number:026d}"], [digest])
+    return encode_orders(moment)[0].as_py()

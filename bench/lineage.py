@@ -15,12 +15,10 @@ from arco.events.lineage import ColumnEdge, edge_id
 from arco.fold.fold import conform
 from arco.fold.tier1 import DOMAIN
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, LINEAGE_EDGES
-from arco.query.lineage.facts import facts_of
-from arco.query.lineage.graph import SHOWN, Graph, graph_of
-from arco.query.lineage.impact import impact, outdated_edges
-from arco.query.lineage.sides import BY_ID
+from arco.query.lineage.graph import BY_ID, EDGE_COLUMNS, LineageGraph, build_graph
+from arco.query.lineage.response_builder import summarize_pairs
 from arco.query.lineage.tracer import Tracer
-from arco.query.lineage.walk import FAR, walk
+from arco.query.lineage.traversal import UNREACHED, find_impact, outdated_edges, walk
 from arco.storage.roles import Role
 from bench.figure import Figure
 from tests.query.published import Publishing
@@ -30,7 +28,7 @@ _LAYERS, _TABLES, _SOURCES, _COLUMNS = 10, 405, 5, 10
 _DEPTH = 8
 _TIMES = 9
 _NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
-_SCHEMA = pa.schema([LINEAGE_EDGES.schema.field(name) for name in SHOWN])
+_SCHEMA = pa.schema([LINEAGE_EDGES.schema.field(name) for name in EDGE_COLUMNS])
 _START = "table-0-7"
 
 T = TypeVar("T")
@@ -46,12 +44,14 @@ async def run() -> list[Figure]:
     start = graph.table_numbers[_START]
     walk_ms, walked = _best(lambda: walk(graph, start, up=True, down=True, depth=_DEPTH))
     plain_ms, found = _best(lambda: _plain_walk(plain, _START))
-    reached = {name for name, steps in zip(graph.tables, walked.down, strict=True) if steps != FAR}
+    reached = {
+        name for name, steps in zip(graph.tables, walked.down, strict=True) if steps != UNREACHED
+    }
     if reached != set(found):
         raise AssertionError(f"{len(reached)} tables were reached, and plainly {len(found)}")
     column = graph.column_numbers[start, f"{BY_ID}{_START}-3"]
     outdated = outdated_edges(graph)
-    impact_ms, affected = _best(lambda: impact(graph, start, [column], outdated))
+    impact_ms, affected = _best(lambda: find_impact(graph, start, [column], outdated))
     edges = f"{len(rows):,} edges"
     return [
         Figure(
@@ -115,9 +115,9 @@ async def _answers(edges: pa.Table) -> Figure:
     )
 
 
-def _indexed(table: pa.Table) -> Graph:
-    graph = graph_of(table).warm()
-    facts_of(graph)
+def _indexed(table: pa.Table) -> LineageGraph:
+    graph = build_graph(table).warm()
+    summarize_pairs(graph)
     outdated_edges(graph)
     return graph
 
@@ -187,7 +187,7 @@ def _edge(source: str, target: str, column: str, kind: str) -> ColumnEdge:
 def _row(edge: ColumnEdge) -> Row:
     name = edge_id(edge)
     seen = _NOON + timedelta(seconds=int(name[:4], 16))
-    told = {each: getattr(edge, each) for each in SHOWN if hasattr(edge, each)}
+    told = {each: getattr(edge, each) for each in EDGE_COLUMNS if hasattr(edge, each)}
     return {
         **told,
         "edge_id": name,

@@ -12,7 +12,7 @@ import msgspec
 
 from arco.events.execution import ExecutionCompleted, ExecutionStarted
 from arco.events.partition import PartitionCompleted
-from arco.events.partition_name import partition_of
+from arco.events.partition_key import resolve_partition
 from arco.events.quality import QualityCheckPassed
 from arco.events.task import TaskCompleted, TaskStarted
 from arco.ledger.envelope import Envelope
@@ -106,7 +106,7 @@ class PlainFold:
         _group(row, "outcome", order, **{name: getattr(said, name) for name in _TASK_OUTCOME})
 
     def partition_completed(self, event: Envelope, said: PartitionCompleted) -> None:
-        named = partition_of(said.table_id, said)
+        named = resolve_partition(said.table_id, said)
         if named is None:
             raise AssertionError("the load names its partitions")
         row = self.partitions.setdefault((said.table_id, named.partition_id), {})

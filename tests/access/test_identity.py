@@ -4,11 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arco.access.bearer import bearer
-from arco.access.identity import BearerIdentity, Identity, NoIdentity
-from arco.access.principal import Principal, Role
-from arco.access.service import ServiceToken
-from arco.access.token import LocalTokens
+from arco.access.identity import BearerIdentity, Identity, NoIdentity, ServiceToken
+from arco.access.principal import Principal, PrincipalRole
+from arco.access.token import LocalTokens, parse_bearer
 from arco.core.errors import Denied, Invalid, Unauthenticated
 from arco.core.scope import Scope
 from tests.access.handmade import INSTALLATION_KEY
@@ -38,8 +36,8 @@ NOT_ONE_TOKEN = [
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])
 def test_the_scheme_is_read_in_any_case(scheme: str) -> None:
-    assert bearer(f"{scheme} {TOKEN}") == TOKEN
-    assert bearer(f"{scheme}   {TOKEN}") == TOKEN
+    assert parse_bearer(f"{scheme} {TOKEN}") == TOKEN
+    assert parse_bearer(f"{scheme}   {TOKEN}") == TOKEN
 
 
 @pytest.mark.parametrize("value", NOT_ONE_TOKEN)
@@ -54,7 +52,7 @@ async def test_a_header_without_exactly_one_token_proves_nothing(value: str | No
 def test_no_header_raises_anything_but_a_refusal(text: str) -> None:
     for value in (text, f"Bearer {text}"):
         try:
-            assert " " not in bearer(value)
+            assert " " not in parse_bearer(value)
         except Unauthenticated as refused:
             assert str(refused) == "the bearer token is missing or not valid; ask for a new one"
 
@@ -84,7 +82,7 @@ async def test_without_identities_everybody_is_the_local_user(value: str | None)
 
 async def test_the_service_token_makes_a_service_of_its_scope() -> None:
     known = await ServiceToken(SECRET, HERE).identify(f"Bearer {SECRET}")
-    assert known == Principal("client:service", HERE, role=Role.SERVICE)
+    assert known == Principal("client:service", HERE, role=PrincipalRole.SERVICE)
 
 
 @pytest.mark.parametrize(

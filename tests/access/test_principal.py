@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arco.access.principal import LOCAL, Principal, Role
+from arco.access.principal import LOCAL_USER, Principal, PrincipalRole
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.scope import Scope
@@ -12,7 +12,8 @@ SCOPE = Scope("acme", "eu-1")
 
 
 @pytest.mark.parametrize(
-    "name", [LOCAL, "user:a", "client:etl", "user:a:b", "user:a b", "user:Zoë", "user:" + "x" * 255]
+    "name",
+    [LOCAL_USER, "user:a", "client:etl", "user:a:b", "user:a b", "user:Zoë", "user:" + "x" * 255],
 )
 def test_users_and_clients_have_names(name: str) -> None:
     assert Principal(name, SCOPE).name == name
@@ -34,17 +35,17 @@ def test_what_is_no_name_of_a_user_or_client_is_refused(name: str) -> None:
 @pytest.mark.parametrize("group", ["", "\n", "a\0", "x" * 256, "\ud800"])
 def test_a_group_that_cannot_be_printed_is_refused(group: str) -> None:
     with pytest.raises(Invalid, match="group"):
-        Principal(LOCAL, SCOPE, ("analysts", group))
+        Principal(LOCAL_USER, SCOPE, ("analysts", group))
 
 
 def test_a_user_is_no_service() -> None:
-    assert Principal("client:c", SCOPE, role=Role.SERVICE).role is Role.SERVICE
+    assert Principal("client:c", SCOPE, role=PrincipalRole.SERVICE).role is PrincipalRole.SERVICE
     with pytest.raises(Invalid, match="service"):
-        Principal("user:c", SCOPE, role=Role.SERVICE)
+        Principal("user:c", SCOPE, role=PrincipalRole.SERVICE)
 
 
 def test_a_principal_never_changes() -> None:
-    principal = Principal(LOCAL, SCOPE)
+    principal = Principal(LOCAL_USER, SCOPE)
     with pytest.raises(AttributeError):
         principal.name = "user:root"  # type: ignore[misc]
 

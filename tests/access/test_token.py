@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from arco.access.principal import Principal, Role
-from arco.access.token import LONGEST_LIFE_S, LONGEST_TOKEN, LocalTokens
+from arco.access.principal import Principal, PrincipalRole
+from arco.access.token import MAX_LIFE_S, MAX_TOKEN_CHARS, LocalTokens
 from arco.core.errors import Denied, Invalid, Unauthenticated
 from arco.core.scope import Scope
 from arco.storage.signing import UrlSigner, installation_key
@@ -129,7 +129,7 @@ def test_a_token_is_believed_by_a_clock_that_is_a_minute_behind_and_no_more() ->
         tokens.verify(minted)
 
 
-@pytest.mark.parametrize("life_s", [-1, 0, LONGEST_LIFE_S + 1, 10**18])
+@pytest.mark.parametrize("life_s", [-1, 0, MAX_LIFE_S + 1, 10**18])
 def test_no_token_is_minted_for_no_time_or_for_too_long(life_s: int) -> None:
     with pytest.raises(Invalid, match="seconds"):
         TOKENS.mint(ANA, life_s=life_s)
@@ -148,18 +148,18 @@ def test_a_shorter_limit_holds_for_minting_and_for_tokens_that_are_about() -> No
 
 def test_no_token_is_minted_that_would_be_too_long_to_be_accepted() -> None:
     fits = Principal("user:ana", ACME, ("g" * 200,) * 28)
-    assert len(TOKENS.mint(fits, life_s=60)) <= LONGEST_TOKEN
+    assert len(TOKENS.mint(fits, life_s=60)) <= MAX_TOKEN_CHARS
     with pytest.raises(Invalid, match="groups"):
         TOKENS.mint(Principal("user:ana", ACME, ("g" * 200,) * 31), life_s=60)
 
 
 def test_no_token_is_minted_for_a_service() -> None:
     with pytest.raises(Invalid, match="service token"):
-        TOKENS.mint(Principal("client:service", ACME, role=Role.SERVICE), life_s=60)
+        TOKENS.mint(Principal("client:service", ACME, role=PrincipalRole.SERVICE), life_s=60)
 
 
 def test_no_token_makes_a_service() -> None:
-    assert {TOKENS.verify(text).role for text in cases.GOOD.values()} == {Role.CALLER}
+    assert {TOKENS.verify(text).role for text in cases.GOOD.values()} == {PrincipalRole.CALLER}
 
 
 @pytest.mark.parametrize("size", [0, 16, 31])

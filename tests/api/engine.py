@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from arco.core.errors import Invalid
-from arco.query.needs import State
-from arco.query.tail import Tail
+from arco.query.ledger_tail import LedgerTail
+from arco.query.system_tables import DomainTable
 
 ANSWERED = "SELECT everything"
 
@@ -43,7 +43,9 @@ class OneAnswer:
             }
         )
 
-    async def tail_rows(self, tail: Tail, state: State, *, caller: str | None = None) -> Any:
+    async def tail_rows(
+        self, tail: LedgerTail, state: DomainTable, *, caller: str | None = None
+    ) -> Any:
         """None are known here."""
         return state.table.schema.empty_table()
 

@@ -32,7 +32,7 @@ def started(execution_id: str | None = None, **fields: Any) -> dict[str, Any]:
 
 def observed(**fields: Any) -> dict[str, Any]:
     """A right one of another domain."""
-    from arco.events.kinds import KINDS
+    from arco.events.registry import KINDS
 
     example = next(kind.example for kind in KINDS if kind.name == "lineage_observed")
     return started(event_type="lineage_observed", payload=example, **fields)

@@ -31,7 +31,7 @@ from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
-from arco.events.kinds import DOMAINS, TYPES, domain_of
+from arco.events.registry import CLIENT_TYPES, DOMAINS, find_domain
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
@@ -174,7 +174,7 @@ async def _open(
         idempotency=idempotency,
         engine=engine,
         tracer=Tracer({**domains, DOMAIN: reader}, engine),
-        intake=Intake(writers, TYPES, domain_of),
+        intake=Intake(writers, CLIENT_TYPES, find_domain),
         log=make_log(lines, runtime.clock),
         metrics=metrics,
         limits=options.limits,

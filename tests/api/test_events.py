@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from arco.events.kinds import KINDS
+from arco.events.registry import KINDS
 from tests.api.events import NDJSON, URL, ids_of, ledger, lines, observed, post, started
 from tests.api.server import Served
 

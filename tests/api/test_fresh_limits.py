@@ -11,15 +11,15 @@ import pytest
 
 from arco.catalog.reader import SnapshotReader
 from arco.query.engine import SqlEngine
-from arco.query.limits import Limits
+from arco.query.limits import QueryLimits
 from tests.api.events import observed, post
 from tests.api.server import Options, Served, served
 from tests.api.test_identity import _identity, token
-from tests.query.processes import sql_processes
+from tests.query.workers import sql_processes
 
 URL = "/api/v1/query"
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"
-LIMITS = Limits(fresh_rows=30_000, workers=2, run_ms=25_000, caller_queue=8)
+LIMITS = QueryLimits(fresh_rows=30_000, workers=2, run_ms=25_000, caller_queue=8)
 PAIRS = "SELECT count(*) AS n FROM system.partition_lineage"
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from arco.access.authorization import PUBLIC_OPERATIONS
 from arco.access.identity import BearerIdentity
-from arco.access.operation import PUBLIC
 from arco.access.principal import Principal
 from arco.access.token import LocalTokens
 from arco.api.app import make_routes
@@ -41,7 +41,7 @@ def test_nothing_but_what_is_public_answers_without_a_token(guarded: Served) -> 
     with guarded.client() as http:
         for route in make_routes(services, SnapshotReads(services.reader, services.runtime.tasks)):
             answer = http.request(route.method, route.path.replace("{", "").replace("}", ""))
-            if route.operation in PUBLIC:
+            if route.operation in PUBLIC_OPERATIONS:
                 assert answer.status_code == 200, route.path
             else:
                 assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")

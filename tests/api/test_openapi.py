@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx2
 
-from arco.access.operation import Operation
-from arco.access.principal import Role
+from arco.access.authorization import Operation
+from arco.access.principal import PrincipalRole
 from tests.api.server import Served
 
 Schema = dict[str, Any]
@@ -38,7 +38,7 @@ def test_the_document_is_openapi_3_1_and_whole(http: httpx2.Client) -> None:
 
 
 def test_every_operation_for_callers_is_described_in_full(http: httpx2.Client) -> None:
-    from arco.access.operation import ICEBERG, MATRIX
+    from arco.access.authorization import ACCESS_MATRIX, ICEBERG_OPERATIONS
 
     document = _document(http)
     actual: set[str] = set()
@@ -58,8 +58,10 @@ def test_every_operation_for_callers_is_described_in_full(http: httpx2.Client) -
             headers = {each["name"] for each in operation["parameters"] if each["in"] == "header"}
             if method in {"patch", "delete"}:
                 assert {"Idempotency-Key", "If-Match"} <= headers
-    callers = {each.value for each in Operation if MATRIX[each].role is not Role.SERVICE}
-    assert actual == callers - ICEBERG
+    callers = {
+        each.value for each in Operation if ACCESS_MATRIX[each].role is not PrincipalRole.SERVICE
+    }
+    assert actual == callers - ICEBERG_OPERATIONS
 
 
 def test_as_of_can_be_asked_of_every_read_of_the_catalog(http: httpx2.Client) -> None:

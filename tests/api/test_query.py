@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from arco.query.engine import SqlEngine
-from arco.query.rows import ARROW_STREAM as ARROW
+from arco.query.result import ARROW_STREAM as ARROW
 from tests.api.engine import ANSWERED
 from tests.api.server import Options, Served, served
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
-from arco.access.service import ServiceToken
+from arco.access.identity import ServiceToken
 from arco.api.http.telemetry import make_log
 from arco.api.internal import InternalServices, make_internal_app
 from arco.api.remote_compactor import RemoteCompactor, RemoteNotifier

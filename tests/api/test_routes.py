@@ -5,8 +5,14 @@ import re
 import httpx2
 import pytest
 
-from arco.access.operation import ICEBERG, MATRIX, PUBLIC, Operation, Target
-from arco.access.principal import Role
+from arco.access.authorization import (
+    ACCESS_MATRIX,
+    ICEBERG_OPERATIONS,
+    PUBLIC_OPERATIONS,
+    Operation,
+    TargetKind,
+)
+from arco.access.principal import PrincipalRole
 from arco.api.app import make_routes
 from arco.api.http.route import AnyRoute
 from arco.api.http.snapshots import SnapshotReads
@@ -30,22 +36,24 @@ def test_every_operation_for_callers_has_a_route_and_every_route_an_entry(
 ) -> None:
     store = Store(memory, runtime, scope=Scope(), role=StoreRole.COMPACTOR)
     internal = internal_routes(InternalHandlers(Compactor(store)))
-    assert {route.operation for route in (*routes, *internal)} == set(Operation) - ICEBERG
+    assert {route.operation for route in (*routes, *internal)} == set(
+        Operation
+    ) - ICEBERG_OPERATIONS
     for route in routes:
-        rule = MATRIX[route.operation]
-        assert rule.role in {Role.CALLER, None}, route.path
+        rule = ACCESS_MATRIX[route.operation]
+        assert rule.role in {PrincipalRole.CALLER, None}, route.path
         assert rule.reads is not route.mutates, route.path
     for route in internal:
-        assert MATRIX[route.operation].role is Role.SERVICE
+        assert ACCESS_MATRIX[route.operation].role is PrincipalRole.SERVICE
 
 
 def test_the_target_of_every_route_is_one_that_its_operation_is_about(
     routes: tuple[AnyRoute, ...],
 ) -> None:
     for route in routes:
-        if route.operation not in PUBLIC:
-            assert route.target in MATRIX[route.operation].targets, route.path
-    assert {route.target for route in routes} == set(Target)
+        if route.operation not in PUBLIC_OPERATIONS:
+            assert route.target in ACCESS_MATRIX[route.operation].targets, route.path
+    assert {route.target for route in routes} == set(TargetKind)
 
 
 def test_every_route_that_changes_something_takes_a_key_or_names_what_it_changes(

@@ -17,7 +17,7 @@ import pytest
 
 from arco.cli.lineage.tree import lines, print_tree, tree_of
 from arco.core.json import decode
-from arco.query.lineage.answer import Lineage
+from arco.query.lineage.response import Lineage
 from tests.cli.command import is_one_sentence
 from tests.cli.serving import Served, serving
 

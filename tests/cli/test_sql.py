@@ -19,7 +19,7 @@ from arco.storage.store import Store
 from tests.cli import command
 from tests.cli.command import Run, is_one_sentence
 from tests.cli.serving import serving
-from tests.query.told import Events
+from tests.query.random_events import Events
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ async def _tell(root: Path) -> None:
     runtime = system_runtime()
     backend = open_backend(parse_address(str(root)), runtime, fsync=False)
     writer = Writer(Store(backend, runtime, scope=Scope(), role=Role.API), EXECUTIONS_DOMAIN)
-    line = Events(runtime, EXECUTIONS_DOMAIN, 1).told("execution_started", execution_id="r1")
+    line = Events(runtime, EXECUTIONS_DOMAIN, 1).line("execution_started", execution_id="r1")
     await writer.append_lines([line])
     await writer.close()
 

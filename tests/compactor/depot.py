@@ -36,7 +36,7 @@ from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
 from arco.core.scope import Scope
 from arco.fold.fold import conform
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier2 import EXECUTIONS, EXECUTIONS_DOMAIN, QUARANTINE
 from arco.ledger.segment import Header, Segment, find_segment
 from arco.ledger.slot import Slot, slots_of
@@ -244,7 +244,7 @@ def spans(segments: list[Segment]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def rows_of(segments: list[Segment]) -> list[tuple[Table, pa.Table]]:
+def rows_of(segments: list[Segment]) -> list[tuple[StateTable, pa.Table]]:
     """A row of `executions` for each line, and one of `quarantine` for the first line of each segment."""
     runs, bad = list[dict[str, object]](), list[dict[str, object]]()
     for segment in segments:
@@ -259,11 +259,11 @@ def rows_of(segments: list[Segment]) -> list[tuple[Table, pa.Table]]:
     return [(table, table_of(table, rows)) for table, rows in pairs if rows]
 
 
-def table_of(table: Table, rows: list[dict[str, object]]) -> pa.Table:
+def table_of(table: StateTable, rows: list[dict[str, object]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=table.schema)
 
 
-def new_file(table: Table, rows: pa.Table, name: str) -> tuple[FileRef, bytes]:
+def new_file(table: StateTable, rows: pa.Table, name: str) -> tuple[FileRef, bytes]:
     order = [(each, "ascending") for each in dict.fromkeys((*table.sort, *table.key))]
     return encode(table, conform(table, rows).sort_by(order), file_path(DOMAIN, table, name))
 

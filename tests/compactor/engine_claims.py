@@ -12,7 +12,7 @@ from arco.catalog.state_file import read_rows
 from arco.compactor.job import Engine, Merged, MergeJob, MergePart, NewRef, SegmentRef
 from arco.core.errors import Corrupt, Invalid
 from arco.core.ids import new_ulid
-from arco.events.kinds import DOMAINS
+from arco.events.registry import DOMAINS
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import segment_key
 from arco.storage.store import Store
@@ -27,7 +27,7 @@ from tests.compactor.histories import (
     rows_in,
     write_segments,
 )
-from tests.events.told import NOON, line
+from tests.events.stored_lines import NOON, line
 
 DOMAIN = "executions"
 

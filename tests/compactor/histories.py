@@ -10,13 +10,13 @@ from arco.catalog.manifest import FileRef
 from arco.catalog.state_file import read_rows
 from arco.compactor.job import FoldJob, MergePart, NewRef, SegmentRef
 from arco.core.ids import new_ulid
-from arco.events.kinds import KINDS
-from arco.events.read import Reading, read_segment
+from arco.events.read import SegmentRows, read_segment
+from arco.events.registry import KINDS
 from arco.fold.fold import fold
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment, encode_segment, segment_key
 from arco.storage.store import Store
-from tests.events.told import line
+from tests.events.stored_lines import line
 
 Rows = dict[str, list[dict[str, Any]]]
 Segments = dict[SegmentRef, list[bytes]]
@@ -82,7 +82,7 @@ def expected(domain: str, segments: Segments) -> Rows:
     tables = TIER2[domain]
     return {
         name: fold(tables[name], rows).to_pylist()
-        for name, rows in Reading.joined(readings).rows.items()
+        for name, rows in SegmentRows.joined(readings).rows.items()
     }
 
 

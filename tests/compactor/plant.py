@@ -22,8 +22,7 @@ from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.core.tasks import AsyncioTasks
-from arco.fold.fold import fold
-from arco.fold.retain import retain
+from arco.fold.fold import fold, retain
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
 from arco.ledger.envelope import Envelope, Source
 from arco.ledger.writer import Writer

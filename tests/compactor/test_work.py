@@ -15,12 +15,12 @@ from arco.core.clock import utc
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
 from arco.fold.fold import fold
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier2 import SCHEDULES, TASKS, TIER2
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.compactor.histories import expected, fold_job, random_lines, rows_in, write_segments
-from tests.events.told import read
+from tests.events.stored_lines import read
 from tests.storage.interposed import Interposed
 from tests.stores import HASTY, Bench, open_bench
 
@@ -32,18 +32,18 @@ def stores(runtime: Runtime) -> Bench:
     return open_bench("memory://", runtime)
 
 
-def some_rows(table: Table, seed: int = 1, lines: int = 300) -> pa.Table:
+def some_rows(table: StateTable, seed: int = 1, lines: int = 300) -> pa.Table:
     return fold(table, read(random_lines(Random(seed), DOMAIN, lines)).rows[table.name])
 
 
-def ordered(table: Table, rows: pa.Table) -> list[dict[str, object]]:
+def ordered(table: StateTable, rows: pa.Table) -> list[dict[str, object]]:
     folded: list[dict[str, object]] = fold(table, rows).to_pylist()
     return folded
 
 
 @pytest.mark.parametrize("shards", [1, 2, 7, 64])
 @pytest.mark.parametrize("table", [TASKS, SCHEDULES])
-def test_shards_split_the_rows_by_bucket_and_lose_none(table: Table, shards: int) -> None:
+def test_shards_split_the_rows_by_bucket_and_lose_none(table: StateTable, shards: int) -> None:
     rows = some_rows(table)
     split = dict(by_shard(table, rows, shards))
     assert ordered(table, pa.concat_tables(split.values())) == rows.to_pylist()

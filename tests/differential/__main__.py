@@ -41,9 +41,9 @@ class Survey:
         if result.problems:
             self._failed.append(result)
         if self._done % 20 == 0 or self._done == self._seeds:
-            told = f"\r{self._where}: {self._done:,} of {self._seeds:,} seeds, "
-            told += f"{len(self._failed)} failed, {self._seconds():.0f} s"
-            print(told, end="", file=sys.stderr, flush=True)
+            output = f"\r{self._where}: {self._done:,} of {self._seeds:,} seeds, "
+            output += f"{len(self._failed)} failed, {self._seconds():.0f} s"
+            print(output, end="", file=sys.stderr, flush=True)
 
     def report(self, replay: str) -> int:
         """Print what was tried and what failed; 1 if anything did."""

@@ -1,22 +1,102 @@
-"""Histories: lines of the ledger, as good or bad as they come, all made from one seed.
+"""Random histories: lines of the ledger of one domain, all made from one seed.
 
-Clocks are wrong, senders repeat themselves under another id, one id is given twice, and some lines nobody
-can fold. Of some tables it is said from when on they keep what they are told.
+Clocks are wrong, senders repeat themselves under another id, one id is given twice, and some lines cannot
+be folded. Some tables have a retention bound.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from arco.core.errors import Invalid
-from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind, kind_of
+from arco.events.registry import ANY_DOMAIN, KINDS, EventKind, find_kind
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
-from tests.differential.payload import payload_of
-from tests.differential.story import Step, Story
-from tests.differential.words import EXECUTIONS, NOON
+from tests.differential.vocabulary import EXECUTIONS, KEYS, NOON, TABLES, TASKS, VALUES, payload_of
+
+
+class Step(NamedTuple):
+    """Something that happened so many seconds after the story began."""
+
+    name: str
+    payload: dict[str, Any]
+    second: float
+
+
+class ExecutionStory:
+    """One execution, from its request to an end, or to none."""
+
+    def __init__(self, rng: Random, execution_id: str) -> None:
+        self._rng = rng
+        self._execution = {"execution_id": execution_id}
+        self._second = rng.randrange(60)
+        self._places = {task: self._place() for task in TASKS}
+
+    def steps(self) -> Iterator[Step]:
+        rng = self._rng
+        if rng.random() < 0.5:
+            yield self._step("execution_requested", run_key="key", trigger_type="MANUAL")
+        if rng.random() < 0.5:
+            tasks = [{"task_id": task, **self._places[task]} for task in TASKS]
+            yield self._step("execution_planned", plan_id="plan", tasks=tasks)
+        yield self._step("execution_started", pipeline_id=rng.choice(("daily", "hourly")))
+        for task in rng.sample(TASKS, rng.randint(1, len(TASKS))):
+            yield from self._task(task)
+        if rng.random() < 0.3:
+            yield self._step("cancel_requested", reason="enough")
+        if rng.random() < 0.7:
+            status = rng.choice(("SUCCESS", "FAILED", "CANCELLED"))
+            yield self._step("execution_completed", status=status, duration_ms=rng.randrange(9))
+
+    def _task(self, task: str) -> Iterator[Step]:
+        rng = self._rng
+        attempts = rng.randint(1, 3)
+        for attempt in range(1, attempts + 1):
+            named = {"task_id": task, "attempt": attempt, **self._places[task]}
+            if rng.random() < 0.4:
+                yield self._step("task_dispatched", **named)
+            yield self._step("task_started", **named, worker=f"w{attempt}")
+            if rng.random() < 0.2:
+                yield self._step("task_cancelled", **named, reason="stop")
+            if attempt < attempts:
+                yield from self._failure(named)
+            elif rng.random() < 0.8:
+                yield from self._success(named)
+
+    def _failure(self, named: dict[str, Any]) -> Iterator[Step]:
+        if self._rng.random() < 0.5:
+            yield self._step("task_lost", **named, reason="lease_expired")
+        else:
+            yield self._step("task_completed", **named, status="FAILED", error_message="no")
+        if self._rng.random() < 0.5:
+            again = {**named, "attempt": named["attempt"] + 1}
+            yield self._step("task_retry_scheduled", **again, reason="try again")
+
+    def _success(self, named: dict[str, Any]) -> Iterator[Step]:
+        rng = self._rng
+        version = {"published_version": rng.randrange(3)} if rng.random() < 0.5 else {}
+        figures = {"rows_written": rng.randrange(9), "output_tables": ["tbl-a"]}
+        yield self._step("task_completed", **named, **version, **figures, status="SUCCESS")
+        if "table_id" in named:
+            place = {name: named[name] for name in named if name.startswith(("table", "partition"))}
+            figures = {"row_count": rng.randrange(9), "version": rng.randrange(3)}
+            yield self._step("partition_completed", **place, **figures)
+
+    def _place(self) -> dict[str, Any]:
+        rng = self._rng
+        named: dict[str, Any] = {"table_id": rng.choice(TABLES)}
+        draw = rng.random()
+        if draw < 0.5:
+            return named | {"partition_values": rng.choice(VALUES)}
+        return named | {"partition_key": rng.choice(KEYS)} if draw < 0.8 else {}
+
+    def _step(self, name: str, **payload: Any) -> Step:
+        self._second += self._rng.randrange(4)  # often at the same moment as what was before
+        return Step(name, {**self._execution, **payload}, self._second)
+
 
 _SHARED = "01M7FVEX5Z0000000000000000"
 _BROKEN = (
@@ -30,15 +110,15 @@ _BROKEN = (
 
 @dataclass(frozen=True)
 class Event:
-    """A line, and what it says as JSON; None if nobody can fold it."""
+    """A line, and its envelope; None if it cannot be folded."""
 
     line: bytes
-    said: dict[str, Any] | None
+    envelope: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
 class History:
-    """The events of one domain, and the oldest that its tables still want."""
+    """The events of one domain, and the retention bounds of its tables."""
 
     domain: str
     events: tuple[Event, ...]
@@ -74,7 +154,7 @@ def _steps(rng: Random, domain: str) -> list[Step]:
     steps: list[Step] = []
     if domain == EXECUTIONS_DOMAIN:
         for execution_id in rng.sample(EXECUTIONS, rng.randint(1, 2)):
-            steps += Story(rng, execution_id).steps()
+            steps += ExecutionStory(rng, execution_id).steps()
     kinds = _kinds(domain)
     for _ in range(rng.randint(3, 15)):
         kind = rng.choice(kinds)
@@ -90,7 +170,7 @@ def _kinds(domain: str) -> list[EventKind]:
 
 
 class _Maker:
-    """Makes lines of what happened."""
+    """Makes lines of steps."""
 
     def __init__(self, rng: Random, domain: str) -> None:
         self._rng = rng
@@ -98,42 +178,42 @@ class _Maker:
         self._count = 0
 
     def events(self, step: Step) -> list[Event]:
-        """The line of a step, and another if its sender did not hear that it had been taken."""
+        """The line of a step, and sometimes more: a retry, a shared id, another payload or type."""
         rng = self._rng
         occurred = step.second + rng.choice((0, 0, 0, 0.25, -86_400, 7_200))  # a clock may be wrong
-        told = [self._said(step, occurred)]
+        envelopes = [self._envelope(step, occurred)]
         if rng.random() < 0.1:
-            told.append(
-                {**told[0], "event_id": self._id(), "received_at": _time(step.second + 300)}
+            envelopes.append(
+                {**envelopes[0], "event_id": self._id(), "received_at": _time(step.second + 300)}
             )
         if rng.random() < 0.1:  # an id that others have too
-            told.append({**self._said(step, occurred + 1), "event_id": _SHARED})
+            envelopes.append({**self._envelope(step, occurred + 1), "event_id": _SHARED})
         if rng.random() < 0.1:  # under one id something else
-            more = payload_of(rng, kind_of(step.name, 1).type.payload)
-            told.append({**told[0], "payload": {**more, **step.payload}})
+            more = payload_of(rng, find_kind(step.name, 1).type.payload)
+            envelopes.append({**envelopes[0], "payload": {**more, **step.payload}})
         if rng.random() < 0.1:
-            told.append({**told[0], "event_type": rng.choice(_kinds(self._domain)).name})
-        return [_event(each) for each in told]
+            envelopes.append({**envelopes[0], "event_type": rng.choice(_kinds(self._domain)).name})
+        return [_event(each) for each in envelopes]
 
     def broken(self) -> Event:
-        """A line that nobody can fold, for one of many reasons."""
+        """A line that cannot be folded, for one of many reasons."""
         rng, domain = self._rng, self._domain
         if rng.random() < 0.4:
             return Event(rng.choice(_BROKEN), None)
         stranger = rng.choice([kind for kind in KINDS if kind.domain not in (domain, ANY_DOMAIN)])
-        said = self._said(Step(stranger.name, stranger.example, rng.randrange(60)), 0)
+        envelope = self._envelope(Step(stranger.name, stranger.example, rng.randrange(60)), 0)
         spoiled = rng.choice(
             (
-                said,
-                {**said, "event_version": 99},
-                {**said, "payload": 7},
-                {**said, "payload": {**stranger.example, "no_such_field": 1}},
-                {**said, "received_at": "yesterday"},
+                envelope,
+                {**envelope, "event_version": 99},
+                {**envelope, "payload": 7},
+                {**envelope, "payload": {**stranger.example, "no_such_field": 1}},
+                {**envelope, "received_at": "yesterday"},
             )
         )
         return Event(_line(spoiled), None)
 
-    def _said(self, step: Step, occurred: float) -> dict[str, Any]:
+    def _envelope(self, step: Step, occurred: float) -> dict[str, Any]:
         rng = self._rng
         source: dict[str, Any] = {"type": "worker"}
         if rng.random() < 0.3:
@@ -161,15 +241,15 @@ def _time(second: float) -> str:
     return (NOON + timedelta(seconds=second)).isoformat()
 
 
-def _event(said: dict[str, Any]) -> Event:
+def _event(envelope: dict[str, Any]) -> Event:
     """An event of a kind that belongs here; by chance its payload may still be one that is refused."""
-    line = _line(said)
+    line = _line(envelope)
     try:
-        kind_of(said["event_type"], 1).type.read(json.dumps(said["payload"]).encode())
+        find_kind(envelope["event_type"], 1).type.read(json.dumps(envelope["payload"]).encode())
     except Invalid:
         return Event(line, None)
-    return Event(line, said)
+    return Event(line, envelope)
 
 
-def _line(said: dict[str, Any]) -> bytes:
-    return json.dumps(said, ensure_ascii=False).encode()
+def _line(envelope: dict[str, Any]) -> bytes:
+    return json.dumps(envelope, ensure_ascii=False).encode()

@@ -5,11 +5,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.differential.comparison import check_oracle, other_orders, reference
+from tests.differential.environment import in_process
 from tests.differential.history import History, histories_of
-from tests.differential.in_memory import other_orders, reference
-from tests.differential.meaning import meanings
-from tests.differential.published import aged, compacted
-from tests.differential.site import in_process
+from tests.differential.lifecycle import aged, compacted
 
 _ORDERS = 2
 _EVERY_COMPACTED, _EVERY_AGED = 8, 16  # these take much longer than all the rest
@@ -31,7 +30,7 @@ def check_seed(seed: int, *, everything: bool = False) -> Result:
     for place, history in enumerate(histories_of(seed)):
         wanted = reference(history)
         rng = Random(f"{seed}/{history.domain}/ways")
-        problems += meanings(history, wanted)
+        problems += check_oracle(history, wanted)
         for _ in range(_ORDERS):
             problems += other_orders(rng, history, wanted)
         _count(tally, history)
@@ -46,5 +45,5 @@ def check_seed(seed: int, *, everything: bool = False) -> Result:
 def _count(tally: Counter[str], history: History) -> None:
     tally["histories"] += 1
     tally["events"] += len(history.events)
-    tally["lines that nobody can fold"] += sum(event.said is None for event in history.events)
+    tally["lines that cannot be folded"] += sum(event.envelope is None for event in history.events)
     tally["other orders"] += _ORDERS

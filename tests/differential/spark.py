@@ -11,12 +11,11 @@ from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN
 from arco.storage.address import parse_address
+from tests.differential.comparison import reference
+from tests.differential.environment import Site, new_site
 from tests.differential.history import history_of
-from tests.differential.in_memory import reference
-from tests.differential.life import Pace
-from tests.differential.published import aged, compacted
+from tests.differential.lifecycle import Pace, aged, compacted
 from tests.differential.seed import Result
-from tests.differential.site import Site, new_site
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

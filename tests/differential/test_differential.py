@@ -8,7 +8,7 @@ from tests.differential.__main__ import main
 from tests.differential.history import histories_of
 from tests.differential.seed import check_seed
 
-_HARD = ("lines that nobody can fold", "late events", "merges", "rebuilds", "fresh reads")
+_HARD = ("lines that cannot be folded", "late events", "merges", "rebuilds", "fresh reads")
 
 
 def test_all_ways_of_a_history_give_the_same_rows() -> None:
@@ -28,9 +28,9 @@ def test_a_seed_is_the_same_history_each_time() -> None:
 
 def test_the_command_tells_what_it_has_tried(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "2", "--first", "100", "--jobs", "1"]) == 0
-    told = capsys.readouterr().out
-    assert "in process: 2 seeds" in told
-    assert "6 histories" in told
+    output = capsys.readouterr().out
+    assert "in process: 2 seeds" in output
+    assert "6 histories" in output
 
 
 def test_the_command_names_the_seed_that_failed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,9 +38,9 @@ def test_the_command_names_the_seed_that_failed(capsys: pytest.CaptureFixture[st
 
     with MUTANTS["fold that keeps the first"].applied():
         assert main(["--seed", "3"]) == 1
-    told = capsys.readouterr().out
-    assert "FAILED 1: [3]" in told
-    assert "replay: python -m tests.differential --seed 3" in told
+    output = capsys.readouterr().out
+    assert "FAILED 1: [3]" in output
+    assert "replay: python -m tests.differential --seed 3" in output
 
 
 def test_the_command_does_not_pass_for_nothing() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec.structs import fields
 
-from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind
-from arco.events.read import Reading, read_segment
+from arco.events.read import SegmentRows, read_segment
+from arco.events.registry import ANY_DOMAIN, KINDS, EventKind
 from arco.ledger.segment import Segment
-from tests.events.told import STREAM, admitted
+from tests.events.stored_lines import STREAM, admitted
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -22,7 +22,7 @@ def golden_name(kind: EventKind) -> str:
     return f"{kind.name}.{kind.version}.json"
 
 
-def rows_as_json(reading: Reading) -> Rows:
+def rows_as_json(reading: SegmentRows) -> Rows:
     """All rows, hidden columns included; what is null is left out."""
     return {
         name: [

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from arco.events.kinds import ANY_DOMAIN, KINDS, EventKind
-from arco.events.line import read_line
-from arco.events.told import Told
-from tests.events.told import admitted
+from arco.events.payload import decode_line
+from arco.events.projection import EventBatch
+from arco.events.registry import ANY_DOMAIN, KINDS, EventKind
+from tests.events.stored_lines import admitted
 
 PAGE = Path(__file__).parents[2] / "docs" / "events.md"
 BEGIN, END = "<!-- what follows is made of the code -->\n", "<!-- until here -->\n"
@@ -33,7 +33,10 @@ def reference() -> str:
 def _entry(kind: EventKind) -> str:
     domain = "that of the line" if kind.domain == ANY_DOMAIN else f"`{kind.domain}`"
     lines = [f"\n### {kind.name}", "", kind.summary]
-    lines += [f"Version {kind.version}, domain {domain}.{' Told by Arco alone.' * kind.ours}", ""]
+    lines += [
+        f"Version {kind.version}, domain {domain}.{' EventBatch by Arco alone.' * kind.ours}",
+        "",
+    ]
     lines += ["| field | type | if left out |", "|---|---|---|", *_fields(kind.type.payload), ""]
     for inner in _parts(kind.type.payload):
         lines += [f"`{inner.cls.__name__}`: {_sentence(inner)}", ""]
@@ -46,11 +49,11 @@ def _entry(kind: EventKind) -> str:
     return "\n".join([*lines, "", "```json", example, "```", ""])
 
 
-def _told(kind: EventKind) -> Told[Any]:
+def _told(kind: EventKind) -> EventBatch[Any]:
     """The example, as a projection is given it."""
     payload = msgspec.convert(kind.example, kind.type.payload)
-    line = read_line(admitted(kind.name, kind.example))
-    return Told.of(b"", [line], [payload])
+    line = decode_line(admitted(kind.name, kind.example))
+    return EventBatch.of(b"", [line], [payload])
 
 
 def _sentence(part: inspect.StructType) -> str:

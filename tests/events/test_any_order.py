@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arco.events.kinds import DOMAINS, kinds_of
-from arco.events.read import Reading, read_segment
+from arco.events.read import SegmentRows, read_segment
+from arco.events.registry import DOMAINS, kinds_by_name
 from arco.fold.fold import fold
-from arco.fold.table import Keep
+from arco.fold.table import MergeStrategy
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment
 from tests.events.payloads import MOMENTS, payloads
-from tests.events.told import STREAM, line
+from tests.events.stored_lines import STREAM, line
 
 
 class History(NamedTuple):
@@ -24,7 +24,7 @@ class History(NamedTuple):
 @st.composite
 def histories(draw: st.DrawFn) -> History:
     domain = draw(st.sampled_from(DOMAINS))
-    kinds = sorted(kinds_of(domain).values(), key=lambda kind: kind.name)
+    kinds = sorted(kinds_by_name(domain).values(), key=lambda kind: kind.name)
     lines = []
     for _ in range(draw(st.integers(1, 8))):
         kind = draw(st.sampled_from(kinds))
@@ -42,7 +42,7 @@ def histories(draw: st.DrawFn) -> History:
     return History(domain, lines)
 
 
-def _rows(domain: str, reading: Reading) -> dict[str, Any]:
+def _rows(domain: str, reading: SegmentRows) -> dict[str, Any]:
     """All rows but those of the quarantine, which go by where a line stands."""
     tables = TIER2[domain]
     return {
@@ -72,14 +72,14 @@ def test_any_order_duplication_and_split_gives_the_same_rows(
         read_segment(domain, Segment.of(STREAM, number, part), {})
         for number, part in enumerate((mixed[:cut], mixed[cut:]))
     ]
-    joined = Reading.joined(parts)
+    joined = SegmentRows.joined(parts)
     assert _rows(domain, joined) == _rows(domain, whole)
     assert joined.events == len(mixed)
     # Folding what is folded already, with news, is folding.
     tables = TIER2[domain]
     for name, rows in joined.rows.items():
         pieces = [fold(tables[name], part.rows[name]) for part in parts if name in part.rows]
-        again = Reading.joined([Reading({name: piece}) for piece in pieces]).rows[name]
+        again = SegmentRows.joined([SegmentRows({name: piece}) for piece in pieces]).rows[name]
         assert fold(tables[name], again).equals(fold(tables[name], rows))
 
 
@@ -90,7 +90,7 @@ def test_without_an_order_nothing_is_said(history: History) -> None:
     domain, lines = history
     for name, rows in read_segment(domain, Segment.of(STREAM, 0, lines), {}).rows.items():
         for rule in TIER2[domain][name].rules:
-            if rule.keep is Keep.LAST:
+            if rule.keep is MergeStrategy.LAST:
                 [order] = rule.order
                 for row in rows.to_pylist():
                     said = [row[column] for column in rule.columns if row[column] is not None]

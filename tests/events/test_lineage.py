@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from arco.core.errors import Invalid
-from tests.events.told import admitted, line, read, row_of, rows_of
+from tests.events.stored_lines import admitted, line, read, row_of, rows_of
 
 EDGE = {
     "source_table_id": "a",
@@ -134,7 +134,7 @@ def test_of_all_that_was_observed_the_newest_stands(order: int) -> None:
 def test_an_observation_of_more_pairs_than_it_may_have_is_refused_with_a_way_out() -> None:
     days = [f"ds={day}" for day in range(50)]
     inputs = [{"table_id": f"t{at}", "partitions": days} for at in range(201)]
-    with pytest.raises(Invalid, match=r"at most 10000 pairs .* send one for each output"):
+    with pytest.raises(Invalid, match=r"at most 10000 pairs .* send one event for each output"):
         admitted("lineage_observed", {"soundness": "exact", "inputs": inputs, "outputs": [OUTPUT]})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.events.told import line, read, row_of, rows_of
+from tests.events.stored_lines import line, read, row_of, rows_of
 
 TASK: dict[str, Any] = {"execution_id": "e", "task_id": "t"}
 PLACE: dict[str, Any] = {"table_id": "x", "partition_key": "d=1"}

@@ -1,4 +1,4 @@
-"""Reading lines: rows for what can be folded, a place in quarantine for the rest, nothing for the past."""
+"""Tests of reading segments into rows."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from arco.events.kinds import kind_of
-from arco.events.read import DecodedSegment, Reading, read_segment, reject_segment
+from arco.events.read import DecodedSegment, SegmentRows, read_segment, reject_segment
+from arco.events.registry import find_kind
 from arco.ledger.segment import Segment
-from tests.events.told import NOON, STREAM, folded, line, read, row_of, rows_of
+from tests.events.stored_lines import NOON, STREAM, folded, line, read, row_of, rows_of
 
 TASK = {"execution_id": "e", "task_id": "t"}
 
@@ -38,7 +38,7 @@ def test_rows_are_not_folded_yet() -> None:
 
 
 def test_nothing_is_read_of_nothing() -> None:
-    assert read([]) == Reading()
+    assert read([]) == SegmentRows()
 
 
 def test_a_reading_knows_when_its_events_were_received() -> None:
@@ -50,13 +50,13 @@ def test_a_reading_knows_when_its_events_were_received() -> None:
 
 def test_readings_are_joined() -> None:
     bad = [line("task_started", TASK, received=7), b"no"]
-    joined = Reading.joined([read([line("task_started", TASK)]), read([]), read(bad)])
+    joined = SegmentRows.joined([read([line("task_started", TASK)]), read([]), read(bad)])
     assert (joined.events, joined.late, joined.quarantined) == (3, 0, 1)
     assert joined.rows["tasks"].num_rows == 2
     assert joined.rows["quarantine"].num_rows == 1
     assert joined.oldest_received == NOON
     assert joined.newest_received == NOON + timedelta(seconds=7)
-    assert Reading.joined([]) == Reading()
+    assert SegmentRows.joined([]) == SegmentRows()
 
 
 BAD = {
@@ -74,7 +74,7 @@ BAD = {
     "wrong type": (line("task_started", {**TASK, "attempt": "1"}), "Expected `int`, got `str`"),
     "unknown field": (line("task_started", {**TASK, "mood": 1}), "unknown field `mood`"),
     "other domain": (
-        line("lineage_observed", kind_of("lineage_observed", 1).example),
+        line("lineage_observed", find_kind("lineage_observed", 1).example),
         "'lineage_observed' do not belong into 'executions'",
     ),
     "short id": (line("task_started", TASK, event_id="01M7"), "event_id"),
@@ -223,7 +223,7 @@ def test_rows_are_made_part_by_part_and_come_to_the_same(monkeypatch: pytest.Mon
     parts = list(DecodedSegment("lineage", segment, {}).parts())
     sizes = [sum(rows.num_rows for rows in part.rows.values()) for part in parts]
     assert sizes == [24] * 10 + [102] + [1]
-    joined = Reading.joined(parts)
+    joined = SegmentRows.joined(parts)
     assert folded("lineage", joined) == folded("lineage", whole)
     assert (joined.events, joined.quarantined) == (whole.events, whole.quarantined) == (22, 1)
     assert joined.newest_received == whole.newest_received is not None

@@ -10,57 +10,67 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from arco.fold.column import Column, Kind
-from arco.fold.table import Keep, Rule, Table
+from arco.fold.table import ColumnType, MergeRule, MergeStrategy, StateColumn, StateTable
 
 Row = dict[str, Any]
 
 _NULLS = 0.3
 
 # Several rules side by side, orders of several columns that may be null, values of every kind.
-MIXED = Table(
+MIXED = StateTable(
     "mixed",
     ("id", "part"),
     (
-        *(Column("id"), Column("part", Kind.INTEGER)),
-        *(Column("status"), Column("error"), Column("labels", Kind.TEXTS)),
-        *(Column("_attempt", Kind.INTEGER), Column("_at", Kind.TIME)),
-        *(Column("origin"), Column("inputs", Kind.STRINGS), Column("_origin_at", Kind.TIME)),
-        *(Column("latest", Kind.TIME), Column("least", Kind.INTEGER)),
-        *(Column("seen", Kind.BOOLEAN), Column("last_word")),
+        *(StateColumn("id"), StateColumn("part", ColumnType.INTEGER)),
+        *(StateColumn("status"), StateColumn("error"), StateColumn("labels", ColumnType.TEXTS)),
+        *(StateColumn("_attempt", ColumnType.INTEGER), StateColumn("_at", ColumnType.TIME)),
+        *(
+            StateColumn("origin"),
+            StateColumn("inputs", ColumnType.STRINGS),
+            StateColumn("_origin_at", ColumnType.TIME),
+        ),
+        *(StateColumn("latest", ColumnType.TIME), StateColumn("least", ColumnType.INTEGER)),
+        *(StateColumn("seen", ColumnType.BOOLEAN), StateColumn("last_word")),
     ),
     (
-        Rule(Keep.LAST, ("status", "error", "labels"), ("_attempt", "_at")),
-        Rule(Keep.FIRST, ("origin", "inputs"), ("_origin_at",)),
-        Rule(Keep.MAX, ("latest",)),
-        Rule(Keep.MIN, ("least",)),
-        Rule(Keep.MAX, ("seen",)),
-        Rule(Keep.MIN, ("last_word",)),
+        MergeRule(MergeStrategy.LAST, ("status", "error", "labels"), ("_attempt", "_at")),
+        MergeRule(MergeStrategy.FIRST, ("origin", "inputs"), ("_origin_at",)),
+        MergeRule(MergeStrategy.MAX, ("latest",)),
+        MergeRule(MergeStrategy.MIN, ("least",)),
+        MergeRule(MergeStrategy.MAX, ("seen",)),
+        MergeRule(MergeStrategy.MIN, ("last_word",)),
     ),
     ("status", "part"),
     "origin",
 )
 # The least that a table can be.
-BARE = Table(
-    "bare", ("id",), (Column("id"), Column("n", Kind.INTEGER)), (Rule(Keep.MAX, ("n",)),), (), "id"
+BARE = StateTable(
+    "bare",
+    ("id",),
+    (StateColumn("id"), StateColumn("n", ColumnType.INTEGER)),
+    (MergeRule(MergeStrategy.MAX, ("n",)),),
+    (),
+    "id",
 )
 
-_VALUES: dict[Kind, st.SearchStrategy[Any]] = {
-    Kind.STRING: st.sampled_from(["", "a", "b", "ä", "z", "\U0001f409"]),
-    Kind.INTEGER: st.integers(-2, 2) | st.sampled_from([2**63 - 1, -(2**63)]),
-    Kind.BOOLEAN: st.booleans(),
-    Kind.TIME: st.sampled_from([datetime(2026, 1, day, 0, 0, 0, day, UTC) for day in (1, 2, 3)]),
-    Kind.STRINGS: st.lists(st.sampled_from(["x", "y"]), max_size=2),
-    Kind.BYTES: st.sampled_from([b"", b"\x00", b"a", b"a" * 60, b"a" * 59 + b"\xff"]),
-    Kind.TEXTS: st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from(["", "v"])),
+_VALUES: dict[ColumnType, st.SearchStrategy[Any]] = {
+    ColumnType.STRING: st.sampled_from(["", "a", "b", "ä", "z", "\U0001f409"]),
+    ColumnType.INTEGER: st.integers(-2, 2) | st.sampled_from([2**63 - 1, -(2**63)]),
+    ColumnType.BOOLEAN: st.booleans(),
+    ColumnType.TIME: st.sampled_from(
+        [datetime(2026, 1, day, 0, 0, 0, day, UTC) for day in (1, 2, 3)]
+    ),
+    ColumnType.STRINGS: st.lists(st.sampled_from(["x", "y"]), max_size=2),
+    ColumnType.BYTES: st.sampled_from([b"", b"\x00", b"a", b"a" * 60, b"a" * 59 + b"\xff"]),
+    ColumnType.TEXTS: st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from(["", "v"])),
 }
 
 
 def told(
-    table: Table,
+    table: StateTable,
     count: int,
-    key: Callable[[Kind], Any],
-    value: Callable[[Kind], Any],
+    key: Callable[[ColumnType], Any],
+    value: Callable[[ColumnType], Any],
     null: Callable[[], bool],
 ) -> list[Row]:
     """Rows in which equal orders mean equal values: orders are total by declaration."""
@@ -85,51 +95,51 @@ def told(
 
 
 @st.composite
-def rows_of(draw: st.DrawFn, table: Table) -> list[Row]:
+def rows_of(draw: st.DrawFn, table: StateTable) -> list[Row]:
     """A few rows, with few different keys."""
 
-    def value(kind: Kind) -> Any:
+    def value(kind: ColumnType) -> Any:
         return draw(_VALUES[kind])
 
     return told(table, draw(st.integers(0, 8)), value, value, lambda: draw(st.booleans()))
 
 
 def random_rows(
-    table: Table, rng: Random, count: int, *, keys: int = 4, one_key: float = 0.0
+    table: StateTable, rng: Random, count: int, *, keys: int = 4, one_key: float = 0.0
 ) -> list[Row]:
     """Many rows, faster than by drawing them.
 
     Each column of a key has so many values, and `one_key` is the share of those that are the same one.
     """
 
-    def key(kind: Kind) -> Any:
+    def key(kind: ColumnType) -> Any:
         return _numbered(kind, 0 if rng.random() < one_key else rng.randrange(keys))
 
-    def value(kind: Kind) -> Any:
+    def value(kind: ColumnType) -> Any:
         return _numbered(kind, rng.randrange(rng.choice([2, 4, 1000])))
 
     return told(table, count, key, value, lambda: rng.random() < _NULLS)
 
 
-def _numbered(kind: Kind, number: int) -> Any:
+def _numbered(kind: ColumnType, number: int) -> Any:
     match kind:
-        case Kind.STRING:
+        case ColumnType.STRING:
             return f"{number}ä"
-        case Kind.INTEGER:
+        case ColumnType.INTEGER:
             return number - 2
-        case Kind.BOOLEAN:
+        case ColumnType.BOOLEAN:
             return number % 2 == 0
-        case Kind.TIME:
+        case ColumnType.TIME:
             return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(microseconds=number)
-        case Kind.BYTES:
+        case ColumnType.BYTES:
             return number.to_bytes(8) * 7
-        case Kind.STRINGS:
+        case ColumnType.STRINGS:
             return ["x", str(number)][: number % 3]
-        case Kind.TEXTS:
+        case ColumnType.TEXTS:
             return {"k": str(number)} if number else {}
 
 
-def to_arrow(table: Table, rows: Sequence[Row]) -> pa.Table:
+def to_arrow(table: StateTable, rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=table.schema)
 
 
@@ -138,7 +148,7 @@ def to_python(rows: pa.Table) -> list[Row]:
     return found
 
 
-def reference(table: Table, rows: Sequence[Row]) -> list[Row]:
+def reference(table: StateTable, rows: Sequence[Row]) -> list[Row]:
     """The fold as anybody would write it down."""
     folded = []
     for _, same in groupby(sorted(rows, key=by(table.key)), key=by(table.key)):
@@ -146,7 +156,7 @@ def reference(table: Table, rows: Sequence[Row]) -> list[Row]:
         result = {name: of_key[0][name] for name in table.key}
         for rule in table.rules:
             names = rule.order or rule.columns
-            if rule.keep in (Keep.LAST, Keep.MAX):
+            if rule.keep in (MergeStrategy.LAST, MergeStrategy.MAX):
                 chosen = max(of_key, key=by(names))
             else:
                 chosen = min(of_key, key=by(names, null_is_high=True))

@@ -1,6 +1,7 @@
 import zlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -8,11 +9,76 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
-from arco.fold import code
-from arco.fold.fold import conform, fold
-from arco.fold.table import Keep, Table
+from arco.fold.fold import SMALL_ROWS, conform, encode_ranks, fold, retain, sort_indices
+from arco.fold.table import MergeStrategy, StateTable
 from arco.fold.tier1 import CATALOGS, COLUMNS, TABLES, TIER1
+from arco.fold.tier2 import OCCURRED, SCHEDULES, TIER2
 from tests.fold.tables import BARE, MIXED, Row, reference, rows_of, to_arrow, to_python
+
+Pair = tuple[str | None, int | None]
+pairs = st.lists(
+    st.tuples(st.none() | st.text(max_size=2), st.none() | st.integers(-2, 2)), min_size=1
+)
+
+
+def columns(rows: list[Pair]) -> list[pa.Array]:
+    return [
+        pa.array([row[0] for row in rows], pa.string()),
+        pa.array([row[1] for row in rows], pa.int64()),
+    ]
+
+
+def place(row: Pair, *, nulls_last: bool) -> tuple[bool, bytes, bool, int]:
+    text, number = row
+    absent = (text is None) is nulls_last, (number is None) is nulls_last
+    return absent[0], (text or "").encode(), absent[1], number or 0
+
+
+@pytest.mark.parametrize("nulls_last", [False, True])
+@given(rows=pairs)
+def test_rows_are_equal_and_sorted_as_their_codes_are(rows: list[Pair], nulls_last: bool) -> None:
+    codes = encode_ranks(columns(rows), nulls_last=nulls_last).to_pylist()
+    assert None not in codes
+    for one, of_one in zip(rows, codes, strict=True):
+        for other, of_other in zip(rows, codes, strict=True):
+            assert (of_one == of_other) == (one == other)
+            if of_one < of_other:
+                assert place(one, nulls_last=nulls_last) < place(other, nulls_last=nulls_last)
+
+
+def test_codes_of_many_columns_with_many_values_do_not_run_over() -> None:
+    rng, count = Random(3), 10_000
+    rows = [tuple(rng.randrange(2) or rng.randrange(count) for _ in range(6)) for _ in range(count)]
+    parts = [pa.array([str(row[at]) for row in rows]) for at in range(6)]
+    sizes = [len(set(part.to_pylist())) for part in parts]
+    assert min(sizes) ** 6 > 2**64
+    codes = encode_ranks(parts).to_pylist()
+    by_code = sorted(range(count), key=lambda at: (codes[at], at))
+    assert by_code == sorted(range(count), key=lambda at: ([str(v) for v in rows[at]], at))
+    assert len(set(codes)) == len(set(rows))
+
+
+@pytest.mark.parametrize("few", [0, SMALL_ROWS])
+@pytest.mark.parametrize("names", [("text",), ("number",), ("text", "number")])
+@pytest.mark.parametrize("nulls_last", [False, True])
+def test_sorting_keeps_equal_rows_as_they_are(
+    few: int,
+    names: tuple[str, ...],
+    nulls_last: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("arco.fold.fold.SMALL_ROWS", few)
+    rng = Random(5)
+    rows: list[Pair] = [
+        (rng.choice([None, "a", "b", "ä"]), rng.choice([None, -1, 0, 1])) for _ in range(200)
+    ]
+    table = pa.table(columns(rows), names=["text", "number"])
+    wanted: list[Pair] = [
+        (t if "text" in names else None, n if "number" in names else None) for t, n in rows
+    ]
+    expected = sorted(range(200), key=lambda at: place(wanted[at], nulls_last=nulls_last))
+    assert sort_indices(table, names, nulls_last=nulls_last).to_pylist() == expected
+
 
 ALL = [*TIER1.values(), MIXED, BARE]
 FEW = settings(max_examples=20)
@@ -23,18 +89,20 @@ def amount(request: pytest.FixtureRequest) -> Iterator[str]:
     """Rows are folded in another way where there are many; here a few count as many too."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "many":
-            patch.setattr(code, "FEW", 0)
+            patch.setattr("arco.fold.fold.SMALL_ROWS", 0)
         yield request.param
 
 
-def folded(table: Table, rows: list[Row]) -> list[Row]:
+def folded(table: StateTable, rows: list[Row]) -> list[Row]:
     return to_python(fold(table, to_arrow(table, rows)))
 
 
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
 @FEW
 @given(data=st.data())
-def test_the_fold_is_the_one_that_plain_python_makes(table: Table, data: st.DataObject) -> None:
+def test_the_fold_is_the_one_that_plain_python_makes(
+    table: StateTable, data: st.DataObject
+) -> None:
     rows = data.draw(rows_of(table))
     assert folded(table, rows) == reference(table, rows)
 
@@ -42,7 +110,7 @@ def test_the_fold_is_the_one_that_plain_python_makes(table: Table, data: st.Data
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
 @FEW
 @given(data=st.data())
-def test_order_and_duplication_change_nothing(table: Table, data: st.DataObject) -> None:
+def test_order_and_duplication_change_nothing(table: StateTable, data: st.DataObject) -> None:
     rows = data.draw(rows_of(table))
     again = data.draw(st.lists(st.sampled_from(rows), max_size=4)) if rows else []
     shuffled = data.draw(st.permutations(rows + again))
@@ -52,7 +120,7 @@ def test_order_and_duplication_change_nothing(table: Table, data: st.DataObject)
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
 @FEW
 @given(data=st.data())
-def test_batches_change_nothing(table: Table, data: st.DataObject) -> None:
+def test_batches_change_nothing(table: StateTable, data: st.DataObject) -> None:
     rows = data.draw(rows_of(table))
     cut = data.draw(st.integers(0, len(rows)))
     first, rest = to_arrow(table, rows[:cut]), to_arrow(table, rows[cut:])
@@ -122,6 +190,62 @@ def test_known_buckets_never_change() -> None:
 
 
 def test_in_tier_1_the_commit_and_the_place_in_it_decide_whole_rows() -> None:
-    assert [rule.keep for table in TIER1.values() for rule in table.rules] == [Keep.LAST] * 7
+    assert [rule.keep for table in TIER1.values() for rule in table.rules] == [
+        MergeStrategy.LAST
+    ] * 7
     orders = {rule.order for table in TIER1.values() for rule in table.rules}
     assert orders == {("_commit", "_position")}
+
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MOMENT = timedelta(microseconds=1)
+TIER2_TABLES = [table for domain in TIER2.values() for table in domain.values()]
+
+
+def rows_at(*times: datetime | None) -> pa.Table:
+    rows = [{"schedule_id": str(at), OCCURRED: time} for at, time in enumerate(times)]
+    return to_arrow(SCHEDULES, rows)
+
+
+def kept(rows: pa.Table, since: datetime | None) -> list[str]:
+    found: list[str] = retain(SCHEDULES, rows, since).column("schedule_id").to_pylist()
+    return found
+
+
+def test_rows_leave_when_nothing_was_told_of_them_since() -> None:
+    rows = rows_at(NOON - MOMENT, NOON, NOON + MOMENT)
+    assert kept(rows, NOON) == ["1", "2"]
+    assert kept(rows, NOON + MOMENT) == ["2"]
+    assert kept(rows, NOON + 2 * MOMENT) == []
+    assert retain(SCHEDULES, rows, NOON + 2 * MOMENT).schema == SCHEDULES.schema
+
+
+def test_without_a_bound_all_rows_stay() -> None:
+    rows = rows_at(NOON, None)
+    assert retain(SCHEDULES, rows, None) is rows
+
+
+def test_a_row_that_has_no_moment_stays() -> None:
+    assert kept(rows_at(None, NOON - MOMENT, NOON), NOON) == ["0", "2"]
+
+
+def test_a_bound_in_another_time_zone_is_the_same_moment() -> None:
+    bound = NOON.astimezone(timezone(timedelta(hours=9)))
+    assert kept(rows_at(NOON - MOMENT, NOON), bound) == ["1"]
+
+
+def test_rows_in_pieces_and_no_rows_are_fine() -> None:
+    pieces = pa.concat_tables([rows_at(NOON - MOMENT), rows_at(), rows_at(NOON, None)])
+    assert kept(pieces, NOON) == ["0", "1"]
+    assert kept(rows_at(), NOON) == []
+
+
+def test_tables_that_have_no_moments_keep_their_rows() -> None:
+    rows = to_arrow(CATALOGS, [{"catalog_id": "c"}])
+    assert retain(CATALOGS, rows, NOON) is rows
+
+
+@pytest.mark.parametrize("table", TIER2_TABLES, ids=lambda table: table.name)
+def test_every_table_of_tier_2_lets_rows_go(table: StateTable) -> None:
+    rows = to_arrow(table, [{OCCURRED: NOON - MOMENT}, {OCCURRED: NOON}])
+    assert retain(table, rows, NOON).column(OCCURRED).to_pylist() == [NOON]

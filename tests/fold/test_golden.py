@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from arco.fold.column import Kind
 from arco.fold.fold import conform, fold
-from arco.fold.table import Table, by_name
+from arco.fold.table import ColumnType, StateTable, tables_by_name
 from arco.fold.tier1 import TIER1
 from arco.fold.tier2 import TIER2
 
@@ -26,7 +25,7 @@ Rows = list[dict[str, Any]]
 class Golden(NamedTuple):
     """A file of a table, and what is in it. The first is called like its table, the second `tables.2`."""
 
-    table: Table
+    table: StateTable
     file: Path
 
     def stored(self) -> pa.Table:
@@ -34,7 +33,7 @@ class Golden(NamedTuple):
 
 
 def all_golden() -> list[Golden]:
-    known = by_name(TABLES)
+    known = tables_by_name(TABLES)
     files = sorted(GOLDEN.glob("*.parquet"))
     return [Golden(known[file.name.split(".")[0]], file) for file in files]
 
@@ -94,11 +93,11 @@ def test_other_engines_read_the_same(golden: Golden) -> None:
     assert rows == [{name: row[name] for name in schema.names} for row in expected(golden)]
 
 
-def _read(kind: Kind, value: Any) -> Any:
+def _read(kind: ColumnType, value: Any) -> Any:
     """A value as it stands in JSON: bytes in hex, times in words."""
-    if value is not None and kind is Kind.TIME:
+    if value is not None and kind is ColumnType.TIME:
         return datetime.fromisoformat(value)
-    return bytes.fromhex(value) if value is not None and kind is Kind.BYTES else value
+    return bytes.fromhex(value) if value is not None and kind is ColumnType.BYTES else value
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -22,8 +22,8 @@ from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import Invalid, Unavailable
 from arco.core.json import Json
-from arco.events.commit import DOMAIN as EVENTS
-from arco.events.commit import IcebergCommitted
+from arco.events.table import DOMAIN as EVENTS
+from arco.events.table import IcebergCommitted
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.files import TableFiles

@@ -13,7 +13,7 @@ from arco.core import json
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
 from arco.fold.fold import fold
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier2 import OCCURRED, TIER2
 from arco.ledger.watermark import Watermark
 from arco.storage.roles import Role
@@ -22,7 +22,7 @@ from tests.query.workspace import Workspace
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def rows_of(table: Table, *rows: Mapping[str, Any], order: int = 1) -> pa.Table:
+def rows_of(table: StateTable, *rows: Mapping[str, Any], order: int = 1) -> pa.Table:
     """Rows of a table; all that decides them has the same order."""
     hidden = {
         column.name: NOON if column.name == OCCURRED else order.to_bytes(8, "big")
@@ -42,7 +42,7 @@ class Publishing:
 
     async def tail(
         self,
-        *tables: tuple[Table, pa.Table],
+        *tables: tuple[StateTable, pa.Table],
         watermark: Watermark | None = None,
         retained_from: dict[str, datetime] | None = None,
     ) -> int:
@@ -65,7 +65,7 @@ class Publishing:
         )
         return (await self._publisher.publish(head, change)).number
 
-    async def base(self, table: Table, rows: pa.Table) -> int:
+    async def base(self, table: StateTable, rows: pa.Table) -> int:
         """A base of these rows, one file a bucket, below the tail that is there."""
         head = await self._publisher.chain.head()
         parent = parent_of(head)
@@ -89,14 +89,14 @@ class Publishing:
             return {}
         return dict((await read_index(self._publisher.store, ref)).tables)
 
-    def _bucket_files(self, table: Table, rows: pa.Table) -> list[tuple[FileRef, bytes]]:
+    def _bucket_files(self, table: StateTable, rows: pa.Table) -> list[tuple[FileRef, bytes]]:
         buckets = table.buckets_of(rows)
         return [
             self._file(table, rows.filter(pa.array([each == bucket for each in buckets])))
             for bucket in sorted(set(buckets))
         ]
 
-    def _file(self, table: Table, rows: pa.Table) -> tuple[FileRef, bytes]:
+    def _file(self, table: StateTable, rows: pa.Table) -> tuple[FileRef, bytes]:
         assert table is TIER2[self._domain][table.name]
         path = file_path(self._domain, table, new_ulid(self._here.runtime))
         return encode(table, fold(table, rows), path)

@@ -7,9 +7,9 @@ import duckdb
 import pytest
 
 from arco.catalog.snapshot import Snapshot
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import TIER1
-from arco.query.schemas import STATISTICS
+from arco.query.system_tables import STATISTICS
 from tests.query.changes import Changes
 from tests.query.workspace import workspace
 
@@ -95,7 +95,7 @@ async def _duck(root: Path, snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
     return duck
 
 
-def _fold(table: Table, files: list[str]) -> str:
+def _fold(table: StateTable, files: list[str]) -> str:
     moved = "AND NOT coalesce(_moved, false)" if "_moved" in table.schema.names else ""
     return FOLD.format(name=table.name, key=", ".join(table.key), files=files, moved=moved)
 

@@ -18,7 +18,7 @@ from arco.core.errors import Invalid, NotFound
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
 from arco.query.engine import SqlEngine
-from arco.query.schemas import SYSTEM as TABLES_OF_SYSTEM
+from arco.query.system_tables import SYSTEM_SCHEMAS
 from arco.storage.address import parse_address
 from arco.storage.open import open_backend
 from arco.storage.roles import Role
@@ -47,9 +47,9 @@ async def test_an_acknowledged_table_is_in_the_next_query() -> None:
 
 async def test_hidden_columns_are_not_shown() -> None:
     async with workspace() as here:
-        for name in TABLES_OF_SYSTEM:
+        for name in SYSTEM_SCHEMAS:
             table = await here.engine.query(f"SELECT * FROM system.{name}")
-            assert table.column_names == TABLES_OF_SYSTEM[name].names
+            assert table.column_names == SYSTEM_SCHEMAS[name].names
             assert not [each for each in table.column_names if each.startswith("_")]
 
 
@@ -57,7 +57,7 @@ async def test_every_table_of_an_empty_store_is_empty() -> None:
     runtime = system_runtime()
     backend = open_backend(parse_address("memory://"), runtime)
     engine = SqlEngine(SnapshotReader(Store(backend, runtime, scope=Scope(), role=Role.READER)))
-    for name in TABLES_OF_SYSTEM:
+    for name in SYSTEM_SCHEMAS:
         assert (await engine.query(f"SELECT * FROM system.{name}")).num_rows == 0
     await engine.close()
 
@@ -196,7 +196,7 @@ async def test_show_describe_explain_and_values_are_answered() -> None:
     async with workspace() as here:
         shown = await here.ask("SHOW TABLES")
         names = {row["table_name"] for row in shown if row["table_schema"] == "system"}
-        assert names == set(TABLES_OF_SYSTEM)
+        assert names == set(SYSTEM_SCHEMAS)
         described = await here.ask("DESCRIBE system.tables")
         assert described[0] == {
             "column_name": "table_id",
@@ -209,7 +209,7 @@ async def test_show_describe_explain_and_values_are_answered() -> None:
         assert await here.column("VALUES (1), (2)") == [1, 2]
         assert await here.column("/* a /* nested */ one */ -- and\n (SELECT 7)") == [7]
         columns = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'system'"
-        assert (await here.column(columns))[0] == sum(map(len, TABLES_OF_SYSTEM.values()))
+        assert (await here.column(columns))[0] == sum(map(len, SYSTEM_SCHEMAS.values()))
 
 
 async def test_times_compare_with_text_and_with_now() -> None:

@@ -2,21 +2,20 @@
 
 import pytest
 
-from arco.query.limits import Limits
-from arco.query.needs import filter_columns
-from arco.query.schemas import SYSTEM
-from arco.query.session import Session
-from arco.query.spans import Span, Spans
-from arco.query.wire import Scan
+from arco.query.limits import QueryLimits
+from arco.query.protocol import SystemScan
+from arco.query.pruning import Span, Spans
+from arco.query.session import SqlSession
+from arco.query.system_tables import SYSTEM_SCHEMAS, filter_columns
 
-SESSION = Session(Limits(), SYSTEM, filter_columns)
+SESSION = SqlSession(QueryLimits(), SYSTEM_SCHEMAS, filter_columns)
 
 
 def _point(*values: str) -> Spans:
     return tuple(Span(value, value) for value in values)
 
 
-def _scan(sql: str, view: str = "tasks") -> Scan:
+def _scan(sql: str, view: str = "tasks") -> SystemScan:
     [scan] = [each for each in SESSION.plan(sql).scans if each.view == view]
     return scan
 

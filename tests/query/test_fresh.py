@@ -15,12 +15,12 @@ from arco.events.read import DecodedSegment
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, TIER2
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
-from arco.query.limits import Limits
+from arco.query.limits import QueryLimits
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.query.processes import sql_processes
-from tests.query.told import NOON, Events
+from tests.query.random_events import NOON, Events
+from tests.query.workers import sql_processes
 from tests.query.workspace import Workspace, workspace
 from tests.storage.interposed import Interposed
 from tests.storage.recorder import Recorder
@@ -29,7 +29,7 @@ COUNT = "SELECT count(*) AS n FROM system.executions"
 
 
 def _engine(
-    here: Workspace, recorder: Recorder | None = None, limits: Limits | None = None
+    here: Workspace, recorder: Recorder | None = None, limits: QueryLimits | None = None
 ) -> SqlEngine:
     backend = here.backend
     if recorder is not None:
@@ -179,10 +179,10 @@ async def test_what_was_compacted_meanwhile_is_not_read_again() -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [Limits(fresh_events=50), Limits(fresh_bytes=10_000), Limits(fresh_segments=5)],
+    [QueryLimits(fresh_events=50), QueryLimits(fresh_bytes=10_000), QueryLimits(fresh_segments=5)],
 )
 async def test_more_than_a_fresh_read_can_take_is_refused_until_it_is_compacted(
-    limits: Limits,
+    limits: QueryLimits,
 ) -> None:
     async with workspace() as here:
         events = Events(here.runtime, EXECUTIONS_DOMAIN, 5)
@@ -204,7 +204,7 @@ async def test_more_than_a_fresh_read_can_take_is_refused_until_it_is_compacted(
 def _fan_out(here: Workspace, inputs: int, outputs: int) -> bytes:
     """A short event that makes a row for each partition that was read and each that was written."""
     keys = [f"d={at:03d}" for at in range(max(inputs, outputs))]
-    return Events(here.runtime, LINEAGE_DOMAIN, 1).told(
+    return Events(here.runtime, LINEAGE_DOMAIN, 1).line(
         "lineage_observed",
         soundness="table_only",
         inputs=[{"table_id": "tbl-a", "partitions": keys[:inputs]}],
@@ -213,9 +213,11 @@ def _fan_out(here: Workspace, inputs: int, outputs: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize("limits", [Limits(fresh_rows=30_000), Limits(fresh_text_bytes=500_000)])
+@pytest.mark.parametrize(
+    "limits", [QueryLimits(fresh_rows=30_000), QueryLimits(fresh_text_bytes=500_000)]
+)
 async def test_a_few_events_that_make_too_many_rows_are_refused_before_these_are_made(
-    limits: Limits,
+    limits: QueryLimits,
 ) -> None:
     async with workspace() as here:
         writer, engine = _writer(here, LINEAGE_DOMAIN), _engine(here, limits=limits)
@@ -306,7 +308,7 @@ async def test_statistics_beside_tables_are_fresh_too() -> None:
         await here.schema("s")
         made = await here.table("s", "t")
         table_id = made.object.row.table_id  # type: ignore[union-attr]
-        line = Events(here.runtime, EXECUTIONS_DOMAIN, 1).told(
+        line = Events(here.runtime, EXECUTIONS_DOMAIN, 1).line(
             "table_profiled", table_id=table_id, row_count=12
         )
         await _writer(here).append_lines([line])

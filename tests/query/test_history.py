@@ -2,8 +2,8 @@ from arco.catalog.manifest import manifests_of
 from arco.catalog.reader import SnapshotReader
 from arco.core.scope import Scope
 from arco.query.engine import SqlEngine
-from arco.query.history import History
-from arco.query.limits import Limits
+from arco.query.history import ChainHistory
+from arco.query.limits import QueryLimits
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -18,7 +18,7 @@ async def _grow(here: Workspace, count: int) -> None:
         await here.catalog(f"c{(await here.reader().head()).number}")
 
 
-def _watched(here: Workspace, recorder: Recorder, limits: Limits | None = None) -> SqlEngine:
+def _watched(here: Workspace, recorder: Recorder, limits: QueryLimits | None = None) -> SqlEngine:
     """Another engine over the same workspace, whose requests are taken down."""
     backend = ObservedBackend(here.backend, recorder, here.runtime.clock)
     store = Store(backend, here.runtime, scope=Scope(), role=Role.READER)
@@ -26,7 +26,7 @@ def _watched(here: Workspace, recorder: Recorder, limits: Limits | None = None) 
 
 
 async def test_the_chain_is_walked_back_so_far_and_older_numbers_by_as_of() -> None:
-    async with workspace(limits=Limits(history=4)) as here:
+    async with workspace(limits=QueryLimits(history=4)) as here:
         await _grow(here, 7)
         for name in ("commits", "audit", "manifests"):
             sql = NUMBERS.format(name)
@@ -112,8 +112,8 @@ async def test_what_is_remembered_of_a_chain_that_was_replaced_is_not_told_again
         await _grow(before, 4)
         await _grow(after, 4)
         reader = after.reader()
-        history = History(reader, depth=100)
-        old = History(before.reader(), depth=100)
+        history = ChainHistory(reader, depth=100)
+        old = ChainHistory(before.reader(), depth=100)
         await old.table("manifests", await before.reader().head())
         history._entries = old._entries
         snapshot = await reader.head()

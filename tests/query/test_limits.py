@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from arco.core.errors import Corrupt, Invalid, Unavailable
-from arco.query.limits import Limits
-from tests.query.processes import sql_processes
+from arco.query.limits import QueryLimits
+from tests.query.workers import sql_processes
 from tests.query.workspace import workspace
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"
@@ -16,7 +16,7 @@ _MIB = 1024 * 1024
 
 
 async def test_a_query_that_takes_too_long_ends_and_so_does_its_process() -> None:
-    async with workspace(limits=Limits(run_ms=400)) as here:
+    async with workspace(limits=QueryLimits(run_ms=400)) as here:
         started = time.monotonic()
         with pytest.raises(Invalid, match=r"longer than 0.4 s"):
             await here.engine.query(ENDLESS)
@@ -60,7 +60,7 @@ async def test_a_query_that_is_given_up_ends_too() -> None:
 async def test_a_query_that_takes_too_much_is_refused_or_answered_and_the_next_is_served(
     sql: str,
 ) -> None:
-    limits = Limits(process_bytes=512 * _MIB, pool_bytes=64 * _MIB)
+    limits = QueryLimits(process_bytes=512 * _MIB, pool_bytes=64 * _MIB)
     async with workspace(limits=limits) as here:
         try:
             await here.engine.query(sql)
@@ -70,7 +70,7 @@ async def test_a_query_that_takes_too_much_is_refused_or_answered_and_the_next_i
 
 
 async def test_memory_beyond_the_limit_is_refused_in_words() -> None:
-    async with workspace(limits=Limits(process_bytes=512 * _MIB, pool_bytes=_MIB)) as here:
+    async with workspace(limits=QueryLimits(process_bytes=512 * _MIB, pool_bytes=_MIB)) as here:
         for sql in (
             "SELECT repeat('a', 2000000000)",
             "SELECT value FROM generate_series(1, 3000000) GROUP BY value ORDER BY value LIMIT 1",
@@ -80,7 +80,7 @@ async def test_memory_beyond_the_limit_is_refused_in_words() -> None:
 
 
 async def test_a_result_with_too_many_rows_asks_for_a_limit() -> None:
-    async with workspace(limits=Limits(rows=1_000)) as here:
+    async with workspace(limits=QueryLimits(rows=1_000)) as here:
         exactly = await here.engine.query("SELECT * FROM generate_series(1, 1000)")
         assert exactly.num_rows == 1_000
         with pytest.raises(Invalid, match="LIMIT"):
@@ -88,19 +88,19 @@ async def test_a_result_with_too_many_rows_asks_for_a_limit() -> None:
 
 
 async def test_a_result_with_too_many_bytes_is_refused() -> None:
-    async with workspace(limits=Limits(result_bytes=100_000)) as here:
+    async with workspace(limits=QueryLimits(result_bytes=100_000)) as here:
         with pytest.raises(Invalid, match="bytes"):
             await here.engine.query("SELECT repeat('a', 10000) FROM generate_series(1, 100)")
 
 
 async def test_a_statement_that_is_too_long_is_refused() -> None:
-    async with workspace(limits=Limits(sql_chars=100)) as here:
+    async with workspace(limits=QueryLimits(sql_chars=100)) as here:
         with pytest.raises(Invalid, match="100"):
             await here.engine.query("SELECT 1" + " " * 100)
 
 
 async def test_queries_wait_for_a_worker_and_not_for_ever() -> None:
-    limits = Limits(workers=1, wait_ms=200, run_ms=1_500)
+    limits = QueryLimits(workers=1, wait_ms=200, run_ms=1_500)
     async with workspace(limits=limits) as here:
         slow = asyncio.ensure_future(here.engine.query(ENDLESS))
         await asyncio.sleep(0.05)
@@ -113,14 +113,14 @@ async def test_queries_wait_for_a_worker_and_not_for_ever() -> None:
 
 
 async def test_many_queries_at_once_are_all_answered_by_fewsql_processes() -> None:
-    async with workspace(limits=Limits(workers=2)) as here:
+    async with workspace(limits=QueryLimits(workers=2)) as here:
         asked = [here.column(f"SELECT {n} FROM system.catalogs") for n in range(40)]
         assert await asyncio.gather(*asked) == [[n] for n in range(40)]
         assert len(sql_processes()) <= 2
 
 
 async def test_one_that_gives_up_waiting_does_not_take_anothers_turn() -> None:
-    async with workspace(limits=Limits(workers=1)) as here:
+    async with workspace(limits=QueryLimits(workers=1)) as here:
         asked = [asyncio.ensure_future(here.column(f"SELECT {n}")) for n in range(6)]
         await asyncio.sleep(0)
         for at in (1, 3):

@@ -26,9 +26,8 @@ from arco.fold.tier2 import (
 )
 from arco.ledger.watermark import Watermark
 from arco.query.engine import SqlEngine
-from arco.query.limits import Limits
-from arco.query.needs import STATES
-from arco.query.schemas import SYSTEM
+from arco.query.limits import QueryLimits
+from arco.query.system_tables import STATE_TABLES, SYSTEM_SCHEMAS
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -203,7 +202,7 @@ async def test_tables_are_there_where_their_statistics_are_not_kept_any_more() -
 
 
 async def test_of_large_tables_only_the_columns_in_use_are_decoded() -> None:
-    async with workspace(limits=Limits(wide_rows=2)) as here:
+    async with workspace(limits=QueryLimits(wide_rows=2)) as here:
         row = {"execution_id": "a", "status": "RUNNING", "pipeline_id": "p", "run_key": "k"}
         rows = [{**row, "execution_id": each} for each in "abc"]
         executions = Publishing(here, EXECUTIONS_DOMAIN)
@@ -222,7 +221,7 @@ async def test_of_large_tables_only_the_columns_in_use_are_decoded() -> None:
             ("p", "SUCCESS"),
             ("p", "RUNNING"),
         ]
-        state = STATES["executions/executions"]
+        state = STATE_TABLES["executions/executions"]
         assert state.columns_for(["status"]) == (
             "_occurred_at",
             "_status",
@@ -332,4 +331,4 @@ async def test_a_question_about_one_domain_asks_nothing_of_the_others() -> None:
 def test_no_table_of_system_stands_for_two() -> None:
     names = [name for tables in TIER2.values() for name in tables if name != QUARANTINE.name]
     assert len(names) == len(set(names))
-    assert "domain" in SYSTEM[QUARANTINE.name].names
+    assert "domain" in SYSTEM_SCHEMAS[QUARANTINE.name].names

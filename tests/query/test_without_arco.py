@@ -17,8 +17,8 @@ from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.ledger.writer import Writer
 from arco.storage.roles import Role
-from tests.events.told import line
-from tests.query.told import NOON, Events
+from tests.events.stored_lines import line
+from tests.query.random_events import NOON, Events
 from tests.query.workspace import Workspace, workspace
 
 DOCS = Path(__file__).parents[2] / "docs" / "sql.md"

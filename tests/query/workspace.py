@@ -26,7 +26,7 @@ from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
-from arco.query.limits import Limits
+from arco.query.limits import QueryLimits
 from arco.storage.address import parse_address
 from arco.storage.backend import Backend
 from arco.storage.open import open_backend
@@ -91,7 +91,7 @@ def table_name(*path: str, catalog: str = "default") -> TableName:
 
 @asynccontextmanager
 async def workspace(
-    root: Path | None = None, *, limits: Limits | None = None
+    root: Path | None = None, *, limits: QueryLimits | None = None
 ) -> AsyncIterator[Workspace]:
     """A fresh workspace with the catalog `default`, in memory or below a directory."""
     runtime = system_runtime()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from arco.catalog.manifest import CommitKind, Counts
-from arco.events.read import Reading, read_segment
+from arco.events.read import SegmentRows, read_segment
 from arco.fold.fold import conform, fold
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment
@@ -83,7 +83,7 @@ class OperationsAudit:
 
     def _check_fold(self, step: Step, parent: Step | None) -> list[str]:
         bounds = {} if parent is None else parent.manifest.retained_from
-        reading = Reading.joined([self._reading(each, bounds) for each in step.news])
+        reading = SegmentRows.joined([self._reading(each, bounds) for each in step.news])
         expected = self._folded(reading)
         found = []
         added: dict[str, list[str]] = {}
@@ -138,7 +138,7 @@ class OperationsAudit:
         readings = [
             self._reading(each, {}) for each in self._history.segments.values() if not each.seal
         ]
-        expected = self._folded(Reading.joined(readings))
+        expected = self._folded(SegmentRows.joined(readings))
         bounds = last.manifest.retained_from
         return [
             f"the last manifest has other rows of {name} than all events together"
@@ -146,10 +146,10 @@ class OperationsAudit:
             if self._rows(name, last.files.get(name, [])) != expected.get(name, [])
         ]
 
-    def _reading(self, segment: Segment, bounds: Mapping[str, datetime]) -> Reading:
+    def _reading(self, segment: Segment, bounds: Mapping[str, datetime]) -> SegmentRows:
         return read_segment(self._history.domain, segment, bounds)
 
-    def _folded(self, reading: Reading) -> dict[str, list[dict[str, object]]]:
+    def _folded(self, reading: SegmentRows) -> dict[str, list[dict[str, object]]]:
         return {
             name: fold(self._tables[name], rows).to_pylist() for name, rows in reading.rows.items()
         }

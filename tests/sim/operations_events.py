@@ -14,7 +14,7 @@ import msgspec
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
-from arco.events.kinds import KINDS, EventKind
+from arco.events.registry import KINDS, EventKind
 from arco.ledger.envelope import Envelope, Source
 
 from .process import Life

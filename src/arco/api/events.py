@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.context import answer_reply, apply_once
 from arco.api.http.problem import ProblemDocument
 from arco.api.http.reply import Reply
@@ -22,7 +22,7 @@ from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid
-from arco.events.kinds import KINDS
+from arco.events.registry import KINDS
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.door import split_array, split_lines
 from arco.ledger.envelope import Submission, TooManyRows

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.health_monitor import HealthMonitor
 from arco.api.health_report import HealthReport, refusal_of, report_of
 from arco.api.http.problem import HttpError

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from arco.access.authorization import Operation
 from arco.access.identity import Identity
-from arco.access.operation import Operation
 from arco.api.health import HealthChecks, health_routes
 from arco.api.health_monitor import (
     ELSEWHERE,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call
 from arco.api.http.route import AnyRoute, ResponseSpec, Route
@@ -12,7 +12,7 @@ from arco.api.operations.reading import FreshQuery
 from arco.api.services import Services
 from arco.core import json
 from arco.core.errors import Invalid
-from arco.query.lineage.answer import DIRECTIONS, MOST_DEPTH, Impact, Lineage
+from arco.query.lineage.response import DIRECTIONS, MAX_DEPTH, Impact, Lineage
 
 # Not checked here: the tracer's errors say more.
 Direction = Annotated[
@@ -26,7 +26,7 @@ Depth = Annotated[
     int,
     Meta(
         description="How many steps to go; 8 by default, and of an impact all.",
-        extra_json_schema={"minimum": 1, "maximum": MOST_DEPTH},
+        extra_json_schema={"minimum": 1, "maximum": MAX_DEPTH},
     ),
 ]
 ColumnName = Annotated[
@@ -70,7 +70,7 @@ class LineageHandlers:
         return await self._services.tracer.walk(
             table_id,
             direction=query.direction or "both",
-            depth=MOST_DEPTH if query.depth is None else query.depth,
+            depth=MAX_DEPTH if query.depth is None else query.depth,
             columns=query.columns,
             runs=query.runs,
             freshness=query.freshness,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.context import apply_once
 from arco.api.http.problem import encode_problem, problem_of
 from arco.api.http.reply import Reply
@@ -21,8 +21,8 @@ from arco.core.clock import utc
 from arco.core.errors import Invalid, NotFound
 from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid, parse_ulid
-from arco.events.kinds import ALL_TYPES, ANY_DOMAIN, kind_of
 from arco.events.quarantine import KINDS, QuarantineReplayed
+from arco.events.registry import ALL_TYPES, ANY_DOMAIN, find_kind
 from arco.fold.tier2 import TIER2
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.envelope import Count, Envelope, Source
@@ -75,7 +75,7 @@ class QuarantineHandlers:
         """Append the event of a line, then the event that records the replay."""
         event, intake = await self._event(line), self._services.intake
         try:
-            kind = kind_of(event.event_type, event.event_version)
+            kind = find_kind(event.event_type, event.event_version)
             domain = line.domain if kind.domain == ANY_DOMAIN else kind.domain
             await intake.repeat(domain, _as_sent(event), ALL_TYPES, event.caller)
         except Invalid as problem:

@@ -4,7 +4,7 @@ from arco.api.http.reply import JSON, Reply
 from arco.api.http.request import Call, QueryParams
 from arco.api.requests import QueryRequest
 from arco.api.services import Services
-from arco.query.rows import ARROW_STREAM, to_arrow, to_json
+from arco.query.result import ARROW_STREAM, to_arrow, to_json
 
 
 class QueryHandlers:

@@ -5,7 +5,7 @@ The OpenAPI document is made from it.
 
 from typing import Any
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.catalogs import CatalogHandlers
 from arco.api.commits import CommitHandlers
 from arco.api.context import API, HandlerContext
@@ -78,7 +78,7 @@ from arco.api.responses import (
 from arco.api.schemas import SchemaHandlers
 from arco.api.tables import COLUMNS_BODY, ColumnHandlers, TableHandlers
 from arco.api.views import ViewHandlers
-from arco.query.rows import ARROW_STREAM
+from arco.query.result import ARROW_STREAM
 
 CATALOGS = f"{API}/catalogs"
 CATALOG = f"{CATALOGS}/{{catalog}}"

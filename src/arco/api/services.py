@@ -19,9 +19,9 @@ from arco.flow.publish.tables import ParquetTables
 from arco.iceberg.service import Iceberg
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, Idempotency
 from arco.ledger.intake import Intake
+from arco.query.ledger_tail import LedgerTail
 from arco.query.lineage.tracer import Tracer
-from arco.query.needs import State
-from arco.query.tail import Tail
+from arco.query.system_tables import DomainTable
 
 OTHER_DOMAINS = ("executions", "lineage", "search")  # besides the catalog
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -40,7 +40,9 @@ class QueryEngine(Protocol):
     ) -> Any:
         """The result of a read-only query; `Invalid` for any other statement."""
 
-    async def tail_rows(self, tail: Tail, state: State, *, caller: str | None = None) -> Any:
+    async def tail_rows(
+        self, tail: LedgerTail, state: DomainTable, *, caller: str | None = None
+    ) -> Any:
         """The rows of the events in a ledger's tail."""
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from arco.catalog.manifest import BaseIndex, FileRef, Ref, read_index
 from arco.catalog.part import DecidedPart, FilePart, Part
 from arco.catalog.state_file import read_rows
 from arco.core.tasks import Task
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.storage.store import Store
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class Files:
         self._kept: OrderedDict[str, tuple[object, int]] = OrderedDict()
         self._coming: dict[str, Task[Any]] = {}
 
-    async def parts(self, table: Table, refs: Sequence[FileRef]) -> list[Part]:
+    async def parts(self, table: StateTable, refs: Sequence[FileRef]) -> list[Part]:
         """The rows of files of one table, all read at once."""
         if all(ref.sha256 in self._kept for ref in refs):
             return [await self._part(table, ref) for ref in refs]
@@ -45,7 +45,7 @@ class Files:
         """Keep rows that this process has decided itself, so that their file need not be read."""
         self._keep(ref.sha256, part, part.size_bytes)
 
-    async def _part(self, table: Table, ref: FileRef) -> Part:
+    async def _part(self, table: StateTable, ref: FileRef) -> Part:
         return cast("Part", await self._once(ref.sha256, lambda: self._read_part(table, ref)))
 
     async def _once(self, key: str, read: Callable[[], Coroutine[Any, Any, object]]) -> object:
@@ -66,7 +66,7 @@ class Files:
         finally:
             self._coming.pop(key, None)
 
-    async def _read_part(self, table: Table, ref: FileRef) -> Part:
+    async def _read_part(self, table: StateTable, ref: FileRef) -> Part:
         part = FilePart(table, await read_rows(self._store, table, ref))
         self._keep(ref.sha256, part, part.size_bytes)
         return part

@@ -26,7 +26,7 @@ from arco.catalog.part import State
 from arco.catalog.place_name import at_or_above
 from arco.catalog.shelf import Shelf
 from arco.core.errors import NotFound
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
 
 R = TypeVar("R", bound=AnyRow)
@@ -40,7 +40,7 @@ class Lookup(ABC):
     """A state of the catalog that can be asked."""
 
     @abstractmethod
-    async def shelf(self, table: Table, value: str, kind: type[R]) -> Shelf[R]:
+    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Shelf[R]:
         """The bucket of a table that holds rows with this value in the bucket's column."""
 
     async def catalog(self, name: str) -> Found[CatalogRow]:

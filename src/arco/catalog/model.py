@@ -10,7 +10,7 @@ from typing import Annotated, Generic, TypeVar
 
 import msgspec
 
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
 
 # What a file can hold, so that no event is accepted whose rows could not be written.
@@ -180,7 +180,7 @@ ROWS: dict[str, type[AnyRow]] = {
     PLACES.name: PlaceRow,
 }
 
-TABLE_OF: dict[type[AnyRow], Table] = {
+TABLE_OF: dict[type[AnyRow], StateTable] = {
     CatalogRow: CATALOGS,
     SchemaRow: SCHEMAS,
     TableRow: TABLES,

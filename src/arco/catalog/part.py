@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from arco.catalog.model import ROWS, AnyRow, from_columns
 from arco.core import json
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import COMMIT, MOVED
 
 Value = str | int
@@ -67,7 +67,7 @@ class Part(Protocol):
 class FilePart:
     """The rows of one file, still as Arrow."""
 
-    def __init__(self, table: Table, rows: pa.Table) -> None:
+    def __init__(self, table: StateTable, rows: pa.Table) -> None:
         self._table = table
         self._rows = rows
         self._kind = ROWS[table.name]
@@ -172,7 +172,7 @@ class DecidedPart:
     is not yet published must wait until it is (P25).
     """
 
-    def __init__(self, table: Table, commit: int, rows: Iterable[AnyRow] = ()) -> None:
+    def __init__(self, table: StateTable, commit: int, rows: Iterable[AnyRow] = ()) -> None:
         self._table = table
         self._commit = commit
         self._order: list[tuple[Place, Place]] = []  # place and key, sorted
@@ -251,7 +251,7 @@ def _values(row: AnyRow, names: tuple[str, ...]) -> Place:
     return tuple(getattr(row, name) for name in names)
 
 
-def _place_of(row: AnyRow, table: Table) -> Place:
+def _place_of(row: AnyRow, table: StateTable) -> Place:
     return tuple("" if getattr(row, name) is None else getattr(row, name) for name in table.sort)
 
 

@@ -9,7 +9,7 @@ from arco.catalog.lookup import Lookup
 from arco.catalog.manifest import BaseIndex, FileRef, Manifest, read_manifest
 from arco.catalog.model import AnyRow
 from arco.catalog.shelf import Shelf
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.storage.link import Entry
 
 R = TypeVar("R", bound=AnyRow)
@@ -28,7 +28,7 @@ class Snapshot(Lookup):
         self.sha256 = "" if entry is None else entry.sha256()
         self.created_at: datetime | None = None if entry is None else entry.link.created_at
 
-    async def shelf(self, table: Table, value: str, kind: type[R]) -> Shelf[R]:  # noqa: ARG002
+    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Shelf[R]:  # noqa: ARG002
         return Shelf(await self._files.parts(table, await self._refs(table, value)))
 
     async def index(self) -> BaseIndex:
@@ -36,20 +36,20 @@ class Snapshot(Lookup):
         ref = None if self.manifest is None else self.manifest.base.index
         return NOTHING if ref is None else await self._files.index(ref)
 
-    async def files_of(self, table: Table) -> list[FileRef]:
+    async def files_of(self, table: StateTable) -> list[FileRef]:
         """Every file that holds rows of a table, newest first."""
         buckets = (await self.index()).tables.get(table.name, {})
         return [*self._tail(table), *self._whole(table), *buckets.values()]
 
-    def _tail(self, table: Table) -> Iterator[FileRef]:
+    def _tail(self, table: StateTable) -> Iterator[FileRef]:
         if self.manifest is not None:
             yield from reversed(self.manifest.tail.get(table.name, ()))
 
-    def _whole(self, table: Table) -> Iterator[FileRef]:
+    def _whole(self, table: StateTable) -> Iterator[FileRef]:
         if self.manifest is not None and table.name in self.manifest.base.whole:
             yield self.manifest.base.whole[table.name]
 
-    async def _refs(self, table: Table, value: str) -> list[FileRef]:
+    async def _refs(self, table: StateTable, value: str) -> list[FileRef]:
         """The files that may hold rows with a value in the bucket's column, newest first."""
         if table.bucket is None:
             return [*self._tail(table), *self._whole(table)]

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 from arco.catalog.manifest import FileRef, read_named
 from arco.core.errors import Corrupt, Unsupported
 from arco.fold.fold import conform
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.storage.store import Store
 
 # A small file is decoded at once; a large one in a thread, so that others are served meanwhile.
@@ -14,7 +14,7 @@ _SMALL_BYTES = 32_768
 
 
 async def read_rows(
-    store: Store, table: Table, ref: FileRef, *, whole: bool = False, raw: bytes | None = None
+    store: Store, table: StateTable, ref: FileRef, *, whole: bool = False, raw: bytes | None = None
 ) -> pa.Table:
     """The rows of a file with the table's columns as they are today, or `Corrupt`.
 
@@ -29,7 +29,7 @@ async def read_rows(
     return await store.runtime.tasks.in_thread(lambda: _decode(table, ref, large, whole=whole))
 
 
-def _decode(table: Table, ref: FileRef, raw: bytes, *, whole: bool) -> pa.Table:
+def _decode(table: StateTable, ref: FileRef, raw: bytes, *, whole: bool) -> pa.Table:
     try:
         # Straight from memory and in this thread: reading ahead would only hand bytes to other threads.
         file = pq.ParquetFile(pa.BufferReader(raw), pre_buffer=False)

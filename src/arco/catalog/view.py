@@ -6,7 +6,7 @@ from arco.catalog.lookup import Lookup
 from arco.catalog.model import TABLE_OF, AnyRow
 from arco.catalog.part import DecidedPart
 from arco.catalog.shelf import Shelf
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 
 R = TypeVar("R", bound=AnyRow)
 
@@ -19,7 +19,7 @@ class View(Lookup):
         self._commit = commit  # the number that the decided rows are going to have
         self._decided: dict[tuple[str, int], DecidedPart] = {}
 
-    async def shelf(self, table: Table, value: str, kind: type[R]) -> Shelf[R]:
+    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Shelf[R]:
         shelf = await self._below.shelf(table, value, kind)
         decided = self._decided.get((table.name, table.bucket_of(value)))
         return shelf if decided is None else shelf.over(decided)

@@ -134,7 +134,7 @@ async def _serve(
 ) -> None:
     from functools import partial
 
-    from arco.access.service import ServiceToken
+    from arco.access.identity import ServiceToken
     from arco.api.internal import InternalServices, make_internal_app
     from arco.api.metrics import Metrics
     from arco.catalog.manifest import manifests_of

@@ -128,7 +128,7 @@ class RowSelection:
 
     def _of(self, rows: "pa.Table") -> "pa.Table":
         if self.where is not None:
-            from arco.query.match import matching_rows
+            from arco.query.session import matching_rows
 
             rows = matching_rows(rows, self.where)
         # A file that is older than a column does not have it: it is null there.
@@ -342,9 +342,9 @@ def _parquet_rows(
 
 
 def _values_of(key: str) -> dict[str, str]:
-    from arco.events.partition_name import values_of
+    from arco.events.partition_key import parse_partition_key
 
-    return dict(values_of(key) or ())
+    return dict(parse_partition_key(key) or ())
 
 
 # Rows

@@ -133,7 +133,7 @@ def make_services(
     from arco.api.services import LOOPBACK as LOOPBACK_HOSTS
     from arco.api.services import OTHER_DOMAINS, Services
     from arco.catalog.reader import SnapshotReader
-    from arco.events.kinds import TYPES, domain_of
+    from arco.events.registry import CLIENT_TYPES, find_domain
     from arco.ledger.intake import Intake
     from arco.query.engine import SqlEngine
     from arco.query.lineage.tracer import Tracer
@@ -151,7 +151,7 @@ def make_services(
         idempotency=workspace.idempotency,
         engine=engine,
         tracer=Tracer({**domains, workspace.reader.domain: workspace.reader}, engine),
-        intake=Intake(workspace.writers, TYPES, domain_of),
+        intake=Intake(workspace.writers, CLIENT_TYPES, find_domain),
         log=log,
         metrics=metrics,
         domains=domains,

@@ -87,7 +87,7 @@ def sql(
 
 def ask_server(server: Server, text: str, as_of: str | None, *, fresh: bool) -> "pa.Table":
     """The result of a query that a running Arco answers."""
-    from arco.query.rows import ARROW_STREAM, from_arrow
+    from arco.query.result import ARROW_STREAM, from_arrow
 
     body = {"sql": text, "as_of": as_of, "freshness": "fresh" if fresh else None}
     given = {name: value for name, value in body.items() if value is not None}

@@ -13,7 +13,7 @@ from arco.catalog.port import CompactorPort
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Unavailable, Unknown
 from arco.core.ids import new_ulid
-from arco.events.kinds import DOMAINS
+from arco.events.registry import DOMAINS
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import Writer

@@ -10,7 +10,7 @@ from arco.catalog.manifest import Base, BaseIndex, FileRef, Ref, read_index
 from arco.compactor.encode import index_path
 from arco.core import json
 from arco.core.hashing import sha256_hex
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.storage.store import Store
 
 
@@ -22,14 +22,14 @@ class BaseFiles:
         tables = {} if index is None else index.tables
         self._buckets = {name: dict(files) for name, files in tables.items()}
 
-    def of(self, table: Table) -> Mapping[str, FileRef]:
+    def of(self, table: StateTable) -> Mapping[str, FileRef]:
         """The files of a table by bucket (as text); "0" for one in one piece."""
         if table.bucket is None:
             ref = self._whole.get(table.name)
             return {} if ref is None else {"0": ref}
         return self._buckets.get(table.name, {})
 
-    def file(self, table: Table, bucket: int) -> FileRef | None:
+    def file(self, table: StateTable, bucket: int) -> FileRef | None:
         """The file of one bucket, if it has any rows."""
         return self.of(table).get(str(bucket))
 
@@ -39,7 +39,7 @@ class BaseFiles:
         for files in self._buckets.values():
             yield from files.values()
 
-    def put(self, table: Table, bucket: int, ref: FileRef | None) -> None:
+    def put(self, table: StateTable, bucket: int, ref: FileRef | None) -> None:
         """From now on `ref` has the rows of a bucket; None: it has none."""
         if table.bucket is None:
             files, key = self._whole, table.name

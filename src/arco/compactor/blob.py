@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from arco.compactor.shard import by_shard
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 
 # Of rows in memory; what travels is compressed. An engine keeps several of them in its own memory at once.
 _BLOB_BYTES = 4 * 1024 * 1024
@@ -26,14 +26,14 @@ class Blob(msgspec.Struct, frozen=True):
     data: bytes
 
 
-def pack(table: Table, rows: pa.Table, shards: int) -> Iterator[Blob]:
+def pack(table: StateTable, rows: pa.Table, shards: int) -> Iterator[Blob]:
     """`rows` as blobs, each of one shard."""
     for shard, part in by_shard(table, rows, shards):
         for piece in _pieces(part):
             yield Blob(table.name, shard, _write(piece))
 
 
-def unpack(table: Table, blobs: Iterable[bytes]) -> pa.Table:
+def unpack(table: StateTable, blobs: Iterable[bytes]) -> pa.Table:
     """The rows of all these blobs of one table."""
     read = [pa.ipc.open_stream(data).read_all() for data in blobs]
     return pa.concat_tables([table.schema.empty_table(), *read])

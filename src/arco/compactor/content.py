@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from arco.catalog.manifest import FileRef
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import COMMIT
 
 DROPPED = "dropped_at"
 
 
-def fault_in(table: Table, ref: FileRef, raw: bytes, *, in_tail: bool) -> pa.Table | str:
+def fault_in(table: StateTable, ref: FileRef, raw: bytes, *, in_tail: bool) -> pa.Table | str:
     """The rows of a file, or what is wrong with it in one sentence."""
     try:
         rows = pq.read_table(io.BytesIO(raw), use_threads=False)
@@ -36,7 +36,7 @@ def fault_in(table: Table, ref: FileRef, raw: bytes, *, in_tail: bool) -> pa.Tab
     return rows if fault is None else fault
 
 
-def _fault_in_schema(table: Table, schema: pa.Schema) -> str | None:
+def _fault_in_schema(table: StateTable, schema: pa.Schema) -> str | None:
     needed = {*table.key, *table.sort, *_stamps(table)}
     missing = sorted(needed - set(schema.names))
     if missing:
@@ -50,7 +50,7 @@ def _fault_in_schema(table: Table, schema: pa.Schema) -> str | None:
     return None
 
 
-def _fault_in_rows(table: Table, rows: pa.Table) -> str | None:
+def _fault_in_rows(table: StateTable, rows: pa.Table) -> str | None:
     for name in (*table.key, *_stamps(table)):
         if rows.column(name).null_count:
             return f"has a row without {name}"
@@ -62,7 +62,7 @@ def _fault_in_rows(table: Table, rows: pa.Table) -> str | None:
     return None
 
 
-def _fault_in_claims(table: Table, ref: FileRef, rows: pa.Table) -> str | None:
+def _fault_in_claims(table: StateTable, ref: FileRef, rows: pa.Table) -> str | None:
     found: Iterable[tuple[str, object, object]] = (
         ("rows", ref.rows, rows.num_rows),
         ("low", ref.low, _bound(table, rows, 0)),
@@ -77,7 +77,7 @@ def _fault_in_claims(table: Table, ref: FileRef, rows: pa.Table) -> str | None:
     return None
 
 
-def _stamps(table: Table) -> tuple[str, ...]:
+def _stamps(table: StateTable) -> tuple[str, ...]:
     """What the compactor writes into every row: in Tier 2 nothing, as rows there have no commit."""
     return tuple(name for name in (COMMIT,) if name in table.schema.names)
 
@@ -95,7 +95,7 @@ def _fault_in_tail(rows: pa.Table) -> str | None:
     return None
 
 
-def _bound(table: Table, rows: pa.Table, at: int) -> tuple[str, ...]:
+def _bound(table: StateTable, rows: pa.Table, at: int) -> tuple[str, ...]:
     values = (rows.column(name)[at].as_py() for name in table.sort)
     return tuple("" if value is None else str(value) for value in values)
 

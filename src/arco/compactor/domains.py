@@ -1,14 +1,14 @@
 """The four domains: which tables each has, and where its files lie."""
 
 from arco.compactor.encode import state_root
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import DOMAIN, TIER1
 from arco.fold.tier2 import QUARANTINE, TIER2
 
 DOMAINS = (DOMAIN, *TIER2)
 
 
-def tables_of(domain: str) -> dict[str, Table]:
+def tables_of(domain: str) -> dict[str, StateTable]:
     """The tables of a domain by their names."""
     return TIER1 if domain == DOMAIN else TIER2[domain]
 

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 
 from arco.catalog.manifest import FileRef
 from arco.core.hashing import sha256_hex
-from arco.fold.column import Kind
-from arco.fold.table import Table
+from arco.fold.table import ColumnType, StateTable
 from arco.fold.tier1 import COMMIT
 from arco.fold.tier1 import DOMAIN as TIER1_DOMAIN
 from arco.fold.tier2 import QUARANTINE
@@ -22,7 +21,7 @@ _ROW_GROUP = 32_768
 _FEW_ROWS = 64
 
 
-def file_path(domain: str, table: Table, name: str) -> str:
+def file_path(domain: str, table: StateTable, name: str) -> str:
     """Where a file of a table lies; its visibility is part of the path, so that access can go by it."""
     root = "quarantine" if table.name == QUARANTINE.name else state_root(domain)
     return f"{root}/{domain}/{VISIBILITY}/{table.name}/{name}.parquet"
@@ -38,7 +37,7 @@ def state_root(domain: str) -> str:
     return "snapshots" if domain == TIER1_DOMAIN else "state"
 
 
-def encode(table: Table, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
+def encode(table: StateTable, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
     """Folded rows, sorted as the table says, as a file at `path`."""
     many = rows.num_rows > _FEW_ROWS
     sink = pa.BufferOutputStream()
@@ -67,21 +66,21 @@ def encode(table: Table, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
     return ref, raw
 
 
-def _repeated(table: Table) -> list[str]:
+def _repeated(table: StateTable) -> list[str]:
     """Columns in which the same texts come again and again; keys and orders would only be written twice."""
     return [
         each.name
         for each in table.columns
-        if each.kind is Kind.STRING and each.name not in table.key
+        if each.kind is ColumnType.STRING and each.name not in table.key
     ]
 
 
-def _compared(table: Table) -> list[str]:
+def _compared(table: StateTable) -> list[str]:
     """Columns that somebody may compare; nobody compares orders but the fold, which reads them all."""
-    return [each.name for each in table.columns if each.kind is not Kind.BYTES]
+    return [each.name for each in table.columns if each.kind is not ColumnType.BYTES]
 
 
-def _place(table: Table, rows: pa.Table, at: int) -> tuple[str, ...]:
+def _place(table: StateTable, rows: pa.Table, at: int) -> tuple[str, ...]:
     values = (rows.column(name)[at].as_py() for name in table.sort)
     return tuple("" if value is None else str(value) for value in values)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arco.catalog.model import uuid_name
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import (
     CATALOGS,
     COLUMNS,
@@ -36,7 +36,7 @@ class Forgetting:
         self.aliases: set[str] = set()  # what uuids of those tables are called among the objects
         self.rows = 0  # how many are gone that anybody could have seen
 
-    def buckets(self, table: Table) -> set[int]:
+    def buckets(self, table: StateTable) -> set[int]:
         """Where rows of a table may have to go because of what is gone above them."""
         if table is SCHEMAS:
             return {0} if self.catalogs else set()
@@ -50,14 +50,14 @@ class Forgetting:
             return {0} if self.tables else set()
         return set()
 
-    def sift(self, table: Table, rows: pa.Table) -> pa.Table:
+    def sift(self, table: StateTable, rows: pa.Table) -> pa.Table:
         """The rows that stay."""
         leave = self._leave(table, rows)
         kept = rows.filter(pc.invert(leave))
         self.rows += rows.num_rows - kept.num_rows - _marks(table, rows)
         return kept.combine_chunks()
 
-    def _leave(self, table: Table, rows: pa.Table) -> pa.ChunkedArray:
+    def _leave(self, table: StateTable, rows: pa.Table) -> pa.ChunkedArray:
         if table is CATALOGS:
             old = self._old(rows)
             self.catalogs |= _ids(rows, "catalog_id", old)
@@ -99,7 +99,7 @@ class Forgetting:
         return self.catalogs | self.schemas | self.tables
 
 
-def _marks(table: Table, rows: pa.Table) -> int:
+def _marks(table: StateTable, rows: pa.Table) -> int:
     """How many rows say only that a table has moved: no reader sees them."""
     return int(pc.sum(rows.column(MOVED)).as_py() or 0) if table is TABLES else 0
 

@@ -27,7 +27,7 @@ from arco.compactor.rebase import is_doomed
 from arco.core.errors import Conflict
 from arco.core.ids import new_ulid
 from arco.fold.fold import fold
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
 from arco.storage.chain import Head
 
@@ -141,14 +141,14 @@ class _Merge:
             removed=tuple(sorted(self.removed)),
         )
 
-    def _tail(self, table: Table) -> tuple[FileRef, ...]:
+    def _tail(self, table: StateTable) -> tuple[FileRef, ...]:
         return self._input.tail.get(table.name, ())
 
     def _later(self, files: Sequence[FileRef]) -> tuple[FileRef, ...]:
         """Those of a tail that are not merged: all of them are newer."""
         return tuple(ref for ref in files if ref.path not in self._merged)
 
-    async def _fold(self, table: Table) -> None:
+    async def _fold(self, table: StateTable) -> None:
         tail = self._tail(table)
         due = {bucket for ref in tail for bucket in ref.buckets}
         due |= self._forgetting.buckets(table) | self._stale(table)
@@ -163,7 +163,7 @@ class _Merge:
                 known = None if base is None else old[base]
                 await self._fold_bucket(table, bucket, [known, news.get(bucket)])
 
-    async def _read(self, table: Table, refs: Sequence[FileRef]) -> list[pa.Table]:
+    async def _read(self, table: StateTable, refs: Sequence[FileRef]) -> list[pa.Table]:
         """The rows of files; from memory, where this process has written them itself."""
         written = self._publisher.written
         return await self._tasks.gather(
@@ -174,7 +174,7 @@ class _Merge:
         )
 
     async def _fold_bucket(
-        self, table: Table, bucket: int, parts: Sequence[pa.Table | None]
+        self, table: StateTable, bucket: int, parts: Sequence[pa.Table | None]
     ) -> None:
         base = self._files.file(table, bucket)
         path = file_path(self._publisher.domain, table, f"{bucket:03d}-{self._attempt}")
@@ -193,7 +193,7 @@ class _Merge:
             self.files.append(new)
         self._files.put(table, bucket, None if new is None else new[0])
 
-    def _stale(self, table: Table) -> set[int]:
+    def _stale(self, table: StateTable) -> set[int]:
         """Buckets whose base holds rows that were dropped long enough ago."""
         return {
             bucket
@@ -214,12 +214,12 @@ class _Merge:
         return ref
 
 
-def _folded(table: Table, parts: Sequence[pa.Table], path: str) -> tuple[FileRef, bytes]:
+def _folded(table: StateTable, parts: Sequence[pa.Table], path: str) -> tuple[FileRef, bytes]:
     """One file with what counts of some rows."""
     return encode(table, fold(table, pa.concat_tables(parts)), path)
 
 
-def _by_bucket(table: Table, rows: pa.Table) -> dict[int, pa.Table]:
+def _by_bucket(table: StateTable, rows: pa.Table) -> dict[int, pa.Table]:
     """The rows of each bucket that has any."""
     places: dict[int, list[int]] = {}
     for place, bucket in enumerate(table.buckets_of(rows)):

@@ -14,9 +14,8 @@ from arco.compactor.job import MergeJob, MergePart, NewRef
 from arco.compactor.new_file import create_file
 from arco.compactor.shard import by_bucket
 from arco.core.errors import Invalid
-from arco.fold.fold import fold
-from arco.fold.retain import retain
-from arco.fold.table import Table
+from arco.fold.fold import fold, retain
+from arco.fold.table import StateTable
 from arco.fold.tier2 import TIER2
 from arco.storage.store import Store
 
@@ -37,7 +36,7 @@ class _Part:
     store: Store
     job: MergeJob
     part: MergePart
-    table: Table
+    table: StateTable
 
     async def carry_out(self) -> tuple[tuple[NewRef, ...], int]:
         news = await self._news()
@@ -98,5 +97,5 @@ class _Part:
         return await create_file(self.store, self.job, self.table, place, rows)
 
 
-def _concat(table: Table, parts: Iterable[pa.Table]) -> pa.Table:
+def _concat(table: StateTable, parts: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables([table.schema.empty_table(), *parts])

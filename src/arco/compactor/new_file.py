@@ -5,14 +5,14 @@ import pyarrow as pa
 from arco.compactor.encode import encode, file_path
 from arco.compactor.job import FoldJob, MergeJob, NewRef
 from arco.core.errors import Conflict, Unavailable, Unknown
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.storage.store import Store
 
 _RANDOM_DIGITS = 9
 
 
 async def create_file(
-    store: Store, job: FoldJob | MergeJob, table: Table, place: int, rows: pa.Table
+    store: Store, job: FoldJob | MergeJob, table: StateTable, place: int, rows: pa.Table
 ) -> NewRef:
     """Folded rows as a file; its name tells its bucket or shard, and what this try has drawn."""
     drawn = int.from_bytes(store.runtime.rng.randbytes(8), "big") % 10**_RANDOM_DIGITS

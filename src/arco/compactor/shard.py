@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 
 
-def by_bucket(table: Table, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+def by_bucket(table: StateTable, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each bucket that has any, in the order in which they came."""
     return by_shard(table, rows, 1 if table.bucket is None else table.bucket.count)
 
 
-def by_shard(table: Table, rows: pa.Table, shards: int) -> Iterator[tuple[int, pa.Table]]:
+def by_shard(table: StateTable, rows: pa.Table, shards: int) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each shard that has any; a table in one piece is all in shard 0."""
     if table.bucket is None or shards == 1:
         yield 0, rows

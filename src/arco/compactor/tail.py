@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from arco.catalog.manifest import FileRef, Manifest
 from arco.compactor.base_files import BaseFiles
 from arco.compactor.job import MergePart
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 
 _FEWEST = 4  # files that are folded into one: fewer would not make a tail shorter for long
 _LITTLE_ROWS = 200_000  # a merge of no more is done in one part
@@ -40,7 +40,7 @@ class Policy:
         self,
         manifest: Manifest,
         base: BaseFiles,
-        tables: Mapping[str, Table],
+        tables: Mapping[str, StateTable],
         *,
         behind: bool = False,
     ) -> tuple[MergePart, ...]:
@@ -72,7 +72,10 @@ class Policy:
 
 
 def base_parts(
-    table: Table, buckets: AbstractSet[int], tail: Sequence[FileRef], base: Mapping[str, FileRef]
+    table: StateTable,
+    buckets: AbstractSet[int],
+    tail: Sequence[FileRef],
+    base: Mapping[str, FileRef],
 ) -> Iterator[MergePart]:
     """Some buckets of a tail into the base: in one part if it is little, otherwise in several."""
     old = {bucket: ref for bucket, ref in base.items() if int(bucket) in buckets}
@@ -128,7 +131,7 @@ def _largest_bucket(tail: Iterable[FileRef], base: Mapping[str, FileRef]) -> int
     return max(rows.values(), default=0)
 
 
-def _shorter(table: Table, files: Sequence[FileRef]) -> MergePart:
+def _shorter(table: StateTable, files: Sequence[FileRef]) -> MergePart:
     return MergePart(
         table=table.name,
         buckets=tuple(sorted(buckets_in(files))),

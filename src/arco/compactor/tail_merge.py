@@ -12,7 +12,7 @@ from arco.compactor.job import Engine, Merged, MergeJob, MergePart
 from arco.compactor.publish import Change, NewFile, Publisher, attempt_ulid, mark_of
 from arco.compactor.rebase import publish_on_head
 from arco.core.ids import new_ulid
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.storage.chain import Head
 
 
@@ -24,7 +24,7 @@ class TailMerge:
         publisher: Publisher,
         manifest: Manifest,
         base: BaseFiles,
-        tables: dict[str, Table],
+        tables: dict[str, StateTable],
         parts: tuple[MergePart, ...],
     ) -> None:
         runtime = publisher.store.runtime

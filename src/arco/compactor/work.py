@@ -17,9 +17,9 @@ from arco.compactor.blob import Blob, pack, unpack
 from arco.compactor.job import EngineCrashed, FoldJob, NewRef, SegmentRef
 from arco.compactor.new_file import create_file
 from arco.compactor.segment_reader import RawSegment, SegmentReader
-from arco.events.read import DecodedSegment, Reading, reject_segment
+from arco.events.read import DecodedSegment, SegmentRows, reject_segment
 from arco.fold.fold import fold
-from arco.fold.table import Table
+from arco.fold.table import StateTable
 from arco.fold.tier2 import TIER2
 from arco.storage.store import Store
 
@@ -146,7 +146,7 @@ class _Block:
         self._rows: dict[str, list[pa.Table]] = {}
         self._count = self._size_bytes = 0
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: SegmentRows) -> None:
         for name, rows in reading.rows.items():
             self._rows.setdefault(name, []).append(rows)
             self._count += rows.num_rows
@@ -163,7 +163,7 @@ class _Block:
             for blob in self._packed(self._tables[name], self._rows.pop(name), shards)
         ]
 
-    def _packed(self, table: Table, rows: list[pa.Table], shards: int) -> Iterator[Blob]:
+    def _packed(self, table: StateTable, rows: list[pa.Table], shards: int) -> Iterator[Blob]:
         return pack(table, fold(table, pa.concat_tables(rows)), shards)
 
 
@@ -172,7 +172,7 @@ def _blocks(job: FoldJob, chunk: Sequence[RawSegment], shards: int) -> Iterator[
     block, counts = _Block(job.domain), Counts()
     for segment in chunk:
         try:
-            late, last = 0, Reading()
+            late, last = 0, SegmentRows()
             for last in _readings(job, segment):
                 block.add(last)
                 late += last.late
@@ -189,7 +189,7 @@ def _blocks(job: FoldJob, chunk: Sequence[RawSegment], shards: int) -> Iterator[
     yield Gathered(blobs, counts)
 
 
-def _readings(job: FoldJob, segment: RawSegment) -> Iterator[Reading]:
+def _readings(job: FoldJob, segment: RawSegment) -> Iterator[SegmentRows]:
     decoded = segment.decode()
     if job.quarantine_reason is not None:
         reason = job.quarantine_reason
@@ -202,7 +202,7 @@ def _out_of_memory(segment: RawSegment) -> str:
     return f"out of memory while it expanded segment {ref.seq} of stream {ref.stream}"
 
 
-def _count(segment: RawSegment, reading: Reading, late: int) -> Counts:
+def _count(segment: RawSegment, reading: SegmentRows, late: int) -> Counts:
     return Counts(
         segments=1,
         events=reading.events,

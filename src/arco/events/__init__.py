@@ -1,7 +1,7 @@
-"""Tier 2: what may be told of executions, tasks, partitions, quality, lineage and statistics.
+"""Tier 2 events: executions, tasks, partitions, quality, lineage, statistics, schedules and search.
 
-Promises: every event type has a typed payload, a version and an example, and is read for ever; what an
-event says becomes rows of the tables of state without a look at anything else, so that any order will do
+Promises: every event type has a typed payload, a version and an example, and stays readable for ever;
+an event becomes rows of the state tables without reading anything else, so events may arrive in any order
 (law 7).
-Never reads a store or a clock. May enter `ledger`, `fold` and `core`.
+Never reads a store or a clock. May import `ledger`, `fold` and `core`.
 """

@@ -1,14 +1,22 @@
-"""Executions: runs of a pipeline, from the wish for one to its end."""
+"""Events of executions: runs of a pipeline, from the request to the end."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-from arco.events.field import Count, Id, Message, Moment, Payload
-from arco.events.partition_name import MayNamePartition
-from arco.events.partition_row import PENDING, Named, named, partition_rows
-from arco.events.task_row import RANKS as TASK_RANKS
-from arco.events.task_row import partition_key
-from arco.events.told import EventKind, Projection, Rows, Told, Values, kind, us_or_none
+from arco.events.partition import PENDING, PartitionUpdate, partition_rows, partition_updates
+from arco.events.partition_key import OptionalPartitionPayload
+from arco.events.payload import Count, Id, Message, Payload, Timestamp
+from arco.events.projection import (
+    EventBatch,
+    EventKind,
+    ProjectedRows,
+    Projection,
+    Values,
+    event_kind,
+    to_micros_or_none,
+)
+from arco.events.task import RANKS as TASK_RANKS
+from arco.events.task import partition_key
 from arco.fold.tier2 import EXECUTIONS, EXECUTIONS_DOMAIN, PARTITIONS, TASKS
 from arco.ledger.envelope import RowCount
 
@@ -17,8 +25,8 @@ TriggerType = Literal["SCHEDULED", "MANUAL", "EVENT", "BACKFILL"]
 _RANKS = {"PENDING": 1, "RUNNING": 2, "FAILED": 3, "CANCELLED": 4, "SUCCESS": 5}
 
 
-class _OfExecution(Payload, frozen=True, kw_only=True):
-    """What every event of an execution may say of it; a fact that is known is known for good."""
+class _ExecutionPayload(Payload, frozen=True, kw_only=True):
+    """The fields that every event of an execution may set; once set, they never change."""
 
     execution_id: Id
     pipeline_id: Id | None = None
@@ -27,20 +35,20 @@ class _OfExecution(Payload, frozen=True, kw_only=True):
     triggered_by: Id | None = None
     run_key: Id | None = None
     plan_id: Id | None = None
-    generation: Count = 0  # decides before the status and before any clock
+    generation: Count = 0  # outranks statuses and clocks
 
 
-E = TypeVar("E", bound=_OfExecution)
+E = TypeVar("E", bound=_ExecutionPayload)
 
 
-class ExecutionRequested(_OfExecution, frozen=True, kw_only=True):
-    """Somebody or something wants a pipeline to run."""
+class ExecutionRequested(_ExecutionPayload, frozen=True, kw_only=True):
+    """A run of a pipeline was requested."""
 
     run_key: Id
     trigger_type: TriggerType
 
 
-class PlannedTask(MayNamePartition, frozen=True, kw_only=True):
+class PlannedTaskPayload(OptionalPartitionPayload, frozen=True, kw_only=True):
     """A task of a plan."""
 
     task_id: Id
@@ -55,83 +63,89 @@ class Dependency(Payload, frozen=True, kw_only=True):
     downstream: Id
 
 
-class ExecutionPlanned(_OfExecution, frozen=True, kw_only=True):
-    """It was decided which tasks an execution has, and which of them waits for which."""
+class ExecutionPlanned(_ExecutionPayload, frozen=True, kw_only=True):
+    """The tasks of an execution and their dependencies were planned."""
 
     plan_id: Id
-    tasks: tuple[PlannedTask, ...] = ()
+    tasks: tuple[PlannedTaskPayload, ...] = ()
     deps: tuple[Dependency, ...] = ()
 
 
-class ExecutionStarted(_OfExecution, frozen=True, kw_only=True):
-    """An execution began to run."""
+class ExecutionStarted(_ExecutionPayload, frozen=True, kw_only=True):
+    """An execution started."""
 
     pipeline_id: Id
-    started_at: Moment | None = None
+    started_at: Timestamp | None = None
 
 
-class ExecutionCompleted(_OfExecution, frozen=True, kw_only=True):
-    """An execution is over, for better or worse."""
+class ExecutionCompleted(_ExecutionPayload, frozen=True, kw_only=True):
+    """An execution ended."""
 
     status: Literal["SUCCESS", "FAILED", "CANCELLED"]
-    started_at: Moment | None = None
-    completed_at: Moment | None = None
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
     duration_ms: Count | None = None
     error_message: Message | None = None
 
 
-class CancelRequested(_OfExecution, frozen=True, kw_only=True):
-    """Somebody wants an execution to stop; only its success outranks that."""
+class CancelRequested(_ExecutionPayload, frozen=True, kw_only=True):
+    """A cancel of an execution was requested; only a success outranks it."""
 
     requested_by: Id | None = None
     reason: Message | None = None
 
 
-def _columns(told: Told[E], statuses: Sequence[str], **also: Values) -> dict[str, Values]:
+def _columns(batch: EventBatch[E], statuses: Sequence[str], **also: Values) -> dict[str, Values]:
     ranks = [_RANKS[status] for status in statuses]
     return {
-        **told.fields("execution_id", "pipeline_id", "pipeline_name", "trigger_type"),
-        **told.fields("triggered_by", "run_key", "plan_id"),
+        **batch.fields("execution_id", "pipeline_id", "pipeline_name", "trigger_type"),
+        **batch.fields("triggered_by", "run_key", "plan_id"),
         "status": statuses,
-        "_status": told.order(told.field("generation"), ranks),
+        "_status": batch.order(batch.field("generation"), ranks),
         **also,
     }
 
 
-def _pending(told: Told[E]) -> Rows:
-    return Rows(told, _columns(told, told.all("PENDING")))
+def _pending(batch: EventBatch[E]) -> ProjectedRows:
+    return ProjectedRows(batch, _columns(batch, batch.repeat("PENDING")))
 
 
-def _started(told: Told[ExecutionStarted]) -> Rows:
-    return Rows(told, _columns(told, told.all("RUNNING"), started_at=told.when("started_at")))
+def _started(batch: EventBatch[ExecutionStarted]) -> ProjectedRows:
+    return ProjectedRows(
+        batch, _columns(batch, batch.repeat("RUNNING"), started_at=batch.times("started_at"))
+    )
 
 
-def _completed(told: Told[ExecutionCompleted]) -> Rows:
-    began = [us_or_none(moment) for moment in told.field("started_at")]
-    outcome = told.fields("duration_ms", "error_message")
+def _completed(batch: EventBatch[ExecutionCompleted]) -> ProjectedRows:
+    started_us = [to_micros_or_none(moment) for moment in batch.field("started_at")]
+    outcome = batch.fields("duration_ms", "error_message")
     columns = _columns(
-        told,
-        told.field("status"),
-        started_at=began,
-        completed_at=told.when("completed_at"),
+        batch,
+        batch.field("status"),
+        started_at=started_us,
+        completed_at=batch.times("completed_at"),
         **outcome,
     )
-    return Rows(told, columns)
+    return ProjectedRows(batch, columns)
 
 
-def _cancelled(told: Told[CancelRequested]) -> Rows:
-    return Rows(told, _columns(told, told.all("CANCELLED"), error_message=told.field("reason")))
+def _cancelled(batch: EventBatch[CancelRequested]) -> ProjectedRows:
+    return ProjectedRows(
+        batch, _columns(batch, batch.repeat("CANCELLED"), error_message=batch.field("reason"))
+    )
 
 
 class _Planned(NamedTuple):
     execution_id: str
-    task: PlannedTask
+    task: PlannedTaskPayload
 
 
-def _planned_tasks(told: Told[ExecutionPlanned]) -> Rows:
-    planned = told.spread(lambda said: [_Planned(said.execution_id, task) for task in said.tasks])
-    tasks = [each.task for each in planned.said]
-    return Rows(
+def _planned_tasks(batch: EventBatch[ExecutionPlanned]) -> ProjectedRows:
+    planned = batch.explode(
+        lambda payload: [_Planned(payload.execution_id, task) for task in payload.tasks]
+    )
+    tasks = [each.task for each in planned.payloads]
+    return ProjectedRows(
         planned,
         {
             **planned.fields("execution_id"),
@@ -139,8 +153,8 @@ def _planned_tasks(told: Told[ExecutionPlanned]) -> Rows:
             "task_name": [task.task_name for task in tasks],
             "table_id": [task.table_id for task in tasks],
             "partition_key": [partition_key(task.table_id, task) for task in tasks],
-            "status": planned.all("PENDING"),
-            "attempt": planned.all(0),
+            "status": planned.repeat("PENDING"),
+            "attempt": planned.repeat(0),
             "_status": planned.order(rank=TASK_RANKS["PENDING"]),  # below the first attempt
         },
     )
@@ -150,21 +164,21 @@ def _count_planned(planned: ExecutionPlanned) -> RowCount:
     return RowCount(len(planned.tasks), len(planned.tasks) * len(planned.execution_id))
 
 
-def _planned_partitions(told: Told[ExecutionPlanned]) -> Rows:
-    return partition_rows(told, PENDING, _partitions)
+def _planned_partitions(batch: EventBatch[ExecutionPlanned]) -> ProjectedRows:
+    return partition_rows(batch, PENDING, _partitions)
 
 
-def _partitions(said: ExecutionPlanned) -> Iterable[Named]:
-    """Should two tasks fill one partition, it is named as the first says: one event has one order."""
-    found: dict[tuple[str, str], Named] = {}
-    for task in said.tasks:
-        for each in named(task.table_id, task, said.execution_id):
-            found.setdefault((each.table_id, each.partition.partition_id), each)
-    return found.values()
+def _partitions(payload: ExecutionPlanned) -> Iterable[PartitionUpdate]:
+    """If two tasks write one partition, the first one names it: one event has one order."""
+    updates: dict[tuple[str, str], PartitionUpdate] = {}
+    for task in payload.tasks:
+        for each in partition_updates(task.table_id, task, payload.execution_id):
+            updates.setdefault((each.table_id, each.partition.partition_id), each)
+    return updates.values()
 
 
 KINDS: tuple[EventKind, ...] = (
-    kind(
+    event_kind(
         "execution_requested",
         EXECUTIONS_DOMAIN,
         ExecutionRequested,
@@ -177,7 +191,7 @@ KINDS: tuple[EventKind, ...] = (
             "pipeline_id": "orders_daily",
         },
     ),
-    kind(
+    event_kind(
         "execution_planned",
         EXECUTIONS_DOMAIN,
         ExecutionPlanned,
@@ -199,7 +213,7 @@ KINDS: tuple[EventKind, ...] = (
             "deps": [{"upstream": "load", "downstream": "report"}],
         },
     ),
-    kind(
+    event_kind(
         "execution_started",
         EXECUTIONS_DOMAIN,
         ExecutionStarted,
@@ -212,7 +226,7 @@ KINDS: tuple[EventKind, ...] = (
             "triggered_by": "schedule:orders_daily",
         },
     ),
-    kind(
+    event_kind(
         "execution_completed",
         EXECUTIONS_DOMAIN,
         ExecutionCompleted,
@@ -224,7 +238,7 @@ KINDS: tuple[EventKind, ...] = (
             "error_message": "task report failed",
         },
     ),
-    kind(
+    event_kind(
         "cancel_requested",
         EXECUTIONS_DOMAIN,
         CancelRequested,

@@ -1,8 +1,8 @@
-"""Lineage: what was read to make what, as somebody observed it.
+"""Lineage events: which tables, columns and partitions were read to write which.
 
-An edge is the same edge each time it is observed, so that running a pipeline again adds none. Where nothing
-is known of columns, or not all, there is an edge from table to table. Ids that nobody could resolve are
-empty, as keys are never null; the names that were seen stand beside them.
+An edge has the same id each time it is observed, so running a pipeline again adds none. Where the columns
+are unknown, or not all are known, there is an edge from table to table. Ids that were not resolved are
+empty, because keys are never null; the observed names are stored beside them.
 """
 
 import hashlib
@@ -14,21 +14,22 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Meta
 
 from arco.core import json
-from arco.events.field import Count, Id, Keys, Message, Moment, Payload, Text
-from arco.events.partition_name import canonical_key
-from arco.events.told import EventKind, Projection, Rows, Told, kind
+from arco.events.partition_key import canonical_partition_key
+from arco.events.payload import Count, Id, Keys, Message, Payload, Text, Timestamp
+from arco.events.projection import EventBatch, EventKind, ProjectedRows, Projection, event_kind
 from arco.fold.tier2 import (
     EDGE_OBSERVATIONS,
     LINEAGE_DOMAIN,
     LINEAGE_EDGES,
+    ORDER,
     PARTITION_LINEAGE,
 )
 from arco.ledger.envelope import RowCount
 
-MOST_PAIRS = 10_000
+MAX_PARTITION_PAIRS = 10_000
 
 Soundness = Literal["exact", "opaque", "table_only", "declared", "unsupported"]
-WHOLE = ("exact", "opaque")  # no edge between columns is missing
+COMPLETE_SOUNDNESS = ("exact", "opaque")  # no column edge is missing
 Transformation = Literal[
     "DIRECT",
     "AGGREGATE",
@@ -45,7 +46,7 @@ Transformation = Literal[
 
 
 class _Dataset(Payload, frozen=True, kw_only=True):
-    """A table, by its id or, if that is not known, by the name that was seen."""
+    """A table, by its id or, if that is unknown, by the observed name."""
 
     table_id: Id | None = None
     name: Text | None = None
@@ -53,19 +54,19 @@ class _Dataset(Payload, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.table_id is None and self.name is None:
-            raise ValueError("table_id or name is needed")
+            raise ValueError("an input or output needs table_id or name")
 
 
-class Input(_Dataset, frozen=True, kw_only=True):
-    """What was read; `rows` and `bytes` are those of all of it together."""
+class LineageInput(_Dataset, frozen=True, kw_only=True):
+    """A table that was read; `rows` and `bytes` are the totals of all its partitions."""
 
     version: Id | None = None
     rows: Count | None = None
     bytes: Count | None = None
 
 
-class Output(_Dataset, frozen=True, kw_only=True):
-    """What was written."""
+class LineageOutput(_Dataset, frozen=True, kw_only=True):
+    """A table that was written."""
 
 
 class ColumnEdge(Payload, frozen=True, kw_only=True):
@@ -83,17 +84,17 @@ class ColumnEdge(Payload, frozen=True, kw_only=True):
 
 
 class LineageObserved(Payload, frozen=True, kw_only=True):
-    """It was seen which data were read to make which data."""
+    """A run read some tables and wrote others."""
 
     soundness: Soundness
-    inputs: Annotated[tuple[Input, ...], Meta(max_length=1_000)] = ()
-    outputs: Annotated[tuple[Output, ...], Meta(max_length=1_000)] = ()
+    inputs: Annotated[tuple[LineageInput, ...], Meta(max_length=1_000)] = ()
+    outputs: Annotated[tuple[LineageOutput, ...], Meta(max_length=1_000)] = ()
     column_edges: Annotated[tuple[ColumnEdge, ...], Meta(max_length=10_000)] = ()
     pipeline_id: Id | None = None
     execution_id: Id | None = None
     task_id: Id | None = None
     attempt_id: Id | None = None
-    observed_at: Moment | None = None
+    observed_at: Timestamp | None = None
 
     def __post_init__(self) -> None:
         for edge in self.column_edges:
@@ -102,53 +103,53 @@ class LineageObserved(Payload, frozen=True, kw_only=True):
             if edge.target_column_id is None and edge.target_name is None:
                 raise ValueError("an edge needs target_column_id or target_name")
         pairs = _partition_count(self.inputs) * _partition_count(self.outputs)
-        if pairs > MOST_PAIRS:
+        if pairs > MAX_PARTITION_PAIRS:
             raise ValueError(
-                f"an observation has at most {MOST_PAIRS} pairs of partitions, this one has "
-                f"{pairs}; send one for each output"
+                f"an observation has at most {MAX_PARTITION_PAIRS} pairs of partitions, this one has "
+                f"{pairs}; send one event for each output"
             )
 
 
 def _partition_count(datasets: Iterable[_Dataset]) -> int:
-    """How many partitions these name; a dataset that names none counts as one."""
+    """The number of partitions; a dataset that names none counts as one."""
     return sum(max(len(each.partitions), 1) for each in datasets)
 
 
 def edge_id(edge: ColumnEdge) -> str:
-    """What makes an edge the same edge; a column without an id goes by its table and name."""
+    """The identity of a column edge; a column without an id is identified by its table and name."""
     source = edge.source_column_id or (edge.source_table_id, edge.source_name)
     target = edge.target_column_id or (edge.target_table_id, edge.target_name)
     return _hash(source, target, edge.transformation_type, edge.transform_fingerprint)
 
 
 def table_edge_id(edge: ColumnEdge) -> str:
-    """The same for an edge between tables, whose names stand where those of columns would.
+    """The identity of an edge between tables, whose names are stored in the columns' fields.
 
-    Only by its id can it be told from one between columns of which nothing but the names is known.
+    Only the id distinguishes it from an edge between columns of which only the names are known.
     """
     source = edge.source_table_id or [edge.source_name]
     target = edge.target_table_id or [edge.target_name]
     return _hash(source, target)
 
 
-def _edges(said: LineageObserved) -> dict[str, ColumnEdge]:
-    """By id: the edges between columns, and one for each two tables that these do not connect wholly."""
-    found: dict[str, ColumnEdge] = {}
-    for edge in said.column_edges:
-        found.setdefault(edge_id(edge), edge)
-    joined: set[tuple[str | None, str | None]] = set()
-    if said.soundness in WHOLE:
-        joined = {(edge.source_table_id, edge.target_table_id) for edge in said.column_edges}
-    for source in said.inputs:
-        for target in said.outputs:
+def _edges(payload: LineageObserved) -> dict[str, ColumnEdge]:
+    """By id: the column edges, and a table edge for each pair of tables that they do not fully cover."""
+    edges: dict[str, ColumnEdge] = {}
+    for edge in payload.column_edges:
+        edges.setdefault(edge_id(edge), edge)
+    covered: set[tuple[str | None, str | None]] = set()
+    if payload.soundness in COMPLETE_SOUNDNESS:
+        covered = {(edge.source_table_id, edge.target_table_id) for edge in payload.column_edges}
+    for source in payload.inputs:
+        for target in payload.outputs:
             pair = (source.table_id, target.table_id)
-            if None in pair or pair not in joined:
-                between = _between(source, target)
-                found.setdefault(table_edge_id(between), between)
-    return found
+            if None in pair or pair not in covered:
+                edge = _table_edge(source, target)
+                edges.setdefault(table_edge_id(edge), edge)
+    return edges
 
 
-def _between(source: Input, target: Output) -> ColumnEdge:
+def _table_edge(source: LineageInput, target: LineageOutput) -> ColumnEdge:
     return ColumnEdge(
         source_table_id=source.table_id,
         source_name=source.name,
@@ -162,24 +163,24 @@ def _hash(*parts: object) -> str:
 
 
 class _Observed(NamedTuple):
-    """An edge, and the event that tells of it."""
+    """An edge, and the payload that it is from."""
 
-    said: LineageObserved
+    payload: LineageObserved
     edge_id: str
     edge: ColumnEdge
 
     @property
     def execution_id(self) -> str | None:
-        return self.said.execution_id
+        return self.payload.execution_id
 
     @property
     def observed_at(self) -> datetime | None:
-        return self.said.observed_at
+        return self.payload.observed_at
 
 
-def _observed(told: Told[LineageObserved]) -> Told[_Observed]:
-    return told.spread(
-        lambda said: [_Observed(said, name, edge) for name, edge in _edges(said).items()]
+def _observed(batch: EventBatch[LineageObserved]) -> EventBatch[_Observed]:
+    return batch.explode(
+        lambda payload: [_Observed(payload, name, edge) for name, edge in _edges(payload).items()]
     )
 
 
@@ -187,7 +188,7 @@ _EDGE_ID_BYTES = 64
 
 
 def _count_edges(observed: LineageObserved) -> RowCount:
-    """Of the two tables of edges, one holds the names and the other hardly more than the id."""
+    """Rows of `lineage_edges`, which hold the names; those of `edge_observations` hold the ids only."""
     inputs, outputs = len(observed.inputs), len(observed.outputs)
     edges = len(observed.column_edges) + inputs * outputs
     between_bytes = outputs * _name_bytes(observed.inputs) + inputs * _name_bytes(observed.outputs)
@@ -201,14 +202,14 @@ def _count_observations(observed: LineageObserved) -> RowCount:
 
 
 def _count_pairs(observed: LineageObserved) -> RowCount:
-    """A row for each pair of partitions: each key of one side stands beside each of the other."""
+    """A row for each pair of an input partition and an output partition."""
     read, written = _partition_count(observed.inputs), _partition_count(observed.outputs)
     key_bytes = written * _key_bytes(observed.inputs) + read * _key_bytes(observed.outputs)
     return RowCount(read * written, read * written * _context_bytes(observed) + key_bytes)
 
 
 def _context_bytes(observed: LineageObserved) -> int:
-    """What every row of an observation repeats."""
+    """The text that every row of an observation repeats."""
     named = (observed.pipeline_id, observed.execution_id, observed.task_id)
     return sum(len(each or "") for each in named)
 
@@ -218,53 +219,55 @@ def _name_bytes(datasets: Iterable[_Dataset]) -> int:
 
 
 def _key_bytes(datasets: Iterable[_Dataset]) -> int:
-    """The text of the partition keys, and for each the id of its table."""
+    """The text of the partition keys, and the id of the table with each."""
     return sum(
         sum(map(len, each.partitions)) + max(len(each.partitions), 1) * len(each.table_id or "")
         for each in datasets
     )
 
 
-def _edge_rows(told: Told[LineageObserved]) -> Rows:
-    of = _observed(told)
-    edges, at = [each.edge for each in of.said], of.when("observed_at")
+def _edge_rows(batch: EventBatch[LineageObserved]) -> ProjectedRows:
+    exploded = _observed(batch)
+    edges, at = [each.edge for each in exploded.payloads], exploded.times("observed_at")
     names = (
         *("source_table_id", "source_column_id", "target_column_id", "source_name"),
         *("target_name", "transformation_type", "transformation_sql", "transform_fingerprint"),
     )
-    return Rows(
-        of,
+    return ProjectedRows(
+        exploded,
         {
-            **of.fields("edge_id"),
+            **exploded.fields("edge_id"),
             **{name: [getattr(edge, name) for edge in edges] for name in names},
             "target_table_id": [edge.target_table_id or "" for edge in edges],
-            "pipeline_id": [each.said.pipeline_id for each in of.said],
-            "execution_id": of.execution_ids(),
-            "soundness": [each.said.soundness for each in of.said],
+            "pipeline_id": [each.payload.pipeline_id for each in exploded.payloads],
+            "execution_id": exploded.execution_ids(),
+            "soundness": [each.payload.soundness for each in exploded.payloads],
             **dict.fromkeys(("first_observed_at", "last_observed_at", "created_at"), at),
-            # What is declared, even later, does not hide what was observed.
-            "_told": of.order(beneath=[each.said.soundness == "declared" for each in of.said]),
+            # A declaration never hides an observation, even an older one.
+            ORDER: exploded.order(
+                beneath=[each.payload.soundness == "declared" for each in exploded.payloads]
+            ),
         },
     )
 
 
-def _observations(told: Told[LineageObserved]) -> Rows:
-    of = _observed(told)
-    return Rows(
-        of,
+def _observations(batch: EventBatch[LineageObserved]) -> ProjectedRows:
+    exploded = _observed(batch)
+    return ProjectedRows(
+        exploded,
         {
-            **of.fields("edge_id"),
-            "target_table_id": [each.edge.target_table_id or "" for each in of.said],
-            "execution_id": _key(of.execution_ids()),
-            "task_id": _key(each.said.task_id for each in of.said),
-            "observed_at": of.when("observed_at"),
-            "soundness": [each.said.soundness for each in of.said],
+            **exploded.fields("edge_id"),
+            "target_table_id": [each.edge.target_table_id or "" for each in exploded.payloads],
+            "execution_id": _key(exploded.execution_ids()),
+            "task_id": _key(each.payload.task_id for each in exploded.payloads),
+            "observed_at": exploded.times("observed_at"),
+            "soundness": [each.payload.soundness for each in exploded.payloads],
         },
     )
 
 
 class _Pair(NamedTuple):
-    """A partition that was written, one that was read for it, and who says so."""
+    """An output partition, an input partition read for it, and the run."""
 
     target_table_id: str
     target_partition_key: str
@@ -277,46 +280,46 @@ class _Pair(NamedTuple):
     observed_at: datetime | None
 
 
-def _partitions(told: Told[LineageObserved]) -> Rows:
-    of = told.spread(_pairs)
-    return Rows(
-        of,
+def _partitions(batch: EventBatch[LineageObserved]) -> ProjectedRows:
+    exploded = batch.explode(_pairs)
+    return ProjectedRows(
+        exploded,
         {
-            **of.fields(*_Pair._fields[:-2]),
-            "execution_id": _key(of.execution_ids()),
-            "observed_at": of.when("observed_at"),
-            "_told": of.order(),
+            **exploded.fields(*_Pair._fields[:-2]),
+            "execution_id": _key(exploded.execution_ids()),
+            "observed_at": exploded.times("observed_at"),
+            ORDER: exploded.order(),
         },
     )
 
 
-def _pairs(said: LineageObserved) -> Iterable[_Pair]:
-    """Should two be the same, the first counts: one event has one order."""
-    found: dict[tuple[str, ...], _Pair] = {}
-    for target, source in product(said.outputs, said.inputs):
-        # Rows and bytes of several partitions together cannot be told apart.
+def _pairs(payload: LineageObserved) -> Iterable[_Pair]:
+    """If two pairs are equal, the first is used: one event has one order."""
+    pairs: dict[tuple[str, ...], _Pair] = {}
+    for target, source in product(payload.outputs, payload.inputs):
+        # Totals of several partitions cannot be divided between them.
         several = len(source.partitions) > 1
         figures = (None, None) if several else (source.rows, source.bytes)
         sides = product(_canonical_keys(target), _canonical_keys(source))
         for written, read in sides:
             key = (target.table_id or "", written, source.table_id or "", read)
-            pair = _Pair(*key, source.version, *figures, said.execution_id, said.observed_at)
-            found.setdefault(key, pair)
-    return found.values()
+            pair = _Pair(*key, source.version, *figures, payload.execution_id, payload.observed_at)
+            pairs.setdefault(key, pair)
+    return pairs.values()
 
 
 def _canonical_keys(dataset: _Dataset) -> list[str]:
-    """The partitions of one side; they are named in many pairs, and spelled once."""
-    return [canonical_key(each) for each in dataset.partitions or ("",)]
+    """The partition keys of a dataset, made canonical once for all pairs."""
+    return [canonical_partition_key(each) for each in dataset.partitions or ("",)]
 
 
 def _key(names: Iterable[str | None]) -> list[str]:
-    """Names as part of a key, which is never null."""
+    """Values of a key column, which is never null."""
     return [name or "" for name in names]
 
 
 KINDS: tuple[EventKind, ...] = (
-    kind(
+    event_kind(
         "lineage_observed",
         LINEAGE_DOMAIN,
         LineageObserved,

@@ -1,11 +1,11 @@
-"""Quality: what a check of a table or partition found."""
+"""Events of quality checks of tables and partitions."""
 
 from typing import Literal, TypeVar
 
-from arco.events.field import Id, Message, Moment, Text
-from arco.events.partition_name import MayNamePartition, partition_of
-from arco.events.told import EventKind, Projection, Rows, Told, kind
-from arco.fold.tier2 import EXECUTIONS_DOMAIN, QUALITY_RESULTS
+from arco.events.partition_key import OptionalPartitionPayload, resolve_partition
+from arco.events.payload import Id, Message, Text, Timestamp
+from arco.events.projection import EventBatch, EventKind, ProjectedRows, Projection, event_kind
+from arco.fold.tier2 import EXECUTIONS_DOMAIN, ORDER, QUALITY_RESULTS
 
 CheckType = Literal[
     "FRESHNESS",
@@ -18,7 +18,7 @@ CheckType = Literal[
 ]
 
 
-class _OfCheck(MayNamePartition, frozen=True, kw_only=True):
+class _OfCheck(OptionalPartitionPayload, frozen=True, kw_only=True):
     table_id: Id
     check_name: Id
     check_type: CheckType
@@ -29,17 +29,17 @@ class _OfCheck(MayNamePartition, frozen=True, kw_only=True):
     message: Message | None = None
     execution_id: Id | None = None
     task_id: Id | None = None
-    checked_at: Moment | None = None
+    checked_at: Timestamp | None = None
 
 
 class QualityCheckPassed(_OfCheck, frozen=True, kw_only=True):
-    """A check found nothing wrong, or was skipped."""
+    """A quality check passed or was skipped."""
 
     status: Literal["PASSED", "SKIPPED"] = "PASSED"
 
 
 class QualityCheckFailed(_OfCheck, frozen=True, kw_only=True):
-    """A check found something wrong, or something to warn of."""
+    """A quality check failed or gave a warning."""
 
     status: Literal["FAILED", "WARNING"] = "FAILED"
 
@@ -47,25 +47,25 @@ class QualityCheckFailed(_OfCheck, frozen=True, kw_only=True):
 R = TypeVar("R", bound=_OfCheck)
 
 
-def _result(told: Told[R]) -> Rows:
-    """One row for each idempotency key: the same result told twice is one result (P18)."""
-    partitions = [partition_of(said.table_id, said) for said in told.said]
-    return Rows(
-        told,
+def _result(batch: EventBatch[R]) -> ProjectedRows:
+    """One row for each idempotency key: a result that is sent twice is one result (P18)."""
+    partitions = [resolve_partition(payload.table_id, payload) for payload in batch.payloads]
+    return ProjectedRows(
+        batch,
         {
-            **told.fields("table_id", "check_name", "check_type", "status", "severity"),
-            **told.fields("blocking", "expected_value", "actual_value", "message", "task_id"),
-            "result_id": [line.idempotency_key for line in told.lines],
+            **batch.fields("table_id", "check_name", "check_type", "status", "severity"),
+            **batch.fields("blocking", "expected_value", "actual_value", "message", "task_id"),
+            "result_id": [line.idempotency_key for line in batch.lines],
             "partition_id": [None if each is None else each.partition_id for each in partitions],
-            "execution_id": told.execution_ids(),
-            "checked_at": told.when("checked_at"),
-            "_told": told.order(),
+            "execution_id": batch.execution_ids(),
+            "checked_at": batch.times("checked_at"),
+            ORDER: batch.order(),
         },
     )
 
 
 KINDS: tuple[EventKind, ...] = (
-    kind(
+    event_kind(
         "quality_check_passed",
         EXECUTIONS_DOMAIN,
         QualityCheckPassed,
@@ -81,7 +81,7 @@ KINDS: tuple[EventKind, ...] = (
             "task_id": "load",
         },
     ),
-    kind(
+    event_kind(
         "quality_check_failed",
         EXECUTIONS_DOMAIN,
         QualityCheckFailed,

@@ -1,31 +1,44 @@
-"""Quarantine: that a line which could not be folded was sent again and is settled.
+"""Quarantine: acknowledged lines that cannot be folded, and the event that marks one as replayed (P18).
 
-Every domain has a quarantine of its own, so the event is kept in the domain of the line that it is about.
+A line is kept as it was sent, with its position and the reason. Every domain has a quarantine table, so the
+event is written to the domain of the line.
 """
 
-from arco.events.field import Count, Id, Moment, Payload
-from arco.events.told import EventKind, Projection, Rows, Told, kind
-from arco.fold.tier2 import QUARANTINE
+from typing import NamedTuple
+
+import msgspec
+from ulid import ULID
+
+from arco.events.payload import DECODE_ERRORS, Count, Id, Payload, Timestamp
+from arco.events.projection import (
+    EventBatch,
+    EventKind,
+    ProjectedRows,
+    Projection,
+    event_kind,
+    to_micros,
+)
+from arco.fold.tier2 import OCCURRED, QUARANTINE
 
 ANY_DOMAIN = "*"
 
 
 class QuarantineReplayed(Payload, frozen=True, kw_only=True):
-    """A line of the quarantine was sent again, and needs no more care."""
+    """A quarantined line was sent again and is settled."""
 
     stream: Id
     segment: Count
     line: Count
-    replayed_at: Moment | None = None
+    replayed_at: Timestamp | None = None
 
 
-def _replayed(told: Told[QuarantineReplayed]) -> Rows:
-    lines = told.fields("stream", "segment", "line")
-    return Rows(told, {**lines, "replayed_at": told.when("replayed_at")})
+def _replayed(batch: EventBatch[QuarantineReplayed]) -> ProjectedRows:
+    lines = batch.fields("stream", "segment", "line")
+    return ProjectedRows(batch, {**lines, "replayed_at": batch.times("replayed_at")})
 
 
 KINDS: tuple[EventKind, ...] = (
-    kind(
+    event_kind(
         "quarantine_replayed",
         ANY_DOMAIN,
         QuarantineReplayed,
@@ -34,3 +47,80 @@ KINDS: tuple[EventKind, ...] = (
         ours=True,
     ),
 )
+
+
+class QuarantinedLine(NamedTuple):
+    """A row of the quarantine table."""
+
+    stream: str
+    segment: int
+    line: int
+    event_id: str | None
+    event_type: str | None
+    event_version: int | None
+    reason: str
+    body: str
+    received_at: int | None
+    at: int  # when it was received, or the earliest possible time
+
+
+QUARANTINE_COLUMNS = (*QuarantinedLine._fields[:-1], OCCURRED)
+
+
+class _ReadableFields(msgspec.Struct, frozen=True):
+    """The fields of a line, whatever their types."""
+
+    event_id: object = None
+    event_type: object = None
+    event_version: object = None
+    received_at: object = None
+
+
+def quarantine_row(stream: str, seq: int, number: int, line: bytes, reason: str) -> QuarantinedLine:
+    """The row of a line that cannot be folded, with the fields that can be read."""
+    fields = _readable_fields(line)
+    received_us = _time(fields.received_at)
+    return QuarantinedLine(
+        stream,
+        seq,
+        number,
+        _text(fields.event_id),
+        _text(fields.event_type),
+        _integer(fields.event_version),
+        reason,
+        line.decode(errors="replace"),
+        received_us,
+        _stream_opened_us(stream) if received_us is None else received_us,
+    )
+
+
+def _readable_fields(line: bytes) -> _ReadableFields:
+    try:
+        return msgspec.json.decode(line, type=_ReadableFields)
+    except DECODE_ERRORS:
+        return _ReadableFields()
+
+
+def _text(value: object) -> str | None:
+    return value[:255] if isinstance(value, str) else None
+
+
+def _integer(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if abs(value) < 2**63 else None
+
+
+def _time(value: object) -> int | None:
+    try:
+        return to_micros(msgspec.convert(value, Timestamp))
+    except DECODE_ERRORS:
+        return None
+
+
+def _stream_opened_us(stream: str) -> int:
+    """When the stream was opened: a lower bound for a line without a readable time."""
+    try:
+        return ULID.from_str(stream).milliseconds * 1000
+    except ValueError:
+        return 0

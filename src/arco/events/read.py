@@ -1,11 +1,11 @@
-"""Reading: lines of a segment become rows of the tables of state, not yet folded.
+"""Reads the lines of a segment into rows of the state tables, not yet folded.
 
 This is the hot path of compaction, so little is done for each value. All envelopes are decoded by one call,
-then all payloads of a kind by another, and both become columns together. If one of them cannot be read, all
-are read one by one to find out which. A line that cannot be folded becomes a row of `quarantine`, and those
-around it are read as if it were not there (P18).
+all payloads of a kind by another, and both become columns together. If one of them cannot be decoded, all
+are decoded one by one to find it. A line that cannot be folded becomes a row of `quarantine`, and the lines
+around it are read as if it did not exist (P18).
 
-A few bytes can stand for many rows, so these are made part by part, each of as many as memory is for.
+A few bytes can stand for many rows, so rows are made in parts that fit into memory.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -19,19 +19,18 @@ import pyarrow as pa
 
 from arco.core.errors import Invalid
 from arco.core.json import explain
-from arco.events.kinds import ALL_TYPES, kinds_of
-from arco.events.line import BROKEN, Line, read_all, read_line
-from arco.events.rejected import REJECTED_COLUMNS, Rejected, rejected
-from arco.events.row_count import count_payload, total
-from arco.events.told import Columns, EventKind, Told, Values, moment_of, us
-from arco.fold.table import Table
+from arco.events.payload import DECODE_ERRORS, EventLine, decode_line, decode_lines
+from arco.events.projection import Columns, EventBatch, EventKind, Values, from_micros, to_micros
+from arco.events.quarantine import QUARANTINE_COLUMNS, QuarantinedLine, quarantine_row
+from arco.events.registry import ALL_TYPES, count_payload, kinds_by_name, total_rows
+from arco.fold.table import StateTable
 from arco.fold.tier2 import OCCURRED, QUARANTINE
 from arco.ledger.envelope import RowCount
 from arco.ledger.segment import Segment
 
 _NO_BOUND = -(1 << 63)
 
-# Of one part, which is in memory as objects of Python too. One event is never divided.
+# Of one part, which is in memory as Python objects too. One event is never divided.
 PART_ROWS = 50_000
 PART_TEXT_BYTES = 32 * 1024 * 1024
 
@@ -39,27 +38,27 @@ _Reject = Callable[[int, Exception], None]
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What became of some lines."""
+class SegmentRows:
+    """The rows made of some lines."""
 
     rows: dict[str, pa.Table] = field(default_factory=dict)  # by table, only those that have rows
-    events: int = 0  # lines that were read, whatever became of them
-    late: int = 0  # older than all that is retained, so no rows were made of them (P20)
+    events: int = 0  # lines read, including late and quarantined ones
+    late: int = 0  # events older than the retention of all their tables, which make no rows (P20)
     quarantined: int = 0
     oldest_received: datetime | None = None
     newest_received: datetime | None = None
 
     @classmethod
-    def joined(cls, readings: Iterable["Reading"]) -> "Reading":
-        """Several readings of one domain as one."""
-        parts = list(readings)
+    def joined(cls, parts: Iterable["SegmentRows"]) -> "SegmentRows":
+        """Several parts of one domain as one."""
+        parts = list(parts)
         tables: dict[str, list[pa.Table]] = {}
         for part in parts:
             for name, rows in part.rows.items():
                 tables.setdefault(name, []).append(rows)
         oldest = [each.oldest_received for each in parts if each.oldest_received is not None]
         newest = [each.newest_received for each in parts if each.newest_received is not None]
-        return Reading(
+        return SegmentRows(
             {name: pa.concat_tables(rows) for name, rows in tables.items()},
             sum(each.events for each in parts),
             sum(each.late for each in parts),
@@ -69,15 +68,27 @@ class Reading:
         )
 
 
-def read_segment(domain: str, segment: Segment, retained_from: Mapping[str, datetime]) -> Reading:
-    """The rows that the lines of a segment make, all at once."""
+def read_segment(
+    domain: str, segment: Segment, retained_from: Mapping[str, datetime]
+) -> SegmentRows:
+    """The rows of all lines of a segment."""
     return DecodedSegment(domain, segment, retained_from).read()
 
 
-class DecodedSegment:
-    """The events of a segment, decoded: how many rows they make is known before any of them is made.
+def reject_segment(
+    domain: str, segment: Segment, retained_from: Mapping[str, datetime], reason: str
+) -> SegmentRows:
+    """Quarantine all lines of a segment unread, for a reason that concerns the segment."""
+    reader = _SegmentReader(domain, segment, retained_from, None)
+    for number in range(1, segment.events + 1):
+        reader.reject(number, Invalid(reason))
+    return SegmentRows.joined(reader.parts(()))
 
-    Where only some `tables` are read, `late` counts what came too late for those.
+
+class DecodedSegment:
+    """The decoded events of a segment: their rows can be counted before any of them is made.
+
+    If only some `tables` are read, `late` counts the events that are too late for those.
     """
 
     def __init__(
@@ -88,66 +99,54 @@ class DecodedSegment:
         *,
         tables: Container[str] | None = None,
     ) -> None:
-        bounds = {table: us(bound) for table, bound in retained_from.items()}
-        batch = self._batch = _Batch(domain, segment, bounds, tables)
-        heaps = batch.heaps
-        for number, event in enumerate(_all_at_once(segment) or batch.one_by_one(), start=1):
+        reader = self._reader = _SegmentReader(domain, segment, retained_from, tables)
+        groups = reader.groups
+        for number, event in enumerate(_decode_all(segment) or reader.decode_each(), start=1):
             if event is None:
                 continue
             name = event.event_type, event.event_version
             try:
-                heap = heaps.get(name) or batch.heap(*name)
+                group = groups.get(name) or reader.add_group(*name)
             except Invalid as problem:
-                batch.reject(number, problem)
+                reader.reject(number, problem)
             else:
-                heap.events.append(event)
-                heap.numbers.append(number)
-        self._payloads = [(heap, heap.payloads(batch.reject)) for heap in heaps.values()]
+                group.events.append(event)
+                group.numbers.append(number)
+        self._payloads = [(group, group.payloads(reader.reject)) for group in groups.values()]
 
     def count_rows(self) -> RowCount:
-        """How many rows `read` makes at most, and about how many bytes of text they hold."""
-        counted = RowCount(self._batch.quarantined)
-        for heap, payloads in self._payloads:
-            for projection in heap.kind.projections:
-                if not self._batch.wants(projection.table.name):
+        """An upper bound of the rows that `read` makes, and about how many bytes of text they hold."""
+        counted = RowCount(self._reader.quarantined)
+        for group, payloads in self._payloads:
+            for projection in group.kind.projections:
+                if not self._reader.wants(projection.table.name):
                     continue
                 if projection.count is None:
                     counted = counted.plus(RowCount(len(payloads)))
                 else:
-                    counted = total([counted, *map(projection.count, payloads)])
+                    counted = total_rows([counted, *map(projection.count, payloads)])
         return counted
 
-    def parts(self) -> Iterator[Reading]:
-        """The rows, part by part; the last one tells of all events."""
-        return self._batch.readings(self._payloads)
+    def parts(self) -> Iterator[SegmentRows]:
+        """The rows in parts; the last one has the totals of all events."""
+        return self._reader.parts(self._payloads)
 
-    def read(self) -> Reading:
-        """The rows, all at once."""
-        return Reading.joined(self.parts())
-
-
-def reject_segment(
-    domain: str, segment: Segment, retained_from: Mapping[str, datetime], reason: str
-) -> Reading:
-    """A segment whose lines all go into quarantine, unread, for a reason that is not in any one of them."""
-    bounds = {table: us(bound) for table, bound in retained_from.items()}
-    batch = _Batch(domain, segment, bounds, None)
-    for number in range(1, segment.events + 1):
-        batch.reject(number, Invalid(reason))
-    return Reading.joined(batch.readings(()))
+    def read(self) -> SegmentRows:
+        """All rows."""
+        return SegmentRows.joined(self.parts())
 
 
-def _all_at_once(segment: Segment) -> Sequence[Line] | None:
-    """All events of a segment, unless one of its lines is anything else."""
+def _decode_all(segment: Segment) -> Sequence[EventLine] | None:
+    """All events of a segment, or None if one of its lines is not an event."""
     try:
-        events = read_all(segment.body)
-    except BROKEN:
+        events = decode_lines(segment.body)
+    except DECODE_ERRORS:
         return None
     return events if len(events) == segment.events else None
 
 
-class _Kind:
-    """A kind of event, and how its payloads are read."""
+class _KindDecoder:
+    """An event kind with the decoders of its payloads."""
 
     def __init__(self, kind: EventKind) -> None:
         self.type = kind.type
@@ -159,121 +158,121 @@ class _Kind:
 
 
 @cache
-def _kinds(domain: str) -> dict[tuple[str, int], _Kind]:
-    return {name: _Kind(kind) for name, kind in kinds_of(domain).items()}
+def _decoders(domain: str) -> dict[tuple[str, int], _KindDecoder]:
+    return {name: _KindDecoder(kind) for name, kind in kinds_by_name(domain).items()}
 
 
-class _Heap:
-    """The events of one kind, and the numbers of their lines."""
+class _EventGroup:
+    """The events of one kind in a segment, and their line numbers."""
 
-    def __init__(self, kind: _Kind) -> None:
+    def __init__(self, kind: _KindDecoder) -> None:
         self.kind = kind
-        self.events: list[Line] = []
+        self.events: list[EventLine] = []
         self.numbers: list[int] = []
 
     def payloads(self, reject: _Reject) -> list[Any]:
-        """What they say; who says what cannot be read is rejected, and not one of them any more."""
+        """The decoded payloads. Events whose payload cannot be decoded are rejected and removed."""
         try:
             return self.kind.decode_all(
                 b"[%b]" % b",".join([event.payload for event in self.events])
             )
-        except BROKEN:
-            return self._one_by_one(reject)
+        except DECODE_ERRORS:
+            return self._decode_each(reject)
 
-    def _one_by_one(self, reject: _Reject) -> list[Any]:
-        said, events = [], []
+    def _decode_each(self, reject: _Reject) -> list[Any]:
+        payloads, events = [], []
         for number, event in zip(self.numbers, self.events, strict=True):
             try:
-                said.append(self.kind.decode(event.payload))
-            except BROKEN as problem:
+                payloads.append(self.kind.decode(event.payload))
+            except DECODE_ERRORS as problem:
                 reject(number, problem)
             else:
                 events.append(event)
         self.events = events
-        return said
+        return payloads
 
-    def parts(self, said: Sequence[Any]) -> Iterator[tuple[int, int]]:
-        """From where to where some of them make no more rows than a part may have."""
+    def part_ranges(self, payloads: Sequence[Any]) -> Iterator[tuple[int, int]]:
+        """Start and end of runs of events that make no more rows than a part may have."""
         start, made = 0, RowCount()
-        for place, payload in enumerate(said):
+        for place, payload in enumerate(payloads):
             count = count_payload(self.kind.type, payload)
             if place > start and made.plus(count).is_above(PART_ROWS, PART_TEXT_BYTES):
                 yield start, place
                 start, made = place, RowCount()
             made = made.plus(count)
-        if start < len(said):
-            yield start, len(said)
+        if start < len(payloads):
+            yield start, len(payloads)
 
-    def tables(
+    def project(
         self,
-        lines: Sequence[Line],
-        said: Sequence[Any],
+        lines: Sequence[EventLine],
+        payloads: Sequence[Any],
         bounds: Mapping[str, int],
         wants: Callable[[str], bool],
     ) -> tuple[list[tuple[str, pa.Table]], int]:
-        """What becomes of some, by table; and how many of them come too late for all that they make."""
-        events = Told.of(self.kind.mark, lines, said)
+        """The rows of some events by table, and how many events are too late for all their tables."""
+        batch = EventBatch.of(self.kind.mark, lines, payloads)
         late, kept = set[int](), set[int]()
         tables = []
         for projection in self.kind.projections:
             if not wants(projection.table.name):
                 continue
-            table, rows = projection.table, projection.rows(events)
-            stays = rows.told.occurred >= bounds.get(table.name, _NO_BOUND)
+            table, rows = projection.table, projection.rows(batch)
+            stays = rows.batch.occurred_us >= bounds.get(table.name, _NO_BOUND)
             if stays.any():
-                made = _arrow(table, {**rows.columns, OCCURRED: rows.told.occurred})
+                made = _to_arrow(table, {**rows.columns, OCCURRED: rows.batch.occurred_us})
                 tables.append((table.name, made if stays.all() else made.filter(pa.array(stays))))
             if bounds:
-                kept.update(rows.told.events[stays].tolist())
-                late.update(rows.told.events[~stays].tolist())
+                kept.update(rows.batch.event_numbers[stays].tolist())
+                late.update(rows.batch.event_numbers[~stays].tolist())
         return tables, len(late - kept)
 
 
-class _Batch:
-    """The events of a segment, by kind."""
+class _SegmentReader:
+    """The events of a segment by kind, and the lines that were rejected."""
 
     def __init__(
         self,
         domain: str,
         segment: Segment,
-        bounds: Mapping[str, int],
+        retained_from: Mapping[str, datetime],
         tables: Container[str] | None,
     ) -> None:
         self._domain = domain
         self._tables = tables
         self._segment = segment
-        self._bounds = bounds
-        self._kinds = _kinds(domain)
-        self.heaps: dict[tuple[str, int], _Heap] = {}
-        self._rejected: list[Rejected] = []
+        self._bounds = {table: to_micros(bound) for table, bound in retained_from.items()}
+        self._decoders = _decoders(domain)
+        self.groups: dict[tuple[str, int], _EventGroup] = {}
+        self._rejected: list[QuarantinedLine] = []
         self._rejected_late = 0
         self._received: list[datetime] = []
 
-    def heap(self, name: str, version: int) -> _Heap:
-        """Where such events are kept from now on, or `Invalid` if they are not read here."""
-        kind = self._kinds.get((name, version))
+    def add_group(self, name: str, version: int) -> _EventGroup:
+        """A new group for events of a kind, or `Invalid` if the domain does not hold such events."""
+        kind = self._decoders.get((name, version))
         if kind is None:
             ALL_TYPES.find(name, version)
             raise Invalid(f"events of type {name!r} do not belong into {self._domain!r}")
-        heap = self.heaps[name, version] = _Heap(kind)
-        return heap
+        group = self.groups[name, version] = _EventGroup(kind)
+        return group
 
-    def one_by_one(self) -> Iterator[Line | None]:
-        """The events, and None for each line that is not one."""
+    def decode_each(self) -> Iterator[EventLine | None]:
+        """The events line by line, and None for each rejected line."""
         for number, line in enumerate(self._segment.lines, start=1):
             try:
-                yield read_line(line)
-            except BROKEN as problem:
+                yield decode_line(line)
+            except DECODE_ERRORS as problem:
                 self.reject(number, problem)
                 yield None
 
     def reject(self, number: int, problem: Exception) -> None:
-        """Keep a line that cannot be folded, unless the quarantine has forgotten such old ones."""
+        """Quarantine a line that cannot be folded, unless it is older than the quarantine retains."""
         reason = str(problem) if isinstance(problem, Invalid) else explain(problem)
         segment, line = self._segment, self._segment.lines[number - 1]
-        row = rejected(segment.stream, segment.seq, number, line, reason)
+        row = quarantine_row(segment.stream, segment.seq, number, line, reason)
         if row.received_at is not None:
-            self._received.append(moment_of(row.received_at))
+            self._received.append(from_micros(row.received_at))
         if row.at < self._bounds.get(QUARANTINE.name, _NO_BOUND):
             self._rejected_late += 1
         else:
@@ -285,24 +284,24 @@ class _Batch:
 
     @property
     def quarantined(self) -> int:
-        """How many lines could not be read, if that is asked for."""
+        """The number of rows of `quarantine` to be made."""
         return len(self._rejected) if self.wants(QUARANTINE.name) else 0
 
-    def readings(self, payloads: Iterable[tuple[_Heap, list[Any]]]) -> Iterator[Reading]:
-        """All that became of them, part by part."""
+    def parts(self, grouped: Iterable[tuple[_EventGroup, list[Any]]]) -> Iterator[SegmentRows]:
+        """The rows in parts; the last one has the totals of all events."""
         received = self._received
-        for heap, said in payloads:
-            received += [event.received_at for event in heap.events]
-            for start, end in heap.parts(said):
-                made, too_late = heap.tables(
-                    heap.events[start:end], said[start:end], self._bounds, self.wants
+        for group, payloads in grouped:
+            received += [event.received_at for event in group.events]
+            for start, end in group.part_ranges(payloads):
+                made, late = group.project(
+                    group.events[start:end], payloads[start:end], self._bounds, self.wants
                 )
-                yield Reading(rows=dict(made), late=too_late)
+                yield SegmentRows(rows=dict(made), late=late)
         rows = {}
         if self.quarantined:
-            columns = dict(zip(REJECTED_COLUMNS, zip(*self._rejected, strict=True), strict=True))
-            rows[QUARANTINE.name] = _arrow(QUARANTINE, columns)
-        yield Reading(
+            columns = dict(zip(QUARANTINE_COLUMNS, zip(*self._rejected, strict=True), strict=True))
+            rows[QUARANTINE.name] = _to_arrow(QUARANTINE, columns)
+        yield SegmentRows(
             rows,
             self._segment.events,
             self._rejected_late,
@@ -312,20 +311,22 @@ class _Batch:
         )
 
 
-def _arrow(table: Table, columns: Columns) -> pa.Table:
-    """Rows of a table, with nulls where nothing is said."""
+def _to_arrow(table: StateTable, columns: Columns) -> pa.Table:
+    """Rows of a table, with nulls in the columns that are not given."""
     size = len(columns[OCCURRED])
-    odd = columns.keys() - {*table.schema.names}
-    if odd:
-        raise KeyError(f"{table.name} has no {sorted(odd)}")
+    unknown = columns.keys() - {*table.schema.names}
+    if unknown:
+        raise KeyError(f"{table.name} has no {sorted(unknown)}")
     arrays = [
-        _array(columns[each.name], each.type) if each.name in columns else pa.nulls(size, each.type)
+        _to_array(columns[each.name], each.type)
+        if each.name in columns
+        else pa.nulls(size, each.type)
         for each in table.schema
     ]
     return pa.Table.from_arrays(arrays, schema=table.schema)
 
 
-def _array(values: Values, kind: pa.DataType) -> pa.Array:
+def _to_array(values: Values, kind: pa.DataType) -> pa.Array:
     if isinstance(values, Sequence):
         return pa.array(values, kind)
     array = pa.array(values)

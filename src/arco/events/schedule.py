@@ -1,10 +1,18 @@
-"""Schedules, sensors and backfills: what makes executions begin without anybody asking."""
+"""Events of schedules, sensors and backfills, which request executions."""
 
 from typing import Literal
 
-from arco.events.field import Count, Id, Message, Moment, Payload
-from arco.events.told import EventKind, Projection, Rows, Told, kind, us, us_or_none
-from arco.fold.tier2 import BACKFILLS, EXECUTIONS_DOMAIN, SCHEDULES, SENSORS
+from arco.events.payload import Count, Id, Message, Payload, Timestamp
+from arco.events.projection import (
+    EventBatch,
+    EventKind,
+    ProjectedRows,
+    Projection,
+    event_kind,
+    to_micros,
+    to_micros_or_none,
+)
+from arco.fold.tier2 import BACKFILLS, EXECUTIONS_DOMAIN, ORDER, SCHEDULES, SENSORS
 
 Switch = Literal["ACTIVE", "PAUSED"]
 BackfillStatus = Literal["PENDING", "RUNNING", "PAUSED", "FAILED", "CANCELLED", "SUCCESS"]
@@ -13,25 +21,25 @@ _RANKS = {"PENDING": 1, "RUNNING": 2, "PAUSED": 2, "FAILED": 3, "CANCELLED": 4, 
 
 
 class ScheduleTicked(Payload, frozen=True, kw_only=True):
-    """The time of a schedule has come; a later `tick_at` decides before any clock."""
+    """A schedule ticked; a later `tick_at` outranks every clock."""
 
     schedule_id: Id
-    tick_at: Moment
-    next_at: Moment | None = None
-    run_key: Id | None = None  # of the execution that it asked for
+    tick_at: Timestamp
+    next_at: Timestamp | None = None
+    run_key: Id | None = None  # of the requested execution
     status: Switch = "ACTIVE"
     pipeline_id: Id | None = None
     definition: Message | None = None
 
 
 class SensorEvaluated(Payload, frozen=True, kw_only=True):
-    """A sensor looked for news, and stands at a cursor; a higher `cursor_number` decides before clocks."""
+    """A sensor was evaluated and stands at a cursor; a higher `cursor_number` outranks every clock."""
 
     sensor_id: Id
     cursor: Message | None = None
     cursor_number: Count = 0
-    evaluated_at: Moment | None = None
-    next_at: Moment | None = None
+    evaluated_at: Timestamp | None = None
+    next_at: Timestamp | None = None
     status: Switch = "ACTIVE"
     error_message: Message | None = None
     pipeline_id: Id | None = None
@@ -39,17 +47,17 @@ class SensorEvaluated(Payload, frozen=True, kw_only=True):
 
 
 class BackfillCreated(Payload, frozen=True, kw_only=True):
-    """Somebody wants many partitions to be made anew."""
+    """A backfill of many partitions was requested."""
 
     backfill_id: Id
     pipeline_id: Id | None = None
     definition: Message | None = None
     partitions_total: Count | None = None
-    created_at: Moment | None = None
+    created_at: Timestamp | None = None
 
 
 class BackfillChunkPlanned(Payload, frozen=True, kw_only=True):
-    """Executions were asked for, for the next part of a backfill: number `chunk`, from 1."""
+    """Executions were requested for the next chunk of a backfill: number `chunk`, from 1."""
 
     backfill_id: Id
     chunk: Count
@@ -58,7 +66,7 @@ class BackfillChunkPlanned(Payload, frozen=True, kw_only=True):
 
 
 class BackfillStateChanged(Payload, frozen=True, kw_only=True):
-    """A backfill goes on, rests or is over; a higher `change` decides before status and clocks."""
+    """A backfill resumed, paused or ended; a higher `change` outranks statuses and clocks."""
 
     backfill_id: Id
     status: BackfillStatus
@@ -66,65 +74,65 @@ class BackfillStateChanged(Payload, frozen=True, kw_only=True):
     error_message: Message | None = None
 
 
-def _ticked(told: Told[ScheduleTicked]) -> Rows:
-    ticks = [us(said.tick_at) for said in told.said]
-    return Rows(
-        told,
+def _ticked(batch: EventBatch[ScheduleTicked]) -> ProjectedRows:
+    ticks = [to_micros(payload.tick_at) for payload in batch.payloads]
+    return ProjectedRows(
+        batch,
         {
-            **told.fields("schedule_id", "pipeline_id", "definition", "status"),
+            **batch.fields("schedule_id", "pipeline_id", "definition", "status"),
             "last_tick_at": ticks,
-            "next_at": [us_or_none(said.next_at) for said in told.said],
-            "last_run_key": told.field("run_key"),
-            "_told": told.order(causal=[max(tick, 0) for tick in ticks]),
+            "next_at": [to_micros_or_none(payload.next_at) for payload in batch.payloads],
+            "last_run_key": batch.field("run_key"),
+            ORDER: batch.order(causal=[max(tick, 0) for tick in ticks]),
         },
     )
 
 
-def _evaluated(told: Told[SensorEvaluated]) -> Rows:
-    return Rows(
-        told,
+def _evaluated(batch: EventBatch[SensorEvaluated]) -> ProjectedRows:
+    return ProjectedRows(
+        batch,
         {
-            **told.fields("sensor_id", "pipeline_id", "definition", "status", "cursor"),
-            **told.fields("cursor_number", "error_message"),
-            "evaluated_at": told.when("evaluated_at"),
-            "next_at": [us_or_none(said.next_at) for said in told.said],
-            "_told": told.order(causal=told.field("cursor_number")),
+            **batch.fields("sensor_id", "pipeline_id", "definition", "status", "cursor"),
+            **batch.fields("cursor_number", "error_message"),
+            "evaluated_at": batch.times("evaluated_at"),
+            "next_at": [to_micros_or_none(payload.next_at) for payload in batch.payloads],
+            ORDER: batch.order(causal=batch.field("cursor_number")),
         },
     )
 
 
-def _created(told: Told[BackfillCreated]) -> Rows:
-    return Rows(
-        told,
+def _created(batch: EventBatch[BackfillCreated]) -> ProjectedRows:
+    return ProjectedRows(
+        batch,
         {
-            **told.fields("backfill_id", "pipeline_id", "definition", "partitions_total"),
-            "status": told.all("PENDING"),
-            "created_at": told.when("created_at"),
-            "updated_at": told.occurred,
-            "_status": told.order(rank=_RANKS["PENDING"]),
+            **batch.fields("backfill_id", "pipeline_id", "definition", "partitions_total"),
+            "status": batch.repeat("PENDING"),
+            "created_at": batch.times("created_at"),
+            "updated_at": batch.occurred_us,
+            "_status": batch.order(rank=_RANKS["PENDING"]),
         },
     )
 
 
-def _chunk(told: Told[BackfillChunkPlanned]) -> Rows:
-    planned = {"chunks_planned": told.field("chunk"), "updated_at": told.occurred}
-    return Rows(told, {**told.fields("backfill_id"), **planned})
+def _chunk(batch: EventBatch[BackfillChunkPlanned]) -> ProjectedRows:
+    planned = {"chunks_planned": batch.field("chunk"), "updated_at": batch.occurred_us}
+    return ProjectedRows(batch, {**batch.fields("backfill_id"), **planned})
 
 
-def _changed(told: Told[BackfillStateChanged]) -> Rows:
-    ranks = [_RANKS[said.status] for said in told.said]
-    return Rows(
-        told,
+def _changed(batch: EventBatch[BackfillStateChanged]) -> ProjectedRows:
+    ranks = [_RANKS[payload.status] for payload in batch.payloads]
+    return ProjectedRows(
+        batch,
         {
-            **told.fields("backfill_id", "status", "error_message"),
-            "updated_at": told.occurred,
-            "_status": told.order(causal=told.field("change"), rank=ranks),
+            **batch.fields("backfill_id", "status", "error_message"),
+            "updated_at": batch.occurred_us,
+            "_status": batch.order(causal=batch.field("change"), rank=ranks),
         },
     )
 
 
 KINDS: tuple[EventKind, ...] = (
-    kind(
+    event_kind(
         "schedule_ticked",
         EXECUTIONS_DOMAIN,
         ScheduleTicked,
@@ -138,7 +146,7 @@ KINDS: tuple[EventKind, ...] = (
             "definition": "0 10 * * *",
         },
     ),
-    kind(
+    event_kind(
         "sensor_evaluated",
         EXECUTIONS_DOMAIN,
         SensorEvaluated,
@@ -150,7 +158,7 @@ KINDS: tuple[EventKind, ...] = (
             "next_at": "2026-05-01T10:00:30Z",
         },
     ),
-    kind(
+    event_kind(
         "backfill_created",
         EXECUTIONS_DOMAIN,
         BackfillCreated,
@@ -162,14 +170,14 @@ KINDS: tuple[EventKind, ...] = (
             "partitions_total": 120,
         },
     ),
-    kind(
+    event_kind(
         "backfill_chunk_planned",
         EXECUTIONS_DOMAIN,
         BackfillChunkPlanned,
         Projection(BACKFILLS, _chunk),
         example={"backfill_id": "bf-3", "chunk": 4, "run_key": "bf-3:4", "partitions": 7},
     ),
-    kind(
+    event_kind(
         "backfill_state_changed",
         EXECUTIONS_DOMAIN,
         BackfillStateChanged,

@@ -1,16 +1,16 @@
-"""Search: what can be found, document by document."""
+"""Events of the search index: one document for each object that can be found."""
 
 from typing import Annotated
 
 from msgspec import Meta
 
-from arco.events.field import Count, Id, Message, Payload, Text
-from arco.events.told import EventKind, Projection, Rows, Told, kind
-from arco.fold.tier2 import SEARCH_DOCUMENTS, SEARCH_DOMAIN
+from arco.events.payload import Count, Id, Message, Payload, Text
+from arco.events.projection import EventBatch, EventKind, ProjectedRows, Projection, event_kind
+from arco.fold.tier2 import ORDER, SEARCH_DOCUMENTS, SEARCH_DOMAIN
 
 
 class SearchDocumentChanged(Payload, frozen=True, kw_only=True):
-    """A document that can be found changed, or is gone; a higher `version` decides before clocks."""
+    """A search document changed or was removed; a higher `version` outranks every clock."""
 
     document_id: Id
     version: Count = 0
@@ -21,19 +21,19 @@ class SearchDocumentChanged(Payload, frozen=True, kw_only=True):
     removed: bool = False
 
 
-def _document(told: Told[SearchDocumentChanged]) -> Rows:
-    return Rows(
-        told,
+def _document(batch: EventBatch[SearchDocumentChanged]) -> ProjectedRows:
+    return ProjectedRows(
+        batch,
         {
-            **told.fields("document_id", "kind", "title", "text", "tags", "removed"),
-            "indexed_at": told.occurred,
-            "_told": told.order(causal=told.field("version")),
+            **batch.fields("document_id", "kind", "title", "text", "tags", "removed"),
+            "indexed_at": batch.occurred_us,
+            ORDER: batch.order(causal=batch.field("version")),
         },
     )
 
 
 KINDS: tuple[EventKind, ...] = (
-    kind(
+    event_kind(
         "search_document_changed",
         SEARCH_DOMAIN,
         SearchDocumentChanged,

@@ -1,42 +1,109 @@
-"""Tasks: the steps of an execution, attempt by attempt.
+"""Events of tasks: the steps of an execution, attempt by attempt, and their rows.
 
-A later attempt outranks an earlier one whatever their clocks say. A cancel outranks all attempts, and only
-a success that was published outranks a cancel. Who names the table and partition that a task fills tells of
-the partition's status too.
+A later attempt outranks an earlier one whatever their clocks are. A cancel outranks all attempts, and only
+a published success outranks a cancel. An event that names the table and partition of a task also sets the
+status of the partition.
 """
 
+from collections.abc import Sequence
 from typing import Literal, TypeVar
 
-from arco.events.field import Count, Id, Ids, Keys, Message, Metrics, Moment, texts
-from arco.events.partition_row import FAILED, RUNNING, named, partition_rows
-from arco.events.task_row import CANCELLED_FOR_GOOD, PUBLISHED, OfTask, task_columns
-from arco.events.told import Columns, EventKind, Projection, Rows, Told, kind, us_or_none
+from arco.events.partition import FAILED, RUNNING, partition_rows, partition_updates
+from arco.events.partition_key import OptionalPartitionPayload, resolve_partition
+from arco.events.payload import (
+    Attempt,
+    Count,
+    Id,
+    Ids,
+    Keys,
+    Message,
+    Metrics,
+    Timestamp,
+    metrics_as_text,
+)
+from arco.events.projection import (
+    Columns,
+    EventBatch,
+    EventKind,
+    ProjectedRows,
+    Projection,
+    Values,
+    event_kind,
+    to_micros_or_none,
+)
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, PARTITIONS, TASKS
 
+# Within one attempt. LOST is a guess, so the worker's own report outranks it.
+RANKS = {"PENDING": 1, "RETRY_WAIT": 1, "READY": 2, "DISPATCHED": 3, "RUNNING": 4}
+RANKS |= {"LOST": 5, "FAILED": 6, "SKIPPED": 6, "BLOCKED": 6, "CANCELLED": 7, "SUCCESS": 8}
 
-class TaskDispatched(OfTask, frozen=True, kw_only=True):
-    """An attempt at a task was given to somebody to run."""
+CANCELLED_FOR_GOOD, PUBLISHED = 1, 2  # both outrank every attempt, PUBLISHED also a cancel (P19)
+
+
+class TaskPayload(OptionalPartitionPayload, frozen=True, kw_only=True):
+    """The fields of every event of a task."""
+
+    execution_id: Id
+    task_id: Id
+    task_name: Id | None = None
+    table_id: Id | None = None
+    attempt: Attempt = 1
+    attempt_id: Id | None = None
+
+
+T = TypeVar("T", bound=TaskPayload)
+
+
+def _task_columns(
+    batch: EventBatch[T],
+    statuses: Sequence[str],
+    rank: str | None = None,
+    sticky: Sequence[int] | int = 0,
+) -> dict[str, Values]:
+    """The columns that every event of a task sets; `rank` names another status whose rank counts."""
+    attempts = batch.field("attempt")
+    ranks = [RANKS[rank or status] for status in statuses]
+    return {
+        **batch.fields("execution_id", "task_id", "task_name", "table_id"),
+        "partition_key": [partition_key(payload.table_id, payload) for payload in batch.payloads],
+        "retry_count": [attempt - 1 for attempt in attempts],
+        "status": statuses,
+        "attempt": attempts,
+        "_status": batch.order(attempts, ranks, sticky),
+    }
+
+
+def partition_key(table_id: str | None, payload: OptionalPartitionPayload) -> str | None:
+    """The key of the partition that a task writes, if the payload names it."""
+    if payload.partition_values is None and payload.partition_key is None:
+        return None
+    name = resolve_partition(table_id or "", payload)
+    return None if name is None else name.key
+
+
+class TaskDispatched(TaskPayload, frozen=True, kw_only=True):
+    """An attempt of a task was given to a worker."""
 
     pool: Id | None = None
     worker: Id | None = None
-    lease_until: Moment | None = None
+    lease_until: Timestamp | None = None
 
 
-class TaskStarted(OfTask, frozen=True, kw_only=True):
-    """A worker began with an attempt at a task."""
+class TaskStarted(TaskPayload, frozen=True, kw_only=True):
+    """A worker started an attempt of a task."""
 
     worker: Id | None = None
-    started_at: Moment | None = None
+    started_at: Timestamp | None = None
 
 
-class TaskCompleted(OfTask, frozen=True, kw_only=True):
-    """An attempt at a task is over, for better or worse."""
+class TaskCompleted(TaskPayload, frozen=True, kw_only=True):
+    """An attempt of a task ended."""
 
     status: Literal["SUCCESS", "FAILED", "SKIPPED", "BLOCKED", "CANCELLED"]
-    published_version: Count | None = None  # with it, a success outranks a cancel
+    published_version: Count | None = None  # with a version, a success outranks a cancel
     worker: Id | None = None
-    started_at: Moment | None = None
-    completed_at: Moment | None = None
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
     duration_ms: Count | None = None
     error_message: Message | None = None
     input_tables: Ids | None = None
@@ -50,21 +117,21 @@ class TaskCompleted(OfTask, frozen=True, kw_only=True):
     metrics: Metrics | None = None
 
 
-class TaskLost(OfTask, frozen=True, kw_only=True):
-    """Nothing was heard of a worker for too long; what the worker itself says outranks that."""
+class TaskLost(TaskPayload, frozen=True, kw_only=True):
+    """A worker stopped reporting; a report of the worker itself outranks this event."""
 
     reason: Message | None = None
     worker: Id | None = None
 
 
-class TaskRetryScheduled(OfTask, frozen=True, kw_only=True):
-    """There will be another attempt at a task: number `attempt`."""
+class TaskRetryScheduled(TaskPayload, frozen=True, kw_only=True):
+    """Another attempt of a task was scheduled: number `attempt`."""
 
-    not_before: Moment | None = None
+    not_before: Timestamp | None = None
     reason: Message | None = None
 
 
-class TaskCancelled(OfTask, frozen=True, kw_only=True):
+class TaskCancelled(TaskPayload, frozen=True, kw_only=True):
     """A task was stopped because its execution was cancelled."""
 
     reason: Message | None = None
@@ -73,95 +140,103 @@ class TaskCancelled(OfTask, frozen=True, kw_only=True):
 F = TypeVar("F", TaskLost, TaskCancelled)
 
 
-def _dispatched(told: Told[TaskDispatched]) -> Rows:
-    return Rows(told, task_columns(told, told.all("DISPATCHED")))
+def _dispatched(batch: EventBatch[TaskDispatched]) -> ProjectedRows:
+    return ProjectedRows(batch, _task_columns(batch, batch.repeat("DISPATCHED")))
 
 
-def _started(told: Told[TaskStarted]) -> Rows:
-    began = {
-        **told.fields("worker"),
-        "started_at": told.when("started_at"),
-        "_started": told.order(told.field("attempt")),
+def _started(batch: EventBatch[TaskStarted]) -> ProjectedRows:
+    started = {
+        **batch.fields("worker"),
+        "started_at": batch.times("started_at"),
+        "_started": batch.order(batch.field("attempt")),
     }
-    return Rows(told, {**task_columns(told, told.all("RUNNING")), **began})
+    return ProjectedRows(batch, {**_task_columns(batch, batch.repeat("RUNNING")), **started})
 
 
-def _completed(told: Told[TaskCompleted]) -> Rows:
-    sticky = [_sticky(said) for said in told.said]
-    columns = task_columns(told, told.field("status"), sticky=sticky)
+def _completed(batch: EventBatch[TaskCompleted]) -> ProjectedRows:
+    sticky = [_sticky(payload) for payload in batch.payloads]
+    columns = _task_columns(batch, batch.field("status"), sticky=sticky)
     outcome = {
-        **told.fields("duration_ms", "error_message", "input_tables", "output_tables"),
-        **told.fields("input_partitions", "output_partitions", "rows_read", "rows_written"),
-        **told.fields("bytes_read", "bytes_written"),
-        "completed_at": told.when("completed_at"),
-        "metrics": [None if each is None else texts(each) for each in told.field("metrics")],
+        **batch.fields("duration_ms", "error_message", "input_tables", "output_tables"),
+        **batch.fields("input_partitions", "output_partitions", "rows_read", "rows_written"),
+        **batch.fields("bytes_read", "bytes_written"),
+        "completed_at": batch.times("completed_at"),
+        "metrics": [
+            None if each is None else metrics_as_text(each) for each in batch.field("metrics")
+        ],
         "_outcome": columns["_status"],
     }
-    return Rows(told, {**columns, **outcome, **_began(told)})
+    return ProjectedRows(batch, {**columns, **outcome, **_reported_start(batch)})
 
 
-def _began(told: Told[TaskCompleted]) -> Columns:
-    """Who ends an attempt and says when it began knows better than who said so before."""
-    began = told.field("started_at")
+def _reported_start(batch: EventBatch[TaskCompleted]) -> Columns:
+    """The start that the end of an attempt reports outranks an earlier report."""
+    starts = batch.field("started_at")
     columns = {
-        **told.fields("worker"),
-        "started_at": [us_or_none(moment) for moment in began],
-        "_started": told.order(told.field("attempt"), 1),
+        **batch.fields("worker"),
+        "started_at": [to_micros_or_none(time) for time in starts],
+        "_started": batch.order(batch.field("attempt"), 1),
     }
-    return told.where([moment is not None for moment in began], columns)
+    return batch.only_where([time is not None for time in starts], columns)
 
 
-def _sticky(said: TaskCompleted) -> int:
-    if said.status == "CANCELLED":
+def _sticky(payload: TaskCompleted) -> int:
+    if payload.status == "CANCELLED":
         return CANCELLED_FOR_GOOD
-    return PUBLISHED if said.status == "SUCCESS" and said.published_version is not None else 0
+    return PUBLISHED if payload.status == "SUCCESS" and payload.published_version is not None else 0
 
 
-def _lost(told: Told[TaskLost]) -> Rows:
-    return Rows(told, {**task_columns(told, told.all(FAILED), "LOST"), **_ended(told)})
+def _lost(batch: EventBatch[TaskLost]) -> ProjectedRows:
+    return ProjectedRows(
+        batch, {**_task_columns(batch, batch.repeat(FAILED), "LOST"), **_ended(batch)}
+    )
 
 
-def _retried(told: Told[TaskRetryScheduled]) -> Rows:
-    reason = {"error_message": told.field("reason")}
-    return Rows(told, {**task_columns(told, told.all("RETRY_WAIT")), **reason})
+def _retried(batch: EventBatch[TaskRetryScheduled]) -> ProjectedRows:
+    reason = {"error_message": batch.field("reason")}
+    return ProjectedRows(batch, {**_task_columns(batch, batch.repeat("RETRY_WAIT")), **reason})
 
 
-def _cancelled(told: Told[TaskCancelled]) -> Rows:
-    columns = task_columns(told, told.all("CANCELLED"), sticky=CANCELLED_FOR_GOOD)
-    return Rows(told, {**columns, **_ended(told)})
+def _cancelled(batch: EventBatch[TaskCancelled]) -> ProjectedRows:
+    columns = _task_columns(batch, batch.repeat("CANCELLED"), sticky=CANCELLED_FOR_GOOD)
+    return ProjectedRows(batch, {**columns, **_ended(batch)})
 
 
-def _ended(told: Told[F]) -> Columns:
-    return {"completed_at": told.occurred, "error_message": told.field("reason")}
+def _ended(batch: EventBatch[F]) -> Columns:
+    return {"completed_at": batch.occurred_us, "error_message": batch.field("reason")}
 
 
-def _running_partition(told: Told[TaskStarted]) -> Rows:
-    return partition_rows(told, RUNNING, lambda said: named(said.table_id, said, said.execution_id))
-
-
-def _ended_partition(told: Told[TaskCompleted]) -> Rows:
-    """Of a success it is the partition's own event that tells, as only that knows what was published."""
+def _running_partition(batch: EventBatch[TaskStarted]) -> ProjectedRows:
     return partition_rows(
-        told,
+        batch,
+        RUNNING,
+        lambda payload: partition_updates(payload.table_id, payload, payload.execution_id),
+    )
+
+
+def _ended_partition(batch: EventBatch[TaskCompleted]) -> ProjectedRows:
+    """A success sets nothing: only the event of the partition knows what was published."""
+    return partition_rows(
+        batch,
         FAILED,
-        lambda said: (
+        lambda payload: (
             ()
-            if said.status == "SUCCESS"
-            else named(
-                *(said.table_id, said, said.execution_id, said.error_message),
-                is_left=said.status == "CANCELLED",
+            if payload.status == "SUCCESS"
+            else partition_updates(
+                *(payload.table_id, payload, payload.execution_id, payload.error_message),
+                is_released=payload.status == "CANCELLED",
             )
         ),
     )
 
 
-def _given_up_partition(told: Told[F]) -> Rows:
+def _unfinished_partition(batch: EventBatch[F]) -> ProjectedRows:
     return partition_rows(
-        told,
+        batch,
         FAILED,
-        lambda said: named(
-            *(said.table_id, said, said.execution_id, said.reason),
-            is_left=isinstance(said, TaskCancelled),
+        lambda payload: partition_updates(
+            *(payload.table_id, payload, payload.execution_id, payload.reason),
+            is_released=isinstance(payload, TaskCancelled),
         ),
     )
 
@@ -170,7 +245,7 @@ _TASK = {"execution_id": "run-7", "task_id": "load"}
 _PLACE = {"table_id": "tbl-orders", "partition_values": {"date": "2026-05-01"}}
 
 KINDS: tuple[EventKind, ...] = (
-    kind(
+    event_kind(
         "task_dispatched",
         EXECUTIONS_DOMAIN,
         TaskDispatched,
@@ -183,7 +258,7 @@ KINDS: tuple[EventKind, ...] = (
             "lease_until": "2026-05-01T10:00:15Z",
         },
     ),
-    kind(
+    event_kind(
         "task_started",
         EXECUTIONS_DOMAIN,
         TaskStarted,
@@ -197,7 +272,7 @@ KINDS: tuple[EventKind, ...] = (
             **_PLACE,
         },
     ),
-    kind(
+    event_kind(
         "task_completed",
         EXECUTIONS_DOMAIN,
         TaskCompleted,
@@ -221,27 +296,27 @@ KINDS: tuple[EventKind, ...] = (
             "metrics": {"shuffle_bytes": 1_048_576, "engine": "spark"},
         },
     ),
-    kind(
+    event_kind(
         "task_lost",
         EXECUTIONS_DOMAIN,
         TaskLost,
         Projection(TASKS, _lost),
-        Projection(PARTITIONS, _given_up_partition),
+        Projection(PARTITIONS, _unfinished_partition),
         example={**_TASK, "attempt": 1, "reason": "lease_expired", **_PLACE},
     ),
-    kind(
+    event_kind(
         "task_retry_scheduled",
         EXECUTIONS_DOMAIN,
         TaskRetryScheduled,
         Projection(TASKS, _retried),
         example={**_TASK, "attempt": 2, "not_before": "2026-05-01T10:01:00Z"},
     ),
-    kind(
+    event_kind(
         "task_cancelled",
         EXECUTIONS_DOMAIN,
         TaskCancelled,
         Projection(TASKS, _cancelled),
-        Projection(PARTITIONS, _given_up_partition),
+        Projection(PARTITIONS, _unfinished_partition),
         example={**_TASK, "attempt": 2, "reason": "cancelled by user:ann"},
     ),
 )

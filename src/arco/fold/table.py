@@ -1,8 +1,8 @@
-"""Declarations: a table of state is a key, and for every other column the rule that merges it (P18, P22).
+"""Declarations of state tables: a key, and a merge rule for every other column (P18, P22).
 
-Columns that belong together are one rule decided by one order, nulls included. The order is kept beside
-them in hidden columns of its own, because the next fold must decide by it again; so no two rules may
-share an order column. A status that outranks another is an order that begins with its rank.
+Columns that belong together share one rule and one order, nulls included. The order is stored beside them
+in hidden columns because the next fold decides by it again, so no two rules may share an order column. A
+status that outranks another has an order that begins with its rank.
 """
 
 import zlib
@@ -15,13 +15,59 @@ from functools import cached_property
 import pyarrow as pa
 
 from arco.core.errors import Invalid
-from arco.fold.column import Column, Kind
-
-_UNORDERED = (Kind.STRINGS, Kind.TEXTS)
 
 
-class Keep(Enum):
-    """Which of several rows with one key decides."""
+class ColumnType(Enum):
+    """The column types of state tables. Every engine reads them alike."""
+
+    STRING = "string"
+    INTEGER = "int64"
+    BOOLEAN = "boolean"
+    TIME = "timestamp"  # microseconds, UTC
+    STRINGS = "list<string>"
+    TEXTS = "map<string,string>"
+    BYTES = "binary"
+
+    def arrow(self) -> pa.DataType:
+        """The Arrow type, in memory and in the file."""
+        return _ARROW[self]
+
+
+_ARROW = {
+    ColumnType.STRING: pa.string(),
+    ColumnType.INTEGER: pa.int64(),
+    ColumnType.BOOLEAN: pa.bool_(),
+    ColumnType.TIME: pa.timestamp("us", tz="UTC"),
+    ColumnType.STRINGS: pa.list_(pa.string()),
+    ColumnType.TEXTS: pa.map_(pa.string(), pa.string()),
+    ColumnType.BYTES: pa.binary(),
+}
+
+
+@dataclass(frozen=True)
+class StateColumn:
+    """One column. A name that begins with an underscore is for the fold and hidden from readers."""
+
+    name: str
+    kind: ColumnType = ColumnType.STRING
+
+    @property
+    def hidden(self) -> bool:
+        return self.name.startswith("_")
+
+
+def columns(**kinds: ColumnType) -> tuple[StateColumn, ...]:
+    """Columns by name, in the order of the arguments."""
+    return tuple(StateColumn(name, kind) for name, kind in kinds.items())
+
+
+STRING, INTEGER, BOOLEAN, TIME, STRINGS, TEXTS, BYTES = ColumnType
+
+_UNSORTABLE = (STRINGS, TEXTS)
+
+
+class MergeStrategy(Enum):
+    """Which of several rows with one key wins."""
 
     LAST = "last"  # the row highest in the order, nulls included
     FIRST = "first"  # the row lowest in the order: set once
@@ -30,24 +76,24 @@ class Keep(Enum):
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How some columns are merged. A row whose order is null says nothing about them."""
+class MergeRule:
+    """How a group of columns is merged. A row whose order is null does not set them."""
 
-    keep: Keep
+    keep: MergeStrategy
     columns: tuple[str, ...]
     order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        by_value = self.keep in (Keep.MAX, Keep.MIN)
+        by_value = self.keep in (MergeStrategy.MAX, MergeStrategy.MIN)
         if by_value and (self.order or len(self.columns) != 1):
             raise Invalid(f"{self.keep.value} merges one column by its own value")
         if not by_value and not self.order:
-            raise Invalid(f"{self.keep.value} needs an order to decide {self.columns} by")
+            raise Invalid(f"{self.keep.value} needs an order to merge {self.columns} by")
 
 
 @dataclass(frozen=True)
-class Bucket:
-    """Rows are spread over `count` files by a hash of one column."""
+class BucketSpec:
+    """Rows are distributed over `count` files by a hash of one column."""
 
     column: str
     count: int
@@ -58,49 +104,49 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of state."""
+class StateTable:
+    """A state table."""
 
     name: str
     key: tuple[str, ...]
-    columns: tuple[Column, ...]
-    rules: tuple[Rule, ...]
+    columns: tuple[StateColumn, ...]
+    rules: tuple[MergeRule, ...]
     parent: tuple[str, ...]  # rows are listed by these,
     label: str  # and within them by this one
-    bucket: Bucket | None = None
+    bucket: BucketSpec | None = None
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
         ruled = [name for rule in self.rules for name in (*rule.columns, *rule.order)]
         twice = [name for name, times in Counter([*self.key, *ruled]).items() if times > 1]
         if twice:
-            raise Invalid(f"{self.name}: {twice} is decided twice")
+            raise Invalid(f"{self.name}: {twice} has more than one merge rule")
         if sorted(names) != sorted([*self.key, *ruled]):
             odd = set(names) ^ {*self.key, *ruled}
-            raise Invalid(f"{self.name}: {sorted(odd)} is declared or decided, not both")
+            raise Invalid(f"{self.name}: {sorted(odd)} needs both a declaration and a merge rule")
         if self.bucket is not None and self.bucket.column not in self.key:
-            raise Invalid(f"{self.name}: a row's bucket must follow from its key")
+            raise Invalid(f"{self.name}: the bucket column must be part of the key")
         if not self.rules:
-            raise Invalid(f"{self.name}: without a rule there is nothing to merge")
-        self._refuse_unsorted()
+            raise Invalid(f"{self.name}: a state table needs at least one merge rule")
+        self._check_sortable()
 
-    def _refuse_unsorted(self) -> None:
-        """Keys, places and all that decides is sorted by, and lists and maps have no order."""
-        ordered = {column.name for column in self.columns if column.kind not in _UNORDERED}
+    def _check_sortable(self) -> None:
+        """Rows are sorted by keys, file order and merge orders; lists and maps cannot be sorted."""
+        ordered = {column.name for column in self.columns if column.kind not in _UNSORTABLE}
         wanted = {*self.key, *self.sort}
         for rule in self.rules:
             wanted |= {*(rule.order or rule.columns)}
         if wanted - ordered:
-            raise Invalid(f"{self.name}: nothing can be sorted by {sorted(wanted - ordered)}")
+            raise Invalid(f"{self.name}: rows cannot be sorted by {sorted(wanted - ordered)}")
 
     @property
     def sort(self) -> tuple[str, ...]:
-        """The order of rows in a file: what readers filter by."""
+        """The columns that rows in a file are sorted by: those that readers filter by."""
         return (*self.parent, self.label)
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns as they lie in a file, hidden ones included."""
+        """The columns of a file, including hidden ones."""
         return pa.schema([pa.field(each.name, each.kind.arrow()) for each in self.columns])
 
     @cached_property
@@ -109,11 +155,11 @@ class Table:
         return tuple(column.name for column in self.columns if not column.hidden)
 
     def bucket_of(self, value: str) -> int:
-        """The bucket of the rows with this value in the bucket's column; 0 if there is one file."""
+        """The bucket of rows with this value in the bucket column; 0 for a table without buckets."""
         return 0 if self.bucket is None else self.bucket.of(value)
 
     def buckets_in(self, rows: pa.Table) -> tuple[int, ...]:
-        """The buckets that have some of these rows, in their order."""
+        """The sorted buckets that these rows belong to."""
         if self.bucket is None:
             return (0,)
         values = rows.column(self.bucket.column).unique().to_pylist()
@@ -124,10 +170,10 @@ class Table:
         if self.bucket is None:
             return [0] * rows.num_rows
         values = rows.column(self.bucket.column).to_pylist()
-        known = {value: self.bucket.of(value) for value in set(values)}
-        return [known[value] for value in values]
+        buckets = {value: self.bucket.of(value) for value in set(values)}
+        return [buckets[value] for value in values]
 
 
-def by_name(tables: Iterable[Table]) -> dict[str, Table]:
-    """The tables under their names."""
+def tables_by_name(tables: Iterable[StateTable]) -> dict[str, StateTable]:
+    """Tables keyed by name."""
     return {table.name: table for table in tables}

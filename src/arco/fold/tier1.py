@@ -1,49 +1,60 @@
-"""The tables of Tier 1, domain `catalog`: what the catalog knows of its objects.
+"""The state tables of Tier 1, domain `catalog`: the objects of the catalog.
 
 A row is replaced as a whole by the row of a later commit. Its order is the number of the manifest that
-commits it and its position in that commit, stamped by the compactor; clocks decide nothing (P22). A
-dropped row stays as a tombstone until it is forgotten. A table that moves to another schema leaves a row
-with `_moved` behind in the bucket that it left.
+commits it and its position in that commit, stamped by the compactor; clocks decide nothing (P22). A dropped
+row stays as a tombstone until retention removes it. A table that moves to another schema leaves a row with
+`_moved` in its old bucket.
 """
 
-from arco.fold.column import Column, Kind, columns
-from arco.fold.table import Bucket, Keep, Rule, Table, by_name
+from arco.fold.table import (
+    BOOLEAN,
+    INTEGER,
+    STRING,
+    STRINGS,
+    TEXTS,
+    TIME,
+    BucketSpec,
+    MergeRule,
+    MergeStrategy,
+    StateColumn,
+    StateTable,
+    columns,
+    tables_by_name,
+)
 
 COMMIT = "_commit"
 POSITION = "_position"
 MOVED = "_moved"
 
-_ORDER = (Column(COMMIT, Kind.INTEGER), Column(POSITION, Kind.INTEGER))
-_CREATED = columns(created_at=Kind.TIME, created_by=Kind.STRING)
-_CHANGED = columns(updated_at=Kind.TIME, updated_by=Kind.STRING, dropped_at=Kind.TIME)
+_ORDER = (StateColumn(COMMIT, INTEGER), StateColumn(POSITION, INTEGER))
+_CREATED = columns(created_at=TIME, created_by=STRING)
+_CHANGED = columns(updated_at=TIME, updated_by=STRING, dropped_at=TIME)
 _LIFE = (*_CREATED, *_CHANGED)
-_DESCRIBED = columns(
-    comment=Kind.STRING, properties=Kind.TEXTS, tags=Kind.STRINGS, owner=Kind.STRING
-)
+_DESCRIBED = columns(comment=STRING, properties=TEXTS, tags=STRINGS, owner=STRING)
 
 
 def _table(
     name: str,
     key: tuple[str, ...],
-    named: tuple[Column, ...],
+    named: tuple[StateColumn, ...],
     *,
     parent: tuple[str, ...],
     label: str,
-    bucket: Bucket | None = None,
-) -> Table:
-    """A Tier-1 table: all columns but the key are one group, decided by the commit."""
+    bucket: BucketSpec | None = None,
+) -> StateTable:
+    """A Tier 1 table: all columns but the key are merged together, by the commit."""
     rest = tuple(column.name for column in named if column.name not in key)
-    rule = Rule(Keep.LAST, rest, (COMMIT, POSITION))
-    return Table(name, key, (*named, *_ORDER), (rule,), parent, label, bucket)
+    rule = MergeRule(MergeStrategy.LAST, rest, (COMMIT, POSITION))
+    return StateTable(name, key, (*named, *_ORDER), (rule,), parent, label, bucket)
 
 
 CATALOGS = _table(
     "catalogs",
     ("catalog_id",),
     (
-        *columns(catalog_id=Kind.STRING, name=Kind.STRING),
+        *columns(catalog_id=STRING, name=STRING),
         *_DESCRIBED,
-        Column("storage_root"),
+        StateColumn("storage_root"),
         *_LIFE,
     ),
     parent=(),
@@ -53,8 +64,13 @@ SCHEMAS = _table(
     "schemas",
     ("schema_id",),
     (
-        *(Column("schema_id"), Column("catalog_id"), Column("parent_id"), Column("name")),
-        *(Column("path", Kind.STRINGS), *_DESCRIBED, Column("visibility"), *_LIFE),
+        *(
+            StateColumn("schema_id"),
+            StateColumn("catalog_id"),
+            StateColumn("parent_id"),
+            StateColumn("name"),
+        ),
+        *(StateColumn("path", STRINGS), *_DESCRIBED, StateColumn("visibility"), *_LIFE),
     ),
     parent=("catalog_id", "parent_id"),
     label="name",
@@ -63,56 +79,71 @@ TABLES = _table(
     "tables",
     ("schema_id", "table_id"),
     (
-        *(Column("table_id"), Column("catalog_id"), Column("schema_id"), Column("name")),
-        *(Column("kind"), Column("format"), Column("table_type"), Column("location")),
-        *(Column("table_uuid"), *_DESCRIBED, Column("pii_columns", Kind.STRINGS)),
-        *columns(schema_version=Kind.INTEGER, last_field_id=Kind.INTEGER, born=Kind.INTEGER),
-        *(Column("projected", Kind.INTEGER), *_LIFE, Column(MOVED, Kind.BOOLEAN)),
+        *(
+            StateColumn("table_id"),
+            StateColumn("catalog_id"),
+            StateColumn("schema_id"),
+            StateColumn("name"),
+        ),
+        *(
+            StateColumn("kind"),
+            StateColumn("format"),
+            StateColumn("table_type"),
+            StateColumn("location"),
+        ),
+        *(StateColumn("table_uuid"), *_DESCRIBED, StateColumn("pii_columns", STRINGS)),
+        *columns(schema_version=INTEGER, last_field_id=INTEGER, born=INTEGER),
+        *(StateColumn("projected", INTEGER), *_LIFE, StateColumn(MOVED, BOOLEAN)),
     ),
     parent=("schema_id",),
     label="name",
-    bucket=Bucket("schema_id", 64),
+    bucket=BucketSpec("schema_id", 64),
 )
 COLUMNS = _table(
     "columns",
     ("table_id", "column_id"),
     (
-        *(Column("column_id"), Column("table_id"), Column("name"), Column("data_type")),
-        *columns(position=Kind.INTEGER, nullable=Kind.BOOLEAN, comment=Kind.STRING),
-        *(Column("default_value"), Column("pii_type"), Column("sensitivity")),
-        *(Column("field_id", Kind.INTEGER), *_LIFE),
+        *(
+            StateColumn("column_id"),
+            StateColumn("table_id"),
+            StateColumn("name"),
+            StateColumn("data_type"),
+        ),
+        *columns(position=INTEGER, nullable=BOOLEAN, comment=STRING),
+        *(StateColumn("default_value"), StateColumn("pii_type"), StateColumn("sensitivity")),
+        *(StateColumn("field_id", INTEGER), *_LIFE),
     ),
     parent=("table_id",),
     label="position",
-    bucket=Bucket("table_id", 256),
+    bucket=BucketSpec("table_id", 256),
 )
 SCHEMA_VERSIONS = _table(
     "schema_versions",
     ("table_id", "version"),
     (
-        *columns(table_id=Kind.STRING, version=Kind.INTEGER, changes=Kind.STRING),
-        *columns(columns=Kind.STRING, changed_at=Kind.TIME, changed_by=Kind.STRING),
+        *columns(table_id=STRING, version=INTEGER, changes=STRING),
+        *columns(columns=STRING, changed_at=TIME, changed_by=STRING),
     ),
     parent=("table_id",),
     label="version",
-    bucket=Bucket("table_id", 256),
+    bucket=BucketSpec("table_id", 256),
 )
 OBJECTS = _table(
     "objects",
     ("id",),
-    (Column("id"), Column("kind"), Column("parent_id"), Column("bucket_key")),
+    (StateColumn("id"), StateColumn("kind"), StateColumn("parent_id"), StateColumn("bucket_key")),
     parent=(),
     label="id",
-    bucket=Bucket("id", 64),
+    bucket=BucketSpec("id", 64),
 )
-# Where tables lie, but for those at the place that follows from their id. Some formats may share a place.
+# Locations of tables, except default ones, which follow from the table's id. Some formats may share one.
 PLACES = _table(
     "places",
     ("location", "table_id"),
-    (Column("location"), Column("table_id"), Column("format"), *_LIFE),
+    (StateColumn("location"), StateColumn("table_id"), StateColumn("format"), *_LIFE),
     parent=(),
     label="location",
 )
 
 DOMAIN = "catalog"
-TIER1 = by_name((CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS, PLACES))
+TIER1 = tables_by_name((CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS, PLACES))

@@ -1,73 +1,88 @@
-"""The tables of Tier 2: what was told to have happened, by domain.
+"""The state tables of Tier 2, made of events, by domain.
 
-A row is put together from many events, in any order. Facts that never change once they are known are merged
-by their value; columns that belong together are one group, and the order that decides between two events
-about them stands beside them (P19). Every row knows the newest moment of which it was told, as rows leave
-by it (P20). Counters are counted from rows, never added up.
+A row is assembled from many events in any order. Facts that never change once they are set are merged by
+value. Columns that belong together are one group, with the order that decides between two events in a
+hidden column beside them (P19). Every row holds the newest time of its events, by which retention removes
+it (P20). Counters are counted from rows, never added up.
 """
 
-from arco.fold.column import Column, Kind, columns
-from arco.fold.table import Bucket, Keep, Rule, Table, by_name
+from arco.fold.table import (
+    BOOLEAN,
+    BYTES,
+    INTEGER,
+    STRING,
+    STRINGS,
+    TEXTS,
+    TIME,
+    BucketSpec,
+    MergeRule,
+    MergeStrategy,
+    StateColumn,
+    StateTable,
+    columns,
+    tables_by_name,
+)
 
 OCCURRED = "_occurred_at"
+ORDER = "_told"  # the order of a table with one group of columns; the stored name
 
 EXECUTIONS_DOMAIN = "executions"
 LINEAGE_DOMAIN = "lineage"
 SEARCH_DOMAIN = "search"
 
-_OCCURRED = Column(OCCURRED, Kind.TIME)
+_OCCURRED = StateColumn(OCCURRED, TIME)
 
 
-def _order(name: str) -> Column:
-    return Column(name, Kind.BYTES)
+def _order(name: str) -> StateColumn:
+    return StateColumn(name, BYTES)
 
 
-def _last(order: str, *names: str) -> Rule:
-    """A group of columns, all of them as the event highest in the order says."""
-    return Rule(Keep.LAST, names, (order,))
+def _last(order: str, *names: str) -> MergeRule:
+    """A group of columns, all taken from the event that is highest in the order."""
+    return MergeRule(MergeStrategy.LAST, names, (order,))
 
 
-def _known(*names: str) -> tuple[Rule, ...]:
-    """Facts that never change once they are known; should two tell of it differently, the larger stays."""
-    return tuple(Rule(Keep.MAX, (name,)) for name in names)
+def _constant(*names: str) -> tuple[MergeRule, ...]:
+    """Facts that never change once they are set; if two events disagree, the larger value wins."""
+    return tuple(MergeRule(MergeStrategy.MAX, (name,)) for name in names)
 
 
-def _first(*names: str) -> tuple[Rule, ...]:
-    return tuple(Rule(Keep.MIN, (name,)) for name in names)
+def _first(*names: str) -> tuple[MergeRule, ...]:
+    return tuple(MergeRule(MergeStrategy.MIN, (name,)) for name in names)
 
 
-EXECUTIONS = Table(
+EXECUTIONS = StateTable(
     "executions",
     key=("execution_id",),
     columns=(
-        *columns(execution_id=Kind.STRING, pipeline_id=Kind.STRING, pipeline_name=Kind.STRING),
-        *columns(status=Kind.STRING, trigger_type=Kind.STRING, triggered_by=Kind.STRING),
-        *columns(run_key=Kind.STRING, plan_id=Kind.STRING, started_at=Kind.TIME),
-        *columns(completed_at=Kind.TIME, duration_ms=Kind.INTEGER, error_message=Kind.STRING),
+        *columns(execution_id=STRING, pipeline_id=STRING, pipeline_name=STRING),
+        *columns(status=STRING, trigger_type=STRING, triggered_by=STRING),
+        *columns(run_key=STRING, plan_id=STRING, started_at=TIME),
+        *columns(completed_at=TIME, duration_ms=INTEGER, error_message=STRING),
         *(_order("_status"), _OCCURRED),
     ),
     rules=(
         _last("_status", "status", "completed_at", "duration_ms", "error_message"),
-        *_known("pipeline_id", "pipeline_name", "trigger_type", "triggered_by", "run_key"),
-        *_known("plan_id", OCCURRED),
+        *_constant("pipeline_id", "pipeline_name", "trigger_type", "triggered_by", "run_key"),
+        *_constant("plan_id", OCCURRED),
         *_first("started_at"),
     ),
     parent=(),
     label="execution_id",
-    bucket=Bucket("execution_id", 64),
+    bucket=BucketSpec("execution_id", 64),
 )
-TASKS = Table(
+TASKS = StateTable(
     "tasks",
     key=("execution_id", "task_id"),
     columns=(
-        *columns(task_id=Kind.STRING, execution_id=Kind.STRING, task_name=Kind.STRING),
-        *columns(table_id=Kind.STRING, partition_key=Kind.STRING, status=Kind.STRING),
-        *columns(attempt=Kind.INTEGER, retry_count=Kind.INTEGER, worker=Kind.STRING),
-        *columns(started_at=Kind.TIME, completed_at=Kind.TIME, duration_ms=Kind.INTEGER),
-        *columns(error_message=Kind.STRING, input_tables=Kind.STRINGS, output_tables=Kind.STRINGS),
-        *columns(input_partitions=Kind.STRINGS, output_partitions=Kind.STRINGS),
-        *columns(rows_read=Kind.INTEGER, rows_written=Kind.INTEGER, bytes_read=Kind.INTEGER),
-        *columns(bytes_written=Kind.INTEGER, metrics=Kind.TEXTS),
+        *columns(task_id=STRING, execution_id=STRING, task_name=STRING),
+        *columns(table_id=STRING, partition_key=STRING, status=STRING),
+        *columns(attempt=INTEGER, retry_count=INTEGER, worker=STRING),
+        *columns(started_at=TIME, completed_at=TIME, duration_ms=INTEGER),
+        *columns(error_message=STRING, input_tables=STRINGS, output_tables=STRINGS),
+        *columns(input_partitions=STRINGS, output_partitions=STRINGS),
+        *columns(rows_read=INTEGER, rows_written=INTEGER, bytes_read=INTEGER),
+        *columns(bytes_written=INTEGER, metrics=TEXTS),
         *(_order("_status"), _order("_started"), _order("_outcome"), _OCCURRED),
     ),
     rules=(
@@ -77,23 +92,23 @@ TASKS = Table(
             *("_outcome", "input_tables", "output_tables", "input_partitions", "output_partitions"),
             *("rows_read", "rows_written", "bytes_read", "bytes_written", "metrics"),
         ),
-        *_known("task_name", "table_id", "partition_key", "retry_count", OCCURRED),
+        *_constant("task_name", "table_id", "partition_key", "retry_count", OCCURRED),
     ),
     parent=("execution_id",),
     label="task_id",
-    bucket=Bucket("execution_id", 64),
+    bucket=BucketSpec("execution_id", 64),
 )
-PARTITIONS = Table(
+PARTITIONS = StateTable(
     "partitions",
     key=("table_id", "partition_id"),
     columns=(
-        *columns(partition_id=Kind.STRING, table_id=Kind.STRING, partition_key=Kind.STRING),
-        *columns(partition_values=Kind.TEXTS, status=Kind.STRING, error_message=Kind.STRING),
-        *columns(row_count=Kind.INTEGER, size_bytes=Kind.INTEGER, materialization_id=Kind.STRING),
-        *columns(input_fingerprint=Kind.STRING, code_fingerprint=Kind.STRING),
-        *columns(created_at=Kind.TIME, updated_at=Kind.TIME, last_successful_run=Kind.TIME),
-        *(Column("last_execution_id"), _order("_named"), _order("_status"), _order("_data")),
-        *(_OCCURRED, Column("last_successful_execution_id")),
+        *columns(partition_id=STRING, table_id=STRING, partition_key=STRING),
+        *columns(partition_values=TEXTS, status=STRING, error_message=STRING),
+        *columns(row_count=INTEGER, size_bytes=INTEGER, materialization_id=STRING),
+        *columns(input_fingerprint=STRING, code_fingerprint=STRING),
+        *columns(created_at=TIME, updated_at=TIME, last_successful_run=TIME),
+        *(StateColumn("last_execution_id"), _order("_named"), _order("_status"), _order("_data")),
+        *(_OCCURRED, StateColumn("last_successful_execution_id")),
     ),
     rules=(
         _last("_named", "partition_key", "partition_values"),
@@ -103,246 +118,253 @@ PARTITIONS = Table(
             *("code_fingerprint", "last_successful_run", "last_successful_execution_id"),
         ),
         *_first("created_at"),
-        *_known("updated_at", OCCURRED),
+        *_constant("updated_at", OCCURRED),
     ),
     parent=("table_id",),
     label="partition_key",
-    bucket=Bucket("table_id", 64),
+    bucket=BucketSpec("table_id", 64),
 )
-QUALITY_RESULTS = Table(
+QUALITY_RESULTS = StateTable(
     "quality_results",
     key=("table_id", "result_id"),
     columns=(
-        *columns(result_id=Kind.STRING, table_id=Kind.STRING, partition_id=Kind.STRING),
-        *columns(check_name=Kind.STRING, check_type=Kind.STRING, status=Kind.STRING),
-        *columns(severity=Kind.STRING, blocking=Kind.BOOLEAN, expected_value=Kind.STRING),
-        *columns(actual_value=Kind.STRING, message=Kind.STRING, execution_id=Kind.STRING),
-        *(Column("task_id"), Column("checked_at", Kind.TIME), _order("_told"), _OCCURRED),
+        *columns(result_id=STRING, table_id=STRING, partition_id=STRING),
+        *columns(check_name=STRING, check_type=STRING, status=STRING),
+        *columns(severity=STRING, blocking=BOOLEAN, expected_value=STRING),
+        *columns(actual_value=STRING, message=STRING, execution_id=STRING),
+        *(StateColumn("task_id"), StateColumn("checked_at", TIME), _order(ORDER), _OCCURRED),
     ),
     rules=(
         _last(
-            *("_told", "partition_id", "check_name", "check_type", "status", "severity"),
+            *(ORDER, "partition_id", "check_name", "check_type", "status", "severity"),
             *("blocking", "expected_value", "actual_value", "message", "execution_id", "task_id"),
             "checked_at",
         ),
-        *_known(OCCURRED),
+        *_constant(OCCURRED),
     ),
     parent=("table_id",),
     label="checked_at",
-    bucket=Bucket("table_id", 64),
+    bucket=BucketSpec("table_id", 64),
 )
-TABLE_STATS = Table(
+TABLE_STATS = StateTable(
     "table_stats",
     key=("table_id",),
     columns=(
-        *columns(table_id=Kind.STRING, row_count=Kind.INTEGER, size_bytes=Kind.INTEGER),
-        *columns(file_count=Kind.INTEGER, last_modified_at=Kind.TIME, snapshot_id=Kind.STRING),
-        *(Column("source"), _order("_told"), _OCCURRED),
+        *columns(table_id=STRING, row_count=INTEGER, size_bytes=INTEGER),
+        *columns(file_count=INTEGER, last_modified_at=TIME, snapshot_id=STRING),
+        *(StateColumn("source"), _order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last("_told", "row_count", "size_bytes", "file_count", "snapshot_id", "source"),
-        *_known("last_modified_at", OCCURRED),
+        _last(ORDER, "row_count", "size_bytes", "file_count", "snapshot_id", "source"),
+        *_constant("last_modified_at", OCCURRED),
     ),
     parent=(),
     label="table_id",
-    bucket=Bucket("table_id", 64),
+    bucket=BucketSpec("table_id", 64),
 )
-COLUMN_STATS = Table(
+COLUMN_STATS = StateTable(
     "column_stats",
     key=("table_id", "column_id"),
     columns=(
-        *columns(column_id=Kind.STRING, table_id=Kind.STRING, column_name=Kind.STRING),
-        *columns(row_count=Kind.INTEGER, null_count=Kind.INTEGER, distinct_count=Kind.INTEGER),
-        *columns(min_value=Kind.STRING, max_value=Kind.STRING, size_bytes=Kind.INTEGER),
-        *columns(last_modified_at=Kind.TIME, snapshot_id=Kind.STRING, source=Kind.STRING),
-        *(_order("_told"), _OCCURRED),
+        *columns(column_id=STRING, table_id=STRING, column_name=STRING),
+        *columns(row_count=INTEGER, null_count=INTEGER, distinct_count=INTEGER),
+        *columns(min_value=STRING, max_value=STRING, size_bytes=INTEGER),
+        *columns(last_modified_at=TIME, snapshot_id=STRING, source=STRING),
+        *(_order(ORDER), _OCCURRED),
     ),
     rules=(
         _last(
-            *("_told", "column_name", "row_count", "null_count", "distinct_count", "min_value"),
+            *(ORDER, "column_name", "row_count", "null_count", "distinct_count", "min_value"),
             *("max_value", "size_bytes", "snapshot_id", "source"),
         ),
-        *_known("last_modified_at", OCCURRED),
+        *_constant("last_modified_at", OCCURRED),
     ),
     parent=("table_id",),
     label="column_id",
-    bucket=Bucket("table_id", 64),
+    bucket=BucketSpec("table_id", 64),
 )
-TABLE_COMMITS = Table(
+TABLE_COMMITS = StateTable(
     "table_commits",
     key=("table_id", "pointer_number"),
     columns=(
-        *columns(table_id=Kind.STRING, pointer_number=Kind.INTEGER, commit_id=Kind.STRING),
-        *columns(operation=Kind.STRING, actor=Kind.STRING, engine=Kind.STRING),
-        *columns(update_source=Kind.STRING, snapshot_id=Kind.STRING, metadata_location=Kind.STRING),
-        *columns(changed=Kind.STRING, added_rows=Kind.INTEGER, added_bytes=Kind.INTEGER),
-        *(Column("committed_at", Kind.TIME), _order("_told"), _OCCURRED),
+        *columns(table_id=STRING, pointer_number=INTEGER, commit_id=STRING),
+        *columns(operation=STRING, actor=STRING, engine=STRING),
+        *columns(update_source=STRING, snapshot_id=STRING, metadata_location=STRING),
+        *columns(changed=STRING, added_rows=INTEGER, added_bytes=INTEGER),
+        *(StateColumn("committed_at", TIME), _order(ORDER), _OCCURRED),
     ),
     rules=(
         _last(
-            *("_told", "commit_id", "operation", "actor", "engine", "update_source"),
+            *(ORDER, "commit_id", "operation", "actor", "engine", "update_source"),
             *("snapshot_id", "metadata_location", "changed", "added_rows", "added_bytes"),
             "committed_at",
         ),
-        *_known(OCCURRED),
+        *_constant(OCCURRED),
     ),
     parent=("table_id",),
     label="committed_at",
-    bucket=Bucket("table_id", 64),
+    bucket=BucketSpec("table_id", 64),
 )
-SCHEDULES = Table(
+SCHEDULES = StateTable(
     "schedules",
     key=("schedule_id",),
     columns=(
-        *columns(schedule_id=Kind.STRING, pipeline_id=Kind.STRING, definition=Kind.STRING),
-        *columns(status=Kind.STRING, last_tick_at=Kind.TIME, next_at=Kind.TIME),
-        *(Column("last_run_key"), _order("_told"), _OCCURRED),
+        *columns(schedule_id=STRING, pipeline_id=STRING, definition=STRING),
+        *columns(status=STRING, last_tick_at=TIME, next_at=TIME),
+        *(StateColumn("last_run_key"), _order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last("_told", "definition", "status", "last_tick_at", "next_at", "last_run_key"),
-        *_known("pipeline_id", OCCURRED),
+        _last(ORDER, "definition", "status", "last_tick_at", "next_at", "last_run_key"),
+        *_constant("pipeline_id", OCCURRED),
     ),
     parent=(),
     label="schedule_id",
 )
-SENSORS = Table(
+SENSORS = StateTable(
     "sensors",
     key=("sensor_id",),
     columns=(
-        *columns(sensor_id=Kind.STRING, pipeline_id=Kind.STRING, definition=Kind.STRING),
-        *columns(status=Kind.STRING, cursor=Kind.STRING, cursor_number=Kind.INTEGER),
-        *columns(evaluated_at=Kind.TIME, next_at=Kind.TIME, error_message=Kind.STRING),
-        *(_order("_told"), _OCCURRED),
+        *columns(sensor_id=STRING, pipeline_id=STRING, definition=STRING),
+        *columns(status=STRING, cursor=STRING, cursor_number=INTEGER),
+        *columns(evaluated_at=TIME, next_at=TIME, error_message=STRING),
+        *(_order(ORDER), _OCCURRED),
     ),
     rules=(
         _last(
-            *("_told", "definition", "status", "cursor", "cursor_number", "evaluated_at"),
+            *(ORDER, "definition", "status", "cursor", "cursor_number", "evaluated_at"),
             *("next_at", "error_message"),
         ),
-        *_known("pipeline_id", OCCURRED),
+        *_constant("pipeline_id", OCCURRED),
     ),
     parent=(),
     label="sensor_id",
 )
-BACKFILLS = Table(
+BACKFILLS = StateTable(
     "backfills",
     key=("backfill_id",),
     columns=(
-        *columns(backfill_id=Kind.STRING, pipeline_id=Kind.STRING, definition=Kind.STRING),
-        *columns(status=Kind.STRING, error_message=Kind.STRING, partitions_total=Kind.INTEGER),
-        *columns(chunks_planned=Kind.INTEGER, created_at=Kind.TIME, updated_at=Kind.TIME),
+        *columns(backfill_id=STRING, pipeline_id=STRING, definition=STRING),
+        *columns(status=STRING, error_message=STRING, partitions_total=INTEGER),
+        *columns(chunks_planned=INTEGER, created_at=TIME, updated_at=TIME),
         *(_order("_status"), _OCCURRED),
     ),
     rules=(
         _last("_status", "status", "error_message"),
-        *_known("pipeline_id", "definition", "partitions_total", "chunks_planned", "updated_at"),
-        *_known(OCCURRED),
+        *_constant("pipeline_id", "definition", "partitions_total", "chunks_planned", "updated_at"),
+        *_constant(OCCURRED),
         *_first("created_at"),
     ),
     parent=(),
     label="backfill_id",
 )
-# The values of dynamic dimensions: what partitions there are is told, where no calendar says it.
-PARTITION_VALUES = Table(
+# The values of dynamic partition dimensions, which events add and remove.
+PARTITION_VALUES = StateTable(
     "partition_values",
     key=("dimension", "value"),
     columns=(
-        *columns(dimension=Kind.STRING, value=Kind.STRING, status=Kind.STRING),
-        *columns(added_at=Kind.TIME, removed_at=Kind.TIME, execution_id=Kind.STRING),
-        *(_order("_told"), _OCCURRED),
+        *columns(dimension=STRING, value=STRING, status=STRING),
+        *columns(added_at=TIME, removed_at=TIME, execution_id=STRING),
+        *(_order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last("_told", "status", "execution_id"),
+        _last(ORDER, "status", "execution_id"),
         *_first("added_at"),
-        *_known("removed_at", OCCURRED),
+        *_constant("removed_at", OCCURRED),
     ),
     parent=("dimension",),
     label="value",
 )
-LINEAGE_EDGES = Table(
+LINEAGE_EDGES = StateTable(
     "lineage_edges",
     key=("target_table_id", "edge_id"),
     columns=(
-        *columns(edge_id=Kind.STRING, source_table_id=Kind.STRING, source_column_id=Kind.STRING),
-        *columns(target_table_id=Kind.STRING, target_column_id=Kind.STRING),
-        *columns(source_name=Kind.STRING, target_name=Kind.STRING, transformation_type=Kind.STRING),
-        *columns(transformation_sql=Kind.STRING, transform_fingerprint=Kind.STRING),
-        *columns(pipeline_id=Kind.STRING, execution_id=Kind.STRING, soundness=Kind.STRING),
-        *columns(first_observed_at=Kind.TIME, last_observed_at=Kind.TIME, created_at=Kind.TIME),
-        *(_order("_told"), _OCCURRED),
+        *columns(edge_id=STRING, source_table_id=STRING, source_column_id=STRING),
+        *columns(target_table_id=STRING, target_column_id=STRING),
+        *columns(source_name=STRING, target_name=STRING, transformation_type=STRING),
+        *columns(transformation_sql=STRING, transform_fingerprint=STRING),
+        *columns(pipeline_id=STRING, execution_id=STRING, soundness=STRING),
+        *columns(first_observed_at=TIME, last_observed_at=TIME, created_at=TIME),
+        *(_order(ORDER), _OCCURRED),
     ),
     rules=(
         _last(
-            *("_told", "source_name", "target_name", "transformation_sql", "pipeline_id"),
+            *(ORDER, "source_name", "target_name", "transformation_sql", "pipeline_id"),
             *("execution_id", "soundness"),
         ),
-        *_known("source_table_id", "source_column_id", "target_column_id", "transformation_type"),
-        *_known("transform_fingerprint", "last_observed_at", OCCURRED),
+        *_constant(
+            "source_table_id", "source_column_id", "target_column_id", "transformation_type"
+        ),
+        *_constant("transform_fingerprint", "last_observed_at", OCCURRED),
         *_first("first_observed_at", "created_at"),
     ),
     parent=("target_table_id",),
     label="source_table_id",
-    bucket=Bucket("target_table_id", 128),
+    bucket=BucketSpec("target_table_id", 128),
 )
-EDGE_OBSERVATIONS = Table(
+EDGE_OBSERVATIONS = StateTable(
     "edge_observations",
     key=("target_table_id", "edge_id", "execution_id", "task_id"),
     columns=(
-        *columns(edge_id=Kind.STRING, target_table_id=Kind.STRING, execution_id=Kind.STRING),
-        *(Column("task_id"), Column("observed_at", Kind.TIME), _OCCURRED, Column("soundness")),
+        *columns(edge_id=STRING, target_table_id=STRING, execution_id=STRING),
+        *(
+            StateColumn("task_id"),
+            StateColumn("observed_at", TIME),
+            _OCCURRED,
+            StateColumn("soundness"),
+        ),
     ),
-    rules=_known("observed_at", "soundness", OCCURRED),
+    rules=_constant("observed_at", "soundness", OCCURRED),
     parent=("target_table_id",),
     label="edge_id",
-    bucket=Bucket("target_table_id", 128),
+    bucket=BucketSpec("target_table_id", 128),
 )
-PARTITION_LINEAGE = Table(
+PARTITION_LINEAGE = StateTable(
     "partition_lineage",
     key=(
         *("target_table_id", "target_partition_key", "source_table_id", "source_partition_key"),
         "execution_id",
     ),
     columns=(
-        *columns(target_table_id=Kind.STRING, target_partition_key=Kind.STRING),
-        *columns(source_table_id=Kind.STRING, source_partition_key=Kind.STRING),
-        *columns(source_version=Kind.STRING, rows_read=Kind.INTEGER, bytes_read=Kind.INTEGER),
-        *(Column("execution_id"), Column("observed_at", Kind.TIME), _order("_told"), _OCCURRED),
+        *columns(target_table_id=STRING, target_partition_key=STRING),
+        *columns(source_table_id=STRING, source_partition_key=STRING),
+        *columns(source_version=STRING, rows_read=INTEGER, bytes_read=INTEGER),
+        *(StateColumn("execution_id"), StateColumn("observed_at", TIME), _order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last("_told", "source_version", "rows_read", "bytes_read"),
-        *_known("observed_at", OCCURRED),
+        _last(ORDER, "source_version", "rows_read", "bytes_read"),
+        *_constant("observed_at", OCCURRED),
     ),
     parent=("target_table_id",),
     label="target_partition_key",
-    bucket=Bucket("target_table_id", 64),
+    bucket=BucketSpec("target_table_id", 64),
 )
-SEARCH_DOCUMENTS = Table(
+SEARCH_DOCUMENTS = StateTable(
     "search_documents",
     key=("document_id",),
     columns=(
-        *columns(document_id=Kind.STRING, kind=Kind.STRING, title=Kind.STRING, text=Kind.STRING),
-        *columns(tags=Kind.STRINGS, removed=Kind.BOOLEAN, indexed_at=Kind.TIME),
-        *(_order("_told"), _OCCURRED),
+        *columns(document_id=STRING, kind=STRING, title=STRING, text=STRING),
+        *columns(tags=STRINGS, removed=BOOLEAN, indexed_at=TIME),
+        *(_order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last("_told", "kind", "title", "text", "tags", "removed", "indexed_at"),
-        *_known(OCCURRED),
+        _last(ORDER, "kind", "title", "text", "tags", "removed", "indexed_at"),
+        *_constant(OCCURRED),
     ),
     parent=(),
     label="document_id",
-    bucket=Bucket("document_id", 64),
+    bucket=BucketSpec("document_id", 64),
 )
-# Lines that were acknowledged and cannot be folded (P18). Each domain has its own.
-QUARANTINE = Table(
+# Acknowledged lines that cannot be folded (P18). Each domain has such a table.
+QUARANTINE = StateTable(
     "quarantine",
     key=("stream", "segment", "line"),
     columns=(
-        *columns(stream=Kind.STRING, segment=Kind.INTEGER, line=Kind.INTEGER),
-        *columns(event_id=Kind.STRING, event_type=Kind.STRING, event_version=Kind.INTEGER),
-        *columns(reason=Kind.STRING, body=Kind.STRING, received_at=Kind.TIME),
-        *(Column("replayed_at", Kind.TIME), _OCCURRED),
+        *columns(stream=STRING, segment=INTEGER, line=INTEGER),
+        *columns(event_id=STRING, event_type=STRING, event_version=INTEGER),
+        *columns(reason=STRING, body=STRING, received_at=TIME),
+        *(StateColumn("replayed_at", TIME), _OCCURRED),
     ),
-    rules=_known(
+    rules=_constant(
         *("event_id", "event_type", "event_version", "reason", "body", "received_at"),
         *("replayed_at", OCCURRED),
     ),
@@ -350,13 +372,15 @@ QUARANTINE = Table(
     label="segment",
 )
 
-TIER2: dict[str, dict[str, Table]] = {
-    EXECUTIONS_DOMAIN: by_name(
+TIER2: dict[str, dict[str, StateTable]] = {
+    EXECUTIONS_DOMAIN: tables_by_name(
         (
             *(EXECUTIONS, TASKS, PARTITIONS, QUALITY_RESULTS, TABLE_STATS, COLUMN_STATS),
             *(TABLE_COMMITS, SCHEDULES, SENSORS, BACKFILLS, PARTITION_VALUES, QUARANTINE),
         )
     ),
-    LINEAGE_DOMAIN: by_name((LINEAGE_EDGES, EDGE_OBSERVATIONS, PARTITION_LINEAGE, QUARANTINE)),
-    SEARCH_DOMAIN: by_name((SEARCH_DOCUMENTS, QUARANTINE)),
+    LINEAGE_DOMAIN: tables_by_name(
+        (LINEAGE_EDGES, EDGE_OBSERVATIONS, PARTITION_LINEAGE, QUARANTINE)
+    ),
+    SEARCH_DOMAIN: tables_by_name((SEARCH_DOCUMENTS, QUARANTINE)),
 }

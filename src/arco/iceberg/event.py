@@ -12,7 +12,7 @@ from arco.catalog.publication import FLOW, task_of
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.runtime import Runtime
-from arco.events.commit import NAME, VERSION, IcebergCommitted
+from arco.events.table import ICEBERG_COMMITTED_NAME, ICEBERG_COMMITTED_VERSION, IcebergCommitted
 from arco.iceberg.pointer import Pointer, pointer_of
 from arco.ledger.envelope import Envelope, Source
 from arco.storage.link import Entry
@@ -23,8 +23,8 @@ def committed_event(runtime: Runtime, table_id: str, entry: Entry) -> Envelope:
     pointer = pointer_of(entry)
     return Envelope(
         event_id=_event_id(table_id, entry),
-        event_type=NAME,
-        event_version=VERSION,
+        event_type=ICEBERG_COMMITTED_NAME,
+        event_version=ICEBERG_COMMITTED_VERSION,
         occurred_at=entry.link.created_at,
         received_at=utc(runtime.clock.now_ms()),
         idempotency_key=f"{table_id}:{entry.number}",

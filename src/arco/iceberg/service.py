@@ -9,7 +9,7 @@ from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound
 from arco.core.lanes import Lanes
-from arco.events.commit import DOMAIN
+from arco.events.table import DOMAIN
 from arco.iceberg.aftermath import Aftermath
 from arco.iceberg.collection import TableJanitor
 from arco.iceberg.desk import Desk

@@ -17,7 +17,7 @@ import fastavro
 
 from arco.core.errors import NotFound, Unavailable
 from arco.core.json import Json
-from arco.events.partition_name import key_of
+from arco.events.partition_key import format_partition_key
 from arco.iceberg.attempt import current_schema
 from arco.iceberg.desk import Desk
 from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, objects_of
@@ -197,7 +197,9 @@ def _added(entries: Iterable[Row], adder: int, spec: Sequence[Field]) -> Iterato
             continue
         file = entry["data_file"]
         values = list((file.get("partition") or {}).values())
-        key = key_of({f.column: f.text(v) for f, v in zip(spec, values, strict=False)})
+        key = format_partition_key(
+            {f.column: f.text(v) for f, v in zip(spec, values, strict=False)}
+        )
         added_by = entry.get("snapshot_id")
         yield AddedFile(key, str(file["file_path"]), adder if added_by is None else int(added_by))
 

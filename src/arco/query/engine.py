@@ -1,9 +1,9 @@
-"""The engine: a query from its text to its result.
+"""The SQL engine: takes a query from its text to its result.
 
-The worker says which tables a query reads, and which of their rows, by planning it over empty ones. The
-engine finds the snapshots that are meant, reads the files that their manifests name for these tables,
-checks their hashes, and sends those that the worker does not have yet. Nothing but bytes passes through
-here: the worker decodes, folds and runs, within its limits.
+A worker plans the query over empty tables and so finds which tables it reads, and which of their rows. The
+engine selects the snapshots, reads the files that their manifests name for these tables, checks the hashes
+and sends the worker the files that it does not have yet. The engine handles only bytes: the worker decodes,
+folds and runs, within its limits.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -15,29 +15,26 @@ from arco.catalog.as_of import parse_as_of
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Conflict, Invalid, Unavailable
 from arco.fold.tier2 import TIER2
-from arco.query.explain import with_files
-from arco.query.limits import Limits
-from arco.query.load import Load, Loaded, Sources
-from arco.query.moment import Moments
-from arco.query.needs import State
-from arco.query.pool import Pool
-from arco.query.question import Question, question_of
-from arco.query.rows import from_arrow
-from arco.query.send_tail import send_tail
-from arco.query.statement import check_statement, wants_fresh
-from arco.query.tail import Tail, backlog_too_large
-from arco.query.talk import Talk
-from arco.query.wire import FoldTail
+from arco.query.inputs import InputLoader, LoadedInputs, QueryInputs, QuerySources, inputs_of
+from arco.query.ledger_tail import LedgerTail, backlog_too_large, send_tail
+from arco.query.limits import QueryLimits, check_statement
+from arco.query.protocol import FoldTail
+from arco.query.pruning import PrunedFiles
+from arco.query.result import from_arrow
+from arco.query.snapshots import SnapshotSelector, parse_freshness
+from arco.query.system_tables import DomainTable
+from arco.query.worker_pool import WorkerClient, WorkerPool
+
+_LOAD_ATTEMPTS = 3  # while garbage collection removes what a fresh read is about to read
+_FILES_PLAN_TYPE = "files"
 
 T = TypeVar("T")
-
-_LOOKS = 3  # at heads that move while we read
 
 
 class SqlEngine:
     """Answers SQL over `system.*`. `close` ends its workers; they also end with this process.
 
-    `domains` are readers of the domains beside the catalog's; those that are not given are made.
+    `domains` are readers of the domains of events; readers that are not passed are created.
     """
 
     def __init__(
@@ -45,19 +42,19 @@ class SqlEngine:
         reader: SnapshotReader,
         *,
         domains: Mapping[str, SnapshotReader] | None = None,
-        limits: Limits | None = None,
+        limits: QueryLimits | None = None,
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or QueryLimits()
         self._tasks = reader.store.runtime.tasks
-        self._pool = Pool(reader.store.runtime, self._limits)
+        self._pool = WorkerPool(reader.store.runtime, self._limits)
         others = {name: SnapshotReader(reader.store, name) for name in TIER2}
         readers = {**others, **(domains or {}), reader.domain: reader}
-        self._sources = Sources(readers, self._limits)
-        self._moments = Moments(readers)
+        self._sources = QuerySources(readers, self._limits)
+        self._snapshots = SnapshotSelector(readers)
 
     @property
-    def pool(self) -> Pool:
-        """Its SQL processes."""
+    def pool(self) -> WorkerPool:
+        """The worker processes."""
         return self._pool
 
     async def query(
@@ -70,68 +67,87 @@ class SqlEngine:
     ) -> pa.Table:
         """The result of a read-only query, as of a manifest number, a commit id or a time.
 
-        With freshness `fresh` it also has what was acknowledged and is not compacted yet. A `caller` uses
-        at most half of the processes; None stands for Arco itself.
+        With freshness `fresh` it includes events that were acknowledged and are not compacted yet. A
+        `caller` uses at most half of the processes; None stands for Arco itself.
         """
-        check_statement(sql, longest=self._limits.sql_chars)
-        fresh = wants_fresh(freshness, as_of)
+        check_statement(sql, max_chars=self._limits.sql_chars)
+        fresh = parse_freshness(freshness, as_of)
         if as_of is not None:
             parse_as_of(as_of)
-        return await self._with_process(
-            caller, lambda talk: self._answer(talk, sql, as_of, fresh=fresh)
+        return await self._with_worker(
+            caller, lambda worker: self._answer(worker, sql, as_of, fresh=fresh)
         )
 
-    async def tail_rows(self, tail: Tail, state: State, *, caller: str | None = None) -> pa.Table:
-        """The rows of a table of state that the events of a tail make, folded among themselves."""
+    async def tail_rows(
+        self, tail: LedgerTail, state: DomainTable, *, caller: str | None = None
+    ) -> pa.Table:
+        """The rows of a state table that the events of a tail make, folded among themselves."""
         table = state.table.name
 
-        async def fold(talk: Talk) -> bytes:
+        async def fold(worker: WorkerClient) -> bytes:
             keys = tail.segment_keys(table)
-            await send_tail(talk, state, tail, await talk.lacks(keys), self._limits)
-            return await talk.run(FoldTail(state=state.name, keys=keys))
+            await send_tail(worker, state, tail, await worker.find_missing(keys), self._limits)
+            return await worker.run(FoldTail(state=state.name, keys=keys))
 
         try:
-            rows = await self._with_process(caller, fold)
+            rows = await self._with_worker(caller, fold)
         except Invalid as problem:
-            reason = f"the events of {tail.domain} that wait to be compacted are too many"
+            reason = f"too many events of {tail.domain} wait to be compacted"
             raise backlog_too_large(f"{reason} ({problem})") from problem
         return from_arrow(rows)
 
-    async def _with_process(
-        self, caller: str | None, work: Callable[[Talk], Coroutine[Any, Any, T]]
+    async def _with_worker(
+        self, caller: str | None, work: Callable[[WorkerClient], Coroutine[Any, Any, T]]
     ) -> T:
         process = await self._pool.take(caller)
-        talk = Talk(self._tasks, self._limits, process)
+        worker = WorkerClient(self._tasks, self._limits, process)
         try:
-            return await work(talk)
+            return await work(worker)
         finally:
-            self._pool.give(process, caller, good=talk.is_sound)
+            self._pool.give_back(process, caller, reusable=worker.is_idle)
 
     async def close(self) -> None:
         """End the workers."""
         self._pool.close()
 
-    async def _answer(self, talk: Talk, sql: str, as_of: str | None, *, fresh: bool) -> pa.Table:
-        needs = await talk.needs(sql)
-        question = question_of(needs.scans)
+    async def _answer(
+        self, worker: WorkerClient, sql: str, as_of: str | None, *, fresh: bool
+    ) -> pa.Table:
+        plan = await worker.plan(sql)
+        inputs = inputs_of(plan.scans)
         try:
             loaded = await self._tasks.deadline(
-                self._limits.load_ms, self._load(talk, question, as_of, fresh=fresh)
+                self._limits.load_ms, self._load(worker, inputs, as_of, fresh=fresh)
             )
         except TimeoutError as problem:
-            raise Unavailable("the store did not give the tables in time: try again") from problem
-        result = from_arrow(await talk.run(loaded.run(sql, question)))
-        return with_files(result, loaded.files) if needs.explains else result
+            raise Unavailable("the store did not return the tables in time: try again") from problem
+        result = from_arrow(await worker.run(loaded.run(sql, inputs)))
+        return _with_file_counts(result, loaded.files) if plan.explains else result
 
     async def _load(
-        self, talk: Talk, question: Question, as_of: str | None, *, fresh: bool
-    ) -> Loaded:
-        for _ in range(_LOOKS):
-            snapshots = await self._moments.snapshots(question.domains, question.joined, as_of)
+        self, worker: WorkerClient, inputs: QueryInputs, as_of: str | None, *, fresh: bool
+    ) -> LoadedInputs:
+        for _ in range(_LOAD_ATTEMPTS):
+            snapshots = await self._snapshots.snapshots(inputs.domains, inputs.joined, as_of)
             try:
-                return await Load(self._sources, talk, snapshots).load(question, fresh=fresh)
+                return await InputLoader(self._sources, worker, snapshots).load(inputs, fresh=fresh)
             except Conflict:
                 if not fresh:
                     raise
-                # What is above this snapshot was compacted and collected while we looked.
-        raise Unavailable("the ledger is being collected faster than it is read: try again")
+                # The segments above this snapshot were compacted and collected meanwhile.
+        raise Unavailable("the ledger is collected faster than it can be read: try again")
+
+
+def _with_file_counts(plan: pa.Table, files: Mapping[str, PrunedFiles]) -> pa.Table:
+    """The plan of EXPLAIN with one more row: how many files of each state table are read and skipped."""
+    lines = []
+    for name, pruned in sorted(files.items()):
+        read = len(pruned.files)
+        total = read + pruned.by_bucket + pruned.by_range
+        lines.append(
+            f"{name}: {read} of {total} files read, "
+            f"{pruned.by_bucket} skipped by bucket, {pruned.by_range} by range"
+        )
+    row = [_FILES_PLAN_TYPE, "\n".join(lines) or "no files are read"]
+    added = [pa.array([value], field.type) for value, field in zip(row, plan.schema, strict=True)]
+    return pa.concat_tables([plan, pa.table(added, schema=plan.schema)])

@@ -1,8 +1,8 @@
 """The tables of `system` that are made of a domain's chain: `commits`, `audit`, `manifests` and others.
 
-They go back from the snapshot for a bounded number of manifests, and never below the chain's floor; to see
-what lies before, ask as of an older number. `domains`, `files` and `streams` are of the snapshot alone.
-Manifests and commits never change, so each is read once.
+They go back from the snapshot for a bounded number of manifests, and never below the floor of the chain; a
+query as of an older number sees the ones before. `domains`, `files` and `streams` show the snapshot only.
+Manifests and commit records never change, so each is read once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,14 +24,14 @@ from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Corrupt, NotFound
 from arco.fold.tier1 import TIER1
 from arco.fold.tier2 import TIER2
-from arco.query.schemas import HISTORY
+from arco.query.system_tables import CHAIN_SCHEMAS
 from arco.storage.link import Entry
 
-_BATCH = 64
+_PARALLEL_READS = 64
 
 
-class History:
-    """What a reader's chain says, remembered as far as it was asked for."""
+class ChainHistory:
+    """Reads the chain of one domain, and keeps the entries of the last read."""
 
     def __init__(self, reader: SnapshotReader, *, depth: int) -> None:
         self._reader = reader
@@ -42,25 +42,25 @@ class History:
         self._indexes: dict[str, BaseIndex] = {}
 
     async def table(self, name: str, snapshot: Snapshot) -> pa.Table:
-        """One of the tables above, as of a snapshot."""
+        """One of these tables, as of a snapshot."""
         match name:
             case "files":
                 rows = await self._files(snapshot)
             case "streams":
                 rows = self._streams(snapshot)
             case "domains":
-                rows = await self._head(snapshot)
+                rows = await self._head_row(snapshot)
             case _:
-                rows = await self._kept(name, snapshot)
-        columns = list(zip(*rows, strict=True)) or [()] * len(HISTORY[name])
+                rows = await self._chain_rows(name, snapshot)
+        columns = list(zip(*rows, strict=True)) or [()] * len(CHAIN_SCHEMAS[name])
         arrays = [
             pa.array(values, field.type)
-            for values, field in zip(columns, HISTORY[name], strict=True)
+            for values, field in zip(columns, CHAIN_SCHEMAS[name], strict=True)
         ]
-        return pa.table(arrays, schema=HISTORY[name])
+        return pa.table(arrays, schema=CHAIN_SCHEMAS[name])
 
-    async def _kept(self, name: str, snapshot: Snapshot) -> list[tuple[object, ...]]:
-        """The rows of a table; looked for again if numbers were collected under our hands."""
+    async def _chain_rows(self, name: str, snapshot: Snapshot) -> list[tuple[object, ...]]:
+        """The rows of a table; read again if entries were garbage collected meanwhile."""
         while True:
             floor = await self._reader.chain.floor()
             try:
@@ -75,36 +75,35 @@ class History:
         manifests = [read_manifest(entry) for entry in entries]
         if name == "manifests":
             await self._read_indexes(manifests)
-            named = [self._named(manifest) for manifest in manifests]
-            return [_manifest_row(*each) for each in zip(entries, manifests, named, strict=True)]
+            files = [self._all_files(manifest) for manifest in manifests]
+            return [_manifest_row(*each) for each in zip(entries, manifests, files, strict=True)]
         commits = await self._read_commits(entries, manifests)
         if name == "audit":
             return [row for commit in commits for row in _audit_rows(commit)]
         return [_commit_row(*each) for each in zip(manifests, commits, strict=True)]
 
     async def _walk(self, first: int, snapshot: Snapshot) -> list[Entry]:
-        """Numbers `first` up to the snapshot, each the parent of the next; those known are not read."""
+        """The entries from `first` to the snapshot, each the parent of the next; cached if possible."""
         if snapshot.entry is None:
             return []
-        known = self._entries
-        found = [snapshot.entry]
-        while found[-1].number > first:
-            before = known.get(found[-1].number - 1)
-            if before is None or before.sha256() != found[-1].link.parent_sha256:
+        entries = [snapshot.entry]  # newest first
+        while entries[-1].number > first:
+            parent = self._entries.get(entries[-1].number - 1)
+            if parent is None or parent.sha256() != entries[-1].link.parent_sha256:
                 break
-            found.append(before)
-        lowest = found[-1].number
+            entries.append(parent)
+        lowest = entries[-1].number
         if lowest > first:
-            # The lowest that is known is read again, so that the chain proves that they belong together.
+            # The lowest cached entry is read again, to prove that both parts are of one chain.
             read = await self._reader.chain.history(first, lowest)
-            if read[-1].sha256() != found[-1].sha256():
+            if read[-1].sha256() != entries[-1].sha256():
                 raise Corrupt(f"number {lowest} of {self._reader.chain.path} has changed")
-            found += reversed(read[:-1])
-        self._entries = {**self._recent(first), **{entry.number: entry for entry in found}}
-        return found[::-1]
+            entries += reversed(read[:-1])
+        self._entries = {**self._recent(first), **{entry.number: entry for entry in entries}}
+        return entries[::-1]
 
     def _recent(self, first: int) -> dict[int, Entry]:
-        """What is worth remembering besides: as much again as one walk takes."""
+        """The cached entries near this walk, which the next one may need."""
         span = range(first - self._depth, first + 2 * self._depth)
         return {number: entry for number, entry in self._entries.items() if number in span}
 
@@ -112,10 +111,10 @@ class History:
         self, entries: Sequence[Entry], manifests: Sequence[Manifest]
     ) -> list[Commit]:
         refs = [manifest.commit for manifest in manifests]
-        lacking = [ref for ref in refs if ref.sha256 not in self._commits]
+        missing = [ref for ref in refs if ref.sha256 not in self._commits]
         read = {**self._commits}
-        for start in range(0, len(lacking), _BATCH):
-            batch = lacking[start : start + _BATCH]
+        for start in range(0, len(missing), _PARALLEL_READS):
+            batch = missing[start : start + _PARALLEL_READS]
             commits = await self._store.runtime.tasks.gather(
                 *(read_commit(self._store, ref) for ref in batch)
             )
@@ -123,22 +122,24 @@ class History:
         self._commits = {ref.sha256: read[ref.sha256] for ref in refs}
         for entry, ref in zip(entries, refs, strict=True):
             if read[ref.sha256].number != entry.number:
-                raise Corrupt(f"the record of commit {entry.number} is that of another")
+                raise Corrupt(
+                    f"the commit record of number {entry.number} is that of another commit"
+                )
         return [read[ref.sha256] for ref in refs]
 
     async def _read_indexes(self, manifests: Iterable[Manifest]) -> None:
         refs = {ref.sha256: ref for m in manifests if (ref := m.base.index) is not None}
-        lacking = [ref for sha256, ref in refs.items() if sha256 not in self._indexes]
-        for start in range(0, len(lacking), _BATCH):
-            batch = lacking[start : start + _BATCH]
+        missing = [ref for sha256, ref in refs.items() if sha256 not in self._indexes]
+        for start in range(0, len(missing), _PARALLEL_READS):
+            batch = missing[start : start + _PARALLEL_READS]
             read = await self._store.runtime.tasks.gather(
                 *(read_index(self._store, ref) for ref in batch)
             )
             self._indexes.update(zip((ref.sha256 for ref in batch), read, strict=True))
         self._indexes = {sha256: self._indexes[sha256] for sha256 in refs}
 
-    def _named(self, manifest: Manifest) -> list[FileRef]:
-        """Every file of a manifest, those of its index included."""
+    def _all_files(self, manifest: Manifest) -> list[FileRef]:
+        """Every file of a manifest, including those of its index."""
         files = [*manifest.named()]
         if manifest.base.index is not None:
             for buckets in self._indexes[manifest.base.index.sha256].tables.values():
@@ -156,7 +157,7 @@ class History:
             for ref in await snapshot.files_of(table)
         ]
 
-    async def _head(self, snapshot: Snapshot) -> list[tuple[object, ...]]:
+    async def _head_row(self, snapshot: Snapshot) -> list[tuple[object, ...]]:
         if snapshot.entry is None or snapshot.manifest is None:
             return []
         index = await snapshot.index()

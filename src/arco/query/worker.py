@@ -1,7 +1,7 @@
-"""The worker: a process that answers queries from what its engine sends it, and has nothing else.
+"""The worker: a process that answers queries from the data that the engine sends, and has nothing else.
 
-It keeps files and finished tables for the next query. What it may use is limited by the system: a query
-that takes too much ends this process and no other. It ends when its engine is gone.
+It keeps files and finished tables for the next query. The operating system enforces its limits: a query
+that uses too much ends this process and no other. The worker ends when its engine does.
 """
 
 import os
@@ -15,213 +15,225 @@ import pyarrow as pa
 from arco.core import json
 from arco.core.errors import Corrupt, Invalid
 from arco.core.hashing import sha256_hex
-from arco.events.row_count import total
-from arco.fold.fold import fold
-from arco.fold.retain import retain
-from arco.fold.table import Table
+from arco.events.read import DecodedSegment
+from arco.events.registry import total_rows
+from arco.fold.fold import fold, retain
+from arco.fold.table import StateTable
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.segment import Segment
-from arco.query.cache import Cache
-from arco.query.expand import decode_tail, expand
-from arco.query.limits import Limits
-from arco.query.needs import STATES, VIEWS, State, filter_columns
-from arco.query.operations import make_operations
-from arco.query.rows import from_arrow, to_arrow
-from arco.query.schemas import SYSTEM
-from arco.query.session import Session
-from arco.query.state import Piece, decode, merge
-from arco.query.views import Views
-from arco.query.wire import (
+from arco.query.limits import QueryLimits
+from arco.query.protocol import (
     WITH_DATA,
-    Asked,
-    Broken,
-    Done,
-    Expanded,
+    Ack,
+    ArrowResult,
+    Configure,
+    CorruptFile,
+    ExpandedCounts,
+    ExpandSegments,
+    FindMissing,
     FoldTail,
-    Greet,
-    Lacks,
-    Made,
-    Needs,
-    Offer,
-    Part,
-    Plan,
-    Refused,
-    Result,
-    Rows,
-    Run,
-    Said,
-    Segments,
-    StateFile,
+    MissingKeys,
+    PlanQuery,
+    PutRows,
+    PutStateFile,
+    QueryRejected,
+    QueryScans,
+    RunQuery,
+    StateFileRef,
+    ViewRequest,
+    WorkerReply,
+    WorkerRequest,
     read_frame,
     write_message,
 )
+from arco.query.result import from_arrow, to_arrow
+from arco.query.session import SqlSession
+from arco.query.state_files import FileRows, TableCache, decode, merge
+from arco.query.system_tables import (
+    STATE_TABLES,
+    SYSTEM_SCHEMAS,
+    SYSTEM_TABLES,
+    DomainTable,
+    filter_columns,
+)
+from arco.query.views import CatalogViews, make_event_view
 
-# An engine that dies in the middle of a query cannot end it any more; then this does.
+# Ends a query whose engine died and cannot end it.
 _SPARE_CPU_SECONDS = 30
 
 
-class Worker:
-    """Answers one message after the other."""
+class QueryWorker:
+    """Answers one request after the other."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: QueryLimits) -> None:
         self._limits = limits
-        self._cache = Cache(limits.cache_bytes)
-        self._session = Session(limits, SYSTEM, filter_columns)
+        self._cache = TableCache(limits.cache_bytes)
+        self._session = SqlSession(limits, SYSTEM_SCHEMAS, filter_columns)
 
-    def answer(self, asked: Asked, data: bytes = b"") -> tuple[Said, bytes | None]:
-        """The reply to a message, and the data that it announces."""
-        match asked:
-            case Plan():
-                return self._plan(asked), None
-            case Offer():
-                keys = tuple(key for key in asked.keys if self._cache.get(key) is None)
-                return Lacks(keys=keys), None
-            case StateFile() | Rows() | Segments():
-                return self._take(asked, data), None
+    def answer(self, request: WorkerRequest, data: bytes = b"") -> tuple[WorkerReply, bytes | None]:
+        """The reply to a request, and the data that it announces."""
+        match request:
             case FoldTail():
-                return self._fold_tail(asked)
-            case Run():
-                return self._run(asked)
-            case Greet():
-                return Done(), None
+                return self._fold_tail(request)
+            case RunQuery():
+                return self._run(request)
+            case _:
+                return self._reply(request, data), None
 
-    def _plan(self, asked: Plan) -> Needs | Refused:
+    def _reply(
+        self,
+        request: Configure | PlanQuery | FindMissing | PutStateFile | PutRows | ExpandSegments,
+        data: bytes,
+    ) -> WorkerReply:
+        match request:
+            case PlanQuery():
+                return self._plan(request)
+            case FindMissing():
+                keys = tuple(key for key in request.keys if self._cache.get(key) is None)
+                return MissingKeys(keys=keys)
+            case PutStateFile() | PutRows():
+                return self._put(request, data)
+            case ExpandSegments():
+                return self._expand(request, data)
+            case Configure():
+                return Ack()
+
+    def _plan(self, request: PlanQuery) -> QueryScans | QueryRejected:
         try:
-            return self._session.plan(asked.sql)
+            return self._session.plan(request.sql)
         except Invalid as problem:
-            return Refused(reason=str(problem))
+            return QueryRejected(reason=str(problem))
 
-    def _take(self, asked: StateFile | Rows | Segments, data: bytes) -> Done | Expanded | Broken:
-        if isinstance(asked, Segments):
-            return self._expand(asked, data)
-        if isinstance(asked, Rows):
-            self._cache.put(asked.key, from_arrow(data))
-            return Done()
+    def _put(self, request: PutStateFile | PutRows, data: bytes) -> Ack | CorruptFile:
+        if isinstance(request, PutRows):
+            self._cache.put(request.key, from_arrow(data))
+            return Ack()
+        table = STATE_TABLES[request.state].table
         try:
-            self._cache.put(
-                asked.key, decode(STATES[asked.state].table, data, asked.rows, asked.columns)
-            )
+            self._cache.put(request.key, decode(table, data, request.rows, request.columns))
         except Corrupt as problem:
-            return Broken(reason=str(problem))
-        return Done()
+            return CorruptFile(reason=str(problem))
+        return Ack()
 
-    def _expand(self, asked: Segments, data: bytes) -> Expanded:
-        state, start, segments = STATES[asked.state], 0, []
-        for each in asked.segments:
+    def _expand(self, request: ExpandSegments, data: bytes) -> ExpandedCounts:
+        """Make the rows of segments. A small event may make many rows, so they are counted first."""
+        state, start, decoded = STATE_TABLES[request.state], 0, []
+        tables = frozenset({state.table.name})
+        for each in request.segments:
             raw = data[start : start + each.size_bytes]
-            segments.append(Segment(each.stream, each.seq, False, raw))
+            segment = Segment(each.stream, each.seq, False, raw)
+            decoded.append(
+                DecodedSegment(state.domain, segment, request.retained_from, tables=tables)
+            )
             start += each.size_bytes
-        decoded = [decode_tail(state, segment, asked.retained_from) for segment in segments]
-        counts = tuple(each.count_rows() for each in decoded)
-        if total(counts).fits(asked.room):
-            for place, found in zip(asked.segments, decoded, strict=True):
-                self._cache.put(place.key, expand(state, found))
-        return Expanded(counts=counts)
+        counts = tuple(events.count_rows() for events in decoded)
+        if total_rows(counts).fits(request.max_rows):
+            empty = state.table.schema.empty_table()
+            for sent, events in zip(request.segments, decoded, strict=True):
+                self._cache.put(sent.key, events.read().rows.get(state.table.name, empty))
+        return ExpandedCounts(counts=counts)
 
-    def _fold_tail(self, asked: FoldTail) -> tuple[Result | Refused, bytes | None]:
-        table = STATES[asked.state].table
-        rows = fold(table, _joined(self._cache, table, asked.keys))
+    def _fold_tail(self, request: FoldTail) -> tuple[ArrowResult | QueryRejected, bytes | None]:
+        table = STATE_TABLES[request.state].table
+        rows = fold(table, _concat(self._cache, table, request.keys))
         self._cache.trim()
-        if rows.nbytes > self._limits.result_bytes:
-            limit = self._limits.result_bytes
-            return Refused(reason=f"their rows have more than {limit} bytes"), None
-        return Result(), to_arrow(rows)
+        limit = self._limits.result_bytes
+        if rows.nbytes > limit:
+            return QueryRejected(reason=f"their rows have more than {limit} bytes"), None
+        return ArrowResult(), to_arrow(rows)
 
-    def _run(self, asked: Run) -> tuple[Result | Refused, bytes | None]:
+    def _run(self, request: RunQuery) -> tuple[ArrowResult | QueryRejected, bytes | None]:
         try:
-            result = self._session.run(asked.sql, self._tables(asked))
+            result = self._session.run(request.sql, self._tables(request))
         except Invalid as problem:
-            return Refused(reason=str(problem)), None
+            return QueryRejected(reason=str(problem)), None
         finally:
             self._cache.trim()
-        return Result(), to_arrow(result)
+        return ArrowResult(), to_arrow(result)
 
-    def _tables(self, asked: Run) -> dict[str, pa.Table]:
+    def _tables(self, request: RunQuery) -> dict[str, pa.Table]:
         """The tables of `system` that the query reads."""
-        states = _States(self._cache, asked)
-        tables = {name: states.held(key) for name, key in asked.rows.items()}
-        for made in asked.views:
-            tables[made.view] = self._view(made, states)
+        states = _FoldedStates(self._cache, request)
+        tables = {name: _cached(self._cache, key) for name, key in request.rows.items()}
+        for view in request.views:
+            tables[view.view] = self._view(view, states)
         return tables
 
-    def _view(self, made: Made, states: "_States") -> pa.Table:
-        """A table of `system`; one that was made of all of its files is kept for the next query."""
-        view = VIEWS[made.view]
-        needs = (*view.needs, *(view.joins if made.joined else ()))
-        needed = [need.state for need in needs if states.has(need.state)]
-        key = states.key(made, needed)
-        kept = None if key is None else self._cache.get(key)
-        if kept is not None:
-            return kept
-        if all(state.domain == DOMAIN for state in (need.state for need in view.needs)):
-            rows = Views(states).make(made.view, with_statistics=made.joined)
+    def _view(self, request: ViewRequest, states: "_FoldedStates") -> pa.Table:
+        """A table of `system`; it is kept for the next query if it was made of all its files."""
+        view = SYSTEM_TABLES[request.view]
+        inputs = (*view.inputs, *(view.joined_inputs if request.joined else ()))
+        sent = [each.state for each in inputs if states.has(each.state)]
+        key = states.key(request, sent)
+        cached = None if key is None else self._cache.get(key)
+        if cached is not None:
+            return cached
+        own = {each.state for each in view.inputs}
+        if all(state.domain == DOMAIN for state in own):
+            rows = CatalogViews(states).make(request.view, with_statistics=request.joined)
         else:
-            own = [state for state in needed if state in {need.state for need in view.needs}]
-            rows = make_operations(made.view, own, states, with_counts=made.joined)
+            sent_own = [state for state in sent if state in own]
+            rows = make_event_view(request.view, sent_own, states, with_counts=request.joined)
         return rows if key is None else self._cache.put(key, rows)
 
 
-class _States:
-    """The folded tables of state of one snapshot."""
+class _FoldedStates:
+    """The folded state tables of one query."""
 
-    def __init__(self, cache: Cache, asked: Run) -> None:
+    def __init__(self, cache: TableCache, request: RunQuery) -> None:
         self._cache = cache
-        self._asked = asked
+        self._request = request
         self._folded: dict[str, pa.Table] = {}
 
-    def has(self, state: State) -> bool:
-        """Whether the query needs anything of it."""
-        return state.name in self._asked.states
+    def has(self, state: DomainTable) -> bool:
+        """Whether the query reads the state table."""
+        return state.name in self._request.states
 
-    def key(self, made: Made, needed: list[State]) -> str | None:
-        """What a table of `system` is kept under; None if some of its files were passed over."""
-        parts = {state.name: self._asked.states[state.name] for state in needed}
-        if not all(each.whole for each in parts.values()):
+    def key(self, view: ViewRequest, states: list[DomainTable]) -> str | None:
+        """The cache key of a table of `system`; None if some of its files were pruned."""
+        inputs = {state.name: self._request.states[state.name] for state in states}
+        if not all(each.whole for each in inputs.values()):
             return None
-        return sha256_hex(json.encode([made, parts]))
+        return sha256_hex(json.encode([view, inputs]))
 
-    def rows(self, table: Table, domain: str = DOMAIN) -> pa.Table:
-        state = State(domain, table)
+    def rows(self, table: StateTable, domain: str = DOMAIN) -> pa.Table:
+        state = DomainTable(domain, table)
         if state.name not in self._folded:
-            asked = self._asked.states[state.name]
-            pieces = [self._piece(part) for part in asked.parts]
-            if asked.segments:
-                rows = _joined(self._cache, table, asked.segments)
-                pieces.append(Piece(rows, tail=True, buckets=frozenset(table.buckets_in(rows))))
-            self._folded[state.name] = retain(table, merge(table, pieces), asked.retained_from)
+            inputs = self._request.states[state.name]
+            files = [self._file_rows(ref) for ref in inputs.files]
+            if inputs.segments:
+                rows = _concat(self._cache, table, inputs.segments)
+                files.append(FileRows(rows, tail=True, buckets=frozenset(table.buckets_in(rows))))
+            self._folded[state.name] = retain(table, merge(table, files), inputs.retained_from)
         return self._folded[state.name]
 
-    def held(self, key: str) -> pa.Table:
-        """What was sent or made before."""
-        return _held(self._cache, key)
-
-    def _piece(self, part: Part) -> Piece:
-        return Piece(self.held(part.key), part.tail, frozenset(part.buckets))
+    def _file_rows(self, ref: StateFileRef) -> FileRows:
+        return FileRows(_cached(self._cache, ref.key), ref.tail, frozenset(ref.buckets))
 
 
-def _held(cache: Cache, key: str) -> pa.Table:
+def _cached(cache: TableCache, key: str) -> pa.Table:
     table = cache.get(key)
     if table is None:
-        raise Invalid("the worker was not given what the query needs")
+        raise Invalid("the worker does not hold the data of the query")
     return table
 
 
-def _joined(cache: Cache, table: Table, keys: Sequence[str]) -> pa.Table:
-    """The rows that segments have made, one after another."""
-    found = [_held(cache, key) for key in keys]
+def _concat(cache: TableCache, table: StateTable, keys: Sequence[str]) -> pa.Table:
+    """The rows of segments, one after another."""
+    tables = [_cached(cache, key) for key in keys]
     return pa.concat_tables(
-        [table.schema.empty_table(), *(rows for rows in found if rows.num_rows)]
+        [table.schema.empty_table(), *(rows for rows in tables if rows.num_rows)]
     )
 
 
-def limit_process(limits: Limits) -> None:
-    """Have the system refuse what is beyond the limits."""
+def limit_process(limits: QueryLimits) -> None:
+    """Set the memory limit of this process."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (limits.process_bytes, limits.process_bytes))
 
 
-def limit_cpu(limits: Limits) -> None:
-    """Have the system end this process if it computes far beyond the time of one query."""
+def limit_cpu(limits: QueryLimits) -> None:
+    """Have the system end this process if it computes far longer than one query may."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     cores = os.cpu_count() or 1
     allowed = used.ru_utime + used.ru_stime + cores * limits.run_ms / 1000 + _SPARE_CPU_SECONDS
@@ -229,28 +241,28 @@ def limit_cpu(limits: Limits) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (int(allowed), hard))
 
 
-def serve(asked: BinaryIO, said: BinaryIO) -> None:
-    """Answer until the engine is gone."""
-    limits = Limits()
-    worker = Worker(limits)
+def serve(requests: BinaryIO, replies: BinaryIO) -> None:
+    """Answer requests until the engine ends."""
+    limits = QueryLimits()
+    worker = QueryWorker(limits)
     while True:
         try:
-            message: Asked = json.decode(read_frame(asked), Asked)  # type: ignore[arg-type]
-            data = read_frame(asked) if isinstance(message, WITH_DATA) else b""
+            request: WorkerRequest = json.decode(read_frame(requests), WorkerRequest)  # type: ignore[arg-type]
+            data = read_frame(requests) if isinstance(request, WITH_DATA) else b""
         except EOFError:
             return
-        if isinstance(message, Greet):
-            limits = message.limits
+        if isinstance(request, Configure):
+            limits = request.limits
             limit_process(limits)
-            worker = Worker(limits)
-        if isinstance(message, Plan | Segments | FoldTail | Run):
+            worker = QueryWorker(limits)
+        if isinstance(request, PlanQuery | ExpandSegments | FoldTail | RunQuery):
             limit_cpu(limits)
-        reply, result = worker.answer(message, data)
-        write_message(said, reply, result)
+        reply, result = worker.answer(request, data)
+        write_message(replies, reply, result)
 
 
 def main() -> None:
-    """Speak over the standard pipes, and let nothing else write into them."""
-    said = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    """Serve over the standard pipes, and redirect other output away from them."""
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    serve(sys.stdin.buffer, said)
+    serve(sys.stdin.buffer, replies)

@@ -1,10 +1,10 @@
-"""Starts a worker without pandas: Arrow imports it wherever it is installed, which takes very long."""
+"""Starts a worker without pandas, which Arrow imports if it is installed and which is slow to import."""
 
 import sys
 
 
 class _NoPandas:
-    """A finder that finds nothing, for one name."""
+    """An import finder that hides pandas."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
         if name == "pandas":
@@ -12,7 +12,7 @@ class _NoPandas:
 
 
 def main() -> None:
-    """Serve until the engine is gone."""
+    """Serve until the engine ends."""
     sys.meta_path.insert(0, _NoPandas())
     from arco.query.worker import main as serve
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.access.principal import Principal
 from arco.api.http.long_poll import LongPoll, ShutdownFlag
 from arco.api.http.request import Call, ClientDisconnected

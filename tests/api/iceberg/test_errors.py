@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from arco.access.operation import ICEBERG, Operation
+from arco.access.authorization import ICEBERG_OPERATIONS, Operation
 from arco.api.http.problem import HttpError
 from arco.api.iceberg.errors import COMMITS, ERROR_TYPES, ICEBERG_ERROR_FORMAT
 from arco.core import errors
@@ -101,7 +101,7 @@ def test_a_commit_with_an_unknown_outcome_says_so(operation: str, error: Excepti
 
 def test_what_commits_is_what_changes_tables_or_views_that_are_there() -> None:
     assert {"iceberg_update_table", "iceberg_commit_transaction", "iceberg_replace_view"} == COMMITS
-    assert COMMITS <= ICEBERG
+    assert COMMITS <= ICEBERG_OPERATIONS
 
 
 @pytest.mark.parametrize("operation", [READ, CREATE, "none"])

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.access.principal import Principal
 from arco.api.http.request import Call
 from arco.api.iceberg.context import IcebergHandlerContext

@@ -4,8 +4,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from arco.access.operation import ICEBERG, MATRIX
-from arco.access.principal import Role
+from arco.access.authorization import ACCESS_MATRIX, ICEBERG_OPERATIONS
+from arco.access.principal import PrincipalRole
 from arco.api.http.problem import HttpError
 from arco.api.http.route import AnyRoute
 from arco.api.http.router import Router
@@ -29,11 +29,11 @@ def test_every_operation_has_one_route_and_every_route_an_entry(
     routes: tuple[AnyRoute, ...],
 ) -> None:
     operations = [route.operation for route in routes]
-    assert set(operations) == ICEBERG
+    assert set(operations) == ICEBERG_OPERATIONS
     assert len(operations) == len(set(operations))
     for route in routes:
-        rule = MATRIX[route.operation]
-        assert rule.role is Role.CALLER, route.path
+        rule = ACCESS_MATRIX[route.operation]
+        assert rule.role is PrincipalRole.CALLER, route.path
         assert rule.reads is not route.mutates, route.path
         assert route.target in rule.targets, route.path
 

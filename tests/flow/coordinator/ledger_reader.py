@@ -11,20 +11,20 @@ from arco.flow.plan.table_state import PlanningState, TableState
 from arco.fold.fold import fold
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
 from arco.ledger.watermark import Watermark
-from arco.query.limits import Limits
-from arco.query.needs import State as StateTable
-from arco.query.tail import LedgerTail
+from arco.query.ledger_tail import LedgerTailReader
+from arco.query.limits import QueryLimits
+from arco.query.system_tables import DomainTable as StateTable
 from arco.storage.store import Store
-from tests.query.tail_rows import tail_rows
+from tests.query.workers import tail_rows
 
-LIMITS = Limits(fresh_segments=1_000_000, fresh_events=10_000_000, fresh_bytes=1 << 30)
+LIMITS = QueryLimits(fresh_segments=1_000_000, fresh_events=10_000_000, fresh_bytes=1 << 30)
 
 
 class LedgerReader:
     """A `StateReader` and a `RunReader`; `ids` has the tables that exist, by name."""
 
     def __init__(self, store: Store, ids: dict[str, str], sources: frozenset[str] = frozenset()):
-        self._tails = {name: LedgerTail(store, name, LIMITS) for name in TIER2}
+        self._tails = {name: LedgerTailReader(store, name, LIMITS) for name in TIER2}
         self._ids = ids
         self._sources = sources
 

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 from arco.core.runtime import Runtime
-from arco.events.kinds import DOMAINS
+from arco.events.registry import DOMAINS
 from arco.flow.coordinator.attempt_events import stamp_outputs
 from arco.flow.coordinator.coordinator import RunCoordinator
 from arco.flow.coordinator.event_writer import LedgerEventWriter

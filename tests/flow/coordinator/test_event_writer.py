@@ -4,7 +4,7 @@ import pytest
 
 from arco.core.errors import Denied, Invalid, Unavailable
 from arco.core.scope import Scope
-from arco.events.kinds import DOMAINS
+from arco.events.registry import DOMAINS
 from arco.events.task import TaskLost, TaskStarted
 from arco.flow.coordinator.event_writer import LedgerEventWriter
 from arco.flow.coordinator.events import run_event

@@ -1,7 +1,7 @@
 """The rows that the end of an attempt leads to."""
 
-from arco.events.lineage import Input, LineageObserved, Output
-from arco.events.statistics import ColumnProfile
+from arco.events.lineage import LineageInput, LineageObserved, LineageOutput
+from arco.events.table import ColumnProfile
 from arco.flow.coordinator.messages import AttemptOutcome, CheckOutcome, OutputResult, TaskStatus
 from arco.flow.plan.fingerprints import input_fingerprint, material_digest
 from arco.flow.plan.plan import Plan, Reads
@@ -129,8 +129,8 @@ async def test_checks_lineage_and_statistics_are_recorded_with_the_end(rig: Rig)
     )
     seen = LineageObserved(
         soundness="exact",
-        inputs=(Input(table_id="id-raw", partitions=("ds=1",)),),
-        outputs=(Output(table_id="id-t", partitions=("ds=1",)),),
+        inputs=(LineageInput(table_id="id-raw", partitions=("ds=1",)),),
+        outputs=(LineageOutput(table_id="id-t", partitions=("ds=1",)),),
     )
     outcome = AttemptOutcome(
         status=TaskStatus.SUCCESS, outputs=(output,), checks=checks, lineage=(seen,), rows_read=9

@@ -59,7 +59,7 @@ class AttemptHistory:
 
 @dataclass(frozen=True)
 class FileExecutor:
-    """Fills `arco.flow.worker.ports.Executor`; `silence` cuts one attempt off, `vanish` its whole worker."""
+    """An `Executor` that writes files; `silence` cuts one attempt off, `vanish` its whole worker."""
 
     history: AttemptHistory
     lines: RandomProject

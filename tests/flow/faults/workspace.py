@@ -15,7 +15,7 @@ from arco.catalog.publication import Attempt, Numbered
 from arco.core.clock import Clock
 from arco.core.errors import AlreadyExists
 from arco.core.runtime import Runtime
-from arco.events.kinds import DOMAINS
+from arco.events.registry import DOMAINS
 from arco.flow.coordinator.coordinator import RunCoordinator
 from arco.flow.coordinator.event_writer import LedgerEventWriter
 from arco.flow.coordinator.messages import RunStatus, RunView

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from arco.core.errors import Invalid
-from arco.events.partition_name import canonical_key
+from arco.events.partition_key import canonical_partition_key
 from arco.flow.partition import Daily, Dynamic, Partitions, Static
 from tests.flow.partition.cases import NOW
 
@@ -34,7 +34,7 @@ def test_keys_come_by_the_first_dimension_then_by_the_next() -> None:
 def test_dimensions_stand_as_in_a_key_of_the_events() -> None:
     names = Partitions([Static("a", ["x"]), Static("a1", ["x"]), Static("a_b", ["x"])])
     (key,) = names.keys(NOW)
-    assert key == canonical_key(key) == "a1=x/a=x/a_b=x"
+    assert key == canonical_partition_key(key) == "a1=x/a=x/a_b=x"
     assert names.names == ("a1", "a", "a_b")
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
-from arco.events.kinds import kind_of
+from arco.events.registry import find_kind
 from arco.ledger.envelope import Envelope, Source
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -15,7 +15,7 @@ NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 def event_line(runtime: Runtime, name: str, *, second: int = 0, **payload: object) -> bytes:
     """One event, validated."""
     raw = msgspec.json.encode(payload)
-    kind_of(name, 1).type.read(raw)
+    find_kind(name, 1).type.read(raw)
     at = NOON + timedelta(seconds=second)
     event = Envelope(
         event_id=new_ulid(runtime),

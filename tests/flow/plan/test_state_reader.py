@@ -19,7 +19,7 @@ from arco.flow.plan.state_reader import SqlStateReader
 from arco.flow.plan.table_state import ColumnChange, LastAttempt, UnprovenFile
 from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
-from arco.query.limits import Limits
+from arco.query.limits import QueryLimits
 from arco.storage.roles import Role
 from tests.flow.plan.event_lines import NOON, event_line
 from tests.query.workspace import Workspace, workspace
@@ -47,7 +47,7 @@ class Formats:
 class Here:
     """A workspace and a reader of its state."""
 
-    def __init__(self, space: Workspace, limits: Limits | None = None) -> None:
+    def __init__(self, space: Workspace, limits: QueryLimits | None = None) -> None:
         self.space = space
         self.formats = Formats()
         store = space.store(Role.API)
@@ -414,7 +414,7 @@ async def test_a_task_that_ran_more_often_than_one_answer_holds_has_its_last_run
     monkeypatch.setattr(event_query, "MAX_ROWS", 7)
     days = [f"ds=2026-01-{day:02d}" for day in range(1, 11)]
     async with workspace() as space:
-        here = Here(space, Limits(rows=8))
+        here = Here(space, QueryLimits(rows=8))
         await here.tell(
             *(
                 here.line(
@@ -442,7 +442,7 @@ async def test_more_values_of_dynamic_dimensions_than_one_answer_holds_are_all_t
     monkeypatch.setattr(event_query, "MAX_ROWS", 7)
     values = [f"c'{number:02d}" for number in range(20)]
     async with workspace() as space:
-        here = Here(space, Limits(rows=8))
+        here = Here(space, QueryLimits(rows=8))
         await here.tell(
             *(
                 here.line("partition_value_added", dimension=dimension, value=value)
@@ -461,7 +461,7 @@ async def test_of_a_table_that_often_could_not_be_made_the_last_try_counts(
     monkeypatch.setattr(event_query, "MAX_ROWS", 7)
     keys = [f"ds={number}" for number in range(10, 20)]
     async with workspace() as space:
-        here = Here(space, Limits(rows=8))
+        here = Here(space, QueryLimits(rows=8))
 
         def ended(key: str, number: int, status: str) -> bytes:
             return here.line(
@@ -492,7 +492,7 @@ async def test_of_a_table_that_often_could_not_be_made_the_last_try_counts(
 
 async def test_a_backlog_that_is_too_large_is_waited_for_until_it_is_compacted() -> None:
     async with workspace() as space:
-        here = Here(space, Limits(fresh_events=3))
+        here = Here(space, QueryLimits(fresh_events=3))
         await space.schema("silver")
         table_id = await here.table("silver", "orders")
         for at in range(5):
@@ -512,7 +512,7 @@ async def test_a_backlog_that_is_too_large_is_waited_for_until_it_is_compacted()
 
 async def test_a_backlog_that_stays_is_reported_with_what_to_do() -> None:
     async with workspace() as space:
-        here = Here(space, Limits(fresh_events=3))
+        here = Here(space, QueryLimits(fresh_events=3))
         for at in range(5):
             await here.tell(here.published("tbl-1", f"ds=2026-01-0{at + 1}", f"m{at}"))
         engine = BacklogWait(here.engine, space.runtime.clock, patience_ms=1_500)

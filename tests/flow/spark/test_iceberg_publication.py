@@ -10,7 +10,7 @@ import pytest
 
 from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
 from arco.core.errors import Conflict
-from arco.events.partition_name import key_of
+from arco.events.partition_key import format_partition_key
 from arco.flow.coordinator.messages import TaskStatus
 from arco.flow.coordinator.run_state import attempt_id_of
 from arco.flow.define.mode import Mode
@@ -43,7 +43,7 @@ def target(
     values: dict[str, str] | None = None,
     replaces: bool = False,
 ) -> WriteTarget:
-    partition = key_of(values or {})
+    partition = format_partition_key(values or {})
     attempt = Attempt(
         attempt_id=f"{number:032x}",
         task=f"RUN{harness.schema}/{number}",

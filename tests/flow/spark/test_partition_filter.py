@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from arco.core.errors import Invalid
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.lineage.plan_tree import PARTITION_FILTER_MARKER
 from arco.flow.partition import Daily, Hourly, Partitions, PartitionSet, Static
 from arco.flow.spark.partition_filter import filter_partitions
@@ -21,7 +21,7 @@ BOTH = Partitions([Daily("ds", start="2026-01-01"), Static("r", ["eu", "us", "as
 
 
 def frame(harness: Harness, keys: Iterable[str], **casts: str) -> DataFrame:
-    values = [values_of(key) or {} for key in keys]
+    values = [parse_partition_key(key) or {} for key in keys]
     names = list(values[0])
     rows = harness.spark.createDataFrame(
         [tuple(each[name] for name in names) for each in values], names
@@ -38,7 +38,7 @@ def chosen(rows: DataFrame, wanted: PartitionSet) -> tuple[list[tuple[str, ...]]
 
 
 def expected(wanted: PartitionSet) -> list[tuple[str, ...]]:
-    return sorted(tuple((values_of(key) or {}).values()) for key in wanted)
+    return sorted(tuple((parse_partition_key(key) or {}).values()) for key in wanted)
 
 
 @pytest.mark.parametrize("kind", ["string", pytest.param("date", marks=pytest.mark.interop)])

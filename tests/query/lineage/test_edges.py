@@ -1,36 +1,26 @@
-"""Which edges there are: observed and declared, kept by what they were read from."""
+"""Edges are read once for each state, and read again after a failure."""
 
 import asyncio
 
 import msgspec
-import pyarrow as pa
 import pytest
 
-from arco.catalog.manifest import CommitKind
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.encode import encode, file_path
-from arco.compactor.publish import Change, Publisher, parent_of
 from arco.core.errors import Denied, Unavailable
-from arco.core.ids import new_ulid
 from arco.core.scope import Scope
-from arco.fold.column import Column, Kind, columns
-from arco.fold.fold import fold
-from arco.fold.table import Keep, Rule, Table
 from arco.fold.tier1 import DOMAIN
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN
-from arco.query.limits import Limits
-from arco.query.lineage.edges import EdgeReader
+from arco.query.limits import QueryLimits
 from arco.query.lineage.tracer import Tracer
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.query.lineage.world import World, affected, pairs, world
-from tests.query.told import NOON
+from tests.query.lineage.lineage_workspace import World, pairs, world
 from tests.storage.interposed import Interposed
 from tests.storage.recorder import Recorder
 
 
-def _recorded(here: World, recorder: Recorder, limits: Limits | None = None) -> Tracer:
+def _recorded(here: World, recorder: Recorder, limits: QueryLimits | None = None) -> Tracer:
     watched = Interposed(here.here.backend, before=recorder.begin, after=recorder.end)
     backend = ObservedBackend(watched, recorder, here.here.runtime.clock)
     store = Store(backend, here.here.runtime, scope=Scope(), role=Role.API)
@@ -76,87 +66,13 @@ async def test_more_than_a_fresh_walk_can_take_is_refused() -> None:
     async with world("a", "b") as here:
         for _ in range(4):
             await here.chain("a", "b")
-        tracer = _recorded(here, Recorder(), Limits(fresh_events=3))
+        tracer = _recorded(here, Recorder(), QueryLimits(fresh_events=3))
         with pytest.raises(Unavailable, match="compact"):
             await tracer.walk(here.ids["a"], freshness="fresh")
         assert pairs(await tracer.walk(here.ids["a"])) == []
 
 
-async def test_declared_edges_of_the_catalog_are_united_with_observed_ones() -> None:
-    async with world("a(x)", "b(u)", "c(w)") as here:
-        await here.observe("a", "b", here.edge("a.x", "b.u"))
-        await here.publish()
-        await _declare(here, here.edge("b.u", "c.w"), here.edge("b.u", "a.x"), dropped=1)
-        readers = {name: SnapshotReader(here.here.store(Role.API), name) for name in _DOMAINS}
-        edges = EdgeReader(readers, Limits(), declared=_DECLARED)
-        tracer = Tracer(readers, here.here.engine, edges=edges)
-        found = await tracer.walk(here.ids["a"], columns=True)
-        assert {
-            pair: edge.soundness for pair, edge in zip(pairs(found), found.edges, strict=True)
-        } == {
-            ("a", "b"): ("exact",),
-            ("b", "c"): ("declared",),
-        }
-        assert found.edges[1].columns[0].last_observed_at is None
-        impact = await tracer.impact(here.ids["a"], "x")
-        assert affected(impact) == {"b.u": ("value", 1), "c.w": ("value", 2)}
-
-
 _DOMAINS = (DOMAIN, LINEAGE_DOMAIN, EXECUTIONS_DOMAIN)
-# A table of the catalog as it is to come: what is said of an observed edge, but for when it was.
-_DECLARED = Table(
-    "declared_edges",
-    key=("target_table_id", "edge_id"),
-    columns=(
-        *columns(edge_id=Kind.STRING, source_table_id=Kind.STRING, source_column_id=Kind.STRING),
-        *columns(target_table_id=Kind.STRING, target_column_id=Kind.STRING),
-        *columns(source_name=Kind.STRING, target_name=Kind.STRING, transformation_type=Kind.STRING),
-        *columns(soundness=Kind.STRING, dropped_at=Kind.TIME),
-        Column("_commit", Kind.INTEGER),
-    ),
-    rules=(
-        Rule(
-            Keep.LAST,
-            (
-                *("source_table_id", "source_column_id", "target_column_id", "source_name"),
-                *("target_name", "transformation_type", "soundness", "dropped_at"),
-            ),
-            ("_commit",),
-        ),
-    ),
-    parent=("target_table_id",),
-    label="edge_id",
-)
-
-
-async def _declare(here: World, *edges: dict[str, str], dropped: int) -> None:
-    """Publish declared edges in the next manifest of the catalog, the last so many of them dropped."""
-    rows = [
-        {
-            "edge_id": f"edge {at}",
-            **edge,
-            "soundness": "declared",
-            "dropped_at": NOON if at >= len(edges) - dropped else None,
-            "_commit": 1,
-        }
-        for at, edge in enumerate(edges)
-    ]
-    folded = fold(_DECLARED, pa.Table.from_pylist(rows, schema=_DECLARED.schema))
-    publisher = Publisher(here.here.store(Role.COMPACTOR), DOMAIN)
-    head = await publisher.chain.head()
-    parent = parent_of(head)
-    assert parent is not None
-    path = file_path(DOMAIN, _DECLARED, new_ulid(here.here.runtime))
-    ref, raw = encode(_DECLARED, folded, path)
-    change = Change(
-        kind=CommitKind.DDL,
-        commit_ulid=new_ulid(here.here.runtime),
-        tail={**parent.tail, _DECLARED.name: (ref,)},
-        base=parent.base,
-        changes_rows=True,
-        files=[(ref, raw)],
-    )
-    await publisher.publish(head, change)
 
 
 async def test_many_who_ask_at_once_have_the_edges_read_once() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from arco.catalog.ddl import DropColumn, UpdateColumn
 from arco.core.errors import NotFound
-from tests.query.lineage.world import affected, names, world
+from tests.query.lineage.lineage_workspace import affected, names, world
 from tests.query.workspace import table_name
 
 

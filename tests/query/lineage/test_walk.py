@@ -8,8 +8,8 @@ import pytest
 from arco.catalog.ddl import DropTable, UpdateTable
 from arco.core.clock import utc
 from arco.core.errors import Invalid, NotFound
-from arco.query.lineage import runs, tracer
-from tests.query.lineage.world import names, pairs, world
+from arco.query.lineage import tracer
+from tests.query.lineage.lineage_workspace import names, pairs, world
 from tests.query.workspace import table_name
 
 
@@ -322,18 +322,18 @@ async def test_an_answer_that_would_hold_too_much_keeps_what_is_nearest(
         whole = await here.walk("a", columns=True)
         assert (len(whole.nodes), len(whole.edges), whole.truncated) == (5, 4, False)
         with monkeypatch.context() as few:
-            few.setattr(tracer, "MOST_TABLES", 3)
+            few.setattr(tracer, "MAX_TABLES", 3)
             cut = await here.walk("a")
             assert (cut.nodes, cut.truncated) == (
                 tuple(msgspec.structs.replace(each, columns=()) for each in whole.nodes[:3]),
                 True,
             )
         with monkeypatch.context() as few:
-            few.setattr(tracer, "MOST_EDGES", 2)
+            few.setattr(tracer, "MAX_EDGES", 2)
             cut = await here.walk("a", columns=True)
             assert (cut.edges, cut.truncated) == (whole.edges[:2], True)
         with monkeypatch.context() as few:
-            few.setattr(tracer, "MOST_AFFECTED", 2)
+            few.setattr(tracer, "MAX_AFFECTED", 2)
             impact = await here.impact("a", "x")
             assert ([each.distance for each in impact.affected], impact.truncated) == ([1, 2], True)
 
@@ -342,7 +342,7 @@ async def test_runs_of_too_many_tables_are_refused(monkeypatch: pytest.MonkeyPat
     async with world("a", "b", "c") as here:
         await here.chain("a", "b", "c")
         await here.publish()
-        monkeypatch.setattr(runs, "MOST_TABLES", 1)
+        monkeypatch.setattr(tracer, "MAX_RUN_TABLES", 1)
         with pytest.raises(Invalid, match="smaller depth"):
             await here.walk("a", runs=True)
         assert len((await here.walk("a", runs=True, depth=1)).edges[0].runs) == 1

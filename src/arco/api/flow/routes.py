@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.context import API
 from arco.api.flow.requests import (
     CancelRunRequest,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, structs
 
-from arco.access.principal import LOCAL, Principal
+from arco.access.principal import LOCAL_USER, Principal
 from arco.api.flow.requests import (
     CancelRunRequest,
     RetryRunRequest,
@@ -182,7 +182,7 @@ class RunHandlers:
 
 def _by(principal: Principal, claimed: str | None) -> str | None:
     """Who requests something: the principal or, without identities, the name in the request."""
-    return claimed if principal.name == LOCAL else principal.name[:MAX_LABEL_CHARS]
+    return claimed if principal.name == LOCAL_USER else principal.name[:MAX_LABEL_CHARS]
 
 
 def _view(run: StoredRun) -> RunView:

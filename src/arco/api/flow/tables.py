@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.context import API
 from arco.api.flow.requests import FlowRequest, FlowStateRequest, Name
 from arco.api.http.reply import Reply

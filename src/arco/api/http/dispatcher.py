@@ -8,9 +8,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from arco.access.authorize import Subject, authorize
+from arco.access.authorization import PUBLIC_OPERATIONS, AccessTarget, authorize
 from arco.access.identity import Identity
-from arco.access.operation import PUBLIC
 from arco.access.principal import Principal
 from arco.api.http.asgi import EXCHANGE, Exchange, Receive, Scope, Send, path_of
 from arco.api.http.limits import HttpLimits
@@ -72,7 +71,7 @@ class Dispatcher:
         self._cache = ReplyCache(context.limits.cached_bytes)
         self._anyone = Principal("client:anyone", context.scope)
         self._subjects = {
-            route.operation: Subject(scope=context.scope, kind=route.target)
+            route.operation: AccessTarget(scope=context.scope, kind=route.target)
             for route in router.routes
         }
 
@@ -121,7 +120,7 @@ class Dispatcher:
             raise Unavailable(reason) from denied
 
     async def _identify(self, route: AnyRoute, headers: dict[bytes, bytes]) -> Principal:
-        if route.operation in PUBLIC:
+        if route.operation in PUBLIC_OPERATIONS:
             return self._anyone
         header = headers.get(b"authorization")
         authorization = None if header is None else header.decode("latin-1")

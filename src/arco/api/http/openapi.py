@@ -12,7 +12,7 @@ from typing import Any, get_args
 import msgspec
 
 from arco import __version__
-from arco.access.operation import PUBLIC
+from arco.access.authorization import PUBLIC_OPERATIONS
 from arco.api.http.problem import CONTENT_TYPE as PROBLEM_TYPE
 from arco.api.http.problem import PROBLEM_TYPES, TITLES, ProblemDocument
 from arco.api.http.reply import JSON, Reply
@@ -186,7 +186,7 @@ def _operation(route: AnyRoute, schema_of: dict[str, Schema]) -> Schema:
             **{str(each.status): _response(route, each, schema_of) for each in route.responses},
             **{str(status): _problem(status) for status in _problems(route)},
         },
-        "security": [] if route.operation in PUBLIC else [{"bearer": []}, {}],
+        "security": [] if route.operation in PUBLIC_OPERATIONS else [{"bearer": []}, {}],
     }
     if route.body is not None:
         shape = _any_of(route.body.types, schema_of)
@@ -210,13 +210,13 @@ def _as_text(example: object) -> Schema:
 
 def _operation_id(route: AnyRoute) -> str:
     """The operation's name, or one made from the path where several routes are one operation."""
-    if route.operation in PUBLIC:
+    if route.operation in PUBLIC_OPERATIONS:
         return re.sub(r"[^a-z]+", "_", route.path.removeprefix("/api/v1/")).strip("_")
     return route.operation.value
 
 
 def _tag(route: AnyRoute) -> str:
-    if route.operation in PUBLIC:
+    if route.operation in PUBLIC_OPERATIONS:
         return "service"
     parts = [part for part in route.path.split("/")[3:] if not part.startswith("{")]
     groups = [part for part in parts if part in _GROUPS]
@@ -297,7 +297,7 @@ def _header(name: str, text: str, schema: Schema) -> Schema:
 
 def _response(route: AnyRoute, spec: ResponseSpec, schema_of: dict[str, Schema]) -> Schema:
     response: Schema = {"description": spec.description, "headers": {"X-Request-Id": _TEXT}}
-    if route.has_etag and route.operation not in PUBLIC:
+    if route.has_etag and route.operation not in PUBLIC_OPERATIONS:
         response["headers"] |= {"ETag": _TEXT}
     if spec.status == 201 and route.body is not None and "columns" not in route.path:
         response["headers"] |= {"Location": _TEXT}
@@ -320,7 +320,7 @@ def _problems(route: AnyRoute) -> list[int]:
         statuses |= {504, 507}
     if route.runs_sql:
         statuses |= {429}
-    if route.operation not in PUBLIC:
+    if route.operation not in PUBLIC_OPERATIONS:
         statuses |= {401}
     return sorted(statuses)
 

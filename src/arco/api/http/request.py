@@ -26,8 +26,8 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from msgspec import Meta
 
-from arco.access.operation import Operation
-from arco.access.principal import LOCAL, Principal
+from arco.access.authorization import Operation
+from arco.access.principal import LOCAL_USER, Principal
 from arco.api.http.asgi import Receive
 from arco.api.http.limits import MAX_PAGE_SIZE, PAGE_SIZE
 from arco.api.http.problem import HttpError
@@ -171,7 +171,7 @@ class Call(Generic[Q, B]):
     def caller(self) -> str:
         """Whose share of the SQL processes is used: the principal or, without identities, the address."""
         name = self.principal.name
-        return f"{name}@{self.address}" if name == LOCAL else name
+        return f"{name}@{self.address}" if name == LOCAL_USER else name
 
     @property
     def engine(self) -> str | None:

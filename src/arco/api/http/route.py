@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from arco.access.operation import Operation, Target
+from arco.access.authorization import Operation, TargetKind
 from arco.api.http.reply import JSON, Reply
 from arco.api.http.request import Call, QueryParams
 from arco.core import json
@@ -16,14 +16,14 @@ _CHECKED_BYTES = 1024 * 1024
 
 # By the name of the placeholder, the innermost first. A view is a table to the catalog.
 _TARGETS = {
-    "table": Target.TABLE,
-    "table_id": Target.TABLE,
-    "view": Target.TABLE,
-    "schema": Target.SCHEMA,
-    "namespace": Target.SCHEMA,
-    "catalog": Target.CATALOG,
-    "prefix": Target.CATALOG,
-    "id": Target.OBJECT,
+    "table": TargetKind.TABLE,
+    "table_id": TargetKind.TABLE,
+    "view": TargetKind.TABLE,
+    "schema": TargetKind.SCHEMA,
+    "namespace": TargetKind.SCHEMA,
+    "catalog": TargetKind.CATALOG,
+    "prefix": TargetKind.CATALOG,
+    "id": TargetKind.OBJECT,
 }
 
 
@@ -95,12 +95,12 @@ class Route(Generic[Q, B]):
         return str(self.handler.__doc__).partition("\n")[0]
 
     @property
-    def target(self) -> Target:
+    def target(self) -> TargetKind:
         """The type of the innermost object that the path names."""
         for name, target in _TARGETS.items():
             if f"{{{name}}}" in self.path:
                 return target
-        return Target.WORKSPACE
+        return TargetKind.WORKSPACE
 
 
 AnyRoute = Route[Any, Any]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.http.problem import ErrorFormat, FormattedError, HttpError, headers_of, presentable
 from arco.api.http.reply import Reply
 from arco.core import json

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call, LenientQuery, QueryParams
 from arco.api.http.route import AnyRoute, BodySpec, Route

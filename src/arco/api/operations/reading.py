@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 import pyarrow as pa
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.http.limits import PAGE_SIZE
 from arco.api.http.request import AtQuery, Call, Freshness, PageSize, PageToken, QueryParams
 from arco.api.http.route import AnyRoute, ResponseSpec, read_route

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from arco.access.operation import Operation
+from arco.access.authorization import Operation
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call
 from arco.api.http.route import AnyRoute

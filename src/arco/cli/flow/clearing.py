@@ -19,7 +19,7 @@ from arco.cli.sending import send_batch
 from arco.core import json
 from arco.core.errors import Conflict, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.plan.key import short_name
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
 
@@ -57,7 +57,7 @@ def chosen_partitions(table: str, state: "TableState", named: Sequence[str]) -> 
 def _is_named(key: str, name: str) -> bool:
     if key == name:
         return True
-    values = values_of(key) or {}
+    values = parse_partition_key(key) or {}
     if len(values) != 1:
         return False
     [(dimension, value)] = values.items()
@@ -181,7 +181,7 @@ def _rows_of(table: Any, keys: tuple[str, ...]) -> Any:
         return made.EqualTo(name, value == "true" if isinstance(kind, BooleanType) else value)
 
     def rows(key: str) -> Any:
-        values = values_of(key) if key else {}
+        values = parse_partition_key(key) if key else {}
         return reduce(
             made.And, (equal(*each) for each in (values or {}).items()), made.AlwaysTrue()
         )

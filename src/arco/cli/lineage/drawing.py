@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from arco.cli.lineage.words import EVERY_COLUMN, node_text
-from arco.query.lineage.answer import Impact, Lineage, LineageNode
+from arco.query.lineage.response import Impact, Lineage, LineageNode
 
 
 @dataclass(frozen=True)

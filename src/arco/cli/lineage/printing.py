@@ -10,7 +10,7 @@ from arco.cli.listing import print_rows
 from arco.cli.output import print_document
 from arco.cli.verbs import print_raw
 from arco.core import json
-from arco.query.lineage.answer import Impact, Lineage
+from arco.query.lineage.response import Impact, Lineage
 
 _MORE = "There is more than one answer holds: this is the nearest part."
 

@@ -17,8 +17,8 @@ from arco.cli.lineage.words import (
     run_text,
 )
 from arco.cli.listing import Cells, one_line
-from arco.query.lineage.answer import (
-    MOST_DEPTH,
+from arco.query.lineage.response import (
+    MAX_DEPTH,
     Impact,
     ImpactStep,
     Lineage,
@@ -93,7 +93,7 @@ class _Unfolding:
     def _steps(self, table: str) -> int:
         node = self._nodes[table]
         steps = node.up if self._up else node.down
-        return MOST_DEPTH + 1 if steps is None else steps
+        return MAX_DEPTH + 1 if steps is None else steps
 
     def _order(self, edge: LineageEdge) -> tuple[str, str]:
         other = self._far(edge)

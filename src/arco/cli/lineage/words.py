@@ -1,7 +1,7 @@
 """What parts of lineage are called for people."""
 
 from arco.cli.listing import one_line
-from arco.query.lineage.answer import LineageColumnEdge, LineageEdge, LineageNode, LineageRun
+from arco.query.lineage.response import LineageColumnEdge, LineageEdge, LineageNode, LineageRun
 
 EVERY_COLUMN = "all columns"
 

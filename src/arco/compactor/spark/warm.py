@@ -16,8 +16,8 @@ from arco.compactor.spark.parcel import Kind, Parcel, from_batches
 from arco.compactor.spark.worker import Batches, NumberedTask
 from arco.core import json
 from arco.core.clock import utc
-from arco.events.kinds import DOMAINS, KINDS, EventKind
 from arco.events.read import read_segment
+from arco.events.registry import DOMAINS, KINDS, EventKind
 from arco.fold.fold import fold
 from arco.fold.tier2 import TIER2
 from arco.ledger.envelope import Envelope, Source

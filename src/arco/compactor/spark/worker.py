@@ -26,7 +26,7 @@ from arco.core import json
 from arco.core.errors import ArcoError
 from arco.core.runtime import system_runtime
 from arco.core.tasks import iterate
-from arco.events.row_count import count_segment
+from arco.events.registry import count_segment
 from arco.storage.store import Store
 
 Batches = Iterable[pa.RecordBatch]

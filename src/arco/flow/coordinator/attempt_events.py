@@ -14,7 +14,7 @@ import msgspec
 from arco.core.clock import utc
 from arco.events.partition import PartitionCompleted, PartitionFailed
 from arco.events.quality import QualityCheckFailed, QualityCheckPassed
-from arco.events.statistics import TableProfiled
+from arco.events.table import TableProfiled
 from arco.events.task import TaskCompleted
 from arco.flow.coordinator.events import AttemptEvents, PartitionRef, limit_message, run_event
 from arco.flow.coordinator.messages import (

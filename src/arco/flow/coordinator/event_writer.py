@@ -15,7 +15,7 @@ from arco.core.clock import utc
 from arco.core.errors import Unavailable, Unknown
 from arco.core.ids import new_ulid, numbered_ulid
 from arco.core.runtime import Runtime
-from arco.events.kinds import domain_of, kind_of
+from arco.events.registry import find_domain, find_kind
 from arco.flow.coordinator.ports import RunEvent
 from arco.ledger.envelope import Envelope, Source
 from arco.ledger.writers import Writers
@@ -59,7 +59,7 @@ class LedgerEventWriter:
         lines = []
         for number, event in enumerate(events):
             payload = json.encode(event.payload)
-            kind_of(event.name, _VERSION).type.read(payload)
+            find_kind(event.name, _VERSION).type.read(payload)
             self._sequence += 1
             envelope = Envelope(
                 event_id=numbered_ulid(batch, number),
@@ -105,4 +105,4 @@ class LedgerEventWriter:
             pause = min(2 * pause, _MAX_PAUSE_MS)
 
 
-_domain = cache(domain_of)  # called with declared names only, so it stays small
+_domain = cache(find_domain)  # called with declared names only, so it stays small

@@ -16,10 +16,10 @@ from arco.events.execution import (
     ExecutionPlanned,
     ExecutionRequested,
     ExecutionStarted,
-    PlannedTask,
+    PlannedTaskPayload,
     TriggerType,
 )
-from arco.events.field import Payload
+from arco.events.payload import Payload
 from arco.events.task import (
     TaskCancelled,
     TaskCompleted,
@@ -89,7 +89,7 @@ def _planned(run_id: str, plan: Plan, table_ids: Mapping[str, str]) -> Iterator[
             execution_id=run_id,
             plan_id=plan.plan_id,
             tasks=tuple(
-                PlannedTask(
+                PlannedTaskPayload(
                     task_id=task.key,
                     task_name=task.maker,
                     table_id=table_ids.get(first_table.get(task.maker, "")),

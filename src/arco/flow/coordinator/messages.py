@@ -9,7 +9,7 @@ from msgspec import Meta
 from arco.catalog.publication import Attempt
 from arco.events.lineage import LineageObserved
 from arco.events.quality import CheckType
-from arco.events.statistics import ColumnProfile
+from arco.events.table import ColumnProfile
 from arco.flow.plan.plan import Plan
 from arco.flow.plan.table_state import ColumnChange
 

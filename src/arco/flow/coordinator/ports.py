@@ -10,7 +10,7 @@ from typing import Protocol
 
 from arco.catalog.publication import Attempt, Numbered
 from arco.core.errors import Invalid, NotFound
-from arco.events.field import Payload
+from arco.events.payload import Payload
 from arco.flow.coordinator.messages import (
     AttemptReport,
     CheckOutcome,

@@ -7,14 +7,14 @@ from datetime import datetime
 import msgspec
 
 from arco.events.lineage import (
-    MOST_PAIRS,
+    MAX_PARTITION_PAIRS,
     ColumnEdge,
-    Input,
+    LineageInput,
     LineageObserved,
-    Output,
+    LineageOutput,
     edge_id,
 )
-from arco.events.partition_name import canonical_key
+from arco.events.partition_key import canonical_partition_key
 from arco.flow.lineage.observation import (
     EVERY_COLUMN,
     MAX_EDGES,
@@ -64,9 +64,9 @@ def to_event(
     """
     lookup = _TableLookup(resolve)
     bounded = _limit(observation)
-    keys = tuple(dict.fromkeys(map(canonical_key, partitions)))
+    keys = tuple(dict.fromkeys(map(canonical_partition_key, partitions)))
     # If even one partition of each input exceeds the limit, the target's partitions are left out.
-    written = keys if len(keys) * max(len(bounded.reads), 1) <= MOST_PAIRS else ()
+    written = keys if len(keys) * max(len(bounded.reads), 1) <= MAX_PARTITION_PAIRS else ()
     return LineageObserved(
         soundness=bounded.soundness,
         inputs=_limit_partitions(_inputs(lookup, bounded.reads), max(len(written), 1)),
@@ -105,16 +105,16 @@ class _TableLookup:
         return self._answers[dataset]
 
 
-def _output(lookup: _TableLookup, target: Dataset, partitions: tuple[str, ...]) -> Output:
+def _output(lookup: _TableLookup, target: Dataset, partitions: tuple[str, ...]) -> LineageOutput:
     table = lookup(target)
-    return Output(
+    return LineageOutput(
         table_id=None if table is None else table.table_id,
         name=_name(table, target),
         partitions=partitions,
     )
 
 
-def _inputs(lookup: _TableLookup, reads: Iterable[ReadFact]) -> list[Input]:
+def _inputs(lookup: _TableLookup, reads: Iterable[ReadFact]) -> list[LineageInput]:
     """One input for each table, though several paths of it may have been read."""
     grouped: dict[str | Dataset, list[ReadFact]] = {}
     tables: dict[str | Dataset, ResolvedTable | None] = {}
@@ -126,12 +126,12 @@ def _inputs(lookup: _TableLookup, reads: Iterable[ReadFact]) -> list[Input]:
     return [_input(tables[key], facts) for key, facts in grouped.items()]
 
 
-def _input(table: ResolvedTable | None, facts: list[ReadFact]) -> Input:
+def _input(table: ResolvedTable | None, facts: list[ReadFact]) -> LineageInput:
     versions = {fact.version for fact in facts}
     # Where one dataset was read completely, naming the partitions of another would hide that.
     has_partitions = all(fact.partitions for fact in facts)
-    keys = (canonical_key(key) for fact in facts for key in fact.partitions)
-    return Input(
+    keys = (canonical_partition_key(key) for fact in facts for key in fact.partitions)
+    return LineageInput(
         table_id=None if table is None else table.table_id,
         name=_name(table, facts[0].dataset),
         partitions=tuple(dict.fromkeys(keys)) if has_partitions else (),
@@ -146,12 +146,12 @@ def _sum(counts: Iterable[int | None]) -> int | None:
     return sum(numbers) if numbers else None
 
 
-def _limit_partitions(inputs: list[Input], written: int) -> tuple[Input, ...]:
+def _limit_partitions(inputs: list[LineageInput], written: int) -> tuple[LineageInput, ...]:
     """The inputs, without the longest lists of partitions if there are too many pairs."""
     limited = list(inputs)
     by_length = sorted(range(len(limited)), key=lambda at: -len(limited[at].partitions))
     for at in by_length:
-        if sum(max(len(each.partitions), 1) for each in limited) * written <= MOST_PAIRS:
+        if sum(max(len(each.partitions), 1) for each in limited) * written <= MAX_PARTITION_PAIRS:
             break
         limited[at] = msgspec.structs.replace(limited[at], partitions=())
     return tuple(limited)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
-from arco.events.partition_name import key_of, values_of
+from arco.events.partition_key import format_partition_key, parse_partition_key
 
 MAX_PARTITIONS = 10_000
 
@@ -37,7 +37,9 @@ def keys_from_listing(text: str, fields: Sequence[tuple[str, str]]) -> tuple[str
         named = list(zip(fields, parts, strict=True))
         if any(_is_ambiguous(kind, part) for (_, kind), part in named):
             return ()
-        keys.setdefault(key_of({name: _format(kind, part) for (name, kind), part in named}))
+        keys.setdefault(
+            format_partition_key({name: _format(kind, part) for (name, kind), part in named})
+        )
     return tuple(sorted(keys))
 
 
@@ -55,7 +57,7 @@ def keys_from_tasks(text: str, types: Iterable[str], specs: Iterable[str]) -> tu
                 name: _format(kinds[name], value, transforms.get(name, "identity"))
                 for name, value in values.items()
             }
-            keys.setdefault(key_of(formatted))
+            keys.setdefault(format_partition_key(formatted))
     return tuple(sorted(keys))
 
 
@@ -75,9 +77,9 @@ def split_partition_folders(paths: Iterable[str]) -> tuple[tuple[str, ...], tupl
             root, _, folder = root.rpartition("/")
             folders.append(folder)
         roots.setdefault(root)
-        values = values_of("/".join(folders))  # folders are spelt as keys are
+        values = parse_partition_key("/".join(folders))  # folders are spelt as keys are
         if values:
-            keys.setdefault(key_of(values))
+            keys.setdefault(format_partition_key(values))
         are_known = are_known and values is not None and len(keys) <= MAX_PARTITIONS
     return tuple(roots), tuple(sorted(keys)) if are_known else ()
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from arco.core.errors import Invalid
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.partition.dimension import Dimension, Known, position_in
 from arco.flow.partition.subset import Box, PartitionSet
 from arco.flow.partition.timed import Timed
@@ -133,9 +133,9 @@ def _box(text: str, sides: tuple[Side, ...]) -> Box:
 
 def _named(text: str, sides: tuple[Side, ...]) -> dict[str, str]:
     if "=" in text:
-        named = values_of(text)
+        named = parse_partition_key(text)
     elif len(sides) == 1:
-        named = values_of(f"{sides[0].dimension.name}={text.replace('/', '%2F')}")
+        named = parse_partition_key(f"{sides[0].dimension.name}={text.replace('/', '%2F')}")
     else:
         raise Invalid(
             f"{text!r} does not say which of the dimensions {_names(sides)} it means: {_example(sides)}"

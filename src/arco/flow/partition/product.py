@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 
 from arco.core.errors import Invalid
-from arco.events.partition_name import key_of, values_of
+from arco.events.partition_key import format_partition_key, parse_partition_key
 from arco.flow.partition.calendar import Daily, Monthly, Weekly
 from arco.flow.partition.choose import choose
 from arco.flow.partition.dimension import NOTHING_KNOWN, Dimension, Known
@@ -70,7 +70,7 @@ class Partitions:
 
     def values(self, key: str) -> dict[str, str]:
         """The value of each dimension in a key; Invalid if it is not a key of these."""
-        found = values_of(key)
+        found = parse_partition_key(key)
         if key not in self or found is None:
             written = "/".join(f"{name}=..." for name in self.names)
             raise Invalid(f"{key!r} is not a partition of these: write a key such as {written!r}")
@@ -78,8 +78,12 @@ class Partitions:
 
     def __contains__(self, key: object) -> bool:
         """If it is, or may become, the key of a partition."""
-        values = values_of(key) if isinstance(key, str) else None
-        if values is None or values.keys() != set(self.names) or key_of(values) != key:
+        values = parse_partition_key(key) if isinstance(key, str) else None
+        if (
+            values is None
+            or values.keys() != set(self.names)
+            or format_partition_key(values) != key
+        ):
             return False
         return all(values[dimension.name] in dimension for dimension in self)
 

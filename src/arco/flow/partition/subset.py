@@ -11,7 +11,7 @@ from itertools import chain
 from math import prod
 
 from arco.core.errors import Invalid
-from arco.events.partition_name import key_of, values_of
+from arco.events.partition_key import format_partition_key, parse_partition_key
 from arco.flow.partition.dimension import Axis
 
 Box = tuple[range, ...]
@@ -93,7 +93,9 @@ class PartitionSet(Collection[str]):
 
     def _key(self, at: Sequence[int]) -> str:
         named = zip(self.axes, at, strict=True)
-        return key_of({name: axis.value(position) for (name, axis), position in named})
+        return format_partition_key(
+            {name: axis.value(position) for (name, axis), position in named}
+        )
 
     def _in_order(self) -> list[Box]:
         """The boxes of a set with one dimension or none, where one is all before or all after another."""
@@ -110,12 +112,14 @@ class PartitionSet(Collection[str]):
 
 def positions(axes: Axes, key: object) -> tuple[int, ...]:
     """Where a key stands on each axis; Invalid if it is not the one spelling of a key of theirs."""
-    values = values_of(key) if isinstance(key, str) else None
+    values = parse_partition_key(key) if isinstance(key, str) else None
     names = [name for name, _ in axes]
     if values is None or sorted(values) != sorted(names):
         raise Invalid(f"{key!r} is not a key of partitions by {_names(axes)}: {example(axes)}")
-    if key_of(values) != key:
-        raise Invalid(f"{key!r} is not how the key is spelled: write {key_of(values)!r}")
+    if format_partition_key(values) != key:
+        raise Invalid(
+            f"{key!r} is not how the key is spelled: write {format_partition_key(values)!r}"
+        )
     return tuple(axis.position(values[name]) for name, axis in axes)
 
 
@@ -137,7 +141,11 @@ def keys_in(axes: Axes, box: Sequence[Iterable[int]]) -> Iterator[str]:
         return
     (name, axis), rest = axes[0], None
     for value in axis.values_at(box[0]):
-        part = f"{name}={value}" if "%" not in value and "/" not in value else key_of({name: value})
+        part = (
+            f"{name}={value}"
+            if "%" not in value and "/" not in value
+            else format_partition_key({name: value})
+        )
         if len(axes) == 1:
             yield part
             continue

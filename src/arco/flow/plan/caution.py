@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.define.asset import AssetDef
 from arco.flow.duration import print_duration, rough_duration
 from arco.flow.partition.timed import Timed
@@ -77,5 +77,5 @@ def written_by_others(scene: Scene, maker: MakerDef) -> Iterator[str]:
 
 def _placed(key: str, time: Timed, shared: Iterable[str]) -> tuple[tuple[str, ...], int]:
     """Which rows a partition may share with others, and its place in time."""
-    values = values_of(key) or {}
+    values = parse_partition_key(key) or {}
     return tuple(values[name] for name in shared), time.position(values[time.name])

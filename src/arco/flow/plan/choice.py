@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from arco.core.errors import Invalid
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.partition import Daily, Hourly, Monthly, Partitions, PartitionSet, Weekly
 from arco.flow.partition.choose import Side
 from arco.flow.partition.dimension import Known, position_in
@@ -79,7 +79,7 @@ class _Part:
             raise Invalid(f"there is nothing between two commas or at all: {_EXAMPLE}")
         if "=" not in self.text:
             return None
-        named = values_of(self.text)
+        named = parse_partition_key(self.text)
         if named is None:
             raise Invalid(f"{self.text!r} is not a list of name=value, each name once: {_EXAMPLE}")
         known = {side.dimension.name for cut in self.cuts for side in cut.sides}

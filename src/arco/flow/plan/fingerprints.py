@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from arco.core import json
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 
 UNKNOWN = "-"  # in place of a material that nobody knows
 
@@ -74,5 +74,5 @@ def fingerprinting(code: str, tables: Sequence[str]) -> Callable[[Sequence[str]]
 
 
 def _columns(key: str) -> set[str] | None:
-    values = values_of(key)
+    values = parse_partition_key(key)
     return None if values is None else set(values)

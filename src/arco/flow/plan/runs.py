@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import date
 from typing import NamedTuple
 
-from arco.events.partition_name import key_of, values_of
+from arco.events.partition_key import format_partition_key, parse_partition_key
 
 _STEP = 2  # which leaves room for an hour that is there twice
 _TIME = re.compile(
@@ -60,12 +60,14 @@ def listed(keys: Iterable[str], most: int = 3) -> str:
 def _lines(keys: Iterable[str]) -> dict[_Line, list[_Point]]:
     lines: dict[_Line, list[_Point]] = {}
     for number, key in enumerate(keys):
-        values = values_of(key) or {}
+        values = parse_partition_key(key) or {}
         line, point = _Line("", "", key), _Point(number, key, "", 0)
         for name, value in values.items():
             placed = _placed(value)
             if placed is not None:
-                rest = key_of({other: values[other] for other in values if other != name})
+                rest = format_partition_key(
+                    {other: values[other] for other in values if other != name}
+                )
                 line, point = _Line(name, placed[0], rest), _Point(number, key, value, placed[1])
                 break
         lines.setdefault(line, []).append(point)

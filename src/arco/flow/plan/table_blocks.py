@@ -7,7 +7,7 @@ known only from the last attempt: it counts as long as neither code, inputs nor 
 from collections.abc import Iterator
 
 from arco.core.errors import Invalid
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.define.asset import AssetDef
 from arco.flow.partition import Partitions
 from arco.flow.partition.timed import Timed
@@ -77,7 +77,7 @@ def _other_partitioning(maker: AssetDef, table: KnownTable) -> Block | None:
 
 def _has_shape(key: str, partitions: Partitions) -> bool:
     """Whether a key could be one of these partitions, at another time or with another value."""
-    values = values_of(key) if key else {}
+    values = parse_partition_key(key) if key else {}
     if values is None or set(values) != set(partitions.names):
         return False
     for each in partitions:

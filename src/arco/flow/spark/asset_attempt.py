@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from arco.core.clock import Clock
 from arco.core.errors import ArcoError, Invalid
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.coordinator.messages import (
     AttemptOutcome,
     CheckOutcome,
@@ -75,7 +75,7 @@ class AssetAttempt:
         inputs = TaskInputs(self.project, attempt.task, table_context, formats)
         frames = inputs.frames(self.asset)
         attempt.begin("computing")
-        context = attempt.context(values_of(attempt.task.partition) or {})
+        context = attempt.context(parse_partition_key(attempt.task.partition) or {})
         results = call_asset(self.asset, frames, table_context.session, context)
         lineage.mark_computed()
         attempt.begin("writing")
@@ -224,7 +224,7 @@ def targets_of(asset: AssetDef, task: LeasedTask) -> dict[str, WriteTarget]:
             table=output.table,
             format=asset.format,
             partition=task.partition,
-            values=values_of(task.partition) or {},
+            values=parse_partition_key(task.partition) or {},
             mode=asset.mode,
             attempt=leased.attempt,
             on_missing_column=asset.on_missing_column,

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import DataFrame, SparkSession
 
 from arco.core.clock import utc
-from arco.events.lineage import Input, LineageObserved, Output
+from arco.events.lineage import LineageInput, LineageObserved, LineageOutput
 from arco.flow.coordinator.messages import LeasedTask
 from arco.flow.define import AssetDef, TaskDef
 from arco.flow.define.name import three_levels
@@ -212,10 +212,11 @@ def declared_lineage(
     return LineageObserved(
         soundness="declared",
         inputs=tuple(
-            Input(table_id=_table_id(find(each.table)), name=each.table) for each in maker.inputs
+            LineageInput(table_id=_table_id(find(each.table)), name=each.table)
+            for each in maker.inputs
         ),
         outputs=(
-            Output(
+            LineageOutput(
                 table_id=_table_id(find(table)),
                 name=table,
                 partitions=(task.partition,) if task.partition else (),

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StructField, StructType
 
 from arco.core.errors import AttemptFenced, Fenced, Invalid, Unavailable, Unknown
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.partition import PartitionSet
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged, StagedFile
 from arco.flow.spark.jvm import java_session, jvm_of, quote_name
@@ -107,7 +107,7 @@ class ParquetFormat:
         now = self._lake.files(table.table_id)
         for key, files in now.files.items():
             if files:
-                check_partitioning(values_of(key) or {}, target)
+                check_partitioning(parse_partition_key(key) or {}, target)
         before = ExistingTable(_schema(table), bool(now.materials), not any(now.files.values()))
         plan = fit_columns(schema, before, target, self._table_context.changes)
         self._dropped[target.table] = plan.dropped

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import DataType, DateType, IntegralType, StringType, StructType
 
 from arco.core.errors import Invalid
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.lineage.plan_tree import PARTITION_FILTER_MARKER
 from arco.flow.partition import Daily, PartitionSet
 from arco.flow.partition.dimension import Axis
@@ -56,7 +56,7 @@ def _condition(sides: list["_Side"], chosen: PartitionSet) -> Column:
 
 
 def _values(sides: list["_Side"], key: str) -> list[str]:
-    values = values_of(key) or {}
+    values = parse_partition_key(key) or {}
     return [values[side.name] for side in sides]
 
 

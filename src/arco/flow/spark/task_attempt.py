@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from arco.core.clock import Clock
 from arco.core.errors import ArcoError, Invalid
 from arco.events.lineage import LineageObserved
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.coordinator.messages import AttemptOutcome, OutputResult, TaskStatus
 from arco.flow.define import Project, TaskDef
 from arco.flow.spark.attempt_lineage import AttemptLineage, declared_lineage
@@ -56,7 +56,7 @@ class TaskAttempt:
             lineage.close()
 
     def _run(self, spark: SparkSession | None, lineage: AttemptLineage | None) -> AttemptOutcome:
-        values = values_of(self.attempt.task.partition) or {}
+        values = parse_partition_key(self.attempt.task.partition) or {}
         self.attempt.begin("computing")
         call_task(self.task, spark, self.attempt.context(values))
         outputs = self.attempt.task.outputs

@@ -1,9 +1,16 @@
-"""Reading edges: those that were observed, in the domain `lineage`, and those that were declared.
+"""Reads the edges of the domain `lineage`, and finds those that later runs superseded.
 
-Files are decoded once and kept by their hashes, so that a new manifest costs what is new in it and one
-merge. What is fresh is expanded and folded by an SQL process, within its limits, and then folded with the
-rest by the code of compaction. Partitions, of the domain `executions`, say which runs wrote the data of
-today; observations are read of those tables alone whose edges may have to be hidden.
+Files are decoded once and cached by their hashes, so that a new manifest costs its new files and one merge.
+A worker expands and folds the rows of a fresh read within its limits; they are then folded with the state.
+
+A run that writes a partition replaces its data, and with it the lineage that earlier runs observed. So an
+edge is superseded once every partition of its target was last written by a run that recorded lineage for
+the target without this edge. The partitions are those of the domain `executions`. An edge stays if
+
+- a partition has no recorded writer, or its writer recorded no lineage for the target;
+- a writer read the source without full column lineage: that says nothing against edges between columns;
+- it was observed after all lineage of the writers, because the partitions may be reported later. But the
+  edge of a run that is known to have failed at the target is superseded like any other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +25,9 @@ from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.hashing import sha256_hex
-from arco.fold.retain import retain
-from arco.fold.table import Table
-from arco.fold.tier1 import DOMAIN, TIER1
+from arco.events.lineage import COMPLETE_SOUNDNESS
+from arco.fold.fold import retain
+from arco.fold.tier1 import DOMAIN
 from arco.fold.tier2 import (
     EDGE_OBSERVATIONS,
     EXECUTIONS_DOMAIN,
@@ -28,59 +35,56 @@ from arco.fold.tier2 import (
     LINEAGE_EDGES,
     PARTITIONS,
 )
-from arco.ledger.watermark import Watermark
-from arco.query.cache import Cache
-from arco.query.limits import Limits
-from arco.query.lineage.codes import Mask
-from arco.query.lineage.current import (
-    OBSERVATION_COLUMNS,
-    PARTITION_COLUMNS,
-    hidden_edges,
-    not_last_seen,
-    writers_of,
+from arco.query.ledger_tail import LedgerTail, LedgerTailReader
+from arco.query.limits import QueryLimits
+from arco.query.lineage.graph import EDGE_COLUMNS, Mask, between_tables, mask
+from arco.query.snapshots import SnapshotSelector
+from arco.query.state_files import FileRows, TableCache, decode, merge
+from arco.query.system_tables import DomainTable
+
+# The columns that are read of partitions and of observations.
+PARTITION_COLUMNS = (
+    *("table_id", "status", "last_execution_id", "last_successful_run"),
+    "last_successful_execution_id",
 )
-from arco.query.lineage.graph import SHOWN
-from arco.query.moment import Moments
-from arco.query.needs import State
-from arco.query.state import Piece, decode, merge
-from arco.query.tail import LedgerTail, Tail
+OBSERVATION_COLUMNS = ("target_table_id", "edge_id", "execution_id", "observed_at", "soundness")
 
-DECLARED = TIER1.get("declared_edges")
+_COMPLETE, _FAILED = "COMPLETE", "FAILED"
+_SEPARATOR = "\n"  # between the parts of a key; ids do not contain it
 
-EDGES = State(LINEAGE_DOMAIN, LINEAGE_EDGES)
-OBSERVATIONS = State(LINEAGE_DOMAIN, EDGE_OBSERVATIONS)
-WRITTEN = State(EXECUTIONS_DOMAIN, PARTITIONS)
+EDGE_STATE = DomainTable(LINEAGE_DOMAIN, LINEAGE_EDGES)
+OBSERVATION_STATE = DomainTable(LINEAGE_DOMAIN, EDGE_OBSERVATIONS)
+PARTITION_STATE = DomainTable(EXECUTIONS_DOMAIN, PARTITIONS)
 
-_AT_ONCE = 16
-_DROPPED = "dropped_at"
+_PARALLEL_READS = 16
 
-# What is decoded of each table; tables of the catalog are small, and all of it is.
+# The columns that are decoded of each table.
 _COLUMNS = {
-    EDGES.name: EDGES.columns_for(SHOWN),
-    OBSERVATIONS.name: OBSERVATIONS.columns_for(OBSERVATION_COLUMNS),
-    WRITTEN.name: WRITTEN.columns_for(PARTITION_COLUMNS),
+    EDGE_STATE.name: EDGE_STATE.columns_for(EDGE_COLUMNS),
+    OBSERVATION_STATE.name: OBSERVATION_STATE.columns_for(OBSERVATION_COLUMNS),
+    PARTITION_STATE.name: PARTITION_STATE.columns_for(PARTITION_COLUMNS),
 }
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The state that edges are read from.
+class LineageSnapshot:
+    """The snapshots and ledger tails that edges are read from.
 
-    `edges_key` is another where the edges may be others, `key` also where others may be hidden.
+    Equal `edges_key`s mean equal edges, and equal `key`s also mean equal superseded edges.
     """
 
     lineage: Snapshot
     catalog: Snapshot
     executions: Snapshot
-    tail: Tail | None
-    executions_tail: Tail | None
+    tail: LedgerTail | None
+    executions_tail: LedgerTail | None
     edges_key: str
     key: str
 
 
 @dataclass(frozen=True)
 class FreshRows:
-    """The rows that the tails of a moment make."""
+    """The rows that the ledger tails make, each None without a tail."""
 
     edges: pa.Table | None = None
     observations: pa.Table | None = None
@@ -88,143 +92,132 @@ class FreshRows:
 
 
 class EdgeReader:
-    """Reads all edges of a workspace, and which of them are hidden.
+    """Reads all edges of a workspace, and which of them are superseded.
 
-    `readers` are those of the catalog, of `lineage` and of `executions`, by domain. `declared` is the table
-    of the catalog that has declared edges, if any.
+    `readers` are those of the catalog, of `lineage` and of `executions`, by domain.
     """
 
-    def __init__(
-        self,
-        readers: Mapping[str, SnapshotReader],
-        limits: Limits,
-        declared: Table | None = DECLARED,
-    ) -> None:
+    def __init__(self, readers: Mapping[str, SnapshotReader], limits: QueryLimits) -> None:
         self._readers = readers
-        self._moments = Moments(readers)
-        self._declared = declared
+        self._selector = SnapshotSelector(readers)
         self._tasks = readers[DOMAIN].store.runtime.tasks
         self._tails = {
-            domain: LedgerTail(readers[domain].store, domain, limits)
+            domain: LedgerTailReader(readers[domain].store, domain, limits)
             for domain in (LINEAGE_DOMAIN, EXECUTIONS_DOMAIN)
         }
-        self._files = Cache(limits.cache_bytes)
+        self._files = TableCache(limits.cache_bytes)
 
-    async def look(self, *, fresh: bool, as_of: str | None = None) -> Moment:
-        """The newest state, or that of a number or a time; a number is one of the domain `lineage`.
+    async def read_snapshot(self, *, fresh: bool, as_of: str | None = None) -> LineageSnapshot:
+        """The newest state, or that of a number of the domain `lineage` or of a time.
 
-        A fresh one may meet `Conflict` if the ledger is collected meanwhile.
+        A fresh read raises `Conflict` if the ledger is garbage collected meanwhile.
         """
-        found = await self._moments.snapshots({LINEAGE_DOMAIN}, {DOMAIN, EXECUTIONS_DOMAIN}, as_of)
+        snapshots = await self._selector.snapshots(
+            {LINEAGE_DOMAIN}, {DOMAIN, EXECUTIONS_DOMAIN}, as_of
+        )
         lineage, catalog, executions = (
-            found[domain] for domain in (LINEAGE_DOMAIN, DOMAIN, EXECUTIONS_DOMAIN)
+            snapshots[domain] for domain in (LINEAGE_DOMAIN, DOMAIN, EXECUTIONS_DOMAIN)
         )
-        # Partitions first: a run tells of both at once, so the lineage of a writer that is found is there.
-        executions_tail = await self._since(EXECUTIONS_DOMAIN, executions) if fresh else None
-        tail = await self._since(LINEAGE_DOMAIN, lineage) if fresh else None
-        declared = [] if self._declared is None else await catalog.files_of(self._declared)
-        written = await executions.files_of(WRITTEN.table)
-        edges_key = _key(
-            lineage.sha256,
-            "" if tail is None else tail.key,
-            *(ref.sha256 for ref in declared),
-        )
+        executions_tail = tail = None
+        if fresh:
+            # Partitions first: a run reports both at once, so the lineage of every writer is then read.
+            executions_tail = await self._tails[EXECUTIONS_DOMAIN].above(executions)
+            tail = await self._tails[LINEAGE_DOMAIN].above(lineage)
+        partition_files = await executions.files_of(PARTITION_STATE.table)
+        edges_key = _key(lineage.sha256, "" if tail is None else tail.key)
         key = _key(
             edges_key,
             "" if executions_tail is None else executions_tail.key,
-            str(_forgets_partitions(executions)),
-            *(ref.sha256 for ref in written),
+            str(_retention_removes_partitions(executions)),
+            *(ref.sha256 for ref in partition_files),
         )
-        return Moment(lineage, catalog, executions, tail, executions_tail, edges_key, key)
+        return LineageSnapshot(lineage, catalog, executions, tail, executions_tail, edges_key, key)
 
-    async def _since(self, domain: str, snapshot: Snapshot) -> Tail:
-        manifest, tail = snapshot.manifest, self._tails[domain]
-        if manifest is None:
-            return await tail.since(Watermark(), {})
-        return await tail.since(manifest.watermark, manifest.retained_from)
-
-    async def rows(self, moment: Moment, fresh: FreshRows) -> pa.Table:
-        """All edges, one row each, with the columns of `SHOWN`; `fresh` are those of the moment's tails."""
-        found = [await self._table(moment.lineage, EDGES, fresh.edges)]
-        if self._declared is not None:
-            declared = State(DOMAIN, self._declared)
-            found.append(await self._table(moment.catalog, declared, None))
+    async def rows(self, snapshot: LineageSnapshot, fresh: FreshRows) -> pa.Table:
+        """All edges, one row each, with the columns `EDGE_COLUMNS`."""
+        edges = await self._table(snapshot.lineage, EDGE_STATE, fresh.edges)
         self._files.trim()
-        return await self._tasks.in_thread(lambda: pa.concat_tables(map(_shown, found)))
+        return edges.select(EDGE_COLUMNS)
 
-    async def hidden(self, moment: Moment, edges: pa.Table, fresh: FreshRows) -> Mask:
-        """Which edges the data of today no longer show."""
-        nothing = np.zeros(edges.num_rows, np.bool_)
-        if _forgets_partitions(moment.executions):
-            return nothing  # there may be others, with other writers
-        partitions = await self._table(moment.executions, WRITTEN, fresh.partitions)
+    async def superseded(
+        self, snapshot: LineageSnapshot, edges: pa.Table, fresh: FreshRows
+    ) -> Mask:
+        """Which edges are superseded."""
+        none = np.zeros(edges.num_rows, np.bool_)
+        if _retention_removes_partitions(snapshot.executions):
+            return none  # there may be more partitions, with other writers
+        partitions = await self._table(snapshot.executions, PARTITION_STATE, fresh.partitions)
         if not partitions.num_rows:
-            return nothing
-        writers = await self._tasks.in_thread(lambda: writers_of(partitions))
-        doubtful = await self._tasks.in_thread(lambda: not_last_seen(edges, writers))
-        if not doubtful.any():
-            return nothing
-        targets = pc.unique(edges.column("target_table_id").filter(pa.array(doubtful)))
-        seen = await self._observations(moment.lineage, targets, fresh.observations)
+            return none
+        writers = await self._tasks.in_thread(lambda: _writers_of(partitions))
+        candidates = await self._tasks.in_thread(lambda: _not_by_writers(edges, writers))
+        if not candidates.any():
+            return none
+        targets = pc.unique(edges.column("target_table_id").filter(pa.array(candidates)))
+        observations = await self._observations(snapshot.lineage, targets, fresh.observations)
         self._files.trim()
-        return await self._tasks.in_thread(lambda: hidden_edges(edges, doubtful, writers, seen))
+        return await self._tasks.in_thread(
+            lambda: _superseded(edges, candidates, writers, observations)
+        )
 
     async def _observations(
         self, lineage: Snapshot, targets: pa.Array, fresh: pa.Table | None
     ) -> pa.Table:
-        """What was seen of edges into some tables; one may be told twice, as nothing is folded."""
-        table, manifest = OBSERVATIONS.table, lineage.manifest
+        """The observations of edges into some tables, not folded, so that one may occur twice."""
+        table, manifest = OBSERVATION_STATE.table, lineage.manifest
         buckets = table.buckets_in(pa.table({"target_table_id": targets}))
         refs = [
             ref for ref in await lineage.files_of(table) if set(buckets).intersection(ref.buckets)
         ]
         since = None if manifest is None else manifest.retained_from.get(table.name)
-        found = [table.schema.empty_table(), *await self._read(OBSERVATIONS, refs)]
-        found += [] if fresh is None else [fresh]
+        tables = [table.schema.empty_table(), *await self._read(OBSERVATION_STATE, refs)]
+        tables += [] if fresh is None else [fresh]
 
-        def chosen() -> pa.Table:
+        def select() -> pa.Table:
             own = [
                 rows.filter(pc.is_in(rows.column("target_table_id"), value_set=targets))
-                for rows in found
+                for rows in tables
             ]
             return retain(table, pa.concat_tables(own), since).select(OBSERVATION_COLUMNS)
 
-        return await self._tasks.in_thread(chosen)
+        return await self._tasks.in_thread(select)
 
-    async def _table(self, snapshot: Snapshot, state: State, fresh: pa.Table | None) -> pa.Table:
+    async def _table(
+        self, snapshot: Snapshot, state: DomainTable, fresh: pa.Table | None
+    ) -> pa.Table:
         table, manifest = state.table, snapshot.manifest
-        tail = () if manifest is None else manifest.tail.get(table.name, ())
-        news = {ref.path for ref in tail}
+        tail_files = () if manifest is None else manifest.tail.get(table.name, ())
+        tail_paths = {ref.path for ref in tail_files}
         refs = await snapshot.files_of(table)
-        pieces = [
-            Piece(rows, ref.path in news, frozenset(ref.buckets))
+        files = [
+            FileRows(rows, ref.path in tail_paths, frozenset(ref.buckets))
             for ref, rows in zip(refs, await self._read(state, refs), strict=True)
         ]
         if fresh is not None:
-            pieces.append(Piece(fresh, tail=True, buckets=frozenset(table.buckets_in(fresh))))
+            files.append(FileRows(fresh, tail=True, buckets=frozenset(table.buckets_in(fresh))))
         since = None if manifest is None else manifest.retained_from.get(table.name)
-        return await self._tasks.in_thread(lambda: retain(table, merge(table, pieces), since))
+        return await self._tasks.in_thread(lambda: retain(table, merge(table, files), since))
 
-    async def _read(self, state: State, refs: Sequence[FileRef]) -> list[pa.Table]:
+    async def _read(self, state: DomainTable, refs: Sequence[FileRef]) -> list[pa.Table]:
         store, table = self._readers[state.domain].store, state.table
         columns = _COLUMNS.get(state.name, ())
 
-        async def one(ref: FileRef) -> pa.Table:
-            kept = self._files.get(ref.sha256)
-            if kept is not None:
-                return kept
+        async def read_one(ref: FileRef) -> pa.Table:
+            cached = self._files.get(ref.sha256)
+            if cached is not None:
+                return cached
             raw = await read_named(store, ref)
             rows = await self._tasks.in_thread(lambda: decode(table, raw, ref.rows, columns))
             return self._files.put(ref.sha256, rows)
 
-        found: list[pa.Table] = []
-        for start in range(0, len(refs), _AT_ONCE):
-            batch = refs[start : start + _AT_ONCE]
-            found += await self._tasks.gather(*(one(ref) for ref in batch))
-        return found
+        tables: list[pa.Table] = []
+        for start in range(0, len(refs), _PARALLEL_READS):
+            batch = refs[start : start + _PARALLEL_READS]
+            tables += await self._tasks.gather(*(read_one(ref) for ref in batch))
+        return tables
 
 
-def _forgets_partitions(executions: Snapshot) -> bool:
+def _retention_removes_partitions(executions: Snapshot) -> bool:
     manifest = executions.manifest
     return manifest is not None and PARTITIONS.name in manifest.retained_from
 
@@ -233,13 +226,105 @@ def _key(*parts: str) -> str:
     return sha256_hex(json.encode(parts))
 
 
-def _shown(rows: pa.Table) -> pa.Table:
-    if _DROPPED in rows.column_names:
-        rows = rows.filter(pc.is_null(rows.column(_DROPPED)))
-    columns = [
-        rows.column(name)
-        if name in rows.column_names
-        else pa.nulls(rows.num_rows, LINEAGE_EDGES.schema.field(name).type)
-        for name in SHOWN
+@dataclass(frozen=True)
+class PartitionWriters:
+    """The runs that wrote the partitions of the tables whose writers are all known."""
+
+    tables: pa.Array  # the table of each writer
+    keys: pa.Array  # the key of table and execution of each writer
+    failed: pa.Array  # the keys of runs that failed at a partition
+
+
+def _writers_of(partitions: pa.Table) -> PartitionWriters:
+    """The writers of partitions, whose rows have the columns `PARTITION_COLUMNS`."""
+    rows = partitions.combine_chunks()
+    tables, run = rows.column("table_id"), rows.column("last_execution_id")
+    is_complete = pc.equal(rows.column("status"), _COMPLETE).fill_null(fill_value=False)
+    is_written = pc.or_(is_complete, pc.is_valid(rows.column("last_successful_run")))
+    # Rows of older versions have only the last run, which is the writer if the partition is complete.
+    last = pc.if_else(is_complete, run, pa.scalar(None, run.type))
+    writer = pc.coalesce(rows.column("last_successful_execution_id"), last)
+    unknown = pc.unique(tables.filter(pc.and_(is_written, pc.is_null(writer))))
+    known = pc.and_(is_written, pc.invert(pc.is_in(tables, value_set=unknown)))
+    pairs = pa.table({"table": tables.filter(known), "run": writer.filter(known)})
+    pairs = pairs.group_by(["table", "run"]).aggregate([]).combine_chunks()
+    has_failed = pc.equal(rows.column("status"), _FAILED).fill_null(fill_value=False)
+    return PartitionWriters(
+        tables=_array(pairs.column("table")),
+        keys=_keys(pairs.column("table"), pairs.column("run")),
+        failed=_keys(tables.filter(has_failed), run.filter(has_failed)),
+    )
+
+
+def _not_by_writers(edges: pa.Table, writers: PartitionWriters) -> Mask:
+    """The edges that may be superseded: their newest observation is not of a writer."""
+    targets, runs = edges.column("target_table_id"), edges.column("execution_id")
+    is_known = pc.and_(pc.is_in(targets, value_set=writers.tables), pc.is_valid(runs))
+    by_writer = pc.is_in(_keys(targets, runs), value_set=writers.keys)
+    return mask(_array(pc.and_(is_known, pc.invert(by_writer))))
+
+
+def _superseded(
+    edges: pa.Table, candidates: Mask, writers: PartitionWriters, observations: pa.Table
+) -> Mask:
+    """Which of the candidates are superseded.
+
+    `observations` are all observations of edges into their targets, with the columns `OBSERVATION_COLUMNS`.
+    """
+    keys = _keys(observations.column("target_table_id"), observations.column("execution_id"))
+    by_writers = observations.filter(pc.is_in(keys, value_set=writers.keys)).combine_chunks()
+    rows = edges.filter(pa.array(candidates)).combine_chunks()
+    targets = rows.column("target_table_id")
+    stays = [
+        pc.is_in(targets, value_set=_without_lineage(by_writers, writers)),
+        pc.is_in(_edge_keys(rows), value_set=_edge_keys(by_writers)),
+        _is_newer(rows, by_writers, writers),
+        _may_lack_columns(rows, edges, by_writers),
     ]
-    return pa.table(columns, names=list(SHOWN))
+    superseded = np.zeros(edges.num_rows, np.bool_)
+    is_current = np.logical_or.reduce([mask(_array(each)) for each in stays])
+    superseded[np.flatnonzero(candidates)] = ~is_current
+    return superseded
+
+
+def _without_lineage(by_writers: pa.Table, writers: PartitionWriters) -> pa.Array:
+    """The tables that have a writer which recorded no lineage for them."""
+    recorded = _keys(by_writers.column("target_table_id"), by_writers.column("execution_id"))
+    return pc.unique(writers.tables.filter(pc.invert(pc.is_in(writers.keys, value_set=recorded))))
+
+
+def _is_newer(rows: pa.Table, by_writers: pa.Table, writers: PartitionWriters) -> pa.Array:
+    """The edges that were observed after all lineage that the writers of their targets recorded."""
+    newest = by_writers.group_by("target_table_id").aggregate([("observed_at", "max")])
+    at = pc.index_in(rows.column("target_table_id"), value_set=_array(newest.column(0)))
+    recorded = newest.column("observed_at_max").take(at)
+    is_newer = pc.greater(rows.column("last_observed_at"), recorded).fill_null(fill_value=False)
+    keys = _keys(rows.column("target_table_id"), rows.column("execution_id"))
+    return pc.and_(is_newer, pc.invert(pc.is_in(keys, value_set=writers.failed)))
+
+
+def _may_lack_columns(rows: pa.Table, edges: pa.Table, by_writers: pa.Table) -> pa.Array:
+    """The edges between columns whose source some writer read without full column lineage."""
+    is_complete = pc.is_in(by_writers.column("soundness"), value_set=pa.array(COMPLETE_SOUNDNESS))
+    incomplete = _edge_keys(by_writers.filter(pc.invert(is_complete)))
+    read = edges.filter(pc.is_in(_edge_keys(edges), value_set=incomplete))
+    is_read = pc.is_in(_table_keys(rows), value_set=_table_keys(read))
+    return pc.and_(_array(is_read), pa.array(~between_tables(rows)))
+
+
+def _edge_keys(rows: pa.Table) -> pa.Array:
+    return _keys(rows.column("target_table_id"), rows.column("edge_id"))
+
+
+def _table_keys(rows: pa.Table) -> pa.Array:
+    """Source and target table; sources without an id count as one."""
+    return _keys(rows.column("target_table_id"), rows.column("source_table_id"))
+
+
+def _keys(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.Array:
+    parts = (each.cast(pa.string()).fill_null("") for each in (first, second))
+    return _array(pc.binary_join_element_wise(*parts, _SEPARATOR))
+
+
+def _array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

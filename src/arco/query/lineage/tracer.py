@@ -1,118 +1,153 @@
-"""The tracer: whoever asks for lineage asks here."""
+"""The tracer: answers requests for lineage and impact.
 
-from collections.abc import Mapping
+The runs that observed an edge are far more than the edges, so they are not cached: the SQL engine reads
+them for the targets of one response.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Invalid
+from arco.core.sql_literal import quote_texts
 from arco.fold.tier1 import DOMAIN
-from arco.query.limits import Limits
-from arco.query.lineage.answer import (
+from arco.query.limits import QueryLimits
+from arco.query.lineage.catalog_names import CatalogNames, find_column, unknown_table
+from arco.query.lineage.edges import EdgeReader, LineageSnapshot
+from arco.query.lineage.graph import EXTERNAL, Indices, LineageGraph
+from arco.query.lineage.graph_cache import GraphCache, IndexedGraph, TailFolder
+from arco.query.lineage.response import (
     DIRECTIONS,
-    MOST_DEPTH,
+    MAX_DEPTH,
     Direction,
     Impact,
     Lineage,
     LineageEdge,
     LineageNode,
+    LineageRun,
 )
-from arco.query.lineage.codes import Places
-from arco.query.lineage.edges import EdgeReader, Moment
-from arco.query.lineage.graph import Graph
-from arco.query.lineage.graphs import Graphs, Indexed, TailReader
-from arco.query.lineage.impact import impact
-from arco.query.lineage.names import Names, unknown_table
-from arco.query.lineage.runs import Asked, runs_of
-from arco.query.lineage.start import find_column
-from arco.query.lineage.telling import Teller, steps_to
-from arco.query.lineage.walk import Walked, walk
-from arco.query.statement import wants_fresh
+from arco.query.lineage.response_builder import ResponseBuilder, steps_to
+from arco.query.lineage.traversal import WalkResult, find_impact, walk
+from arco.query.snapshots import parse_freshness
 
-MOST_TABLES = 10_000
-MOST_EDGES = 50_000  # of tables, and of columns
-MOST_AFFECTED = 10_000
+MAX_TABLES = 10_000
+MAX_EDGES = 50_000  # of tables, and of columns
+MAX_AFFECTED = 10_000
+MAX_RUN_TABLES = 500
+_MAX_RUNS = 20  # of each edge
+
+# By table ids, and by observed names of tables without ids.
+_RUNS_SQL = """
+SELECT source, target, execution_id, task_id, observed_at FROM (
+  SELECT *, row_number() OVER (
+    PARTITION BY source, target ORDER BY observed_at DESC NULLS LAST, execution_id, task_id
+  ) AS place FROM (
+    SELECT
+      coalesce(e.source_table_id, '{external}' || coalesce(e.source_name, '')) AS source,
+      CASE WHEN e.target_table_id = '' THEN '{external}' || coalesce(e.target_name, '')
+        ELSE e.target_table_id END AS target,
+      o.execution_id, o.task_id, max(o.observed_at) AS observed_at
+    FROM system.edge_observations o
+    JOIN system.lineage_edges e ON e.edge_id = o.edge_id AND e.target_table_id = o.target_table_id
+    WHERE o.target_table_id IN ({targets}) AND e.target_table_id IN ({targets})
+    GROUP BY 1, 2, 3, 4
+  )
+) WHERE place <= {max_runs} ORDER BY source, target, place
+"""
+
+
+class SqlQuerier(Protocol):
+    """An engine that answers SQL."""
+
+    async def query(
+        self,
+        sql: str,
+        *,
+        as_of: str | None = None,
+        freshness: str | None = None,
+        caller: str | None = None,
+    ) -> Any:
+        """The result as an Arrow table."""
 
 
 @dataclass(frozen=True)
-class _Chosen:
-    """The part of a walk that an answer holds."""
+class _Selection:
+    """The part of a walk that fits into a response."""
 
-    tables: Places
-    pairs: Places
-    whole: bool
+    tables: Indices
+    pairs: Indices
+    is_complete: bool
 
 
-class LineageEngine(Asked, TailReader, Protocol):
-    """An SQL engine, as far as lineage needs it."""
+class LineageEngine(SqlQuerier, TailFolder, Protocol):
+    """The parts of the SQL engine that lineage uses."""
 
 
 class Tracer:
-    """Walks lineage. `readers` are those of the catalog, `lineage` and `executions`, by domain."""
+    """Answers requests. `readers` are those of the catalog, `lineage` and `executions`, by domain."""
 
     def __init__(
         self,
         readers: Mapping[str, SnapshotReader],
         engine: LineageEngine,
         *,
-        limits: Limits | None = None,
-        edges: EdgeReader | None = None,
+        limits: QueryLimits | None = None,
     ) -> None:
-        limits = limits or Limits()
+        limits = limits or QueryLimits()
         self._tasks = readers[DOMAIN].store.runtime.tasks
         self._engine = engine
-        self._graphs = Graphs(edges or EdgeReader(readers, limits), engine, self._tasks, limits)
+        self._graphs = GraphCache(EdgeReader(readers, limits), engine, self._tasks, limits)
 
     async def walk(
         self,
         table_id: str,
         *,
         direction: str = "both",
-        depth: int = MOST_DEPTH,
+        depth: int = MAX_DEPTH,
         columns: bool = False,
         runs: bool = False,
         freshness: str | None = None,
         as_of: str | None = None,
         caller: str | None = None,
     ) -> Lineage:
-        """What a table is made of and what is made of it, at most so many steps away.
+        """The tables that a table is made of and those made of it, at most `depth` steps away.
 
-        As of a manifest number of the domain, a commit id or a time. With freshness `fresh` it also has
-        what was acknowledged and is not compacted yet.
+        As of a manifest number of the domain, a commit id or a time. With freshness `fresh` it includes
+        events that were acknowledged and are not compacted yet.
         """
-        wanted = check_direction(direction)
+        checked_direction = check_direction(direction)
         check_depth(depth)
-        fresh = wants_fresh(freshness, as_of)
-        moment, indexed = await self._graphs.at(as_of, fresh=fresh, caller=caller)
+        fresh = parse_freshness(freshness, as_of)
+        snapshot, indexed = await self._graphs.at(as_of, fresh=fresh, caller=caller)
         graph = indexed.graph
         start = graph.table_numbers.get(table_id)
         if start is None:
-            return await self._alone(table_id, wanted, depth, moment, graph)
+            return await self._isolated_table(table_id, checked_direction, depth, snapshot, graph)
 
-        def choose() -> tuple[Walked, _Chosen]:
-            up, down = wanted != "down", wanted != "up"
+        def select() -> tuple[WalkResult, _Selection]:
+            up, down = checked_direction != "down", checked_direction != "up"
             walked = walk(graph, start, up=up, down=down, depth=depth)
-            return walked, _choose(indexed, walked, columns=columns)
+            return walked, _select(indexed, walked, columns=columns)
 
-        walked, chosen = await self._tasks.in_thread(choose)
-        teller = await self._teller(moment, graph, chosen.tables, columns=columns)
+        walked, selection = await self._tasks.in_thread(select)
+        builder = await self._builder(snapshot, graph, selection.tables, columns=columns)
 
-        def tell() -> Lineage:
-            edges = _edges(indexed, teller, chosen, columns=columns)
+        def build() -> Lineage:
             return Lineage(
                 table_id=table_id,
-                direction=wanted,
+                direction=checked_direction,
                 depth=depth,
-                truncated=not chosen.whole,
-                nodes=_nodes(graph, teller, walked, chosen, columns=columns),
-                edges=edges,
+                truncated=not selection.is_complete,
+                nodes=_nodes(graph, builder, walked, selection, columns=columns),
+                edges=_edges(indexed, builder, selection, columns=columns),
             )
 
-        lineage = await self._tasks.in_thread(tell)
-        return await self._with_runs(lineage, moment, caller) if runs else lineage
+        lineage = await self._tasks.in_thread(build)
+        return await self._with_runs(lineage, snapshot, caller) if runs else lineage
 
     async def impact(
         self,
@@ -124,53 +159,58 @@ class Tracer:
         as_of: str | None = None,
         caller: str | None = None,
     ) -> Impact:
-        """All that depends on a column, or what of it is at most so many steps away."""
+        """All columns that depend on a column, or those at most `depth` steps away."""
         if depth is not None:
             check_depth(depth)
-        fresh = wants_fresh(freshness, as_of)
-        moment, indexed = await self._graphs.at(as_of, fresh=fresh, caller=caller)
+        fresh = parse_freshness(freshness, as_of)
+        snapshot, indexed = await self._graphs.at(as_of, fresh=fresh, caller=caller)
         graph = indexed.graph
-        names = Names(moment.catalog, self._tasks)
-        found = await find_column(names, graph, table_id, column)
+        names = CatalogNames(snapshot.catalog, self._tasks)
+        start_column = await find_column(names, graph, table_id, column)
         table = graph.table_numbers.get(table_id)
         if table is None:
-            own = Teller(graph, await names.tables([table_id]), {}).node(table_id, None, 0)
+            own = ResponseBuilder(graph, await names.tables([table_id]), {}).node(table_id, None, 0)
             return Impact(
                 table_id=table_id,
-                column=found.name,
-                column_id=found.id,
+                column=start_column.name,
+                column_id=start_column.id,
                 truncated=False,
                 nodes=(own,),
                 affected=(),
             )
         start = table
         reached = await self._tasks.in_thread(
-            lambda: impact(graph, start, found.vertices, indexed.outdated)
+            lambda: find_impact(graph, start, start_column.vertices, indexed.outdated)
         )
         near = reached.vertices
         if depth is not None:
             near = near[reached.distance[near] <= depth]
-        kept = near[:MOST_AFFECTED]
+        kept = near[:MAX_AFFECTED]
         distances = _nearest(graph, kept, reached.distance, table)
         tables = np.array(sorted(distances), np.int64)
-        teller = await self._teller(moment, graph, tables, columns=True)
+        builder = await self._builder(snapshot, graph, tables, columns=True)
         return Impact(
             table_id=table_id,
-            column=found.name,
-            column_id=found.id,
+            column=start_column.name,
+            column_id=start_column.id,
             truncated=len(kept) < len(near),
             nodes=tuple(
-                teller.node(graph.tables[each], None, distances[each])
+                builder.node(graph.tables[each], None, distances[each])
                 for each in sorted(distances, key=lambda each: (distances[each], each))
             ),
-            affected=tuple(await self._tasks.in_thread(lambda: teller.affected(reached, kept))),
+            affected=tuple(await self._tasks.in_thread(lambda: builder.affected(reached, kept))),
         )
 
-    async def _alone(
-        self, table_id: str, direction: Direction, depth: int, moment: Moment, graph: Graph
+    async def _isolated_table(
+        self,
+        table_id: str,
+        direction: Direction,
+        depth: int,
+        snapshot: LineageSnapshot,
+        graph: LineageGraph,
     ) -> Lineage:
-        """A table that no edge tells of; `NotFound` if the catalog has none either."""
-        tables = await Names(moment.catalog, self._tasks).tables([table_id])
+        """The response for a table without edges; `NotFound` if the catalog does not have it either."""
+        tables = await CatalogNames(snapshot.catalog, self._tasks).tables([table_id])
         if table_id not in tables:
             raise unknown_table(table_id)
         up, down = (None if direction == other else 0 for other in ("down", "up"))
@@ -179,23 +219,25 @@ class Tracer:
             direction=direction,
             depth=depth,
             truncated=False,
-            nodes=(Teller(graph, tables, {}).node(table_id, up, down),),
+            nodes=(ResponseBuilder(graph, tables, {}).node(table_id, up, down),),
             edges=(),
         )
 
-    async def _teller(
-        self, moment: Moment, graph: Graph, tables: Places, *, columns: bool
-    ) -> Teller:
+    async def _builder(
+        self, snapshot: LineageSnapshot, graph: LineageGraph, tables: Indices, *, columns: bool
+    ) -> ResponseBuilder:
         ids = [graph.tables[each] for each in tables.tolist()]
-        names = Names(moment.catalog, self._tasks)
-        found = await names.tables(ids)
-        return Teller(graph, found, await names.columns(found) if columns else {})
+        names = CatalogNames(snapshot.catalog, self._tasks)
+        labels = await names.tables(ids)
+        return ResponseBuilder(graph, labels, await names.columns(labels) if columns else {})
 
-    async def _with_runs(self, lineage: Lineage, moment: Moment, caller: str | None) -> Lineage:
-        number, fresh = moment.lineage.number, moment.tail is not None
+    async def _with_runs(
+        self, lineage: Lineage, snapshot: LineageSnapshot, caller: str | None
+    ) -> Lineage:
+        number, fresh = snapshot.lineage.number, snapshot.tail is not None
         if number < 0 and not fresh:
             return lineage
-        found = await runs_of(
+        runs = await _read_runs(
             self._engine,
             {edge.target for edge in lineage.edges},
             as_of=None if fresh else str(number),
@@ -204,76 +246,113 @@ class Tracer:
         )
 
         def with_runs(edge: LineageEdge) -> LineageEdge:
-            return msgspec.structs.replace(edge, runs=found.get((edge.source, edge.target), ()))
+            return msgspec.structs.replace(edge, runs=runs.get((edge.source, edge.target), ()))
 
         return msgspec.structs.replace(lineage, edges=tuple(map(with_runs, lineage.edges)))
 
 
 def check_direction(direction: str) -> Direction:
     """A direction, or `Invalid`."""
-    for known in DIRECTIONS:
-        if direction == known:
-            return known
+    for each in DIRECTIONS:
+        if direction == each:
+            return each
     raise Invalid(f"direction is up, down or both, not {direction[:40]!r}")
 
 
 def check_depth(depth: int) -> None:
-    """`Invalid` for more steps than are walked, and for none."""
-    if not 1 <= depth <= MOST_DEPTH:
-        raise Invalid(f"depth is a number of steps from 1 to {MOST_DEPTH}, not {depth}")
+    """Raise `Invalid` unless the depth is within the limits."""
+    if not 1 <= depth <= MAX_DEPTH:
+        raise Invalid(f"depth is a number of steps from 1 to {MAX_DEPTH}, not {depth}")
 
 
-def _choose(indexed: Indexed, walked: Walked, *, columns: bool) -> _Chosen:
-    """The nearest tables and the pairs between them, as many as an answer holds."""
+def _select(indexed: IndexedGraph, walked: WalkResult, *, columns: bool) -> _Selection:
+    """The nearest tables and the pairs between them, as many as fit into a response."""
     graph = indexed.graph
     distance = np.minimum(walked.up, walked.down)
     reached = np.flatnonzero(distance < len(graph.tables))
-    tables = reached[np.lexsort((reached, distance[reached]))][:MOST_TABLES]
-    held = np.zeros(len(graph.tables), np.bool_)
-    held[tables] = True
+    tables = reached[np.lexsort((reached, distance[reached]))][:MAX_TABLES]
+    is_selected = np.zeros(len(graph.tables), np.bool_)
+    is_selected[tables] = True
     sources, targets = graph.pair_sources[walked.pairs], graph.pair_targets[walked.pairs]
-    pairs = walked.pairs[held[sources] & held[targets]]
+    pairs = walked.pairs[is_selected[sources] & is_selected[targets]]
     farthest = np.maximum(distance[graph.pair_sources[pairs]], distance[graph.pair_targets[pairs]])
-    pairs = pairs[np.lexsort((pairs, farthest))][:MOST_EDGES]
+    pairs = pairs[np.lexsort((pairs, farthest))][:MAX_EDGES]
     if columns:
-        pairs = pairs[np.cumsum(indexed.facts.columns[pairs]) <= MOST_EDGES]
-    return _Chosen(
-        tables, pairs, whole=len(tables) == len(reached) and len(pairs) == len(walked.pairs)
+        pairs = pairs[np.cumsum(indexed.summaries.column_edges[pairs]) <= MAX_EDGES]
+    return _Selection(
+        tables, pairs, is_complete=len(tables) == len(reached) and len(pairs) == len(walked.pairs)
     )
 
 
 def _nodes(
-    graph: Graph, teller: Teller, walked: Walked, chosen: _Chosen, *, columns: bool
+    graph: LineageGraph,
+    builder: ResponseBuilder,
+    walked: WalkResult,
+    selection: _Selection,
+    *,
+    columns: bool,
 ) -> tuple[LineageNode, ...]:
-    seen = teller.columns_in(chosen.pairs) if columns else {}
+    by_table = builder.columns_in(selection.pairs) if columns else {}
     return tuple(
-        teller.node(
+        builder.node(
             graph.tables[table],
             steps_to(walked.up, table),
             steps_to(walked.down, table),
-            seen.get(graph.tables[table], ()),
+            by_table.get(graph.tables[table], ()),
         )
-        for table in chosen.tables.tolist()
+        for table in selection.tables.tolist()
     )
 
 
 def _edges(
-    indexed: Indexed, teller: Teller, chosen: _Chosen, *, columns: bool
+    indexed: IndexedGraph, builder: ResponseBuilder, selection: _Selection, *, columns: bool
 ) -> tuple[LineageEdge, ...]:
-    edges = teller.edges(chosen.pairs, indexed.facts)
+    edges = builder.edges(selection.pairs, indexed.summaries)
     if not columns:
         return tuple(edges)
-    own = teller.column_edges(chosen.pairs)
+    own = builder.column_edges(selection.pairs)
     return tuple(
         msgspec.structs.replace(edge, columns=own.get(pair, ()))
-        for pair, edge in zip(chosen.pairs.tolist(), edges, strict=True)
+        for pair, edge in zip(selection.pairs.tolist(), edges, strict=True)
     )
 
 
-def _nearest(graph: Graph, vertices: Places, distances: Places, start: int) -> dict[int, int]:
-    """The tables of some vertices, and the fewest steps to each."""
+def _nearest(
+    graph: LineageGraph, vertices: Indices, distances: Indices, start: int
+) -> dict[int, int]:
+    """The distances of the tables of some vertices, and of the start."""
     nearest = {start: 0}
     for vertex in vertices.tolist():
         table, distance = graph.table_of(vertex), int(distances[vertex])
         nearest[table] = min(nearest.get(table, distance), distance)
     return nearest
+
+
+async def _read_runs(
+    engine: SqlQuerier,
+    targets: Iterable[str],
+    *,
+    as_of: str | None,
+    freshness: str | None,
+    caller: str | None = None,
+) -> Mapping[tuple[str, str], tuple[LineageRun, ...]]:
+    """The newest runs that observed an edge into one of these tables, by source and target."""
+    ids = sorted({"" if each.startswith(EXTERNAL) else each for each in targets})
+    if not ids:
+        return {}
+    if len(ids) > MAX_RUN_TABLES:
+        raise Invalid(
+            f"runs are shown for at most {MAX_RUN_TABLES} tables, and this walk reaches {len(ids)}: "
+            "use a smaller depth"
+        )
+    sql = _RUNS_SQL.format(external=EXTERNAL, targets=quote_texts(ids), max_runs=_MAX_RUNS)
+    result = await engine.query(sql, as_of=as_of, freshness=freshness, caller=caller)
+    runs: dict[tuple[str, str], list[LineageRun]] = {}
+    for row in result.to_pylist():
+        run = LineageRun(
+            execution_id=row["execution_id"],
+            task_id=row["task_id"],
+            observed_at=row["observed_at"],
+        )
+        runs.setdefault((row["source"], row["target"]), []).append(run)
+    return {pair: tuple(each) for pair, each in runs.items()}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from arco.cli.flow.screen.marks import Mark
-from arco.events.partition_name import values_of
+from arco.events.partition_key import parse_partition_key
 from arco.flow.partition import Daily, Hourly, Monthly, Partitions, Weekly
 from arco.flow.partition.timed import Timed
 
@@ -62,7 +62,7 @@ def _product(timed: Timed, marks: dict[str, Mark]) -> Grid | Tally:
     grid = Grid(timed.name)
     columns: dict[str, None] = {}
     for key, mark in sorted(marks.items()):
-        values = values_of(key) or {}
+        values = parse_partition_key(key) or {}
         row = values.pop(timed.name, key)
         column = "/".join(values[name] for name in sorted(values))
         columns[column] = None
@@ -80,7 +80,7 @@ def _listed(partitions: Partitions, marks: dict[str, Mark]) -> Grid | Tally:
     tally = Tally(first)
     columns: dict[str, None] = {}
     for key, mark in sorted(marks.items()):
-        values = values_of(key) or {}
+        values = parse_partition_key(key) or {}
         row = values.pop(first, key)
         column = "/".join(values[name] for name in sorted(values))
         columns[column] = None
@@ -122,7 +122,7 @@ def _numbers(start: int, stop: int) -> tuple[str, ...]:
 
 
 def _value(key: str, name: str) -> str:
-    return (values_of(key) or {}).get(name, key)
+    return (parse_partition_key(key) or {}).get(name, key)
 
 
 def _total(counts: Iterable[Counter[Mark]]) -> Counter[Mark]:
