@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from arco.api.flow.desk import FlowDesk
 from arco.catalog.reader import SnapshotReader
-from arco.cli.flow.fences import TableFences, TableVersions
 from arco.flow.publish.tables import ParquetTables
 from arco.flow.run.book import RunBook
 from arco.flow.run.facts import LedgerFacts
@@ -12,6 +11,7 @@ from arco.flow.run.ports import StoredRun
 from arco.flow.state import State, TableState
 from arco.iceberg.service import Iceberg
 from arco.ledger.writers import Writers
+from arco.server.table_formats import TableFences, TableVersions
 from arco.storage.store import Store
 
 

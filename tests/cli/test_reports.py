@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from arco.api.log import make_log
 from arco.api.metrics import Metrics
 from arco.catalog.manifest import CommitKind, Counts
-from arco.cli.tier2.keeper import Died
-from arco.cli.tier2.reports import Reports
-from arco.cli.tier2.wire import Cycled, Failed, Ready
 from arco.compactor.cycle import Cycle
 from arco.core.runtime import Runtime
+from arco.server.spark_child import CyclePublished, SparkReady, WorkFailed
+from arco.server.spark_supervisor import ChildExited, ChildReporter
 
 CYCLE = Cycle(
     domain="executions",
@@ -33,18 +32,18 @@ CYCLE = Cycle(
 
 
 def reported(
-    runtime: Runtime, *said: Ready | Cycled | Failed | Died
+    runtime: Runtime, *said: SparkReady | CyclePublished | WorkFailed | ChildExited
 ) -> tuple[list[dict[str, object]], str]:
     """The log lines and the metrics that come of it."""
     lines, metrics = io.BytesIO(), Metrics()
-    reports = Reports(make_log(lines, runtime.clock), metrics)
+    reports = ChildReporter(make_log(lines, runtime.clock), metrics)
     for each in said:
-        reports.take(each)
+        reports.report(each)
     return [json.loads(line) for line in lines.getvalue().splitlines()], metrics.render().decode()
 
 
 def test_a_cycle_is_one_line_with_all_that_it_did(runtime: Runtime) -> None:
-    (line,), _ = reported(runtime, Cycled(CYCLE))
+    (line,), _ = reported(runtime, CyclePublished(CYCLE))
     assert {name: value for name, value in line.items() if name not in {"at", "level"}} == {
         "event": "cycle",
         "domain": "executions",
@@ -63,7 +62,7 @@ def test_a_cycle_is_one_line_with_all_that_it_did(runtime: Runtime) -> None:
 
 
 def test_cycles_add_up_in_the_metrics(runtime: Runtime) -> None:
-    _, metrics = reported(runtime, Cycled(CYCLE), Cycled(CYCLE))
+    _, metrics = reported(runtime, CyclePublished(CYCLE), CyclePublished(CYCLE))
     for expected in (
         'arco_compaction_cycles_total{domain="executions",kind="fold"} 2.0',
         'arco_compaction_events_total{domain="executions"} 200.0',
@@ -78,9 +77,11 @@ def test_cycles_add_up_in_the_metrics(runtime: Runtime) -> None:
 
 
 def test_what_fails_or_dies_is_told_and_counted(runtime: Runtime) -> None:
-    failed = Failed("compaction of executions", "Unavailable", "Spark could not carry out a job")
+    failed = WorkFailed(
+        "compaction of executions", "Unavailable", "Spark could not carry out a job"
+    )
     lines, metrics = reported(
-        runtime, Ready(9_000), failed, Failed("Spark", "OSError"), Died(2_000)
+        runtime, SparkReady(9_000), failed, WorkFailed("Spark", "OSError"), ChildExited(2_000)
     )
     assert [line["event"] for line in lines] == [
         "Spark is up",

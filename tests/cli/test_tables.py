@@ -2,8 +2,8 @@
 
 import pytest
 
-from arco.cli.place import Place
-from arco.cli.tables import client_settings
+from arco.server.workspace import client_settings
+from arco.server.workspace_address import WorkspaceAddress
 
 ENDPOINT = "http://minio:9000"
 
@@ -20,8 +20,8 @@ ENDPOINT = "http://minio:9000"
     ],
 )
 def test_clients_are_told_to_reach_a_bucket_as_we_do(options: str, told: dict[str, str]) -> None:
-    assert client_settings(Place(store=f"s3://lake/arco{options}")) == told
+    assert client_settings(WorkspaceAddress(store=f"s3://lake/arco{options}")) == told
 
 
 def test_of_other_stores_there_is_nothing_to_tell() -> None:
-    assert client_settings(Place(root="/data/arco")) == {}
+    assert client_settings(WorkspaceAddress(root="/data/arco")) == {}

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from arco.cli.flow.tidying import Tidying
-from arco.cli.place import Place
 from arco.compactor.behind import waiting_segments
 from arco.flow.spark.engine import SparkEngine
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
+from arco.server.ledger_tidier import LedgerTidier
+from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.flow.spark.shared import SharedSpark
@@ -15,7 +15,7 @@ from tests.flow.work.scripted import Scripted, book_here, carried_out, disk, pla
 FEW = 2
 
 
-async def _waiting(place: Place, spark: SharedSpark) -> int:
+async def _waiting(place: WorkspaceAddress, spark: SharedSpark) -> int:
     backend = place.backend(spark.runtime)
     store = Store(backend, spark.runtime, scope=place.scope(), role=Role.COMPACTOR)
     return await waiting_segments(store, EXECUTIONS_DOMAIN)
@@ -33,7 +33,9 @@ async def test_what_tasks_have_told_is_compacted_beside_them(
         await carried_out(book, runtime, Scripted(), plan("a", "b", "c", b=["a"], c=["b"]))
         count = await _waiting(place, shared)
         assert count > FEW
-        await Tidying(place, runtime, said.append, many=FEW).after(engine.lend())
+        await LedgerTidier(place, runtime, said.append, max_segments_with_spark=FEW).after(
+            engine.lend()
+        )
         assert said == [f"Tidying up {count:,} segments"]
         assert await _waiting(place, shared) == 0
         assert (await book.state([])).number >= 0  # there is a manifest, and it can be read

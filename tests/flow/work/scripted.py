@@ -8,9 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from arco.cli.flow.here import Here, arco_here
 from arco.cli.flow.over_http import HttpCoordinator
-from arco.cli.place import Place
 from arco.core.clock import SystemClock
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.tasks import AsyncioTasks
@@ -20,6 +18,8 @@ from arco.flow.run.wire import LeasedTask, Outcome, RunView, RunWish, TaskStatus
 from arco.flow.work.code import FixedCode
 from arco.flow.work.port import Watch
 from arco.flow.work.worker import Worker
+from arco.server.embedded import EmbeddedServer, embedded_server
+from arco.server.workspace_address import WorkspaceAddress
 
 T = TypeVar("T")
 
@@ -146,16 +146,16 @@ async def until_true(asked: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def book_here(
-    way: str, runtime: Runtime, place: Place | None = None
+    way: str, runtime: Runtime, place: WorkspaceAddress | None = None
 ) -> AsyncIterator[Coordinator]:
     """The book of runs of an Arco of its own, spoken to directly or over HTTP."""
-    where = place or Place(store="memory://")
-    async with arco_here(where, runtime) as here, spoken_to(way, here, runtime) as book:
+    where = place or WorkspaceAddress(store="memory://")
+    async with embedded_server(where, runtime) as here, spoken_to(way, here, runtime) as book:
         yield book
 
 
 @asynccontextmanager
-async def spoken_to(way: str, here: Here, runtime: Runtime) -> AsyncIterator[Coordinator]:
+async def spoken_to(way: str, here: EmbeddedServer, runtime: Runtime) -> AsyncIterator[Coordinator]:
     if way == "here":
         yield here.coordinator
         return
@@ -166,9 +166,9 @@ async def spoken_to(way: str, here: Here, runtime: Runtime) -> AsyncIterator[Coo
         await book.close()
 
 
-def disk(root: Path) -> Place:
+def disk(root: Path) -> WorkspaceAddress:
     """A place that another Arco finds again."""
-    return Place(root=str(root), no_fsync=True)
+    return WorkspaceAddress(root=str(root), no_fsync=True)
 
 
 class HurriedClock(SystemClock):

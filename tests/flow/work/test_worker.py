@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arco.cli.flow.here import arco_here
 from arco.core.errors import Invalid, NotFound, Unavailable, Unknown
 from arco.flow.run.port import Coordinator
 from arco.flow.run.wire import (
@@ -28,6 +27,7 @@ from arco.flow.run.wire import (
 from arco.flow.work.attempt import Pace
 from arco.flow.work.code import FixedCode
 from arco.flow.work.worker import Worker
+from arco.server.embedded import embedded_server
 from tests.flow.work.scripted import (
     DONE,
     LONG_S,
@@ -462,7 +462,7 @@ async def test_a_task_outlives_the_restart_of_the_arco_that_gave_it_out(tmp_path
         return STOPPED if doing.watch.is_stopped() else DONE
 
     executor, troubles = Scripted(a=wait), list[str]()
-    async with arco_here(disk(tmp_path), runtime) as here:
+    async with embedded_server(disk(tmp_path), runtime) as here:
         async with spoken_to("http", here, runtime) as book:
             run_id = await submitted(book, plan("a", "b", b=["a"]))
         port = int(here.url.rpartition(":")[2])
@@ -480,7 +480,7 @@ async def test_a_task_outlives_the_restart_of_the_arco_that_gave_it_out(tmp_path
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
     await until_true(lambda: bool(troubles))  # it has met nobody there
-    async with arco_here(disk(tmp_path), runtime, port=port):
+    async with embedded_server(disk(tmp_path), runtime, port=port):
         go_on.set()
         await working
         view = await book.look(run_id)

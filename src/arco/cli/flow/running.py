@@ -17,7 +17,6 @@ from arco.cli.flow.report import Report
 from arco.cli.flow.run_ids import find_run
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.spark_flags import OnSpark
-from arco.cli.flow.tidying import Tidying
 from arco.core.clock import utc
 from arco.core.errors import Invalid
 from arco.core.ids import new_ulid
@@ -27,6 +26,7 @@ from arco.flow.run.refused import all_made, not_over
 from arco.flow.run.wire import ANYBODY, ENDING_MS, RunView, RunWish, TaskStatus
 from arco.flow.work.code import FixedCode, code_of
 from arco.flow.work.printed import own_stdout, stdout_of_ours
+from arco.server.ledger_tidier import LedgerTidier
 
 if TYPE_CHECKING:
     from arco.cli.flow.crew import SparkCrew
@@ -153,7 +153,7 @@ class Running:
             return interrupted
         if self._asked.reach.is_own:
             session = await self._runtime.tasks.in_thread(spark.lend)
-            await Tidying(self._asked.reach.place, self._runtime, report.say).after(session)
+            await LedgerTidier(self._asked.reach.place, self._runtime, report.say).after(session)
         return code
 
     def _report(self, plan: Plan) -> Report:

@@ -1,0 +1,111 @@
+"""A workspace put together: how it begins, and how it ends."""
+
+import asyncio
+import io
+import json
+from pathlib import Path
+
+import msgspec
+
+from arco.api.log import make_log
+from arco.catalog.change import change_once
+from arco.catalog.ddl import CreateCatalog
+from arco.catalog.decision import Rules
+from arco.catalog.done import Done
+from arco.catalog.port import Committed, SyncCompact
+from arco.compactor.compactor import Compactor
+from arco.core.errors import ArcoError, Corrupt
+from arco.core.runtime import Runtime
+from arco.core.scope import Scope
+from arco.ledger.claim import Answer, key_path
+from arco.ledger.key import key_chain, read_key
+from arco.server.api_process import create_default_catalog
+from arco.server.workspace import Workspace, open_workspace
+from arco.storage.backend import Backend
+from arco.storage.local import LocalBackend
+from arco.storage.roles import Role
+from arco.storage.store import Store
+from tests.api.slow import Slow
+
+SCOPE = Scope()
+
+
+class LateOutcomes(Slow):
+    """A store that takes its time for the outcome of a key."""
+
+    async def create(self, key: str, body: bytes) -> None:
+        if "/idempotency/" in key and key.endswith("0001.json"):
+            await asyncio.sleep(0.5)
+        await super().create(key, body)
+
+
+class SlowCompactor(Compactor):
+    """Takes its time, so that a stop can come in between."""
+
+    async def sync_compact(self, call: SyncCompact) -> Committed:
+        await asyncio.sleep(0.2)
+        return await super().sync_compact(call)
+
+
+class Plain:
+    """Answers as short as can be."""
+
+    def done(self, done: Done) -> Answer:
+        return Answer(status=200, body=msgspec.Raw(str(done.number).encode()))
+
+    def refused(self, problem: ArcoError) -> Answer:
+        return Answer(status=400, body=msgspec.Raw(problem.code.encode()))
+
+
+def handle(backend: Backend, runtime: Runtime, role: Role) -> Store:
+    return Store(backend, runtime, scope=SCOPE, role=role)
+
+
+def workspace_on(backend: Backend, runtime: Runtime) -> Workspace:
+    compactor = SlowCompactor(handle(backend, runtime, Role.COMPACTOR))
+    return open_workspace(handle(backend, runtime, Role.API), compactor, Rules())
+
+
+async def test_a_stop_waits_for_the_outcome_of_what_still_commits(
+    tmp_path: Path, runtime: Runtime
+) -> None:
+    backend = LateOutcomes(LocalBackend(tmp_path, runtime, fsync=False))
+    workspace = workspace_on(backend, runtime)
+    await workspace.create_default_catalog(lambda _problem: None)
+    path = key_path(SCOPE, principal="user:ann", api="v1", operation="CreateCatalog", key="k")
+    asking = asyncio.create_task(
+        change_once(
+            workspace.committer,
+            workspace.idempotency,
+            CreateCatalog(name="lake"),
+            "user:ann",
+            path=path,
+            request_sha256="0" * 64,
+            renderer=Plain(),
+            arrived_ms=runtime.clock.elapsed_ms(),
+        )
+    )
+    await asyncio.sleep(0.1)
+    assert not asking.done()  # else this shows nothing
+    await workspace.close()
+    chain = key_chain(handle(backend, runtime, Role.API), path)
+    assert len(await read_key(chain)) == 2  # the claim and its outcome
+    assert (await asking).status == 200
+
+
+async def test_a_beginning_that_cannot_be_is_logged_and_ends_nothing(
+    tmp_path: Path, runtime: Runtime
+) -> None:
+    backend = LocalBackend(tmp_path, runtime, fsync=False)
+    await handle(backend, runtime, Role.COMPACTOR).create(
+        f"manifests/catalog/{0:020d}.json", b"nonsense with a secret"
+    )
+    stream = io.BytesIO()
+    workspace = workspace_on(backend, runtime)
+    await create_default_catalog(workspace, make_log(stream, runtime.clock), runtime)
+    await workspace.close()
+    line = json.loads(stream.getvalue())
+    assert (line["level"], line["event"]) == ("error", "beginning failed")
+    assert line["error"] == Corrupt.__name__
+    assert line["places"]
+    assert "secret" not in stream.getvalue().decode()
