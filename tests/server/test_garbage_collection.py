@@ -88,7 +88,7 @@ def test_a_compactor_collects_only_if_it_is_told_to(root: Path) -> None:
     listed = 'arco_store_requests_total{outcome="ok",verb="list"}'
     with compacting(root, "--collect-every", SOON) as collector:
         collector.await_metric(listed)
-        assert "arco_backcontext_failures_total{" not in collector.metrics()
+        assert "arco_background_failures_total{" not in collector.metrics()
     with compacting(root) as quiet:
         time.sleep(2)
         assert listed not in quiet.metrics()
@@ -101,7 +101,7 @@ def test_a_collection_that_fails_is_logged_and_counted(root: Path) -> None:
         manifest.chmod(0o644)
         manifest.write_bytes(b"nonsense with a word of its own")
     with compacting(root, "--collect-every", SOON) as collector:
-        collector.await_metric('arco_backcontext_failures_total{what="collection"}')
+        collector.await_metric('arco_background_failures_total{what="collection"}')
     lines = [json.loads(line) for line in collector.log.read_bytes().splitlines()]
     failed = [line for line in lines if line["event"] == "collection failed"]
     assert failed
@@ -151,7 +151,7 @@ def test_a_table_that_cannot_be_collected_is_logged_once_and_counted_each_time(
 ) -> None:
     root = tmp_path / "store"
     spoilt = _spoilt_tables(root)
-    counted = 'arco_backcontext_failures_total{what="collection of a table"}'
+    counted = 'arco_background_failures_total{what="collection of a table"}'
     with compacting(root, "--collect-every", SOON) as collector:
         until_s = time.monotonic() + 30
         while collector.count(counted) < 4:  # two rounds of two tables

@@ -1,12 +1,15 @@
-"""What nobody waits for is told to somebody."""
+"""Background work in the log and the metrics: failures, findings, slow starts, cycles of Spark."""
 
 import asyncio
 import io
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from arco.api.log import make_log
 from arco.api.metrics import Metrics
+from arco.catalog.manifest import CommitKind, Counts
+from arco.compactor.cycle import Cycle
 from arco.compactor.inspection import Inspection, Trouble, TroubleKind
 from arco.compactor.sweep import Pile
 from arco.core.errors import Corrupt, Unavailable
@@ -20,6 +23,8 @@ from arco.server.reporting import (
     log_slow_startup,
     table_failure_reporter,
 )
+from arco.server.spark_child import CyclePublished, SparkReady, WorkFailed
+from arco.server.spark_supervisor import ChildExited, ChildReporter
 from tests.clocks import HandClock, hand_runtime
 from tests.iceberg.workshop import with_table
 
@@ -29,18 +34,18 @@ def lines(stream: io.BytesIO) -> list[dict[str, Any]]:
 
 
 def spoil() -> None:
-    raise Corrupt("a secret lies in here")
+    raise Corrupt("a secret value")
 
 
-def test_a_failure_beside_the_requests_is_logged_without_its_words_and_counted(
+def test_a_background_failure_is_logged_without_its_message_and_counted(
     runtime: Runtime,
 ) -> None:
     stream, metrics = io.BytesIO(), Metrics()
-    tell = failure_reporter(make_log(stream, runtime.clock), metrics)
+    report = failure_reporter(make_log(stream, runtime.clock), metrics)
     try:
         spoil()
     except Corrupt as problem:
-        tell("merge", problem)
+        report("merge", problem)
     (line,) = lines(stream)
     assert (line["level"], line["event"], line["error"]) == ("error", "merge failed", "Corrupt")
     assert line["places"][-1].endswith(" spoil")
@@ -48,7 +53,7 @@ def test_a_failure_beside_the_requests_is_logged_without_its_words_and_counted(
     assert b'arco_background_failures_total{what="merge"} 1.0' in metrics.render()
 
 
-def test_words_that_hold_nothing_private_are_logged_too(runtime: Runtime) -> None:
+def test_a_message_without_private_data_is_logged(runtime: Runtime) -> None:
     stream = io.BytesIO()
     failure_reporter(make_log(stream, runtime.clock), Metrics())(
         "collection", Unavailable("no answer came")
@@ -56,19 +61,19 @@ def test_words_that_hold_nothing_private_are_logged_too(runtime: Runtime) -> Non
     assert lines(stream)[0]["detail"] == "no answer came"
 
 
-def test_a_table_in_trouble_is_logged_once_for_each_kind_of_it(runtime: Runtime) -> None:
+def test_a_failed_table_is_logged_once_for_each_type_of_error(runtime: Runtime) -> None:
     stream, metrics = io.BytesIO(), Metrics()
-    tell = table_failure_reporter(make_log(stream, runtime.clock), metrics)
+    report = table_failure_reporter(make_log(stream, runtime.clock), metrics)
     for table in ("t", "t", "u", "t"):
-        tell(table, Unavailable("no answer came"))
-    tell("t", Corrupt("a secret lies in here"))
+        report(table, Unavailable("no answer came"))
+    report("t", Corrupt("a secret value"))
     said = [(line["table"], line["error"]) for line in lines(stream)]
     assert said == [("t", "Unavailable"), ("u", "Unavailable"), ("t", "Corrupt")]
     assert b"secret" not in stream.getvalue()
     assert b'{what="collection of a table"} 5.0' in metrics.render()
 
 
-async def test_who_waits_says_so_after_a_few_seconds_with_what_it_met() -> None:
+async def test_a_slow_start_is_logged_after_some_seconds_with_its_problem() -> None:
     clock, stream = HandClock(), io.BytesIO()
     async with log_slow_startup(hand_runtime(clock), make_log(stream, clock)) as wait:
         wait.retrying(Unavailable("the bucket of a secret"))
@@ -81,7 +86,7 @@ async def test_who_waits_says_so_after_a_few_seconds_with_what_it_met() -> None:
     assert clock.slept_ms[0] == 5_000
 
 
-async def test_who_need_not_wait_says_nothing(runtime: Runtime) -> None:
+async def test_a_quick_start_logs_nothing(runtime: Runtime) -> None:
     stream = io.BytesIO()
     async with log_slow_startup(runtime, make_log(stream, runtime.clock)):
         await asyncio.sleep(0.01)
@@ -89,7 +94,7 @@ async def test_who_need_not_wait_says_nothing(runtime: Runtime) -> None:
     assert stream.getvalue() == b""
 
 
-def test_what_an_inspection_has_found_is_logged_and_measured(runtime: Runtime) -> None:
+def test_the_result_of_an_inspection_is_logged_and_measured(runtime: Runtime) -> None:
     stream, metrics = io.BytesIO(), Metrics()
     lost = Trouble(
         kind=TroubleKind.SEGMENT,
@@ -165,8 +170,92 @@ async def test_rounds_of_the_reconciler_are_counted_and_a_failed_one_is_logged()
 
 def test_that_another_process_coordinates_runs_is_no_failure(runtime: Runtime) -> None:
     stream, metrics = io.BytesIO(), Metrics()
-    tell = failure_reporter(make_log(stream, runtime.clock), metrics)
-    tell("coordinating runs", lock_taken("/data/arco", "process 7"))
+    report = failure_reporter(make_log(stream, runtime.clock), metrics)
+    report("coordinating runs", lock_taken("/data/arco", "process 7"))
     (line,) = lines(stream)
     assert (line["level"], line["error"]) == ("info", "CoordinatorLockTaken")
     assert b"arco_background_failures_total{" not in metrics.render()
+
+
+CYCLE = Cycle(
+    domain="executions",
+    kind=CommitKind.FOLD,
+    manifest=7,
+    counts=Counts(
+        segments=2,
+        events=100,
+        late=3,
+        quarantined=1,
+        bytes=54_000,
+        oldest_received=datetime(2026, 5, 1, tzinfo=UTC),
+    ),
+    files=4,
+    size_bytes=20_000,
+    phases_ms={"find": 5, "fold": 900, "publish": 40},
+    lag_ms=1_500,
+)
+
+
+def reported(
+    runtime: Runtime, *messages: SparkReady | CyclePublished | WorkFailed | ChildExited
+) -> tuple[list[dict[str, object]], str]:
+    """The log lines and the metrics of messages."""
+    lines, metrics = io.BytesIO(), Metrics()
+    reports = ChildReporter(make_log(lines, runtime.clock), metrics)
+    for each in messages:
+        reports.report(each)
+    return [json.loads(line) for line in lines.getvalue().splitlines()], metrics.render().decode()
+
+
+def test_a_cycle_is_one_line_with_all_that_it_did(runtime: Runtime) -> None:
+    (line,), _ = reported(runtime, CyclePublished(CYCLE))
+    assert {name: value for name, value in line.items() if name not in {"at", "level"}} == {
+        "event": "cycle",
+        "domain": "executions",
+        "kind": "fold",
+        "manifest": 7,
+        "events": 100,
+        "late": 3,
+        "quarantined": 1,
+        "files": 4,
+        "bytes": 20_000,
+        "find_ms": 5,
+        "fold_ms": 900,
+        "publish_ms": 40,
+        "lag_ms": 1_500,
+    }
+
+
+def test_cycles_add_up_in_the_metrics(runtime: Runtime) -> None:
+    _, metrics = reported(runtime, CyclePublished(CYCLE), CyclePublished(CYCLE))
+    for expected in (
+        'arco_compaction_cycles_total{domain="executions",kind="fold"} 2.0',
+        'arco_compaction_events_total{domain="executions"} 200.0',
+        'arco_compaction_late_events_total{domain="executions"} 6.0',
+        'arco_compaction_quarantined_total{domain="executions"} 2.0',
+        'arco_compaction_files_total{domain="executions"} 8.0',
+        'arco_compaction_bytes_total{domain="executions"} 40000.0',
+        'arco_compaction_seconds_total{domain="executions",phase="fold"} 1.8',
+        'arco_compaction_lag_seconds_sum{domain="executions"} 3.0',
+    ):
+        assert expected in metrics
+
+
+def test_failures_and_exits_of_a_child_are_logged_and_counted(runtime: Runtime) -> None:
+    failed = WorkFailed(
+        "compaction of executions", "Unavailable", "Spark could not carry out a job"
+    )
+    lines, metrics = reported(
+        runtime, SparkReady(9_000), failed, WorkFailed("Spark", "OSError"), ChildExited(2_000)
+    )
+    assert [line["event"] for line in lines] == [
+        "Spark is up",
+        "compaction of executions failed",
+        "Spark failed",
+        "Spark has ended, and is started again",
+    ]
+    assert [line["level"] for line in lines] == ["info", "error", "error", "warning"]
+    assert lines[1]["detail"] == "Spark could not carry out a job"
+    assert "detail" not in lines[2]
+    assert 'arco_background_failures_total{what="compaction of executions"} 1.0' in metrics
+    assert "arco_compaction_restarts_total 1.0" in metrics

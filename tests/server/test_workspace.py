@@ -1,4 +1,4 @@
-"""A workspace put together: how it begins, and how it ends."""
+"""A workspace: its default catalog, its stop, and the settings of its clients."""
 
 import asyncio
 import io
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from arco.api.log import make_log
 from arco.catalog.change import change_once
@@ -20,7 +21,8 @@ from arco.core.scope import Scope
 from arco.ledger.claim import Answer, key_path
 from arco.ledger.key import key_chain, read_key
 from arco.server.api_process import create_default_catalog
-from arco.server.workspace import Workspace, open_workspace
+from arco.server.workspace import Workspace, client_settings, open_workspace
+from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.backend import Backend
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
@@ -28,10 +30,11 @@ from arco.storage.store import Store
 from tests.api.slow import Slow
 
 SCOPE = Scope()
+ENDPOINT = "http://minio:9000"
 
 
 class LateOutcomes(Slow):
-    """A store that takes its time for the outcome of a key."""
+    """A store that writes the outcome of an idempotency key slowly."""
 
     async def create(self, key: str, body: bytes) -> None:
         if "/idempotency/" in key and key.endswith("0001.json"):
@@ -40,7 +43,7 @@ class LateOutcomes(Slow):
 
 
 class SlowCompactor(Compactor):
-    """Takes its time, so that a stop can come in between."""
+    """Slow, so that a stop can come in between."""
 
     async def sync_compact(self, call: SyncCompact) -> Committed:
         await asyncio.sleep(0.2)
@@ -48,7 +51,7 @@ class SlowCompactor(Compactor):
 
 
 class Plain:
-    """Answers as short as can be."""
+    """Renders the shortest answers."""
 
     def done(self, done: Done) -> Answer:
         return Answer(status=200, body=msgspec.Raw(str(done.number).encode()))
@@ -66,7 +69,7 @@ def workspace_on(backend: Backend, runtime: Runtime) -> Workspace:
     return open_workspace(handle(backend, runtime, Role.API), compactor, Rules())
 
 
-async def test_a_stop_waits_for_the_outcome_of_what_still_commits(
+async def test_a_stop_waits_for_the_outcome_of_a_commit_under_way(
     tmp_path: Path, runtime: Runtime
 ) -> None:
     backend = LateOutcomes(LocalBackend(tmp_path, runtime, fsync=False))
@@ -93,7 +96,7 @@ async def test_a_stop_waits_for_the_outcome_of_what_still_commits(
     assert (await asking).status == 200
 
 
-async def test_a_beginning_that_cannot_be_is_logged_and_ends_nothing(
+async def test_a_default_catalog_that_cannot_be_created_is_logged_and_ends_nothing(
     tmp_path: Path, runtime: Runtime
 ) -> None:
     backend = LocalBackend(tmp_path, runtime, fsync=False)
@@ -109,3 +112,24 @@ async def test_a_beginning_that_cannot_be_is_logged_and_ends_nothing(
     assert line["error"] == Corrupt.__name__
     assert line["places"]
     assert "secret" not in stream.getvalue().decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ("", {}),
+        ("?region=eu-1", {"client.region": "eu-1", "s3.region": "eu-1"}),
+        # Only at AWS a bucket has a host name: at an endpoint it goes into the path.
+        (f"?endpoint={ENDPOINT}", {"s3.endpoint": ENDPOINT, "s3.path-style-access": "true"}),
+        (f"?endpoint={ENDPOINT}&path_style=false", {"s3.endpoint": ENDPOINT}),
+        ("?path_style=true", {"s3.path-style-access": "true"}),
+    ],
+)
+def test_clients_get_the_settings_by_which_the_server_reaches_a_bucket(
+    options: str, settings: dict[str, str]
+) -> None:
+    assert client_settings(WorkspaceAddress(store=f"s3://lake/arco{options}")) == settings
+
+
+def test_clients_get_no_settings_of_other_stores() -> None:
+    assert client_settings(WorkspaceAddress(root="/data/arco")) == {}
