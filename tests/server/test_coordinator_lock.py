@@ -1,4 +1,4 @@
-"""One process at a time keeps the book of a directory, and others can look beside it."""
+"""One process at a time coordinates the runs of a store; others can read them."""
 
 import errno
 import json
@@ -26,7 +26,7 @@ def lock(folder: Path, runtime: Runtime) -> FileLock:
 
 
 @pytest.mark.parametrize(
-    ("number", "kind", "said"),
+    ("number", "kind", "message"),
     [
         (errno.EROFS, Denied, "file:///lake cannot be written: read-only file system"),
         (errno.EACCES, Denied, "file:///lake cannot be written: permission denied"),
@@ -34,10 +34,10 @@ def lock(folder: Path, runtime: Runtime) -> FileLock:
         (errno.EIO, Unavailable, "file:///lake cannot be written: input/output error"),
     ],
 )
-async def test_a_directory_that_cannot_be_written_is_told_in_words(
+async def test_a_directory_that_cannot_be_written_is_reported_with_the_reason(
     number: int,
     kind: type[ArcoError],
-    said: str,
+    message: str,
     tmp_path: Path,
     runtime: Runtime,
     monkeypatch: pytest.MonkeyPatch,
@@ -48,10 +48,10 @@ async def test_a_directory_that_cannot_be_written_is_told_in_words(
     monkeypatch.setattr(os, "open", fail)
     with pytest.raises(kind) as raised:
         await lock(tmp_path, runtime).take()
-    assert (type(raised.value), str(raised.value)) == (kind, said)
+    assert (type(raised.value), str(raised.value)) == (kind, message)
 
 
-async def test_on_a_full_disk_the_lock_keeps_others_out_though_it_cannot_say_who_has_it(
+async def test_on_a_full_disk_the_lock_holds_without_the_name_of_its_holder(
     tmp_path: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:
@@ -67,7 +67,9 @@ async def test_on_a_full_disk_the_lock_keeps_others_out_though_it_cannot_say_who
     await lock(tmp_path, runtime).take()
 
 
-def test_a_second_run_in_the_same_place_is_told_who_has_it_and_what_to_do(tmp_path: Path) -> None:
+def test_a_second_run_on_the_same_store_is_refused_with_the_holder_and_advice(
+    tmp_path: Path,
+) -> None:
     with stuck(tmp_path) as running:
         second = arco("run", "--root", "place", cwd=tmp_path)
         assert second.returncode == 1
@@ -77,7 +79,7 @@ def test_a_second_run_in_the_same_place_is_told_who_has_it_and_what_to_do(tmp_pa
         )
 
 
-def test_who_only_looks_is_answered_beside_a_run_in_the_same_place(tmp_path: Path) -> None:
+def test_commands_that_only_read_work_beside_a_run_on_the_same_store(tmp_path: Path) -> None:
     def looked(*arguments: str) -> Any:
         told = arco(*arguments, "--root", "place", "--json", cwd=tmp_path)
         assert told.returncode == 0, told.stderr
@@ -98,7 +100,7 @@ def test_who_only_looks_is_answered_beside_a_run_in_the_same_place(tmp_path: Pat
 
 
 @pytest.mark.parametrize("beside", [False, True])
-async def test_who_only_looks_leaves_the_book_to_whoever_comes(
+async def test_a_server_that_only_reads_does_not_hold_the_lock(
     beside: bool, tmp_path: Path, runtime: Runtime
 ) -> None:
     place = disk(tmp_path)
@@ -124,7 +126,7 @@ def _state(
     return ask
 
 
-async def test_who_looks_is_told_of_the_end_of_a_run_that_was_killed_before_or_meanwhile(
+async def test_a_reader_sees_the_end_of_a_run_that_was_killed_before_or_meanwhile(
     tmp_path: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arco.server.coordinator._DEAD_RUN_CHECK_MS", 200)
@@ -151,9 +153,7 @@ async def test_who_looks_is_told_of_the_end_of_a_run_that_was_killed_before_or_m
             pass
 
 
-async def test_a_book_that_somebody_has_for_a_moment_is_waited_for(
-    tmp_path: Path, runtime: Runtime
-) -> None:
+async def test_a_lock_that_is_held_briefly_is_waited_for(tmp_path: Path, runtime: Runtime) -> None:
     place = disk(tmp_path)
     async with embedded_server(place, runtime):
         [file] = Path(str(place.root)).glob(".arco/runs-*.lock")

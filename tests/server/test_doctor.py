@@ -62,7 +62,7 @@ def test_every_kind_of_store_passes(kind: str, request: pytest.FixtureRequest) -
     assert _check(report, "requests")["measured"]["requests"] > 60
 
 
-def test_nothing_is_left_behind_but_the_key_that_proves_the_store(tmp_path: Path) -> None:
+def test_only_the_object_that_proves_put_if_absent_remains(tmp_path: Path) -> None:
     assert arco("doctor", "--root", tmp_path).returncode == 0
 
     objects = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -70,7 +70,7 @@ def test_nothing_is_left_behind_but_the_key_that_proves_the_store(tmp_path: Path
     assert objects == [tmp_path / PROBE / "put-if-absent.json"]
 
 
-def test_what_a_run_that_was_cut_short_has_left_is_swept_an_hour_later(tmp_path: Path) -> None:
+def test_probes_of_an_interrupted_run_are_deleted_an_hour_later(tmp_path: Path) -> None:
     assert arco("doctor", "--root", tmp_path).returncode == 0
     old, young = tmp_path / PROBE / "race-old.json", tmp_path / PROBE / "race-young.json"
     old.write_text("{}")
@@ -88,14 +88,14 @@ def test_what_a_run_that_was_cut_short_has_left_is_swept_an_hour_later(tmp_path:
     assert (swept["old_probes"], swept["scratch_files"]) == (1, 1)
 
 
-def test_it_looks_at_the_tenant_and_workspace_that_it_is_given(tmp_path: Path) -> None:
+def test_it_checks_the_given_tenant_and_workspace(tmp_path: Path) -> None:
     run = arco("doctor", "--root", tmp_path, "--tenant", "acme", "--workspace", "main")
 
     assert run.returncode == 0
     assert (tmp_path / "tenant=acme/workspace=main/_probe/put-if-absent.json").exists()
 
 
-def test_without_flags_it_checks_a_directory_here(tmp_path: Path) -> None:
+def test_without_flags_it_checks_the_default_directory(tmp_path: Path) -> None:
     run = arco("doctor", cwd=tmp_path)
 
     assert run.returncode == 0
@@ -120,7 +120,7 @@ def test_without_flags_it_checks_a_directory_here(tmp_path: Path) -> None:
         ("--workspace", "A B", "--store", "memory://"),
     ],
 )
-def test_input_that_makes_no_sense_is_misuse(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_invalid_arguments_are_misuse(arguments: tuple[str, ...], tmp_path: Path) -> None:
     run = arco("doctor", *arguments, cwd=tmp_path)
 
     assert run.returncode == 2
@@ -150,7 +150,7 @@ def test_a_secret_in_a_url_is_not_repeated() -> None:
     assert "hunter2" not in run.stdout + run.stderr
 
 
-def test_a_file_where_a_directory_should_be_is_said(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
 
     run = arco("doctor", "--root", tmp_path / "taken")
@@ -162,7 +162,7 @@ def test_a_file_where_a_directory_should_be_is_said(tmp_path: Path) -> None:
     assert is_one_sentence(run.stderr)
 
 
-def test_a_link_to_nowhere_is_said(tmp_path: Path) -> None:
+def test_a_dangling_link_is_reported(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
 
     run = arco("doctor", "--root", tmp_path / "link" / "store")
@@ -171,7 +171,7 @@ def test_a_link_to_nowhere_is_said(tmp_path: Path) -> None:
     assert "link' is a link to nowhere" in run.stdout
 
 
-def test_a_name_that_no_disk_can_hold_is_said(tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_is_reported(tmp_path: Path) -> None:
     run = arco("doctor", "--root", tmp_path / ("x" * 300))
 
     assert run.returncode == 1
@@ -179,7 +179,7 @@ def test_a_name_that_no_disk_can_hold_is_said(tmp_path: Path) -> None:
     assert is_one_sentence(run.stderr)
 
 
-def test_a_parent_that_may_not_be_entered_is_said(
+def test_a_parent_without_permission_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path, **_: bool) -> NoReturn:
@@ -192,7 +192,7 @@ def test_a_parent_that_may_not_be_entered_is_said(
 
 
 @pytest.mark.parametrize("kind", ["tmpfs", "ramfs"])
-def test_a_disk_that_is_memory_is_worth_a_note(
+def test_a_file_system_in_memory_is_noted(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arco.storage.mounts.filesystem_of", lambda path: kind)
@@ -203,13 +203,13 @@ def test_a_disk_that_is_memory_is_worth_a_note(
     assert "gone after a restart" in found.next_step
 
 
-def test_a_store_in_memory_is_worth_a_note() -> None:
+def test_a_store_in_memory_is_noted() -> None:
     report = _report(arco("doctor", "--store", "memory://", "--json").stdout)
 
     assert _check(report, "memory")["status"] == "note"
 
 
-def test_an_endpoint_that_nobody_listens_on_is_said_soon() -> None:
+def test_an_endpoint_that_does_not_answer_is_reported_soon() -> None:
     run = arco("doctor", "--store", "s3://bucket?endpoint=http://127.0.0.1:1")
 
     assert run.returncode == 1
@@ -220,7 +220,7 @@ def test_an_endpoint_that_nobody_listens_on_is_said_soon() -> None:
     assert is_one_sentence(run.stderr)
 
 
-def test_a_client_that_lacks_a_setting_is_said_without_its_own_message(
+def test_a_missing_client_setting_is_reported_without_the_library_s_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
@@ -233,7 +233,7 @@ def test_a_client_that_lacks_a_setting_is_said_without_its_own_message(
     assert "Debug source" not in run.stdout + run.stderr
 
 
-def test_a_bucket_that_does_not_exist_is_said(moto_url: str) -> None:
+def test_a_missing_bucket_is_reported(moto_url: str) -> None:
     run = arco("doctor", "--store", f"s3://nowhere?endpoint={moto_url}")
 
     assert run.returncode == 1
@@ -265,7 +265,7 @@ def refusing_url() -> Iterator[str]:
     thread.join()
 
 
-def test_an_identity_that_may_do_nothing_is_told_which_policies_it_needs(refusing_url: str) -> None:
+def test_an_identity_without_rights_gets_advice_on_policies(refusing_url: str) -> None:
     run = arco("doctor", "--store", f"s3://bucket?endpoint={refusing_url}")
 
     assert run.returncode == 1
@@ -273,7 +273,7 @@ def test_an_identity_that_may_do_nothing_is_told_which_policies_it_needs(refusin
     assert "arco iam render" in run.stdout
 
 
-def test_a_store_that_ignores_put_if_absent_is_refused_with_the_reason() -> None:
+def test_a_store_that_ignores_put_if_absent_fails_with_the_reason() -> None:
     with running_server(ignore_conditions=True) as server:
         run = arco("doctor", "--store", f"s3://arco?endpoint={server.s3_endpoint}", "--json")
 
@@ -291,7 +291,7 @@ def test_a_process_that_used_a_cloud_ends_with_its_own_code_every_time(refusing_
     assert {run.returncode for run in runs} == {1}
 
 
-async def test_a_network_file_system_is_refused_with_the_reason(
+async def test_a_network_file_system_fails_with_the_reason(
     runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arco.storage.mounts.filesystem_of", lambda path: "nfs4")

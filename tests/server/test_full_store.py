@@ -1,4 +1,4 @@
-"""A full store while a run is carried out: waited for a little, then the end."""
+"""A full store during a run: waited for some seconds, then given up."""
 
 from typing import cast
 
@@ -32,7 +32,7 @@ TASK = LeasedTask(
 
 
 class _Store:
-    """A book whose store is full, or is not."""
+    """A coordinator whose store is full or not."""
 
     def __init__(self) -> None:
         self.is_full = True
@@ -52,7 +52,7 @@ def watching(store: _Store, runtime: Runtime, timeout_ms: float) -> FullStoreWat
     return FullStoreWatch(cast("Coordinator", store), runtime, timeout_ms=timeout_ms)
 
 
-async def test_a_store_that_is_full_for_a_moment_is_waited_for(runtime: Runtime) -> None:
+async def test_a_store_that_is_full_briefly_is_waited_for(runtime: Runtime) -> None:
     store = _Store()
     watch = watching(store, runtime, 3_600_000)
     for _ in range(3):
@@ -65,7 +65,7 @@ async def test_a_store_that_stays_full_is_given_up(runtime: Runtime) -> None:
     watch = watching(_Store(), runtime, 20)
     with pytest.raises(StoreFull):
         await watch.complete(DONE)
-    await watch.lease(OFFER)  # that there is nothing to do says nothing about the store
+    await watch.lease(OFFER)  # without tasks nothing is written
     assert watch.problem is None
     await runtime.clock.sleep(30)
     with pytest.raises(StoreFull):
@@ -75,9 +75,7 @@ async def test_a_store_that_stays_full_is_given_up(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("by_lease", [True, False])
-async def test_what_could_be_written_begins_the_time_anew(
-    runtime: Runtime, *, by_lease: bool
-) -> None:
+async def test_a_successful_write_restarts_the_timeout(runtime: Runtime, *, by_lease: bool) -> None:
     store = _Store()
     watch = watching(store, runtime, 20)
     with pytest.raises(StoreFull):

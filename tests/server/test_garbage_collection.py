@@ -1,4 +1,4 @@
-"""Garbage collection beside a compactor of its own, and what is told when it fails."""
+"""Garbage collection in a server, and its log and metrics when it fails."""
 
 import io
 import json
@@ -84,7 +84,7 @@ def compacting(root: Path, *flags: str) -> Iterator[Compacting]:
     assert process.returncode == 0
 
 
-def test_a_compactor_collects_only_if_it_is_told_to(root: Path) -> None:
+def test_a_compactor_collects_only_with_the_flag(root: Path) -> None:
     listed = 'arco_store_requests_total{outcome="ok",verb="list"}'
     with compacting(root, "--collect-every", SOON) as collector:
         collector.await_metric(listed)
@@ -110,7 +110,7 @@ def test_a_collection_that_fails_is_logged_and_counted(root: Path) -> None:
     assert "a word of its own" not in collector.log.read_text()
 
 
-def test_domains_in_which_nothing_was_published_yet_are_there(tmp_path: Path) -> None:
+def test_domains_without_a_manifest_have_a_head(tmp_path: Path) -> None:
     with serving(tmp_path / "store") as served:
         for domain in ("executions", "lineage", "search"):
             answer = httpx2.get(f"{served.url}/api/v1/manifests/{domain}", trust_env=False)
@@ -172,7 +172,7 @@ class _Hasty(AsyncioTasks):
         return await super().deadline(ms if ms < HOURS_MS else 50, work)
 
 
-async def test_a_service_that_collects_tells_of_such_tables_too(tmp_path: Path) -> None:
+async def test_the_janitor_of_arco_up_logs_such_tables_too(tmp_path: Path) -> None:
     root = tmp_path / "store"
     spoilt = _spoilt_tables(root)
     stream, metrics = io.BytesIO(), Metrics()

@@ -1,4 +1,4 @@
-"""The timer of a stop: it is over before the process is."""
+"""The deadline of a stop does not kill a process that exits slowly."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Places for tables that an operator declares, by flag or by variable."""
+"""Locations outside the store that an operator allows, by flag or by variable."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ AZURE = "abfss://box@acc.dfs.core.windows.net/x/"
 
 
 @pytest.mark.parametrize(
-    ("given", "spelled"),
+    ("given", "prefixes"),
     [
         ("s3://lake/ext", ["s3://lake/ext/"]),
         ("s3a://lake/ext/", ["s3://lake/ext/"]),
@@ -33,9 +33,9 @@ AZURE = "abfss://box@acc.dfs.core.windows.net/x/"
         ("file:///", ["file:///"]),
     ],
 )
-def test_a_place_is_known_by_how_the_locations_in_it_begin(given: str, spelled: list[str]) -> None:
-    assert list(AllowedLocations((given,)).urls()) == spelled
-    assert list(AllowedLocations((given, given)).urls()) == spelled
+def test_a_location_has_the_prefixes_that_engines_use(given: str, prefixes: list[str]) -> None:
+    assert list(AllowedLocations((given,)).urls()) == prefixes
+    assert list(AllowedLocations((given, given)).urls()) == prefixes
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_a_place_is_known_by_how_the_locations_in_it_begin(given: str, spelled: 
         *("abfss://box@acc.dfs.evil.example/x", "abfss://box/x"),
     ],
 )
-def test_what_is_no_place_is_refused(given: str) -> None:
+def test_an_invalid_location_is_rejected(given: str) -> None:
     with pytest.raises(Invalid):
         AllowedLocations((given,)).urls()
 
 
-async def test_the_places_are_opened_for_a_role_and_nothing_is_made_there(
+async def test_locations_are_opened_for_a_role_and_nothing_is_created(
     tmp_path: Path, runtime: Runtime
 ) -> None:
     declared = AllowedLocations((f"{tmp_path}/one", "az://box/x?account=acc"))
@@ -75,7 +75,7 @@ async def test_the_places_are_opened_for_a_role_and_nothing_is_made_there(
 
 
 @pytest.mark.parametrize("command", ["up", "api"])
-def test_a_place_that_is_none_is_refused_before_anything_is_made(
+def test_an_invalid_location_is_rejected_before_the_store_is_created(
     command: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "store"

@@ -1,4 +1,4 @@
-"""Every check can fail: each of these stores breaks one promise and keeps the others."""
+"""Every check can fail: each of these stores does one operation wrong."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -81,7 +81,7 @@ def _named(findings: dict[str, DoctorFinding], status: str) -> list[str]:
     return [name for name, finding in findings.items() if finding.status == status]
 
 
-async def test_a_store_that_keeps_every_promise_passes_every_check(runtime: Runtime) -> None:
+async def test_a_correct_store_passes_every_check(runtime: Runtime) -> None:
     findings = await _findings(CloudBackend, runtime)
 
     assert _named(findings, "ok") == list(findings)
@@ -99,7 +99,7 @@ async def test_a_store_that_keeps_every_promise_passes_every_check(runtime: Runt
         (HasPhantoms, "missing get"),
     ],
 )
-async def test_a_broken_promise_fails_its_own_check(
+async def test_an_incorrect_store_fails_the_check_of_that_operation(
     kind: type[CloudBackend], broken: str, runtime: Runtime
 ) -> None:
     findings = await _findings(kind, runtime)
@@ -116,7 +116,7 @@ async def test_clocks_that_are_two_minutes_apart_are_a_warning(runtime: Runtime)
     assert "NTP" in findings["clock"].next_step
 
 
-async def test_an_identity_that_may_not_delete_leaves_little_behind_and_says_so(
+async def test_an_identity_that_may_not_delete_leaves_few_probes_and_a_warning(
     runtime: Runtime,
 ) -> None:
     findings = await _findings(MayNeitherDeleteNorList, runtime)
@@ -126,7 +126,7 @@ async def test_an_identity_that_may_not_delete_leaves_little_behind_and_says_so(
     assert findings["durable create"].figure.endswith("of 5")
 
 
-async def test_a_store_that_does_not_answer_is_asked_nothing_more(runtime: Runtime) -> None:
+async def test_a_store_that_does_not_answer_gets_no_further_checks(runtime: Runtime) -> None:
     findings = await _findings(IsNotThere, runtime)
 
     assert list(findings) == ["answers", "requests"]

@@ -1,4 +1,4 @@
-"""Fences and versions go to the room of a table's format."""
+"""Fences and versions go to the package of a table's format."""
 
 import pytest
 
@@ -27,7 +27,7 @@ async def _make(shop: Workshop, name: str, format_: TableFormat) -> str:
     return as_table(done).table_id
 
 
-async def test_a_table_of_each_format_has_its_place() -> None:
+async def test_a_table_of_each_format_has_a_chain_head() -> None:
     shop, [ice] = await with_table("t")
     plain = await _make(shop, "p", TableFormat.PARQUET)
     delta = await _make(shop, "d", TableFormat.DELTA)
@@ -41,7 +41,7 @@ async def test_a_table_of_each_format_has_its_place() -> None:
         await fences.place("t")
 
 
-async def test_a_dropped_table_has_no_place() -> None:
+async def test_a_dropped_table_has_no_chain_head() -> None:
     shop, _ = await with_table("t")
     await _make(shop, "p", TableFormat.PARQUET)
     await shop.a.drop("t")
@@ -65,7 +65,7 @@ async def test_a_fence_goes_onto_the_chain_of_its_table() -> None:
         await fences.fence("01a1e0f6-9113-7475-bb94-e3fac6dcb4cd", attempt_at(shop, "x", -1), -1)
 
 
-async def test_versions_are_told_by_the_room_of_the_format() -> None:
+async def test_versions_come_from_the_package_of_the_format() -> None:
     shop, [ice] = await with_table("t")
     plain = await _make(shop, "p", TableFormat.PARQUET)
     _, versions = _fences(shop)

@@ -1,4 +1,4 @@
-"""A place that is not there is said to be missing, by every command that looks, and nothing is made."""
+"""Commands that only read report a store or key that is missing, and create nothing."""
 
 import json
 from pathlib import Path
@@ -21,9 +21,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", LOOKING)
-def test_a_root_that_is_not_there_is_said_to_be_missing(
-    command: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_missing_root_is_reported(command: tuple[str, ...], tmp_path: Path) -> None:
     run = arco(*command, "--root", tmp_path / "typo")
     assert run.returncode == 1
     assert run.stdout == ""
@@ -33,7 +31,7 @@ def test_a_root_that_is_not_there_is_said_to_be_missing(
 
 
 @pytest.mark.parametrize("command", LOOKING)
-def test_a_directory_without_a_store_stays_as_it_is(
+def test_a_directory_without_a_store_is_not_changed(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
     run = arco(*command, "--root", tmp_path)
@@ -43,7 +41,7 @@ def test_a_directory_without_a_store_stays_as_it_is(
 
 
 @pytest.mark.parametrize("flag", ["--tenant", "--workspace"])
-def test_a_misspelt_workspace_is_not_verified_with_success(flag: str, root: Path) -> None:
+def test_verifying_a_misspelt_workspace_fails(flag: str, root: Path) -> None:
     run = arco("verify", "--root", root, flag, "typo")
     assert run.returncode == 1
     assert run.stdout == ""
@@ -53,7 +51,7 @@ def test_a_misspelt_workspace_is_not_verified_with_success(flag: str, root: Path
     assert "typo" in run.stderr
 
 
-def test_a_program_is_told_so_in_a_document(root: Path) -> None:
+def test_with_json_a_misspelt_workspace_is_in_the_document(root: Path) -> None:
     run = arco("verify", "--root", root, "--tenant", "typo", "--json")
     report = json.loads(run.stdout)
     head = report["domains"]["catalog"]["head"]
@@ -61,7 +59,7 @@ def test_a_program_is_told_so_in_a_document(root: Path) -> None:
     assert "tenant typo" in report["problem"]["explanation"]
 
 
-def test_what_is_there_is_verified(root: Path, tmp_path: Path) -> None:
+def test_a_store_and_its_copy_are_verified(root: Path, tmp_path: Path) -> None:
     copied = tmp_path / "copied"
     copied.mkdir()
     (root / "tenant=default").rename(copied / "tenant=default")  # as a copy out of a bucket is
@@ -80,7 +78,7 @@ def verified(directory: Path) -> Run:
 @pytest.mark.parametrize(
     "command", [("token", "mint", "user:ana"), ("api", "--auth", "local", "--port", "0")]
 )
-def test_a_signing_key_that_is_named_and_missing_is_refused_and_not_made(
+def test_a_signing_key_file_that_is_missing_is_reported_and_not_created(
     command: tuple[str, ...], root: Path, tmp_path: Path
 ) -> None:
     key = tmp_path / "keys" / "typo"
@@ -98,7 +96,7 @@ def test_a_signing_key_that_is_named_and_missing_is_refused_and_not_made(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_arco_up_makes_the_signing_key_that_is_named(tmp_path: Path) -> None:
+def test_arco_up_creates_the_signing_key_file(tmp_path: Path) -> None:
     key = tmp_path / "keys" / "new"
     with serving(tmp_path / "store", "--auth", "local", ARCO_SIGNING_KEY_FILE=str(key)):
         assert key.stat().st_mode & 0o777 == 0o600

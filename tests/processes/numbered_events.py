@@ -27,7 +27,7 @@ FROM system.edge_observations
 
 def event(number: int, key: str | None = None) -> dict[str, Any]:
     """The event that tells a fact, as it is sent."""
-    kind, payload = _said(number)
+    kind, payload = _payload(number)
     sent = {
         "event_type": kind,
         "event_version": 1,
@@ -38,7 +38,7 @@ def event(number: int, key: str | None = None) -> dict[str, Any]:
     return sent if key is None else sent | {"idempotency_key": key}
 
 
-def told(number: int) -> str:
+def expected_row(number: int) -> str:
     """What `FOUND` says of a number."""
     match number % KINDS:
         case 4:
@@ -52,7 +52,7 @@ def told(number: int) -> str:
     return f"PASSED {7 * number}"
 
 
-def _said(number: int) -> tuple[str, dict[str, Any]]:
+def _payload(number: int) -> tuple[str, dict[str, Any]]:
     run = str(number // KINDS)
     match number % KINDS:
         case 4:

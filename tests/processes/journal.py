@@ -1,4 +1,4 @@
-"""What a client wished for and what it was told: the one thing that an audit trusts."""
+"""The changes that clients requested, and the answers they got: the only input that an audit trusts."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -7,7 +7,7 @@ from typing import Any
 Document = dict[str, Any]
 
 
-class Fate(StrEnum):
+class Outcome(StrEnum):
     """What an answer says about the change."""
 
     DONE = "done"  # 2xx: it is there, and stays there
@@ -17,10 +17,10 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True)
-class Wish:
+class ChangeRequest:
     """One change. `operation` is what the commit record will call it.
 
-    The mark is a word that no other wish has. Where the change leaves it in the object, as a name or a
+    The mark is a word that no other change has. Where the change leaves it in the object, as a name or a
     comment, `marked` says so.
     """
 
@@ -46,10 +46,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Note:
-    """What became of a wish, as far as its client was told."""
+    """What became of a change, as far as its client was told."""
 
-    wish: Wish
-    fate: Fate
+    change: ChangeRequest
+    outcome: Outcome
     answer: Answer | None = None
     object_id: str | None = None
     commit: int | None = None
@@ -74,5 +74,5 @@ class Journal:
     wrong: list[str] = field(default_factory=list)  # what no client should ever see
     replays: int = 0
 
-    def told(self, fate: Fate) -> list[Note]:
-        return [note for note in self.notes if note.fate is fate]
+    def with_outcome(self, outcome: Outcome) -> list[Note]:
+        return [note for note in self.notes if note.outcome is outcome]

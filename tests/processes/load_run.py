@@ -1,4 +1,4 @@
-"""A run: writers at the doors of a deployment while something disturbs it, and how it recovers."""
+"""A run: writers change the catalog of a deployment while something disturbs it, and how it recovers."""
 
 import asyncio
 import random
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import httpx2
 
-from tests.processes import wishing
+from tests.processes import change_requests
 from tests.processes.client import Client
 from tests.processes.deployment import Deployment
-from tests.processes.note import Journal, Kill, Wish
+from tests.processes.journal import ChangeRequest, Journal, Kill
 from tests.processes.server import Server, eventually
 from tests.processes.writer import Writer
 
@@ -23,15 +23,15 @@ Disturbance = Callable[[Journal], Awaitable[None]]
 async def under_load(deployment: Deployment, disturb: Disturbance, *, seed: int) -> Journal:
     """Let four writers work on a deployment that is up, until the disturbance is over."""
     journal, rng = Journal(), random.Random(seed)
-    doors = [door.url for door in deployment.doors]
-    clients = [Client(doors, journal, random.Random(rng.random())) for _ in range(WRITERS)]
+    apis = [api.url for api in deployment.apis]
+    clients = [Client(apis, journal, random.Random(rng.random())) for _ in range(WRITERS)]
     writers = [
         Writer(f"w{number}", client, random.Random(rng.random()))
         for number, client in enumerate(clients)
     ]
     stop = asyncio.Event()
     try:
-        await catalog_is_there(doors[0])
+        await catalog_is_there(apis[0])
         await _make_common(clients[0])
         async with asyncio.TaskGroup() as group:
             for writer in writers:
@@ -44,20 +44,22 @@ async def under_load(deployment: Deployment, disturb: Disturbance, *, seed: int)
     return journal
 
 
-async def catalog_is_there(door: str) -> None:
+async def catalog_is_there(api: str) -> None:
     """Until a new workspace has its first catalog: an API alone is ready before it has."""
-    async with httpx2.AsyncClient(base_url=door, trust_env=False) as http:
+    async with httpx2.AsyncClient(base_url=api, trust_env=False) as http:
 
         async def look() -> bool:
-            return (await http.get(wishing.CATALOG)).status_code == 200
+            return (await http.get(change_requests.CATALOG)).status_code == 200
 
         await eventually(look)
 
 
 async def _make_common(client: Client) -> None:
-    body = {"name": wishing.COMMON, "comment": "common-0"}
-    path = f"{wishing.CATALOG}/schemas"
-    await client.carry_out(Wish("common-0", "create_schema", "POST", path, body, key="common"))
+    body = {"name": change_requests.COMMON, "comment": "common-0"}
+    path = f"{change_requests.CATALOG}/schemas"
+    await client.carry_out(
+        ChangeRequest("common-0", "create_schema", "POST", path, body, key="common")
+    )
 
 
 def changes(count: int) -> Disturbance:
