@@ -13,6 +13,7 @@ from arco.server.listener import AdminPort, Auth, ListenSettings, LogLevel
 from arco.server.locations import AllowedLocations
 from arco.server.settings import (
     CompactionInterval,
+    CompactionSettings,
     MetadataRetention,
     RowRetention,
     RunRetention,
@@ -123,9 +124,7 @@ def compactor(
             collect_every_ms=collect_every_ms,
             runs=runs,
             locations=locations,
-            spark=spark,
-            rows=rows,
-            interval=interval,
+            compaction=CompactionSettings(spark, rows, interval),
             ready=lambda url: (
                 f"The compactor of Arco is ready at {url}, on {store}, "
                 f"for {scope.tenant}/{scope.workspace}."
@@ -157,15 +156,13 @@ def _compact(
     require_spark()
     spark.check()
     address.check_there()
-    runtime = system_runtime()
+    runtime, settings = system_runtime(), CompactionSettings(spark, rows)
     with _status_line() as show:
         if once:
-            outcome = _compacted(
-                run(compact_once(address, spark, rows, domains, runtime, show=show))
-            )
+            outcome = _compacted(run(compact_once(address, settings, domains, runtime, show=show)))
         else:
             work = rebuild_domains(
-                address, spark, rows, domains, runtime, show=show, report=_print_rebuilt
+                address, settings, domains, runtime, show=show, report=_print_rebuilt
             )
             outcome = "" if run(work) else _NOTHING_TO_REBUILD
     if outcome:

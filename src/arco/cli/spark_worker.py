@@ -5,7 +5,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from arco.server.settings import CompactionInterval, RowRetention, SparkSettings, require_spark
+from arco.server.settings import (
+    CompactionInterval,
+    CompactionSettings,
+    RowRetention,
+    SparkSettings,
+    require_spark,
+)
 from arco.server.workspace_address import WorkspaceAddress
 
 
@@ -36,7 +42,7 @@ def worker(
     require_spark()
     from arco.server.spark_worker import run_worker
 
-    rows = rows or RowRetention()
-    rows.spans()
-    pace = (interval or CompactionInterval()).pace()
-    run_worker(address or WorkspaceAddress(), spark or SparkSettings(), rows, pace)
+    settings = CompactionSettings(
+        spark or SparkSettings(), rows or RowRetention(), interval or CompactionInterval()
+    )
+    run_worker(address or WorkspaceAddress(), settings)

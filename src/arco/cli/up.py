@@ -9,6 +9,7 @@ from arco.server.listener import ListenSettings
 from arco.server.locations import AllowedLocations
 from arco.server.settings import (
     CompactionInterval,
+    CompactionSettings,
     MetadataRetention,
     RowRetention,
     RunRetention,
@@ -84,10 +85,8 @@ def up(
             listen,
             ServerSettings(listen.auth, retention, locations, runs),
             system_runtime(),
-            spark=spark,
+            compaction=CompactionSettings(spark, rows, interval),
             spark_idle_ms=spark_idle_ms,
-            rows=rows,
-            interval=interval,
             sample=sample,
             ready=first_steps(address, listen, sample=sample),
         )

@@ -23,13 +23,7 @@ from arco.server.listener import Auth, ListenSettings, LogLevel, log_to_stderr, 
 from arco.server.locations import AllowedLocations
 from arco.server.reporting import failure_reporter, log_slow_startup
 from arco.server.sample import append_sample_events, create_sample_objects
-from arco.server.settings import (
-    CompactionInterval,
-    MetadataRetention,
-    RowRetention,
-    RunRetention,
-    SparkSettings,
-)
+from arco.server.settings import CompactionSettings, MetadataRetention, RunRetention
 from arco.server.spark_supervisor import ChildPolicy, make_event_compaction
 from arco.server.workspace import (
     ROUTED_FORMATS,
@@ -190,10 +184,8 @@ async def serve_all_in_one(
     settings: ServerSettings,
     runtime: Runtime,
     *,
-    spark: SparkSettings,
+    compaction: CompactionSettings,
     spark_idle_ms: float | None,
-    rows: RowRetention,
-    interval: CompactionInterval,
     sample: bool,
     ready: Callable[[str], str],
 ) -> None:
@@ -204,10 +196,8 @@ async def serve_all_in_one(
         stores = await context.open_stores()
         events = make_event_compaction(
             address,
-            spark,
-            rows,
+            compaction,
             stores[Role.API],
-            interval=interval,
             log=log,
             metrics=metrics,
             policy=ChildPolicy(idle_ms=spark_idle_ms),

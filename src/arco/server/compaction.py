@@ -15,7 +15,7 @@ from arco.compactor.tier2 import Tier2
 from arco.core.errors import Invalid
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
-from arco.server.settings import RowRetention, SparkSettings
+from arco.server.settings import CompactionSettings
 from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.open import open_store
 from arco.storage.roles import Role
@@ -23,7 +23,6 @@ from arco.storage.store import Store
 
 if TYPE_CHECKING:
     from arco.compactor.cycle import Cycle
-    from arco.compactor.pace import Pace
     from arco.compactor.rebuild import Rebuilt
     from arco.compactor.spark.engine import SparkEngine
     from arco.compactor.spark.session import Session
@@ -50,12 +49,10 @@ async def open_compactor_store(address: WorkspaceAddress, runtime: Runtime) -> S
 @asynccontextmanager
 async def open_compaction(
     address: WorkspaceAddress,
-    spark: SparkSettings,
-    rows: RowRetention,
+    settings: CompactionSettings,
     store: Store,
     *,
     domains: Sequence[str] = tuple(TIER2),
-    pace: "Pace | None" = None,
     failed: Callable[[str, Exception], None] | None = None,
     report: "Callable[[Cycle], None] | None" = None,
     quiet: bool = False,
@@ -72,7 +69,9 @@ async def open_compaction(
     tasks = store.runtime.tasks
     with silent_jvm() if quiet else nullcontext():
         session = await tasks.in_thread(
-            lambda: open_session(spark.master, spark.remote, store_scheme=spec.scheme)
+            lambda: open_session(
+                settings.spark.master, settings.spark.remote, store_scheme=spec.scheme
+            )
         )
     engine = SparkEngine(session, spec, store.runtime)
     try:
@@ -81,10 +80,10 @@ async def open_compaction(
             store,
             engine,
             domains=domains,
-            retention=rows.spans(),
+            retention=settings.rows.spans(),
             tell=failed,
             report=report,
-            pace=pace,
+            pace=settings.interval.pace(),
             policy=_merge_policy(),
         )
         yield CompactionSession(store, engine, tier2)
@@ -113,8 +112,7 @@ async def compact_with_session(
 
 async def compact_once(
     address: WorkspaceAddress,
-    spark: SparkSettings,
-    rows: RowRetention,
+    settings: CompactionSettings,
     domains: Sequence[str],
     runtime: Runtime,
     *,
@@ -127,7 +125,7 @@ async def compact_once(
     from arco.compactor.behind import is_behind
 
     store = await open_compactor_store(address, runtime)
-    behind = [each for each in domains if await is_behind(store, each, rows.spans())]
+    behind = [each for each in domains if await is_behind(store, each, settings.rows.spans())]
     if not behind:  # not worth a start of Spark
         return []
     events = 0
@@ -138,9 +136,7 @@ async def compact_once(
         show(f"{cycle.domain}: {events:,} events so far")
 
     show("starting Spark")
-    opening = open_compaction(
-        address, spark, rows, store, domains=behind, report=report, quiet=True
-    )
+    opening = open_compaction(address, settings, store, domains=behind, report=report, quiet=True)
     async with opening as session:
         show("compacting")
         return await session.tier2.once()
@@ -148,8 +144,7 @@ async def compact_once(
 
 async def rebuild_domains(
     address: WorkspaceAddress,
-    spark: SparkSettings,
-    rows: RowRetention,
+    settings: CompactionSettings,
     domains: Sequence[str],
     runtime: Runtime,
     *,
@@ -165,7 +160,7 @@ async def rebuild_domains(
     if not published:
         return 0
     show("starting Spark")
-    opening = open_compaction(address, spark, rows, store, domains=published, quiet=True)
+    opening = open_compaction(address, settings, store, domains=published, quiet=True)
     async with opening as session:
         for domain in published:
             show(f"rebuilding {domain}")

@@ -20,13 +20,7 @@ from arco.server.garbage_collection import (
 from arco.server.listener import ListenSettings, LogLevel, log_to_stderr, serve
 from arco.server.locations import AllowedLocations
 from arco.server.reporting import failure_reporter, log_slow_startup
-from arco.server.settings import (
-    CompactionInterval,
-    MetadataRetention,
-    RowRetention,
-    RunRetention,
-    SparkSettings,
-)
+from arco.server.settings import CompactionSettings, MetadataRetention, RunRetention
 from arco.server.spark_supervisor import ChildPolicy, make_event_compaction
 from arco.server.workspace import open_observed_backend
 from arco.server.workspace_address import WorkspaceAddress
@@ -43,9 +37,7 @@ async def serve_compactor(
     collect_every_ms: int | None,
     runs: RunRetention,
     locations: AllowedLocations,
-    spark: SparkSettings,
-    rows: RowRetention,
-    interval: CompactionInterval,
+    compaction: CompactionSettings,
     ready: Callable[[str], str],
 ) -> None:
     """Serve the compactor until a signal, with garbage collection if `collect_every_ms` is given."""
@@ -75,10 +67,8 @@ async def serve_compactor(
             )
     events = make_event_compaction(
         address,
-        spark,
-        rows,
+        compaction,
         store,
-        interval=interval,
         log=log,
         metrics=metrics,
         policy=ChildPolicy(start_at_once=True),  # warm before the first event

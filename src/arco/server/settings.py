@@ -6,7 +6,7 @@ opened. `arguments()` renders the same flags for a child process.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -192,6 +192,19 @@ class SparkSettings:
     def arguments(self) -> list[str]:
         """The flags for a child process."""
         return ["--master", self.master] if self.remote is None else ["--remote", self.remote]
+
+
+@dataclass(frozen=True)
+class CompactionSettings:
+    """How events are compacted: on which Spark, how often, and how long their rows are kept."""
+
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    rows: RowRetention = field(default_factory=RowRetention)
+    interval: CompactionInterval = field(default_factory=CompactionInterval)
+
+    def arguments(self) -> list[str]:
+        """The flags for a child process."""
+        return [*self.spark.arguments(), *self.rows.arguments(), *self.interval.arguments()]
 
 
 def parse_collect_every(hours: float) -> int | None:

@@ -23,7 +23,7 @@ from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment
 from arco.ledger.writers import Ring, nobody
 from arco.server.reporting import failure_reporter
-from arco.server.settings import CompactionInterval, RowRetention, SparkSettings
+from arco.server.settings import CompactionSettings, SparkSettings
 from arco.server.spark_child import (
     ChildMessage,
     ChildProcess,
@@ -294,11 +294,9 @@ class EventCompaction:
 
 def make_event_compaction(
     address: WorkspaceAddress,
-    spark: SparkSettings,
-    rows: RowRetention,
+    settings: CompactionSettings,
     store: Store,
     *,
-    interval: CompactionInterval,
     log: Log,
     metrics: Metrics,
     policy: ChildPolicy,
@@ -306,18 +304,19 @@ def make_event_compaction(
     loud: bool = False,
 ) -> EventCompaction:
     """The compaction of a workspace's events in a Spark child, if Spark can be used."""
-    reason = _why_off(address, spark)
+    reason = _why_off(address, settings.spark)
     if reason is not None:
         return EventCompaction(None, Fixed("off", reason))
-    flags = [*address.arguments(), *spark.arguments(), *rows.arguments(), *interval.arguments()]
-    command = worker_command([*flags, "--nice", str(nice)])
+    flags = [*address.arguments(), *settings.arguments(), "--nice", str(nice)]
+    command = worker_command(flags)
 
     def start() -> ChildProcess:
         environment = compaction_environment(os.environ, address.address().scheme)
         return ChildProcess(command, environment=environment, loud=loud)
 
     async def is_any_behind() -> bool:
-        return any([await is_behind(store, domain, rows.spans()) for domain in TIER2])
+        spans = settings.rows.spans()
+        return any([await is_behind(store, domain, spans) for domain in TIER2])
 
     supervisor = SparkSupervisor(
         start,

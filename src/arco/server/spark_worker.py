@@ -9,12 +9,11 @@ import sys
 from contextlib import suppress
 from typing import BinaryIO, NoReturn
 
-from arco.compactor.pace import Pace
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.tasks import run
 from arco.server.compaction import CompactionSession, open_compaction, open_compactor_store
 from arco.server.reporting import error_fields
-from arco.server.settings import RowRetention, SparkSettings
+from arco.server.settings import CompactionSettings
 from arco.server.spark_child import (
     ChildMessage,
     CyclePublished,
@@ -29,12 +28,10 @@ from arco.server.workspace_address import WorkspaceAddress
 _STOP_TIMEOUT_MS = 3_500
 
 
-def run_worker(
-    address: WorkspaceAddress, spark: SparkSettings, rows: RowRetention, pace: Pace
-) -> NoReturn:
+def run_worker(address: WorkspaceAddress, settings: CompactionSettings) -> NoReturn:
     """Compact until stdin ends, then end the process."""
     notifications, messages = sys.stdin.buffer, _take_stdout()
-    worker = _Worker(address, spark, rows, system_runtime(), messages, pace=pace)
+    worker = _Worker(address, settings, system_runtime(), messages)
     code = run(worker.work(notifications))
     # Threads may still wait for a JVM that has exited: do not wait for them.
     os._exit(code)
@@ -53,19 +50,14 @@ class _Worker:
     def __init__(
         self,
         address: WorkspaceAddress,
-        spark: SparkSettings,
-        rows: RowRetention,
+        settings: CompactionSettings,
         runtime: Runtime,
         messages: BinaryIO,
-        *,
-        pace: Pace,
     ) -> None:
         self._address = address
-        self._spark = spark
-        self._rows = rows
+        self._settings = settings
         self._runtime = runtime
         self._messages = messages
-        self._pace = pace
         self._session: CompactionSession | None = None
         self._stopped = runtime.tasks.event()
         self._exit_code = 0
@@ -100,10 +92,8 @@ class _Worker:
             store = await open_compactor_store(self._address, self._runtime)
             async with open_compaction(
                 self._address,
-                self._spark,
-                self._rows,
+                self._settings,
                 store,
-                pace=self._pace,
                 failed=self._failed,
                 report=lambda cycle: self._send(CyclePublished(cycle)),
             ) as session:
