@@ -1,4 +1,4 @@
-"""What is missing for Spark is told in one sentence, with what to do."""
+"""A Java that Spark cannot use is reported in one sentence, with what to do."""
 
 import stat
 from pathlib import Path
@@ -20,7 +20,7 @@ def fake_java(home: Path, says: str, code: int = 0) -> Path:
 
 
 @pytest.mark.parametrize("version", ["17", "17.0.15", "21.0.2-ea", "25"])
-def test_java_17_and_newer_will_do(
+def test_java_17_and_newer_is_accepted(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_java(tmp_path, f'openjdk version "{version}" 2025-04-15')
@@ -29,7 +29,7 @@ def test_java_17_and_newer_will_do(
 
 
 @pytest.mark.parametrize(("version", "is_java"), [("1.8.0_402", 8), ("11.0.22", 11), ("16", 16)])
-def test_an_older_java_is_refused_by_its_version(
+def test_an_older_java_is_rejected_with_its_version(
     version: str, is_java: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java = fake_java(tmp_path, f'java version "{version}"')
@@ -47,7 +47,7 @@ def test_java_is_found_in_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         check_java(WITHOUT_SPARK)
 
 
-def test_no_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unsupported) as met:
@@ -55,14 +55,16 @@ def test_no_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert str(met.value) == f"Spark needs Java, and there is none: {ADVICE}"
 
 
-def test_a_java_home_without_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_home_without_java_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(Unsupported, match=r"JAVA_HOME has no .*/bin/java"):
         check_java(WITHOUT_SPARK)
 
 
 @pytest.mark.parametrize(("says", "code"), [("no such thing", 1), ("hello", 0)])
-def test_a_java_that_does_not_run_is_told(
+def test_a_java_that_does_not_run_is_reported(
     says: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_java(tmp_path, says, code)

@@ -13,9 +13,10 @@ from arco import __version__
 from arco.core.errors import Denied
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.server.doctor import check_file_system, check_store
+from arco.server.doctor import check_file_system, check_java, check_store
 from arco.storage.address import parse_address
 from tests.cli.command import arco, is_one_sentence
+from tests.core.test_java import fake_java
 from tests.faults.running import running_server
 from tests.stores import KINDS, store_url
 
@@ -150,32 +151,26 @@ def test_a_secret_in_a_url_is_not_repeated() -> None:
     assert "hunter2" not in run.stdout + run.stderr
 
 
-def test_a_file_instead_of_a_directory_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("file", "file' is not a directory"),
+        ("link/store", "link' is a link to nowhere"),
+        ("x" * 300, "cannot be used: file name too long"),
+    ],
+)
+def test_a_path_that_cannot_be_a_directory_is_reported(
+    path: str, reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
 
-    run = arco("doctor", "--root", tmp_path / "taken")
+    run = arco("doctor", "--root", tmp_path / path)
 
     assert run.returncode == 1
     assert "cannot be used" in run.stdout
-    assert "taken' is not a directory" in run.stdout
+    assert reason in run.stdout
     assert "Name another place" in run.stdout
-    assert is_one_sentence(run.stderr)
-
-
-def test_a_dangling_link_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-
-    run = arco("doctor", "--root", tmp_path / "link" / "store")
-
-    assert run.returncode == 1
-    assert "link' is a link to nowhere" in run.stdout
-
-
-def test_a_name_that_is_too_long_is_reported(tmp_path: Path) -> None:
-    run = arco("doctor", "--root", tmp_path / ("x" * 300))
-
-    assert run.returncode == 1
-    assert "cannot be used: file name too long" in run.stdout
     assert is_one_sentence(run.stderr)
 
 
@@ -309,3 +304,28 @@ def test_a_terminal_without_unicode_gets_words_instead_of_ticks(tmp_path: Path) 
 
     assert run.returncode == 0
     assert "  ok python" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "figure"),
+    [
+        ("21.0.2", "ok", "Java 21"),
+        ("11.0.1", "note", "Java 11"),
+        (None, "note", "JAVA_HOME has no"),
+    ],
+)
+def test_the_java_of_java_home_is_checked_as_spark_would_start_it(
+    version: str | None,
+    status: str,
+    figure: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if version is not None:
+        fake_java(tmp_path, f'openjdk version "{version}"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    finding = check_java()
+
+    assert finding.status == status
+    assert figure in finding.figure
