@@ -68,7 +68,11 @@ class Supervised:
 
 @asynccontextmanager
 async def supervising(
-    runtime: Runtime, script: str, policy: ChildPolicy | None = None, *, behind: bool = False
+    runtime: Runtime,
+    script: str,
+    policy: ChildPolicy | None = None,
+    *,
+    behind: bool | Exception = False,
 ) -> AsyncIterator[Supervised]:
     children: list[ChildProcess] = []
 
@@ -77,6 +81,8 @@ async def supervising(
         return children[-1]
 
     async def is_behind() -> bool:
+        if isinstance(behind, Exception):
+            raise behind
         return behind
 
     messages: list[ChildMessage | ChildExited] = []
@@ -168,7 +174,7 @@ async def test_a_child_that_never_starts_is_restarted_with_growing_pauses(runtim
         await supervised.until(ChildExited, 3)
         pauses = [each.restart_ms for each in supervised.messages if isinstance(each, ChildExited)]
         assert pauses[0] < pauses[1] < pauses[2]
-        assert supervised.supervisor.problem == WorkFailed("Spark", "Unavailable")
+        assert WorkFailed("Spark", "Unavailable") in supervised.messages
 
 
 async def test_an_idle_child_ends_and_the_next_notification_starts_another(
@@ -179,7 +185,7 @@ async def test_an_idle_child_ends_and_the_next_notification_starts_another(
         await supervised.until(SparkReady)
 
         async def is_gone() -> bool:
-            return not supervised.supervisor.has_child
+            return supervised.supervisor.state == "waiting"
 
         await eventually(is_gone)
         assert not any(isinstance(each, ChildExited) for each in supervised.messages)
@@ -199,7 +205,7 @@ async def test_a_child_that_starts_or_has_work_is_not_idle(
     async with supervising(runtime, WORKING, ChildPolicy(idle_ms=100), behind=True) as supervised:
         await supervised.until(SparkReady)
         await asyncio.sleep(0.5)
-        assert supervised.supervisor.has_child
+        assert supervised.supervisor.state == "running"
         assert len(supervised.children) == 1
 
 
@@ -226,29 +232,11 @@ async def test_a_child_that_does_not_read_is_killed_after_some_seconds(runtime: 
 
 
 async def test_a_failed_check_of_the_ledger_is_reported_and_ends_nothing(runtime: Runtime) -> None:
-    messages: list[ChildMessage | ChildExited] = []
-    problems: list[str] = []
-
-    async def is_behind() -> bool:
-        raise Unavailable("the store is away")
-
-    supervisor = SparkSupervisor(
-        lambda: ChildProcess([sys.executable, "-c", WORKING]),
-        runtime,
-        policy=ChildPolicy(),
-        is_behind=is_behind,
-        report=messages.append,
-        failed=lambda what, _problem: problems.append(what),
-    )
-
-    async def is_up() -> bool:
-        return supervisor.is_up
-
-    async with supervisor.running():
+    async with supervising(runtime, WORKING, behind=Unavailable("no answer")) as supervised:
         await asyncio.sleep(0.1)
-        assert problems == ["looking at the ledger"]
-        supervisor.notify("executions", "s")
-        await eventually(is_up)
+        assert supervised.problems == ["looking at the ledger"]
+        supervised.supervisor.notify("executions", "s")
+        await supervised.until(SparkReady)
 
 
 @pytest.mark.parametrize("line", [b"nonsense\n", b'{"type": "Ready"}\n', b'{"type": "Rea'])

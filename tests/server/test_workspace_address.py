@@ -8,7 +8,7 @@ import pytest
 from tests.cli.command import Run, arco, is_one_sentence
 from tests.cli.serving import serving
 
-LOOKING = [("verify",), ("gc",), ("gc", "--dry-run"), ("sql", "SELECT 1")]
+READING = [("verify",), ("gc",), ("gc", "--dry-run"), ("sql", "SELECT 1")]
 
 
 @pytest.fixture(scope="module")
@@ -20,23 +20,16 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("command", LOOKING)
-def test_a_missing_root_is_reported(command: tuple[str, ...], tmp_path: Path) -> None:
-    run = arco(*command, "--root", tmp_path / "typo")
+@pytest.mark.parametrize("folder", ["typo", "."])
+@pytest.mark.parametrize("command", READING)
+def test_a_directory_without_a_store_is_reported_and_not_changed(
+    command: tuple[str, ...], folder: str, tmp_path: Path
+) -> None:
+    run = arco(*command, "--root", tmp_path / folder)
     assert run.returncode == 1
     assert run.stdout == ""
     assert is_one_sentence(run.stderr), run.stderr
     assert "there is no store at" in run.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("command", LOOKING)
-def test_a_directory_without_a_store_is_not_changed(
-    command: tuple[str, ...], tmp_path: Path
-) -> None:
-    run = arco(*command, "--root", tmp_path)
-    assert run.returncode == 1
-    assert is_one_sentence(run.stderr), run.stderr
     assert list(tmp_path.iterdir()) == []
 
 

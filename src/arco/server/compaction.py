@@ -35,7 +35,6 @@ _STOP_TIMEOUT_MS = 2_000  # for Spark; without it the JVM ends with its process
 class CompactionSession:
     """Compaction on an open Spark session."""
 
-    store: Store
     engine: "SparkEngine"
     tier2: Tier2
 
@@ -86,7 +85,7 @@ async def open_compaction(
             pace=settings.interval.pace(),
             policy=_merge_policy(),
         )
-        yield CompactionSession(store, engine, tier2)
+        yield CompactionSession(engine, tier2)
         await tier2.close()
     finally:
         with suppress(Exception):  # the JVM may have exited already

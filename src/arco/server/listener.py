@@ -215,17 +215,10 @@ class StopDeadline:
     still holds expire, as after a kill.
     """
 
-    def __init__(
-        self,
-        clock: "Clock",
-        log: "Log",
-        metrics: "Metrics",
-        timeout_ms: float = _STORE_TIMEOUT_MS,
-    ) -> None:
+    def __init__(self, clock: "Clock", log: "Log", metrics: "Metrics") -> None:
         self._clock = clock
         self._log = log
         self._metrics = metrics
-        self._timeout_ms = timeout_ms
         self._since_ms = 0.0  # when the store last answered, or had no requests
         self._answers = 0  # until then
         self._failures = 0
@@ -247,7 +240,7 @@ class StopDeadline:
         has_requests = metrics.store_pending.count > 0 or metrics.store_failures > self._failures
         if metrics.store_answers > self._answers or not has_requests:
             self._reset()
-        elif self._clock.elapsed_ms() - self._since_ms >= self._timeout_ms:
+        elif self._clock.elapsed_ms() - self._since_ms >= _STORE_TIMEOUT_MS:
             try:
                 self._log.warning("stopped without the store, which does not answer")
             finally:

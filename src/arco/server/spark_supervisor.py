@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from arco.api.compaction import Compaction, CompactionFailure, Fixed, State
 from arco.api.log import Log
@@ -105,14 +106,8 @@ class SparkSupervisor:
         self._child: _Child | None = None
         self.exits = 0  # in a row, without a message of success between them
         self.is_up = False  # Spark runs
-        self.problem: WorkFailed | None = None  # the last one, until work has succeeded after it
         # By domain, for those that have published nothing since.
         self.failures: dict[str, CompactionFailure] = {}
-
-    @property
-    def has_child(self) -> bool:
-        """Whether a child runs or is starting."""
-        return self._child is not None
 
     @property
     def state(self) -> State:
@@ -202,11 +197,10 @@ class SparkSupervisor:
 
     def _take(self, message: ChildMessage) -> None:
         if isinstance(message, WorkFailed):
-            self.problem = message
             for domain in message.domains:
                 self.failures[domain] = CompactionFailure(message.error, message.detail)
         else:
-            self.problem, self.exits, self.is_up = None, 0, True
+            self.exits, self.is_up = 0, True
         if isinstance(message, CyclePublished):
             self.failures.pop(message.cycle.domain, None)
         self._report(message)
@@ -219,7 +213,7 @@ class SparkSupervisor:
             self._batch.clear()
             self._batch_bytes = 0
             child.active_ms = self._runtime.clock.elapsed_ms()
-            await self._runtime.tasks.in_thread(_sending(child.process, batch))
+            await self._runtime.tasks.in_thread(partial(child.process.notify, batch))
             await self._runtime.clock.sleep(_BATCH_MS)
 
     async def _end_when_late(self, child: _Child) -> None:
@@ -380,10 +374,6 @@ class ChildReporter:
             **{f"{phase}_ms": ms for phase, ms in cycle.phases_ms.items()},
             lag_ms=cycle.lag_ms,
         )
-
-
-def _sending(process: ChildProcess, batch: list[Notification]) -> Callable[[], None]:
-    return lambda: process.notify(batch)
 
 
 def _why_off(address: WorkspaceAddress, spark: SparkSettings) -> str | None:
