@@ -1,6 +1,7 @@
 """Work beside a block ends with the block, and repeated work goes on after errors, which are reported."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -22,7 +23,7 @@ async def test_background_work_runs_beside_a_block_and_is_cancelled_at_its_end(
         finally:
             steps.append("cancelled")
 
-    async with background(runtime.tasks, work()) as task:
+    async with background(runtime.tasks, work) as task:
         await asyncio.sleep(0)
         assert (steps, task.done()) == (["started"], False)
     await asyncio.sleep(0)
@@ -36,12 +37,24 @@ async def test_an_error_of_background_work_is_reported_or_kept_for_the_waiter(
         raise Unavailable("no answer")
 
     errors: list[Exception] = []
-    async with background(runtime.tasks, fail(), errors.append) as task:
+    async with background(runtime.tasks, fail, errors.append) as task:
         await task.wait()
     assert [str(each) for each in errors] == ["no answer"]
-    async with background(runtime.tasks, fail()) as task:
+    async with background(runtime.tasks, fail) as task:
         with pytest.raises(Unavailable):
             await task.wait()
+
+
+async def test_work_that_is_cancelled_before_it_starts_leaves_no_coroutine(
+    runtime: Runtime,
+) -> None:
+    async def work() -> None:
+        raise AssertionError
+
+    async with background(runtime.tasks, work, lambda _problem: None) as task:
+        pass
+    with pytest.raises(asyncio.CancelledError):
+        await task.wait()
 
 
 async def test_repeated_work_pauses_after_each_call_and_goes_on_after_an_error() -> None:
@@ -53,7 +66,7 @@ async def test_repeated_work_pauses_after_each_call_and_goes_on_after_an_error()
         if len(calls) == 2:
             raise Unavailable("no answer")
 
-    repeating = repeat(runtime, work, every_ms=500, retry_ms=20, failed=errors.append)
+    repeating = partial(repeat, runtime, work, every_ms=500, retry_ms=20, failed=errors.append)
     async with background(runtime.tasks, repeating):
         for _ in range(20):
             await asyncio.sleep(0)

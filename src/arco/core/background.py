@@ -11,17 +11,18 @@ from arco.core.runtime import Runtime
 from arco.core.tasks import Task, Tasks
 
 Failed = Callable[[Exception], None]
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
 async def background(
-    tasks: Tasks, work: Coroutine[Any, Any, None], failed: Failed | None = None
+    tasks: Tasks, work: Work, failed: Failed | None = None
 ) -> AsyncIterator[Task[None]]:
     """Run `work` beside a block, and cancel it at the end of the block wherever it is.
 
     An error that ends `work` goes to `failed`; without one it is kept for who waits for the task.
     """
-    task = tasks.spawn(work if failed is None else _reporting(work, failed))
+    task = tasks.spawn(work() if failed is None else _reporting(work, failed))
     try:
         yield task
     finally:
@@ -47,8 +48,8 @@ async def repeat(
         await runtime.clock.sleep(pause_ms)
 
 
-async def _reporting(work: Coroutine[Any, Any, None], failed: Failed) -> None:
+async def _reporting(work: Work, failed: Failed) -> None:
     try:
-        await work
+        await work()
     except Exception as problem:
         failed(problem)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 
 from arco.api.log import Log
 from arco.api.metrics import Metrics
@@ -91,7 +92,7 @@ async def serve_api_process(
         services = replace(services, flow=coordinator.context)
     try:
         async with AsyncExitStack() as running:
-            beginning = create_default_catalog(workspace, log, runtime)
+            beginning = partial(create_default_catalog, workspace, log, runtime)
             await running.enter_async_context(background(runtime.tasks, beginning))
             await running.enter_async_context(reconciling(iceberg, services))
             if coordinator is not None:

@@ -6,6 +6,7 @@ whose process was killed.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from arco.api.flow.desk import FlowDesk
 from arco.api.services import Services
@@ -73,7 +74,7 @@ class CoordinatorService:
         attempted = runtime.tasks.event()
         work = self._coordinate if self._coordinates_runs else self._read_only
         try:
-            async with background(runtime.tasks, work(runtime, attempted)):
+            async with background(runtime.tasks, partial(work, runtime, attempted)):
                 yield attempted
         finally:
             await self._close()

@@ -67,7 +67,7 @@ async def collecting_garbage(janitor: Janitor | None, tasks: Tasks) -> AsyncIter
     if janitor is None:
         yield
         return
-    async with background(tasks, janitor.run()):  # an interrupted collection is resumed by the next
+    async with background(tasks, janitor.run):  # an interrupted collection is resumed by the next
         try:
             yield
         finally:

@@ -139,7 +139,7 @@ async def log_slow_startup(runtime: Runtime, log: Log) -> AsyncIterator[StartupW
             wait.log_to(log)
             await runtime.clock.sleep(_REMIND_MS)
 
-    async with background(runtime.tasks, remind()):
+    async with background(runtime.tasks, remind):
         yield wait
 
 

@@ -142,7 +142,8 @@ class SparkSupervisor:
         if self._policy.start_at_once:
             self._notified.set()
         tasks = self._runtime.tasks
-        watching_ledger = repeat(
+        watch_ledger = partial(
+            repeat,
             self._runtime,
             self._check_ledger,
             every_ms=_LEDGER_CHECK_MS,
@@ -150,7 +151,7 @@ class SparkSupervisor:
             failed=self._ledger_check_failed,
         )
         try:
-            async with background(tasks, self._supervise()), background(tasks, watching_ledger):
+            async with background(tasks, self._supervise), background(tasks, watch_ledger):
                 yield
         finally:
             child, self._child, self.is_up = self._child, None, False

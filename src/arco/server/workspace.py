@@ -130,7 +130,7 @@ async def reconciling(iceberg: Iceberg, services: "Services") -> AsyncIterator[N
     reconciler.observe(ReconcilerReport(log, metrics, services.runtime.clock))
     async with background(
         services.runtime.tasks,
-        reconciler.run(),
+        reconciler.run,
         lambda problem: report_failure("reconciler", problem),
     ):
         try:
