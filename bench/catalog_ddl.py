@@ -12,7 +12,6 @@ from arco.catalog.ddl import ColumnSpec, CreateTable, SchemaName
 from arco.catalog.decision import Rules
 from arco.catalog.done import Done
 from arco.catalog.model import TableFormat
-from arco.cli.workspace import Workspace, open_workspace
 from arco.compactor.compactor import Compactor
 from arco.core.errors import ArcoError
 from arco.core.hashing import sha256_hex
@@ -20,6 +19,7 @@ from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.claim import Answer, key_path
+from arco.server.workspace import Workspace, open_workspace
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store

@@ -15,9 +15,7 @@ from typing import NoReturn
 
 import msgspec
 
-from arco.cli.flow.here import Here, arco_here
 from arco.cli.flow.lake import HttpLake
-from arco.cli.place import Place
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.flow.coordinator.messages import RunRequest, RunStatus
@@ -26,6 +24,8 @@ from arco.flow.plan.plan import Maker, Plan, PlannedTask, Reason
 from arco.flow.spark.executor import SparkExecutor
 from arco.flow.worker.ports import StaticProjectCode
 from arco.flow.worker.worker import Worker
+from arco.server.embedded import EmbeddedServer, embedded_server
+from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.local import LocalBackend
 from arco.storage.open import open_store
 from arco.storage.roles import Role
@@ -90,7 +90,7 @@ async def _task_ms(runtime: Runtime, folder: Path, shape: str) -> float:
     (project_folder / "pipelines").mkdir(parents=True)
     (project_folder / "pipelines" / "nothing.py").write_text(_PROJECT % TASKS)
     project = load_project(project_folder)
-    async with arco_here(Place(root=str(folder / "store")), runtime) as arco:
+    async with embedded_server(WorkspaceAddress(root=str(folder / "store")), runtime) as arco:
         lake = HttpLake(arco.url, runtime, token=None)
         executor = SparkExecutor(project, lake, _no_spark, runtime.clock)
         worker = Worker(
@@ -108,7 +108,7 @@ async def _task_ms(runtime: Runtime, folder: Path, shape: str) -> float:
             lake.close()
 
 
-async def _timed(arco: Here, runtime: Runtime, worker: Worker, plan: Plan) -> float:
+async def _timed(arco: EmbeddedServer, runtime: Runtime, worker: Worker, plan: Plan) -> float:
     began = time.perf_counter()
     wish = RunRequest(run_key=new_ulid(runtime), plan=plan, worker="bench")
     begun = await arco.coordinator.submit(wish)

@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 
 from arco.catalog.decision import Rules
 from arco.catalog.model import TableFormat
-from arco.cli.workspace import Workspace, open_workspace
 from arco.compactor.compactor import Compactor
 from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
@@ -21,6 +20,7 @@ from arco.iceberg.loaded import Form, Loaded
 from arco.iceberg.location import Locations
 from arco.iceberg.service import Iceberg, open_iceberg
 from arco.iceberg.wire import CommitTableRequest, CreateNamespaceRequest, CreateTableRequest
+from arco.server.workspace import Workspace, open_workspace
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -105,7 +105,7 @@ class _Process:
 
 async def _trips(runtime: Runtime, place: Path) -> list[Figure]:
     first = _Process(runtime, place)
-    await first.workspace.begin(_refuse)
+    await first.workspace.create_default_catalog(_refuse)
     namespace = CreateNamespaceRequest(namespace=_NAMESPACE)
     await first.iceberg.namespaces.create(_CATALOG, namespace, first.caller("create"))
     for name in ("known", "other"):

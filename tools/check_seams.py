@@ -77,7 +77,7 @@ class Permit:
 # The client is a library for other people's programs: it has a thread of its own there, and waits for
 # it. No simulator drives it; its time and randomness still come from the seams.
 PERMITS = (
-    Permit("cli/stop_deadline.py", "signal.setitimer", "it ends a process whose loop may be stuck"),
+    Permit("server/listener.py", "signal.setitimer", "it ends a process whose loop may be stuck"),
     Permit("client/buffer.py", "threading", "a caller waits for room, the sender for events"),
     Permit("client/sender.py", "threading", "the thread that sends beside the caller's own"),
     Permit(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from arco.api.services import FlowContext
 from arco.catalog.reader import SnapshotReader
-from arco.cli.flow.fences import TableFences, TableVersions
 from arco.flow.coordinator.coordinator import RunCoordinator
 from arco.flow.coordinator.event_writer import LedgerEventWriter
 from arco.flow.coordinator.ports import StoredRun
@@ -12,6 +11,7 @@ from arco.flow.plan.table_state import PlanningState, TableState
 from arco.flow.publish.tables import ParquetTables
 from arco.iceberg.service import Iceberg
 from arco.ledger.writers import Writers
+from arco.server.table_formats import TableFences, TableVersions
 from arco.storage.store import Store
 
 

@@ -9,51 +9,54 @@ from pathlib import Path
 import pytest
 
 from arco.cli.advice import first_steps
-from arco.cli.place import KEY_FILE, Place
-from arco.cli.serve import Auth, Listening
+from arco.server.listener import Auth, ListenSettings
+from arco.server.workspace_address import KEY_FILE, WorkspaceAddress
 from tests.cli.command import ARCO
 from tests.cli.serving import serving
 
 HERE = "http://127.0.0.1:8181"
 
 
-def advised(place: Place, listening: Listening, url: str = HERE) -> list[str]:
+def advised(place: WorkspaceAddress, listening: ListenSettings, url: str = HERE) -> list[str]:
     """The commands in the sentence."""
     return re.findall(r"`([^`]*)`", first_steps(place, listening)(url))
 
 
 def test_on_the_default_place_the_plain_commands_do() -> None:
-    steps = advised(Place(), Listening())
+    steps = advised(WorkspaceAddress(), ListenSettings())
     assert steps == ["arco catalog list", "arco sql 'SHOW TABLES'"]
 
 
 def test_another_port_is_named() -> None:
     url = "http://127.0.0.1:9000"
-    assert advised(Place(), Listening(port=9000), url)[0] == f"arco catalog list --url {url}"
+    assert (
+        advised(WorkspaceAddress(), ListenSettings(port=9000), url)[0]
+        == f"arco catalog list --url {url}"
+    )
 
 
 def test_a_server_that_listens_everywhere_is_asked_on_this_machine() -> None:
-    listening = Listening(host="0.0.0.0", auth=Auth.LOCAL)
-    steps = advised(Place(), listening, "http://0.0.0.0:8181")
+    listening = ListenSettings(host="0.0.0.0", auth=Auth.LOCAL)
+    steps = advised(WorkspaceAddress(), listening, "http://0.0.0.0:8181")
     assert "arco catalog list" in steps
 
 
 def test_another_place_is_named_from_any_directory(tmp_path: Path) -> None:
-    place = Place(root=str(tmp_path / "my {store}"), tenant="acme")
-    words = shlex.split(advised(place, Listening())[1])
+    place = WorkspaceAddress(root=str(tmp_path / "my {store}"), tenant="acme")
+    words = shlex.split(advised(place, ListenSettings())[1])
     assert words[3:] == ["--root", str(tmp_path / "my {store}"), "--tenant", "acme"]
-    bucket = Place(store="s3://lake/arco?region=eu-west-1")
-    words = shlex.split(advised(bucket, Listening())[1])
+    bucket = WorkspaceAddress(store="s3://lake/arco?region=eu-west-1")
+    words = shlex.split(advised(bucket, ListenSettings())[1])
     assert words[3:] == ["--store", "s3://lake/arco?region=eu-west-1"]
 
 
 def test_memory_is_not_asked_from_elsewhere() -> None:
-    assert advised(Place(store="memory://"), Listening()) == ["arco catalog list"]
+    assert advised(WorkspaceAddress(store="memory://"), ListenSettings()) == ["arco catalog list"]
 
 
 def test_with_tokens_the_first_step_is_to_mint_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_FILE, "/etc/arco/key")
-    steps = advised(Place(store="s3://lake"), Listening(auth=Auth.LOCAL))
+    steps = advised(WorkspaceAddress(store="s3://lake"), ListenSettings(auth=Auth.LOCAL))
     minting = "ARCO_SIGNING_KEY_FILE=/etc/arco/key arco token mint user:me --store s3://lake"
     assert steps[0] == f"export ARCO_TOKEN=$({minting})"
 

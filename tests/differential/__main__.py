@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from arco.compactor.spark.java import check_java
+from arco.core.java import check_java
 from arco.core.runtime import system_runtime
 from tests.differential.seed import Result, check_seed
 from tests.differential.spark import SparkSites, check_on_spark

@@ -108,7 +108,7 @@ async def _arena(
     store = tmp_path / "store"
     deployment = make(("--root", str(store)), tmp_path)
     async with deployment.up():
-        doors = [Rest(f"{door.url}/iceberg", "default", tmp_path) for door in deployment.doors]
+        doors = [Rest(f"{door.url}/iceberg", "default", tmp_path) for door in deployment.apis]
         catalog = await asyncio.to_thread(_first_look, doors[0])
         catalog.create_namespace(namespace)
         for name, schema in tables.items():

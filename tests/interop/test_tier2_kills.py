@@ -8,7 +8,7 @@ import pytest
 
 from arco.core.runtime import Runtime
 from tests.figures import Figure
-from tests.processes.under_fire import all_in_one, apart, killed
+from tests.processes.kill_run import all_in_one, apart, killed
 from tests.stores import store_url
 
 # A kill of Spark takes many seconds to mend, so these are fewer than the kills of the catalog's servers.

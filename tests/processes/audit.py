@@ -24,7 +24,7 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.cli import command
 from tests.processes.deployment import Deployment
-from tests.processes.note import Document, Fate, Journal, Note
+from tests.processes.journal import Document, Journal, Note, Outcome
 
 _OURS = "client:arco"  # makes the first catalog
 _MOST_COMPARED = 1_500
@@ -80,10 +80,10 @@ def _claim_acknowledged(
 ) -> tuple[list[tuple[Note, Made]], list[str]]:
     """The acknowledged notes with their changes, each change once; and those that have none."""
     claimed, lost = [], []
-    for note in journal.told(Fate.DONE):
+    for note in journal.with_outcome(Outcome.DONE):
         found = unclaimed.pop((note.commit or 0, note.object_id or ""), None)
-        if found is None or found.deed.operation != note.wish.operation:
-            lost.append(f"lost: {note.wish.operation} of {note.wish.mark} at {note.commit}")
+        if found is None or found.deed.operation != note.change.operation:
+            lost.append(f"lost: {note.change.operation} of {note.change.mark} at {note.commit}")
         else:
             claimed.append((note, found))
     return claimed, lost
@@ -92,7 +92,7 @@ def _claim_acknowledged(
 async def _claim_unknown(reader: SnapshotReader, journal: Journal, rest: list[Made]) -> list[str]:
     """What nobody was told of must be one of the unknown outcomes, each of them once."""
     wrong = []
-    unknown = journal.told(Fate.UNKNOWN)
+    unknown = journal.with_outcome(Outcome.UNKNOWN)
     for each in rest:
         words = await _words(await reader.at_number(each.number), each.deed.object_id)
         for note in unknown:
@@ -105,16 +105,16 @@ async def _claim_unknown(reader: SnapshotReader, journal: Journal, rest: list[Ma
 
 
 def _fits(note: Note, each: Made, words: set[str]) -> bool:
-    wish = note.wish
-    if wish.operation != each.deed.operation:
+    change = note.change
+    if change.operation != each.deed.operation:
         return False
-    if wish.object_id not in {None, each.deed.object_id}:
+    if change.object_id not in {None, each.deed.object_id}:
         return False
-    return wish.mark in words if wish.marked else wish.object_id is not None
+    return change.mark in words if change.marked else change.object_id is not None
 
 
 async def _words(snapshot: Snapshot, object_id: str) -> set[str]:
-    """Where a wish may have left its mark in an object."""
+    """Where a change may have left its mark in an object."""
     row = (await snapshot.find(object_id, dropped=True)).row
     words = {row.name, row.comment or ""}
     if isinstance(row, TableRow):
@@ -131,17 +131,17 @@ async def _compare_acknowledged(
     for note, made in random.Random(1).sample(claimed, count):
         stored = await _stored(await reader.at_number(made.number), made.deed.object_id)
         if not _agrees(note, stored):
-            wrong.append(f"{note.wish.mark} was told {note.document}, stored is {stored}")
+            wrong.append(f"{note.change.mark} was told {note.document}, stored is {stored}")
     return wrong
 
 
 def _agrees(note: Note, stored: Document) -> bool:
     document = note.document
     if document is None:  # a drop: of the object, or of one of its columns
-        return ("dropped_at" in stored) is (note.wish.operation != "drop_column")
+        return ("dropped_at" in stored) is (note.change.operation != "drop_column")
     if document["id"] != note.object_id:
         return _column(document) in stored["columns"]
-    if note.wish.operation == "undrop" and "dropped_at" in stored:
+    if note.change.operation == "undrop" and "dropped_at" in stored:
         return False
     return stored == _essence(document)
 
@@ -190,25 +190,25 @@ async def _stored(snapshot: Snapshot, object_id: str) -> Document:
 
 
 async def _compare_api(deployment: Deployment, reader: SnapshotReader) -> list[str]:
-    """Every door shows the same commits and the same objects as the reader finds."""
+    """Every api shows the same commits and the same objects as the reader finds."""
     wrong: list[str] = []
     made = await _read_made(reader)
     head = await reader.head()
     newest: dict[str, int] = defaultdict(int)
     for each in made:
         newest[each.deed.object_id] = max(newest[each.deed.object_id], each.number)
-    for door in deployment.doors:
-        async with httpx2.AsyncClient(base_url=door.url, trust_env=False, timeout=30) as http:
+    for api in deployment.apis:
+        async with httpx2.AsyncClient(base_url=api.url, trust_env=False, timeout=30) as http:
             if await _listed(http) != [(each.number, each.deed.request_id) for each in made]:
-                wrong.append(f"{door.url} lists other commits than there are")
+                wrong.append(f"{api.url} lists other commits than there are")
             for object_id, number in newest.items():
                 answer = await http.get(f"/api/v1/objects/{object_id}", params={"dropped": "true"})
                 if answer.status_code != 200:
-                    wrong.append(f"{door.url} has lost {object_id}: {answer.status_code}")
+                    wrong.append(f"{api.url} has lost {object_id}: {answer.status_code}")
                     continue
                 shown = _essence(answer.json())
                 if shown != await _stored(head, object_id) or shown["commit"] < number:
-                    wrong.append(f"{door.url} shows {shown}")
+                    wrong.append(f"{api.url} shows {shown}")
     return wrong
 
 

@@ -19,12 +19,12 @@ def place_of(url: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Deployment:
-    """Servers on one store. Any of them may be killed; changes are asked for at the doors."""
+    """Servers on one store. Any of them may be killed; changes are requested at its APIs."""
 
     name: str
     place: tuple[str, ...]  # the flags that name the store
     servers: tuple[Server, ...]
-    doors: tuple[Server, ...]
+    apis: tuple[Server, ...]
 
     def await_publication(self, within_s: float = 2.0) -> None:
         """Until a manifest appears in a store on local disk: before anybody can be told of it.
@@ -46,17 +46,17 @@ class Deployment:
             yield self
 
 
-def all_in_one(place: tuple[str, ...], logs: Path, *, doors: int = 1) -> Deployment:
+def all_in_one(place: tuple[str, ...], logs: Path, *, count: int = 1) -> Deployment:
     """`arco up`, once or several times on the same store."""
-    ups = tuple(Server(["up", *place], log=logs / f"up-{door}.log") for door in range(doors))
+    ups = tuple(Server(["up", *place], log=logs / f"up-{number}.log") for number in range(count))
     return Deployment("arco up", place, ups, ups)
 
 
-def apart(place: tuple[str, ...], logs: Path, *, doors: int = 2) -> Deployment:
+def apart(place: tuple[str, ...], logs: Path, *, count: int = 2) -> Deployment:
     """`arco compactor`, and `arco api` twice."""
     compactor = compactor_alone(place, logs)
-    apis = tuple(api_alone(place, logs / f"api-{door}.log", compactor) for door in range(doors))
-    return Deployment(f"arco api x {doors} + compactor", place, (compactor, *apis), apis)
+    apis = tuple(api_alone(place, logs / f"api-{number}.log", compactor) for number in range(count))
+    return Deployment(f"arco api x {count} + compactor", place, (compactor, *apis), apis)
 
 
 def compactor_alone(place: tuple[str, ...], logs: Path, *, token: str = TOKEN) -> Server:

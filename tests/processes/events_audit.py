@@ -14,9 +14,9 @@ from arco.fold.tier2 import TIER2
 from arco.ledger.segment import find_segment, parse_segment_key
 from arco.storage.store import Store
 from tests.cli.command import arco
-from tests.processes.facts import FOUND, told
-from tests.processes.sender import Said
-from tests.processes.spark_killer import Arena, Kill
+from tests.processes.numbered_events import FOUND, expected_row
+from tests.processes.sender import SendReport
+from tests.processes.spark_killer import EventDeployment, Kill
 
 Place = tuple[str, int]  # a stream, and the number of a segment in it
 
@@ -24,46 +24,46 @@ _PART = 80_000
 _COUNTED = f"SELECT count(*), count(DISTINCT number), sum(number) FROM ({FOUND})"
 
 
-def audit_rows(arena: Arena, said: Said) -> list[str]:
+def audit_rows(deployment: EventDeployment, report: SendReport) -> list[str]:
     """What `judge` finds in the rows of the store itself."""
-    parts = {number - number % _PART for number in said.done | said.unknown}
-    return judge(said, [row for part in sorted(parts) for row in read_rows(arena, part)])
+    parts = {number - number % _PART for number in report.done | report.unknown}
+    return judge(report, [row for part in sorted(parts) for row in read_rows(deployment, part)])
 
 
-def judge(said: Said, rows: list[tuple[int, str]]) -> list[str]:
+def judge(report: SendReport, rows: list[tuple[int, str]]) -> list[str]:
     """Every fact that was acknowledged is there once, as it was told, and nothing that was never sent."""
     numbers = Counter(number for number, _ in rows)
     kinds = {
-        "lost": said.done - numbers.keys(),
+        "lost": report.done - numbers.keys(),
         "doubled": {each for each, count in numbers.items() if count > 1},
-        "never sent": numbers.keys() - said.done - said.unknown,
-        "told otherwise": {number for number, words in rows if words != told(number)},
+        "never sent": numbers.keys() - report.done - report.unknown,
+        "told otherwise": {number for number, words in rows if words != expected_row(number)},
     }
     found = [f"{len(some)} {kind}: {sorted(some)[:10]}" for kind, some in kinds.items() if some]
-    return [*said.wrong, *found]
+    return [*report.wrong, *found]
 
 
-def read_rows(arena: Arena, part: int) -> list[tuple[int, str]]:
+def read_rows(deployment: EventDeployment, part: int) -> list[tuple[int, str]]:
     """What the store says of some numbers: not of all at once, as an answer has only so many rows."""
     some = f"SELECT * FROM ({FOUND}) WHERE number >= {part} AND number < {part + _PART}"
-    run = arco("sql", some, *arena.place, "--csv")
+    run = arco("sql", some, *deployment.place, "--csv")
     assert run.returncode == 0, run.stderr
     rows = csv.reader(StringIO(run.stdout))
     next(rows)
     return [(int(number), words) for number, words in rows]
 
 
-async def audit_doors(arena: Arena, said: Said) -> list[str]:
-    """Every door counts the same in SQL."""
+async def audit_apis(deployment: EventDeployment, report: SendReport) -> list[str]:
+    """Every api counts the same in SQL."""
     found = []
-    for door in arena.doors:
-        async with httpx2.AsyncClient(base_url=door.url, trust_env=False, timeout=120) as http:
+    for api in deployment.apis:
+        async with httpx2.AsyncClient(base_url=api.url, trust_env=False, timeout=120) as http:
             rows, distinct, total = await _ask(http, _COUNTED)
-        most = said.done | said.unknown
-        if rows != distinct or not len(said.done) <= rows <= len(most):
-            found.append(f"{door.url} counts {rows} rows about {distinct} facts")
-        if not said.unknown and total != sum(said.done):
-            found.append(f"{door.url} adds up to {total}")
+        most = report.done | report.unknown
+        if rows != distinct or not len(report.done) <= rows <= len(most):
+            found.append(f"{api.url} counts {rows} rows about {distinct} facts")
+        if not report.unknown and total != sum(report.done):
+            found.append(f"{api.url} adds up to {total}")
     return found
 
 
@@ -137,18 +137,20 @@ async def lines_of(store: Store, domain: str) -> AsyncIterator[tuple[Place, int]
             yield (stream, seq), len(segment.lines)
 
 
-def audit_files(arena: Arena) -> list[str]:
+def audit_files(deployment: EventDeployment) -> list[str]:
     """No chain has a gap or a fork, and every file has its hash."""
-    run = arco("verify", *arena.place, "--all", "--json")
+    run = arco("verify", *deployment.place, "--all", "--json")
     if run.returncode == 0 and json.loads(run.stdout)["ok"] is True:
         return []
     return [f"arco verify: {run.returncode} {run.stdout} {run.stderr}"]
 
 
-def figures(arena: Arena, said: Said, folds: Folds, kills: list[Kill]) -> str:
+def figures(
+    deployment: EventDeployment, report: SendReport, folds: Folds, kills: list[Kill]
+) -> str:
     """What a run has shown, in one line."""
     kinds = Counter(each.kind for each in kills)
-    acks = recovery([each.elapsed_s for each in kills], said.acks)
+    acks = recovery([each.elapsed_s for each in kills], report.acks)
     seen = [
         (each.counts.newest_received.timestamp(), each.created_at.timestamp())
         for each in folds.commits
@@ -156,10 +158,10 @@ def figures(arena: Arena, said: Said, folds: Folds, kills: list[Kill]) -> str:
     ]
     visible = recovery([each.at for each in kills], seen)
     return (
-        f"kill -9 under events, {arena.name}: {len(kills)} kills "
+        f"kill -9 under events, {deployment.name}: {len(kills)} kills "
         f"({', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}), "
-        f"{len(said.done)} events acknowledged: 0 lost, 0 doubled ({len(said.unknown)} unknown, "
-        f"{said.failures} tries failed, {said.repeats} batches repeated; {folds.events} lines folded "
+        f"{len(report.done)} events acknowledged: 0 lost, 0 doubled ({len(report.unknown)} unknown, "
+        f"{report.failures} tries failed, {report.repeats} batches repeated; {folds.events} lines folded "
         f"once each in {len(folds.commits)} commits); recovery p50/max {_words(acks)} to the next "
         f"acknowledgement, {_words(visible)} until it is visible"
     )

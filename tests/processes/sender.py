@@ -1,7 +1,7 @@
 """Senders of events that know nothing of Arco but its address: plain HTTP, from threads.
 
 Each has its own way to be sure. One gives every event a key of its own, one gives a batch one key, and both
-repeat what was not acknowledged until it is, at whatever door; sometimes they repeat what was. The third
+repeat what was not acknowledged until it is, at whatever api; sometimes they repeat what was. The third
 gives no keys and sends everything once: what became of a batch that failed it does not know.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tests.processes.facts import KINDS, event
+from tests.processes.numbered_events import KINDS, event
 
 _APART = KINDS * 10_000_000  # numbers of one sender
 _SIZES = (1, 7, 40, 150)
@@ -32,8 +32,8 @@ class Way(StrEnum):
 
 
 @dataclass
-class Said:
-    """What senders were told."""
+class SendReport:
+    """The answers that senders got."""
 
     done: set[int] = field(default_factory=set)  # acknowledged
     unknown: set[int] = field(default_factory=set)  # sent, and not answered
@@ -42,7 +42,7 @@ class Said:
     repeats: int = 0  # batches that were sent again though they were acknowledged
     wrong: list[str] = field(default_factory=list)
 
-    def add(self, other: "Said") -> None:
+    def add(self, other: "SendReport") -> None:
         self.done |= other.done
         self.unknown |= other.unknown
         self.acks += other.acks
@@ -61,15 +61,15 @@ class Batch:
 
 
 class Sender(threading.Thread):
-    """Sends batches to any of the doors until it is stopped, and then until all is acknowledged."""
+    """Sends batches to any of the apis until it is stopped, and then until all is acknowledged."""
 
     def __init__(
-        self, number: int, way: Way, doors: Sequence[int], *, pause_s: float, seed: int
+        self, number: int, way: Way, apis: Sequence[int], *, pause_s: float, seed: int
     ) -> None:
         super().__init__(name=f"sender-{number}", daemon=True)
-        self.said = Said()
+        self.report = SendReport()
         self._way = way
-        self._doors = list(doors)
+        self._ports = list(apis)
         self._pause_s = pause_s
         self._rng = random.Random(seed)
         self._next = (number + 1) * _APART
@@ -91,7 +91,7 @@ class Sender(threading.Thread):
         while waiting and time.monotonic() < until_s:
             self._try_one(waiting)
         if waiting:
-            self.said.wrong.append(f"{self.name}: {len(waiting)} batches are never acknowledged")
+            self.report.wrong.append(f"{self.name}: {len(waiting)} batches are never acknowledged")
         for connection in self._connections.values():
             connection.close()
 
@@ -119,21 +119,21 @@ class Sender(threading.Thread):
         batch = self._rng.choice(waiting)
         sent_s = time.monotonic()
         if self._post(batch):
-            self.said.done.update(batch.numbers)
-            self.said.acks.append((sent_s, time.monotonic()))
+            self.report.done.update(batch.numbers)
+            self.report.acks.append((sent_s, time.monotonic()))
             waiting.remove(batch)
             if self._way is not Way.ONCE and self._rng.random() < 0.05:
-                self.said.repeats += self._post(batch)
+                self.report.repeats += self._post(batch)
             return
-        self.said.failures += 1
+        self.report.failures += 1
         if self._way is Way.ONCE:
-            self.said.unknown.update(batch.numbers)
+            self.report.unknown.update(batch.numbers)
             waiting.remove(batch)
         time.sleep(self._rng.uniform(0.02, 0.2))
 
     def _post(self, batch: Batch) -> bool:
         """Whether a batch was acknowledged; now and then nobody waits for the answer."""
-        port = self._rng.choice(self._doors)
+        port = self._rng.choice(self._ports)
         patience_s = 0.02 if self._rng.random() < 0.03 else 20.0
         connection = self._connections.get(port)
         try:
@@ -156,29 +156,29 @@ class Sender(threading.Thread):
             answer = json.loads(body)
             stored = answer["accepted"] + len(answer["duplicates"])
             if answer["refused"] or stored != len(batch.numbers):
-                self.said.wrong.append(f"{batch.numbers}: {body[:300]!r}")
+                self.report.wrong.append(f"{batch.numbers}: {body[:300]!r}")
             return True
         if status not in {409, 425, 429, 503}:  # come again
-            self.said.wrong.append(f"{batch.numbers}: {status} {body[:300]!r}")
+            self.report.wrong.append(f"{batch.numbers}: {status} {body[:300]!r}")
         return False
 
 
-def send(doors: Sequence[int], *, pause_s: float, seed: int) -> list[Sender]:
+def send(apis: Sequence[int], *, pause_s: float, seed: int) -> list[Sender]:
     """A sender of each way, begun; between two batches each rests up to so long."""
     senders = [
-        Sender(each, way, doors, pause_s=pause_s, seed=seed + each) for each, way in enumerate(Way)
+        Sender(each, way, apis, pause_s=pause_s, seed=seed + each) for each, way in enumerate(Way)
     ]
     for sender in senders:
         sender.start()
     return senders
 
 
-def said(senders: Sequence[Sender]) -> Said:
-    """What all were told, once they have ended."""
+def stop_senders(senders: Sequence[Sender]) -> SendReport:
+    """End the senders; the answers that all of them got."""
     for sender in senders:
         sender.stop()
-    whole = Said()
+    total = SendReport()
     for sender in senders:
         sender.join()
-        whole.add(sender.said)
-    return whole
+        total.add(sender.report)
+    return total

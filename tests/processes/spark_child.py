@@ -28,7 +28,7 @@ def started(execution_id: str) -> dict[str, Any]:
     }
 
 
-class Talk:
+class EventClient:
     """One who sends events to a server and asks it for rows."""
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
@@ -67,9 +67,9 @@ class Talk:
 
 
 @asynccontextmanager
-async def talking(server: Server) -> AsyncIterator[Talk]:
+async def talking(server: Server) -> AsyncIterator[EventClient]:
     async with httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
-        yield Talk(http)
+        yield EventClient(http)
 
 
 def family(pid: int) -> dict[int, str]:

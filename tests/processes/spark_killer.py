@@ -24,21 +24,21 @@ SIGN = "ARCO_TEST_SIGN"  # of the processes of one test: whatever they start inh
 
 
 @dataclass(frozen=True)
-class Arena:
+class EventDeployment:
     """Servers that take events, servers that have Spark below them, and the store of them all."""
 
     name: str
     place: tuple[str, ...]
-    doors: tuple[Server, ...]
-    keepers: tuple[Server, ...]
+    apis: tuple[Server, ...]
+    compactors: tuple[Server, ...]
     store: Store  # as one who only looks
     sign: str
 
     @property
     def servers(self) -> dict[Server, str]:
         """All of them, with what they are."""
-        api, keeper = ("up", "up") if self.doors == self.keepers else ("API", "compactor")
-        return dict.fromkeys(self.doors, api) | dict.fromkeys(self.keepers, keeper)
+        api, compactor = ("up", "up") if self.apis == self.compactors else ("API", "compactor")
+        return dict.fromkeys(self.apis, api) | dict.fromkeys(self.compactors, compactor)
 
     async def number(self) -> int:
         """The newest manifest of the busiest domain."""
@@ -97,7 +97,7 @@ class Kill:
 class Killer:
     """Kills processes of these kinds. Servers begin again; all else is for them to replace."""
 
-    arena: Arena
+    deployment: EventDeployment
     kinds: Sequence[str]
     seed: int
     kills: list[Kill] = field(default_factory=list)
@@ -118,12 +118,12 @@ class Killer:
         while len(self.kills) < count:
             if not order:
                 order = self._rng.sample(self.kinds, len(self.kinds))
-            before = await self.arena.number()
+            before = await self.deployment.number()
             await self._moment()
             await self._kill(order.pop())
             if self._rng.random() < 0.7:
-                await self.arena.until_published(before)
-        await self.arena.until_published(await self.arena.number())
+                await self.deployment.until_published(before)
+        await self.deployment.until_published(await self.deployment.number())
 
     async def _moment(self) -> None:
         """A good one to kill at: any, one with files that nobody names yet, or a publication."""
@@ -137,11 +137,11 @@ class Killer:
             ]
         )
         if folder is not None:
-            await asyncio.to_thread(self.arena.await_file, folder)
+            await asyncio.to_thread(self.deployment.await_file, folder)
             await asyncio.sleep(self._rng.choice([0, 0, 0.01]))
 
     async def _kill(self, kind: str) -> None:
-        servers = [each for each, what in self.arena.servers.items() if what == kind]
+        servers = [each for each, what in self.deployment.servers.items() if what == kind]
         if servers:
             victim = self._rng.choice(servers)
             self._note(kind, victim.pid)
@@ -158,7 +158,11 @@ class Killer:
 
     def _below(self, mark: str) -> list[int]:
         """The processes of Spark, below any server, whose command has a mark."""
-        found = [each for keeper in self.arena.keepers for each in of_spark(keeper.pid).items()]
+        found = [
+            each
+            for compactor in self.deployment.compactors
+            for each in of_spark(compactor.pid).items()
+        ]
         return [pid for pid, command in found if mark in command]
 
     def _note(self, kind: str, pid: int) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from arco.core.runtime import Runtime
 from tests.processes.audit import audit, audit_notes, direct_reader
 from tests.processes.deployment import all_in_one, place_of
-from tests.processes.note import Fate, Journal, Note
-from tests.processes.run import changes, under_load
+from tests.processes.journal import Journal, Note, Outcome
+from tests.processes.load_run import changes, under_load
 
 
 async def test_the_audit_finds_each_kind_of_lie(tmp_path: Path, runtime: Runtime) -> None:
@@ -23,23 +23,23 @@ async def test_the_audit_finds_each_kind_of_lie(tmp_path: Path, runtime: Runtime
 
         notes = journal.notes
         assert await found(notes) == ""
-        done = next(note for note in notes if note.document and note.wish.marked)
-        dropped = next(note for note in notes if note.fate is Fate.DONE and not note.document)
+        done = next(note for note in notes if note.document and note.change.marked)
+        dropped = next(note for note in notes if note.outcome is Outcome.DONE and not note.document)
         for note in (done, dropped):
             # As if it had been refused, or made twice: the store holds a change that nobody claims.
             assert "made twice" in await found(_without(notes, note))
-            for fate in (Fate.REFUSED, Fate.TURNED_AWAY):
-                assert "though refused" in await found(_changed(notes, note, fate=fate))
+            for outcome in (Outcome.REFUSED, Outcome.TURNED_AWAY):
+                assert "though refused" in await found(_changed(notes, note, outcome=outcome))
             # As if the answer had been lost: that is no one's fault, and is not blamed.
-            assert await found(_changed(notes, note, fate=Fate.UNKNOWN)) == ""
+            assert await found(_changed(notes, note, outcome=Outcome.UNKNOWN)) == ""
             # As if it had been lost: somebody was told of a change that is not there.
             assert "lost" in await found(_changed(notes, note, commit=10_000))
             assert "lost" in await found([*notes, note])
         assert done.document is not None
         told = done.document | {"name": "another"}
         assert "was told" in await found(_changed(notes, done, document=told))
-        other = replace(done.wish, mark="never-sent")
-        lost = Note(other, Fate.UNKNOWN)
+        other = replace(done.change, mark="never-sent")
+        lost = Note(other, Outcome.UNKNOWN)
         assert "made twice" in await found([*_without(notes, done), lost])
 
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.processes.deployment import apart, api_alone, compactor_alone, place_of
-from tests.processes.run import catalog_is_there
+from tests.processes.load_run import catalog_is_there
 from tests.processes.server import Server, eventually, running
 
 CATALOG = "/api/v1/catalogs/default"
@@ -59,7 +59,7 @@ class Pair:
 @asynccontextmanager
 async def pair(root: Path) -> AsyncIterator[Pair]:
     """Both processes up, on a workspace that has its catalog."""
-    deployment = apart(place_of(str(root / "store")), root, doors=1)
+    deployment = apart(place_of(str(root / "store")), root, count=1)
     compactor, api = deployment.servers
     async with running(compactor, api), client(api) as http:
         await catalog_is_there(api.url)

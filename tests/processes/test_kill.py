@@ -11,8 +11,8 @@ from arco.core.runtime import Runtime
 from tests.figures import Figure
 from tests.processes.audit import audit, direct_reader
 from tests.processes.deployment import Deployment, all_in_one, apart, place_of
-from tests.processes.note import Fate, Journal
-from tests.processes.run import Killer, recovery, under_load
+from tests.processes.journal import Journal, Outcome
+from tests.processes.load_run import Killer, recovery, under_load
 from tests.stores import store_url
 
 Maker = Callable[[tuple[str, ...], Path], Deployment]
@@ -72,16 +72,19 @@ async def killed(
         journal = await under_load(deployment, killer, seed=seed)
         wrong = await audit(deployment, direct_reader(url, runtime), journal)
     assert wrong == [], "\n".join([f"{len(wrong)} things are wrong (seed {seed})", *wrong[:20]])
-    assert len(journal.told(Fate.DONE)) > kills  # or the kills came too early to mean anything
+    assert (
+        len(journal.with_outcome(Outcome.DONE)) > kills
+    )  # or the kills came too early to mean anything
     where = "S3" if "://" in url else "local disk"
-    return f"kill -9, {deployment.name} on {where}: {told(journal)}"
+    return f"kill -9, {deployment.name} on {where}: {summary(journal)}"
 
 
-def told(journal: Journal) -> str:
+def summary(journal: Journal) -> str:
     took = recovery(journal)
+    count = {outcome: len(journal.with_outcome(outcome)) for outcome in Outcome}
     return (
-        f"{len(journal.kills)} kills, {len(journal.told(Fate.DONE))} acknowledged: 0 lost, 0 doubled "
-        f"({len(journal.told(Fate.REFUSED))} refused, {len(journal.told(Fate.UNKNOWN))} unknown, "
+        f"{len(journal.kills)} kills, {count[Outcome.DONE]} acknowledged: 0 lost, 0 doubled "
+        f"({count[Outcome.REFUSED]} refused, {count[Outcome.UNKNOWN]} unknown, "
         f"{journal.replays} repeated under their key); recovery p50/p99 "
         f"{took.since_kill[0]}/{took.since_kill[1]} ms from the kill, "
         f"{took.since_ready[0]}/{took.since_ready[1]} ms from the ready line"

@@ -6,7 +6,7 @@ import pytest
 
 from arco.core.runtime import Runtime
 from tests.figures import Figure
-from tests.processes.under_fire import all_in_one, killed
+from tests.processes.kill_run import all_in_one, killed
 
 
 @pytest.mark.interop
@@ -14,5 +14,5 @@ from tests.processes.under_fire import all_in_one, killed
 async def test_no_event_is_lost_or_doubled_when_spark_or_its_server_is_killed(
     tmp_path: Path, runtime: Runtime, figure: Figure
 ) -> None:
-    arena = all_in_one(str(tmp_path / "store"), tmp_path, runtime)
-    figure(await killed(arena, ("executor", "JVM", "up"), pause_s=0.8, seed=6))
+    deployment = all_in_one(str(tmp_path / "store"), tmp_path, runtime)
+    figure(await killed(deployment, ("executor", "JVM", "up"), pause_s=0.8, seed=6))

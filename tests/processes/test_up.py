@@ -11,8 +11,8 @@ from arco.core.runtime import Runtime
 from tests.cli.command import arco, is_one_sentence
 from tests.processes.audit import audit, direct_reader
 from tests.processes.deployment import all_in_one, place_of
-from tests.processes.note import Fate, Journal
-from tests.processes.run import changes, under_load
+from tests.processes.journal import Journal, Outcome
+from tests.processes.load_run import changes, under_load
 from tests.processes.server import Server, eventually, free_port, running
 
 CATALOG = "/api/v1/catalogs/default"
@@ -40,18 +40,18 @@ async def test_a_stop_under_load_is_clean_and_loses_nothing(
     async with deployment.up():
         journal = await under_load(deployment, stop_and_begin_again, seed=1)
         assert await audit(deployment, direct_reader(url, runtime), journal) == []
-    assert len(journal.told(Fate.DONE)) >= 20
+    assert len(journal.with_outcome(Outcome.DONE)) >= 20
 
 
 async def test_two_on_one_root_share_the_work_without_losing_or_doubling_any(
     tmp_path: Path, runtime: Runtime
 ) -> None:
     url = str(tmp_path / "store")
-    deployment = all_in_one(place_of(url), tmp_path, doors=2)
+    deployment = all_in_one(place_of(url), tmp_path, count=2)
     async with deployment.up():
         journal = await under_load(deployment, changes(60), seed=2)
         assert await audit(deployment, direct_reader(url, runtime), journal) == []
-    assert journal.told(Fate.UNKNOWN) == []
+    assert journal.with_outcome(Outcome.UNKNOWN) == []
 
 
 async def test_a_kill_takes_the_sql_engine_with_it(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arco.compactor.spark.java import check_java
 from arco.core.errors import Unsupported
+from arco.core.java import check_java
 from arco.core.runtime import Runtime, system_runtime
 from tests.spark.floors import Floors
 from tests.spark.living import living_session

@@ -1,4 +1,4 @@
-"""A child whose Spark hangs: it says so, it ends, and its keeper starts another."""
+"""A child whose Spark hangs: it says so, it ends, and its supervisor starts another."""
 
 import os
 import signal
@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from arco.cli.tier2.keeper import Care, Died, Keeper
-from arco.cli.tier2.process import Process
-from arco.cli.tier2.wire import Cycled, Failed, Ready, Said
-from arco.compactor.spark.java import check_java
 from arco.core.errors import Unsupported
+from arco.core.java import check_java
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.writer import Writer
+from arco.server.spark_child import (
+    ChildMessage,
+    ChildProcess,
+    CyclePublished,
+    SparkReady,
+    WorkFailed,
+)
+from arco.server.spark_supervisor import ChildExited, ChildPolicy, SparkSupervisor
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -46,21 +51,21 @@ async def test_a_child_whose_jvm_hangs_is_replaced_and_meanwhile_its_keeper_tell
         Store(LocalBackend(root, runtime, fsync=False), runtime, scope=Scope(), role=Role.API),
         DOMAIN,
     )
-    children: list[Process] = []
-    heard: list[Said | Died] = []
+    children: list[ChildProcess] = []
+    heard: list[ChildMessage | ChildExited] = []
     states: list[str] = []
 
-    def start() -> Process:
+    def start() -> ChildProcess:
         flags = ["tier2-worker", "--root", str(root), "--master", "local[1]"]
-        children.append(Process([sys.executable, "-c", HASTY, *flags]))
+        children.append(ChildProcess([sys.executable, "-c", HASTY, *flags]))
         return children[-1]
 
     async def is_behind() -> bool:
         return True
 
-    def hear(said: Said | Died) -> None:
+    def hear(said: ChildMessage | ChildExited) -> None:
         heard.append(said)
-        states.append(keeper.state)
+        states.append(supervisor.state)
 
     async def until(kind: type, count: int = 1) -> None:
         async def look() -> bool:
@@ -68,27 +73,24 @@ async def test_a_child_whose_jvm_hangs_is_replaced_and_meanwhile_its_keeper_tell
 
         await eventually(look, within_s=120)
 
-    keeper = Keeper(
+    supervisor = SparkSupervisor(
         start,
         runtime,
-        care=Care(at_once=True),
+        policy=ChildPolicy(start_at_once=True),
         is_behind=is_behind,
-        heard=hear,
-        tell=lambda what, problem: heard.append(Failed(what, str(problem))),
+        report=hear,
+        failed=lambda what, problem: heard.append(WorkFailed(what, str(problem))),
     )
-    keeper.open()
-    try:
-        await until(Ready)
+    async with supervisor.running():
+        await until(SparkReady)
         hung = jvm_of(children[0].pid)
         os.kill(hung, signal.SIGSTOP)
         receipt = await writer.append([started(runtime, "e")])
-        keeper.ring(DOMAIN, receipt.stream)
-        await until(Died)
-        failed = [each for each in heard if isinstance(each, Failed)]
+        supervisor.notify(DOMAIN, receipt.stream)
+        await until(ChildExited)
+        failed = [each for each in heard if isinstance(each, WorkFailed)]
         assert "no task of Spark has ended for 0.25 minutes" in failed[0].detail
         assert states[-1] == "restarting"
         assert not lives(hung), "what hangs is killed"
-        await until(Cycled)
+        await until(CyclePublished)
         assert len(children) == 2
-    finally:
-        await keeper.close()

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from arco.cli.flags import DEFAULT_URL
-from arco.cli.place import KEY_FILE, Place
-from arco.cli.serve import Auth, Listening
+from arco.server.listener import Auth, ListenSettings
+from arco.server.workspace_address import KEY_FILE, WorkspaceAddress
 
 # Whoever listens on every address can be reached on this machine by its own.
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - read, not listened on
@@ -17,7 +17,7 @@ _RUNS = "'SELECT execution_id, status, duration_ms FROM system.executions'"
 
 
 def first_steps(
-    place: Place, listening: Listening, *, sample: bool = False
+    place: WorkspaceAddress, listening: ListenSettings, *, sample: bool = False
 ) -> Callable[[str], str]:
     """The sentence that says where Arco is ready and what to do next, for the URL that it got."""
 
@@ -31,7 +31,9 @@ def first_steps(
     return sentence
 
 
-def _steps(place: Place, listening: Listening, url: str, *, sample: bool) -> list[str]:
+def _steps(
+    place: WorkspaceAddress, listening: ListenSettings, url: str, *, sample: bool
+) -> list[str]:
     steps = []
     if listening.auth is Auth.LOCAL:
         steps.append(f"`export ARCO_TOKEN=$({_minting(place)})`")
@@ -46,7 +48,7 @@ def _steps(place: Place, listening: Listening, url: str, *, sample: bool) -> lis
     return steps
 
 
-def _minting(place: Place) -> str:
+def _minting(place: WorkspaceAddress) -> str:
     """The command that mints a token with the key that this process knows tokens by."""
     key = os.environ.get(KEY_FILE)
     before = f"{KEY_FILE}={shlex.quote(os.path.abspath(key))} " if key else ""  # noqa: PTH100 - keeps links
@@ -57,7 +59,7 @@ def _command(words: str, flags: str) -> str:
     return f"`{words} {flags}".rstrip() + "`"
 
 
-def _local(listening: Listening, url: str) -> str:
+def _local(listening: ListenSettings, url: str) -> str:
     """The URL by which this machine reaches the server."""
     host = _EVERYWHERE.get(listening.host)
     return url if host is None else f"http://{host}:{urlsplit(url).port}"

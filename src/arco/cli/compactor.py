@@ -1,37 +1,48 @@
 """`arco compactor`: the sole writer of published state, as a service of its own for one workspace."""
 
+import os
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from arco.cli.keep import Keep
-from arco.cli.locations import AllowedLocations
-from arco.cli.pacing import CompactEvery
-from arco.cli.place import Place
-from arco.cli.retention import Retention, RunRetention, pause_ms
-from arco.cli.serve import AdminPort, Auth, Listening, LogLevel
 from arco.cli.settings import Flag
-from arco.cli.spark import Spark
+from arco.core.errors import Invalid
+from arco.server.listener import AdminPort, Auth, ListenSettings, LogLevel
+from arco.server.locations import AllowedLocations
+from arco.server.settings import (
+    CompactionInterval,
+    CompactionSettings,
+    MetadataRetention,
+    RowRetention,
+    RunRetention,
+    SparkSettings,
+    parse_collect_every,
+    require_spark,
+)
+from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from arco.core.runtime import Runtime
+    from arco.compactor.cycle import Cycle
+    from arco.compactor.rebuild import Rebuilt
 
-_READY = "The compactor of Arco is ready at {url}, on {store}, for {tenant}/{workspace}."
+_NOTHING_TO_REBUILD = "Nothing was compacted yet, so there is nothing to rebuild."
 
 
 def compactor(
     *,
-    place: Place | None = None,
+    address: WorkspaceAddress | None = None,
     host: str = "127.0.0.1",
     port: int = 8182,
-    retention: Retention | None = None,
+    retention: MetadataRetention | None = None,
     runs: RunRetention | None = None,
     locations: AllowedLocations | None = None,
-    spark: Spark | None = None,
-    keep: Keep | None = None,
-    pacing: CompactEvery | None = None,
+    spark: SparkSettings | None = None,
+    rows: RowRetention | None = None,
+    interval: CompactionInterval | None = None,
     once: Flag = False,
     rebuild: Flag = False,
     domain: Annotated[str | None, Parameter(metavar="NAME")] = None,
@@ -47,7 +58,7 @@ def compactor(
 
     Parameters
     ----------
-    place
+    address
         Where the metadata are: ARCO_STORAGE_BUCKET, ARCO_TENANT_ID and ARCO_WORKSPACE_ID work too.
     host
         The address to listen on.
@@ -61,14 +72,14 @@ def compactor(
         Where tables may lie outside the store, for collecting what they leave behind.
     spark
         Where events are compacted.
-    keep
+    rows
         How long rows are kept.
-    pacing
+    interval
         How often few events are compacted.
     once
-        Compact all events that there are, serve nobody, and end: for cron. No service token is needed.
+        Compact all events, without serving, and end: for cron. No service token is needed.
     rebuild
-        Make the tables of events anew from the ledger, and end.
+        Rebuild the tables of events from the ledger, and end.
     domain
         With --once or --rebuild: this domain alone (executions, lineage or search).
     collect_every
@@ -81,155 +92,116 @@ def compactor(
     admin_host
         The address that the admin port listens on.
     """
-    from arco.cli.serve import check_listening
-    from arco.core.runtime import system_runtime
-    from arco.core.tasks import run
-
-    place, spark, keep = place or Place(), spark or Spark(), keep or Keep()
-    listening = Listening(host, port, Auth.LOCAL, log_level, admin_port, admin_host)
-    retention = retention or Retention()
-    retention.span()  # refused before anything is opened
-    runs = runs or RunRetention()
+    address, retention = address or WorkspaceAddress(), retention or MetadataRetention()
+    runs, locations = runs or RunRetention(), locations or AllowedLocations()
+    spark, rows = spark or SparkSettings(), rows or RowRetention()
+    interval = interval or CompactionInterval()
+    # Reject invalid settings before anything is opened.
+    retention.span()
     runs.ms()
-    keep.spans()
-    pacing = pacing or CompactEvery()
-    pacing.pace()
+    rows.spans()
+    interval.pace()
     if once or rebuild or domain is not None:
-        from arco.cli.tier2.here import compact_here
-
-        compact_here(place, spark, keep, once=once, rebuild=rebuild, domain=domain)
+        _compact(address, spark, rows, once=once, rebuild=rebuild, domain=domain)
         return
-    every_ms = pause_ms(collect_every)
-    check_listening(listening)
-    locations = locations or AllowedLocations()
+    collect_every_ms = parse_collect_every(collect_every)
+    listen = ListenSettings(host, port, Auth.LOCAL, log_level, admin_port, admin_host)
+    listen.check()
     locations.urls()
     spark.check()
-    work = _serve(
-        place,
-        listening,
-        retention,
-        every_ms,
-        system_runtime(),
-        runs=runs,
-        locations=locations,
-        spark=spark,
-        keep=keep,
-        pacing=pacing,
+
+    from arco.core.runtime import system_runtime
+    from arco.core.tasks import run
+    from arco.server.compactor_process import serve_compactor
+
+    scope, store = address.scope(), address.describe()
+    run(
+        serve_compactor(
+            address,
+            listen,
+            retention,
+            system_runtime(),
+            collect_every_ms=collect_every_ms,
+            runs=runs,
+            locations=locations,
+            compaction=CompactionSettings(spark, rows, interval),
+            ready=lambda url: (
+                f"The compactor of Arco is ready at {url}, on {store}, "
+                f"for {scope.tenant}/{scope.workspace}."
+            ),
+        )
     )
-    run(work)
 
 
-async def _serve(
-    place: Place,
-    listening: Listening,
-    retention: Retention,
-    every_ms: int | None,
-    runtime: "Runtime",
+def _compact(
+    address: WorkspaceAddress,
+    spark: SparkSettings,
+    rows: RowRetention,
     *,
-    runs: RunRetention,
-    locations: AllowedLocations,
-    spark: Spark,
-    keep: Keep,
-    pacing: CompactEvery,
+    once: bool,
+    rebuild: bool,
+    domain: str | None,
 ) -> None:
-    from functools import partial
+    """Compact or rebuild in this process, and print what was done."""
+    from arco.core.runtime import system_runtime
+    from arco.core.tasks import run
+    from arco.server.compaction import compact_once, parse_event_domain, rebuild_domains
 
-    from arco.access.identity import ServiceToken
-    from arco.api.internal import InternalServices, make_internal_app
-    from arco.api.metrics import Metrics
-    from arco.catalog.manifest import manifests_of
-    from arco.cli.api import service_token
-    from arco.cli.cleaning import cleaning
-    from arco.cli.inspecting import reporter
-    from arco.cli.serve import log_to_stderr, serve, watched_backend
-    from arco.cli.tables import collect_runs, parquet_janitor, table_janitor
-    from arco.cli.tier2.keeper import Care
-    from arco.cli.tier2.keeping import compaction, keeping, make_keeper, ringing
-    from arco.cli.trouble import patience, table_teller, teller
-    from arco.compactor.compactor import Compactor
-    from arco.compactor.janitor import Janitor
-    from arco.fold.tier1 import DOMAIN
-    from arco.storage.open import open_store
-    from arco.storage.roles import Role
+    domains = parse_event_domain(domain)
+    if once == rebuild:
+        wrong = "exclude each other" if once else "are what --domain is for"
+        raise Invalid(f"--once and --rebuild {wrong}: give one of them")
+    if spark.no_spark:
+        raise Invalid("--no-spark leaves nothing to do: leave it out, or serve without --once")
+    require_spark()
+    spark.check()
+    address.check_there()
+    runtime, settings = system_runtime(), CompactionSettings(spark, rows)
+    with _status_line() as show:
+        if once:
+            outcome = _compacted(run(compact_once(address, settings, domains, runtime, show=show)))
+        else:
+            work = rebuild_domains(
+                address, settings, domains, runtime, show=show, report=_print_rebuilt
+            )
+            outcome = "" if run(work) else _NOTHING_TO_REBUILD
+    if outcome:
+        print(outcome)
 
-    scope = place.scope()
-    identity = ServiceToken(service_token(), scope)
-    metrics, log = Metrics(), log_to_stderr(runtime, listening.log_level)
-    tell, backend = teller(log, metrics), watched_backend(place, runtime, metrics)
-    janitor: Janitor | None = None
-    async with patience(runtime, log):
-        store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=scope)
-        worker = Compactor(store, retention=retention.span(), tell=tell)
-        if every_ms is not None:
-            own = await open_store(backend, runtime, role=Role.JANITOR, scope=scope)
-            tables = table_janitor(
-                place, locations, own, metrics=metrics, retention_ms=retention.ms()
-            )
-            parquet = parquet_janitor(own, retention_ms=retention.ms())
-            tell_of_table = table_teller(log, metrics)
-            janitor = Janitor(
-                own,
-                worker,
-                retention_ms=retention.ms(),
-                every_ms=every_ms,
-                tell=tell,
-                found=reporter(log, metrics),
-                others=(
-                    partial(tables.collect, tell=tell_of_table),
-                    partial(parquet.collect, tell=tell_of_table),
-                    partial(collect_runs, own, retention_ms=runs.ms()),
-                ),
-            )
-    if janitor is not None:
-        metrics.health.watch_maintenance(janitor)
-    keeper = make_keeper(
-        place,
-        spark,
-        keep,
-        store,
-        pacing=pacing,
-        log=log,
-        metrics=metrics,
-        care=Care(at_once=True),  # warm before the first event
-        loud=listening.log_level is LogLevel.DEBUG,
+
+@contextmanager
+def _status_line() -> "Iterator[Callable[[str], None]]":
+    """A function that shows what is being done, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    from rich.console import Console
+
+    # A duplicate of stderr: while the JVM starts, stderr itself leads to /dev/null.
+    with (
+        os.fdopen(os.dup(sys.stderr.fileno()), "w") as terminal,
+        Console(file=terminal).status("") as status,
+    ):
+        yield status.update
+
+
+def _compacted(cycles: "list[Cycle]") -> str:
+    if not cycles:
+        return "There is nothing to compact."
+    events = sum(cycle.counts.events for cycle in cycles)
+    late = sum(cycle.counts.late for cycle in cycles)
+    quarantined = sum(cycle.counts.quarantined for cycle in cycles)
+    files = sum(cycle.files for cycle in cycles)
+    size_bytes = sum(cycle.size_bytes for cycle in cycles)
+    return (
+        f"Compacted {events:,} events in {len(cycles)} commits: {files} files, {size_bytes:,} bytes; "
+        f"{late:,} events were late, {quarantined:,} are in quarantine."
     )
-    manifests = manifests_of(store, DOMAIN)
 
-    async def look() -> int:
-        return (await manifests.head()).number
 
-    services = InternalServices(
-        runtime=runtime,
-        scope=scope,
-        identity=identity,
-        compactor=worker,
-        look=look,
-        store=store,
-        log=log,
-        compaction=compaction(keeper, place, spark),
-        disk=place.disk(),
-        ring=ringing(keeper),
-        metrics=metrics,
+def _print_rebuilt(rebuilt: "Rebuilt") -> None:
+    start = "nothing" if rebuilt.start < 0 else f"manifest {rebuilt.start}"
+    print(
+        f"Rebuilt {rebuilt.domain} from {start} as manifest {rebuilt.manifest}: "
+        f"{rebuilt.counts.events:,} events, {rebuilt.files} files, {rebuilt.size_bytes:,} bytes."
     )
-    try:
-        async with cleaning(janitor, runtime.tasks), keeping(keeper):
-            await serve(
-                make_internal_app(services),
-                listening,
-                log,
-                _ready(place),
-                runtime=runtime,
-                metrics=metrics,
-                admin=None if listening.admin_port is None else listening.admin(),
-            )
-    finally:
-        await worker.close()
-
-
-def _ready(place: Place) -> "Callable[[str], str]":
-    scope, store = place.scope(), place.describe()
-
-    def sentence(url: str) -> str:
-        return _READY.format(url=url, store=store, tenant=scope.tenant, workspace=scope.workspace)
-
-    return sentence

@@ -2,25 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from arco.cli.locations import AllowedLocations
-from arco.cli.place import Place
 from arco.cli.settings import Flag
+from arco.server.locations import AllowedLocations
+from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from arco.cli.finding import Finding
     from arco.cli.report import Report
     from arco.core.scope import Scope
-    from arco.iceberg.pointer_check import PointerReport
     from arco.storage.address import Address
-
-ICEBERG = "iceberg tables"
 
 
 def doctor(
     *,
-    place: Place | None = None,
+    place: WorkspaceAddress | None = None,
     locations: AllowedLocations | None = None,
     deep: Flag = False,
     json: Flag = False,
@@ -44,7 +38,7 @@ def doctor(
     from arco.cli.report import Report
     from arco.core.tasks import run
 
-    place = place or Place()
+    place = place or WorkspaceAddress()
     scope = place.scope()
     subject = {
         "arco": __version__,
@@ -53,64 +47,32 @@ def doctor(
         "workspace": scope.workspace,
     }
     report = Report(subject, as_json=json)
-    run(_fill(report, place.address(), scope, fsync=not place.no_fsync))
+    run(_check_store(report, place.address(), scope, fsync=not place.no_fsync))
     if deep and report.is_good:
-        run(_look_deep(report, place, locations or AllowedLocations(), quiet=json))
+        run(_check_workspace(report, place, locations or AllowedLocations(), quiet=json))
     return 0 if report.close() else 1
 
 
-async def _fill(report: "Report", address: "Address", scope: "Scope", *, fsync: bool) -> None:
-    from arco.cli.examine import examine
-    from arco.core.runtime import system_runtime
-
-    async for finding in examine(address, scope, system_runtime(), fsync=fsync):
-        report.add(finding)
-
-
-async def _look_deep(
-    report: "Report", place: Place, locations: AllowedLocations, *, quiet: bool
+async def _check_store(
+    report: "Report", address: "Address", scope: "Scope", *, fsync: bool
 ) -> None:
-    """What the workspace holds, domain by domain; only where the store can be relied on."""
-    from arco.cli.finding import trouble
-    from arco.cli.inspecting import findings_of
-    from arco.cli.pointers import resolve_pointers
-    from arco.cli.progress import progress_bar
-    from arco.compactor.anti_entropy import inspect
-    from arco.compactor.domains import DOMAINS
-    from arco.core.errors import ArcoError
     from arco.core.runtime import system_runtime
-    from arco.storage.roles import Role
-    from arco.storage.store import Store
+    from arco.server.doctor import check_store
 
-    runtime = system_runtime()
-    store = Store(place.backend(runtime), runtime, role=Role.JANITOR, scope=place.scope())
-    for domain in DOMAINS:
-        try:
-            with progress_bar(f"looking at {domain}", quiet=quiet) as progress:
-                found = await inspect(store, domain, progress=progress)
-        except ArcoError as problem:
-            is_local = place.address().scheme == "file"
-            report.add(trouble(domain, problem, is_local=is_local))
-            continue
-        for finding in findings_of(found):
-            report.add(finding)
-    try:
-        resolved = await resolve_pointers(place, store, locations, quiet=quiet)
-    except ArcoError as problem:
-        report.add(trouble(ICEBERG, problem, is_local=place.address().scheme == "file"))
-        return
-    for finding in _findings_of_pointers(resolved):
+    async for finding in check_store(address, scope, system_runtime(), fsync=fsync):
         report.add(finding)
 
 
-def _findings_of_pointers(resolved: "PointerReport") -> "Iterator[Finding]":
-    from arco.cli.finding import failed, ok
-    from arco.cli.pointers import NEXT_STEP
+async def _check_workspace(
+    report: "Report", place: WorkspaceAddress, locations: AllowedLocations, *, quiet: bool
+) -> None:
+    """The content of the workspace, domain by domain; only where the store passed its checks."""
+    from functools import partial
 
-    if resolved.ok:
-        yield ok(ICEBERG, f"{resolved.tables} tables, every metadata file is there")
-        return
-    for each in resolved.problems:
-        yield failed(ICEBERG, f"table {each.table}: {each.path} {each.explanation}", NEXT_STEP)
-    if more := resolved.failed - len(resolved.problems):
-        yield failed(ICEBERG, f"{more} tables more cannot be read", NEXT_STEP)
+    from arco.cli.progress import progress_bar
+    from arco.core.runtime import system_runtime
+    from arco.server.doctor import check_workspace
+
+    show_progress = partial(progress_bar, quiet=quiet)
+    async for finding in check_workspace(place, locations, system_runtime(), show_progress):
+        report.add(finding)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from msgspec import structs
 
-from arco.cli.locations import AllowedLocations
-from arco.cli.place import Place
-from arco.cli.retention import Retention, RunRetention
 from arco.cli.settings import Flag
+from arco.server.locations import AllowedLocations
+from arco.server.settings import MetadataRetention, RunRetention
+from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     from arco.catalog.port import CompactorPort
@@ -25,8 +25,8 @@ _KINDS = ("manifests", "commits", "files", "keys", "segments", "slots", "leases"
 
 def gc(
     *,
-    place: Place | None = None,
-    retention: Retention | None = None,
+    place: WorkspaceAddress | None = None,
+    retention: MetadataRetention | None = None,
     runs: RunRetention | None = None,
     locations: AllowedLocations | None = None,
     dry_run: Flag = False,
@@ -56,7 +56,7 @@ def gc(
     from arco.cli.output import print_document
     from arco.core.tasks import run
 
-    place, retention = place or Place(), retention or Retention()
+    place, retention = place or WorkspaceAddress(), retention or MetadataRetention()
     retention.span()  # refused before anything is opened
     runs = runs or RunRetention()
     runs.ms()
@@ -77,8 +77,8 @@ def gc(
 
 
 async def _collect(
-    place: Place,
-    retention: Retention,
+    place: WorkspaceAddress,
+    retention: MetadataRetention,
     runs: RunRetention,
     locations: AllowedLocations,
     compactor_url: str | None,
@@ -88,14 +88,14 @@ async def _collect(
 ) -> "tuple[list[Collection], TableCollection, ParquetCollection, RunGcReport]":
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
-    from arco.cli.api import service_token
     from arco.cli.progress import progress_bar
-    from arco.cli.tables import collect_runs, parquet_janitor, table_janitor
     from arco.compactor.domains import DOMAINS
     from arco.compactor.gc import collect_garbage
     from arco.core.errors import Unavailable
     from arco.core.runtime import system_runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
+    from arco.server.api_process import service_token
+    from arco.server.garbage_collection import collect_runs, parquet_janitor, table_janitor
     from arco.storage.open import open_store
     from arco.storage.roles import Role
 
@@ -130,7 +130,7 @@ async def _collect(
 
 
 async def _own_compactor(
-    place: Place, retention: Retention, backend: "Backend", runtime: "Runtime"
+    place: WorkspaceAddress, retention: MetadataRetention, backend: "Backend", runtime: "Runtime"
 ) -> "CompactorPort | None":
     """A compactor in this process, if its identity may publish."""
     from arco.compactor.compactor import Compactor

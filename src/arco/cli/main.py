@@ -118,7 +118,7 @@ app.command(
     help="Run the compactor of one workspace alone.",
     help_epilogue=_COMPACTOR_EXAMPLES,
 )
-app.command("arco.cli.tier2.worker:worker", name="tier2-worker", show=False)
+app.command("arco.cli.spark_worker:worker", name="tier2-worker", show=False)
 app.command(
     "arco.cli.verify:verify",
     name="verify",

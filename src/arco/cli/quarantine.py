@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from arco.cli.flags import AsJson, Server, names_come_from_the_line
-from arco.cli.place import Place
 from arco.cli.settings import VARIABLES, choose_place, ignore_empty
 from arco.core.errors import Invalid, NotFound
+from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ LineName = Annotated[
 _Flag = Annotated[bool, Parameter(negative="", show_default=False, show_env_var=False)]
 
 _SERVER = Server()
-_PLACE = Place()
+_PLACE = WorkspaceAddress()
 _HEADINGS = ("LINE", "EVENT", "RECEIVED", "REPLAYED", "REASON")
 _COLUMNS = "domain, stream, segment, line, event_type, received_at, replayed_at, reason"
 _ORDER = "ORDER BY received_at, domain, stream, segment, line"
@@ -46,7 +46,7 @@ app = App(
 
 
 @app.command(name="list")
-def list_(*, place: Place = _PLACE, all: _Flag = False, json: AsJson = False) -> None:  # noqa: A002
+def list_(*, place: WorkspaceAddress = _PLACE, all: _Flag = False, json: AsJson = False) -> None:  # noqa: A002
     """List the lines in quarantine, oldest first.
 
     Parameters
@@ -66,7 +66,7 @@ def list_(*, place: Place = _PLACE, all: _Flag = False, json: AsJson = False) ->
 
 
 @app.command
-def show(line: LineName, /, *, place: Place = _PLACE, json: AsJson = False) -> None:
+def show(line: LineName, /, *, place: WorkspaceAddress = _PLACE, json: AsJson = False) -> None:
     """Show a line with its event."""
     from arco.cli.listing import print_fields
     from arco.cli.result import print_json
@@ -109,7 +109,7 @@ def replay(
         replay_all(remote, wanted or None)
 
 
-def _ask(place: Place, query: str) -> "pa.Table":
+def _ask(place: WorkspaceAddress, query: str) -> "pa.Table":
     from arco.cli.sql import ask
     from arco.core.tasks import run
 

@@ -2,16 +2,16 @@
 
 import sys
 
-from arco.cli.finding import Finding, Status
 from arco.cli.output import print_document
+from arco.server.finding import DoctorFinding, FindingStatus
 
 FORMAT = 1
 
 _MARKS = {
-    Status.OK: ("✓", "ok", "green"),
-    Status.NOTE: ("·", "note", "blue"),
-    Status.WARNING: ("!", "warning", "yellow"),
-    Status.FAILED: ("✗", "FAILED", "bold red"),
+    FindingStatus.OK: ("✓", "ok", "green"),
+    FindingStatus.NOTE: ("·", "note", "blue"),
+    FindingStatus.WARNING: ("!", "warning", "yellow"),
+    FindingStatus.FAILED: ("✗", "FAILED", "bold red"),
 }
 _NAME_WIDTH = 16
 
@@ -22,12 +22,12 @@ class Report:
     def __init__(self, subject: dict[str, str], *, as_json: bool) -> None:
         self._subject = subject
         self._as_json = as_json
-        self._findings: list[Finding] = []
+        self._findings: list[DoctorFinding] = []
         if not as_json:
             words = ", ".join(f"{name} {value}" for name, value in subject.items())
             print(words, end="\n\n", flush=True)
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: DoctorFinding) -> None:
         """Take note, and show it to people at once: some checks take their time."""
         self._findings.append(finding)
         if not self._as_json:
@@ -36,11 +36,11 @@ class Report:
     @property
     def is_good(self) -> bool:
         """Whether nothing has failed so far."""
-        return all(each.status is not Status.FAILED for each in self._findings)
+        return all(each.status is not FindingStatus.FAILED for each in self._findings)
 
     def close(self) -> bool:
         """Finish the output; whether all is well."""
-        failed = [each.name for each in self._findings if each.status is Status.FAILED]
+        failed = [each.name for each in self._findings if each.status is FindingStatus.FAILED]
         bad = list(dict.fromkeys(failed))
         if self._as_json:
             checks = self._findings
@@ -56,7 +56,7 @@ class Report:
         return not bad
 
 
-def _show(finding: Finding) -> None:
+def _show(finding: DoctorFinding) -> None:
     from rich.console import Console
     from rich.text import Text
 

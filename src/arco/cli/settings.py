@@ -1,4 +1,4 @@
-"""Settings: flags, their variables, and the store that they name.
+"""Flags and their environment variables.
 
 Every flag has the variable `ARCO_<FLAG>`; one that is empty counts as not set. A flag on the command line
 beats any variable, also that of the flag it excludes: with ARCO_STORE set, `--root x` means x. Two
@@ -6,7 +6,6 @@ variables that name a place are refused: which of them was meant is not guessed.
 """
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -19,10 +18,6 @@ from arco.core.scope import Scope
 if TYPE_CHECKING:
     from cyclopts import App
     from cyclopts.argument import Argument, ArgumentCollection
-
-    from arco.storage.address import Address
-
-DEFAULT_ROOT = "./.arco"
 
 VARIABLES = Env("ARCO_", command=False)
 
@@ -56,29 +51,6 @@ def choose_place(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCo
         raise Invalid(f"{names} both name a place: give one of them")
 
 
-def address_of(root: str | None, store: str | None) -> "Address":
-    """The store that the flags name, or `Invalid` with what would be right."""
-    from arco.storage.address import parse_address
-
-    if "" in (root, store):
-        raise Invalid("--root and --store need a value: leave them out for ./.arco")
-    if root is not None and "://" in root:
-        raise Invalid("--root takes a directory; a URL goes with --store")
-    if store is not None and "/" not in store:
-        raise Invalid(
-            f"--store takes a URL or a path: for a bucket, say its kind, such as s3://{store}; for a "
-            f"directory, say --root {store}"
-        )
-    return parse_address(_at_home(store or root or DEFAULT_ROOT))
-
-
-def describe(address: "Address") -> str:
-    """The address for people, with the server where that is not the cloud's own, on one line."""
-    endpoint = address.options.get("endpoint")
-    text = f"{address} (endpoint {endpoint})" if endpoint else str(address)
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
-
-
 def scope_of(tenant: str, workspace: str) -> Scope:
     """The workspace that the flags name, or `Invalid` with what would be right."""
     return Scope(tenant=tenant, workspace=workspace)
@@ -90,16 +62,6 @@ def _take_bucket(bucket: str, store: "Argument") -> None:
     if "://" not in bucket:
         raise Invalid(f"{_BUCKET} has to say what kind of store it is, such as gs://{bucket}")
     store.append(Token(keyword=_BUCKET, value=bucket, source=VARIABLES.source))
-
-
-def _at_home(place: str) -> str:
-    """`~` as the shell would read it, where it was quoted or came from a variable."""
-    if not place.startswith("~"):
-        return place
-    try:
-        return str(Path(place).expanduser())
-    except RuntimeError as problem:
-        raise Invalid(f"there is no home directory for {place.partition('/')[0]}") from problem
 
 
 def _argument(arguments: "ArgumentCollection", name: str) -> "Argument | None":

@@ -7,8 +7,8 @@ from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, AsOf, Server
 from arco.cli.flow.flags import command
-from arco.cli.place import Place
 from arco.core.errors import Invalid
+from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ Query = Annotated[
         help="One read-only query; - reads it from stdin.",
     ),
 ]
-_PLACE, _NO_SERVER = Place(), Server(url="")
+_PLACE, _NO_SERVER = WorkspaceAddress(), Server(url="")
 
 app = command("sql", "SQL over the tables of system, in the files of a store.", _EXAMPLES)
 
@@ -46,7 +46,7 @@ def sql(
     query: Query,
     /,
     *,
-    place: Place = _PLACE,
+    place: WorkspaceAddress = _PLACE,
     server: Server = _NO_SERVER,
     as_of: AsOf = None,
     fresh: Annotated[
@@ -95,7 +95,7 @@ def ask_server(server: Server, text: str, as_of: str | None, *, fresh: bool) -> 
         return from_arrow(remote.post("/query", given, accept=ARROW_STREAM))
 
 
-async def ask(place: Place, text: str, as_of: str | None, *, fresh: bool) -> "pa.Table":
+async def ask(place: WorkspaceAddress, text: str, as_of: str | None, *, fresh: bool) -> "pa.Table":
     """The result of a query over the files of a store."""
     from arco.catalog.reader import SnapshotReader
     from arco.core.runtime import system_runtime

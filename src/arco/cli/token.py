@@ -5,8 +5,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from arco.cli.place import Place
 from arco.cli.settings import Flag
+from arco.server.workspace_address import WorkspaceAddress
 
 _EXAMPLES = """\
 Examples:
@@ -24,7 +24,7 @@ app = App(name="token", help="Tokens for callers of the API.", help_epilogue=_EX
 def mint(
     principal: str,
     *,
-    place: Place | None = None,
+    place: WorkspaceAddress | None = None,
     hours: Annotated[float, Parameter(metavar="N")] = 1,
     days: Annotated[float, Parameter(metavar="N")] = 0,
     group: Annotated[tuple[str, ...], Parameter(metavar="NAME", negative="")] = (),
@@ -52,7 +52,7 @@ def mint(
     from arco.cli.output import print_document
     from arco.core.runtime import system_runtime
 
-    place = place or Place()
+    place = place or WorkspaceAddress()
     runtime = system_runtime()
     tokens = LocalTokens(place.signing_key(runtime.rng), runtime)
     life_s = _seconds(days * 86_400 if days else hours * 3_600)

@@ -1,35 +1,35 @@
 """`arco up`: all of Arco on one machine, in one process, and Spark in a child of it."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from arco.cli.keep import Keep
-from arco.cli.locations import AllowedLocations
-from arco.cli.pacing import CompactEvery
-from arco.cli.place import Place
-from arco.cli.retention import Retention, RunRetention
-from arco.cli.serve import Listening, LogLevel
 from arco.cli.settings import Flag
-from arco.cli.spark import Spark, idle_ms
-
-if TYPE_CHECKING:
-    from arco.core.runtime import Runtime
-
-_NICE = 5  # the API comes first
+from arco.server.listener import ListenSettings
+from arco.server.locations import AllowedLocations
+from arco.server.settings import (
+    CompactionInterval,
+    CompactionSettings,
+    MetadataRetention,
+    RowRetention,
+    RunRetention,
+    SparkSettings,
+    parse_spark_idle,
+)
+from arco.server.workspace_address import WorkspaceAddress
 
 
 def up(
     *,
-    place: Place | None = None,
-    listening: Listening | None = None,
-    retention: Retention | None = None,
+    address: WorkspaceAddress | None = None,
+    listen: ListenSettings | None = None,
+    retention: MetadataRetention | None = None,
     runs: RunRetention | None = None,
     locations: AllowedLocations | None = None,
-    spark: Spark | None = None,
+    spark: SparkSettings | None = None,
     spark_idle: Annotated[float, Parameter(metavar="MINUTES")] = 10,
-    keep: Keep | None = None,
-    pacing: CompactEvery | None = None,
+    rows: RowRetention | None = None,
+    interval: CompactionInterval | None = None,
     sample: Flag = False,
 ) -> None:
     """Run everything on this machine: the API, the compactor and garbage collection.
@@ -38,9 +38,9 @@ def up(
 
     Parameters
     ----------
-    place
+    address
         Where the metadata are.
-    listening
+    listen
         How it is reached.
     retention
         How long the past is kept.
@@ -53,110 +53,41 @@ def up(
     spark_idle
         End Spark after so long without events, to free its memory; the next event starts it again.
         0 to keep it for good.
-    keep
+    rows
         How long rows are kept.
-    pacing
+    interval
         How often few events are compacted.
     sample
         Put a small sample catalog in, for a first look around.
     """
-    from arco.cli.serve import check_listening
+    address, listen = address or WorkspaceAddress(), listen or ListenSettings()
+    retention, runs = retention or MetadataRetention(), runs or RunRetention()
+    locations, spark = locations or AllowedLocations(), spark or SparkSettings()
+    rows, interval = rows or RowRetention(), interval or CompactionInterval()
+    # Reject invalid settings before anything is opened.
+    listen.check()
+    retention.span()
+    runs.ms()
+    locations.urls()
+    spark.check()
+    rows.spans()
+    interval.pace()
+    spark_idle_ms = parse_spark_idle(spark_idle)
+
+    from arco.cli.advice import first_steps
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
+    from arco.server.all_in_one import ServerSettings, serve_all_in_one
 
-    listening, retention = listening or Listening(), retention or Retention()
-    check_listening(listening)
-    retention.span()  # refused before anything is opened
-    runs = runs or RunRetention()
-    runs.ms()
-    locations = locations or AllowedLocations()
-    locations.urls()
-    spark, keep = spark or Spark(), keep or Keep()
-    spark.check()
-    keep.spans()
-    pacing = pacing or CompactEvery()
-    pacing.pace()
-    work = _serve(
-        place or Place(),
-        listening,
-        retention,
-        system_runtime(),
-        runs=runs,
-        locations=locations,
-        spark=spark,
-        spark_idle_ms=idle_ms(spark_idle),
-        keep=keep,
-        pacing=pacing,
-        sample=sample,
+    run(
+        serve_all_in_one(
+            address,
+            listen,
+            ServerSettings(listen.auth, retention, locations, runs),
+            system_runtime(),
+            compaction=CompactionSettings(spark, rows, interval),
+            spark_idle_ms=spark_idle_ms,
+            sample=sample,
+            ready=first_steps(address, listen, sample=sample),
+        )
     )
-    run(work)
-
-
-async def _serve(
-    place: Place,
-    listening: Listening,
-    retention: Retention,
-    runtime: "Runtime",
-    *,
-    runs: RunRetention,
-    locations: AllowedLocations,
-    spark: Spark,
-    spark_idle_ms: float | None,
-    keep: Keep,
-    pacing: CompactEvery,
-    sample: bool,
-) -> None:
-    from arco.api.app import make_app
-    from arco.api.metrics import Metrics
-    from arco.cli.advice import first_steps
-    from arco.cli.sample import fill
-    from arco.cli.sample_runs import tell_of_runs
-    from arco.cli.serve import log_to_stderr, serve
-    from arco.cli.tier2.keeper import Care
-    from arco.cli.tier2.keeping import compaction, keeping, make_keeper, ringing
-    from arco.cli.trouble import patience
-    from arco.cli.whole import Ground, Terms, open_whole
-    from arco.storage.roles import Role
-
-    metrics, log = Metrics(), log_to_stderr(runtime, listening.log_level)
-    ground = Ground(place, runtime, log, metrics)
-    async with patience(runtime, log) as wait:
-        stores = await ground.stores()
-        keeper = make_keeper(
-            place,
-            spark,
-            keep,
-            stores[Role.API],
-            pacing=pacing,
-            log=log,
-            metrics=metrics,
-            care=Care(idle_ms=spark_idle_ms),
-            nice=_NICE,
-            loud=listening.log_level is LogLevel.DEBUG,
-        )
-        whole = await open_whole(
-            ground,
-            stores,
-            Terms(listening.auth, retention, locations, runs),
-            wait.met,
-            ring=ringing(keeper),
-            compaction=compaction(keeper, place, spark),
-        )
-        is_new = False
-        if sample:
-            is_new = await fill(whole.workspace.committer, whole.iceberg.native)
-    services = whole.services
-    if is_new:
-        await tell_of_runs(services.intake, whole.workspace.reader)
-    async with whole.living(), keeping(keeper):
-        ready = first_steps(place, listening, sample=sample)
-        await serve(
-            make_app(services),
-            listening,
-            log,
-            ready,
-            runtime=runtime,
-            metrics=metrics,
-            admin=listening.admin(),
-            stopping=services.stopping,
-        )

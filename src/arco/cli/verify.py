@@ -1,13 +1,14 @@
 """`arco verify`: whether everything that is published is what it was when it was published."""
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from arco.cli.locations import AllowedLocations
-from arco.cli.place import Place
 from arco.cli.settings import Flag
+from arco.server.locations import AllowedLocations
+from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     from arco.compactor.report import Report
@@ -21,7 +22,7 @@ _ANCHOR = re.compile(r"(?:([a-z]+):)?([0-9]{1,18}):([0-9a-f]{64})")
 
 def verify(
     *,
-    place: Place | None = None,
+    place: WorkspaceAddress | None = None,
     locations: AllowedLocations | None = None,
     domain: Annotated[str | None, Parameter(metavar="NAME")] = None,
     every: Annotated[Flag, Parameter(name="--all")] = False,
@@ -54,7 +55,7 @@ def verify(
     from arco.cli.output import print_document
     from arco.core.tasks import run
 
-    place, domains = place or Place(), _domains(domain)
+    place, domains = place or WorkspaceAddress(), _domains(domain)
     anchors = _anchors(expect, domains)
     place.check_there()
     reports = run(_verify(place, domains, anchors, every=every, quiet=json))
@@ -76,19 +77,22 @@ def verify(
     return 0 if is_ok else 1
 
 
-async def _resolve(place: Place, locations: AllowedLocations, *, quiet: bool) -> "PointerReport":
-    from arco.cli.pointers import resolve_pointers
+async def _resolve(
+    place: WorkspaceAddress, locations: AllowedLocations, *, quiet: bool
+) -> "PointerReport":
+    from arco.cli.progress import progress_bar
     from arco.core.runtime import system_runtime
+    from arco.server.doctor import resolve_pointers
     from arco.storage.roles import Role
     from arco.storage.store import Store
 
     runtime = system_runtime()
     store = Store(place.backend(runtime), runtime, role=Role.JANITOR, scope=place.scope())
-    return await resolve_pointers(place, store, locations, quiet=quiet)
+    return await resolve_pointers(place, store, locations, partial(progress_bar, quiet=quiet))
 
 
 def _print_pointers(report: "PointerReport") -> None:
-    from arco.cli.pointers import NEXT_STEP
+    from arco.server.doctor import POINTER_NEXT_STEP
 
     if report.ok and report.tables:
         print(
@@ -101,11 +105,13 @@ def _print_pointers(report: "PointerReport") -> None:
     if more := report.failed - len(report.problems):
         print(f"WRONG: and {more} tables more.")
     if not report.ok:
-        print(f"{report.failed} of {report.tables} Iceberg tables cannot be read. {NEXT_STEP}")
+        print(
+            f"{report.failed} of {report.tables} Iceberg tables cannot be read. {POINTER_NEXT_STEP}"
+        )
 
 
 async def _verify(
-    place: Place,
+    place: WorkspaceAddress,
     domains: tuple[str, ...],
     anchors: "dict[str, Anchor]",
     *,
@@ -131,7 +137,7 @@ async def _verify(
     return reports
 
 
-def _found_nothing(report: "Report", place: Place, *, quiet: bool) -> "Report":
+def _found_nothing(report: "Report", place: WorkspaceAddress, *, quiet: bool) -> "Report":
     """Nothing to check is no success: more often than new, a workspace is misspelt."""
     import msgspec
 

@@ -7,13 +7,13 @@ from typing import TypeVar
 import pytest
 
 from arco.catalog.publication import Attempt
-from arco.cli.flow.here import arco_here
 from arco.cli.flow.lake import HttpLake
-from arco.cli.place import Place
 from arco.core.errors import AttemptFenced, NotFound
 from arco.core.runtime import system_runtime
 from arco.flow.publish.wire import FilesStaged, StagedFile
 from arco.flow.worker.ports import LakeColumn, NewLakeTable
+from arco.server.embedded import embedded_server
+from arco.server.workspace_address import WorkspaceAddress
 
 T = TypeVar("T")
 
@@ -29,10 +29,10 @@ ORDERS = NewLakeTable(
 )
 
 
-async def with_lake(work: Callable[[HttpLake], T], place: Place | None = None) -> T:
+async def with_lake(work: Callable[[HttpLake], T], place: WorkspaceAddress | None = None) -> T:
     """What `work` finds, in a thread as a task's."""
     runtime = system_runtime()
-    async with arco_here(place or Place(store="memory://"), runtime) as here:
+    async with embedded_server(place or WorkspaceAddress(store="memory://"), runtime) as here:
         lake = HttpLake(here.url, runtime)
         try:
             return await asyncio.to_thread(work, lake)
@@ -138,4 +138,4 @@ async def test_files_are_published_by_the_attempt_that_may(
         with pytest.raises(NotFound):
             lake.files("01a1e0f6-9113-7475-bb94-e3fac6dcb4cd")
 
-    await with_lake(work, Place(root=str(root), no_fsync=True))
+    await with_lake(work, WorkspaceAddress(root=str(root), no_fsync=True))

@@ -14,15 +14,15 @@ import pytest
 
 from arco.access.principal import Principal
 from arco.access.token import LocalTokens
-from arco.cli.flow.here import Here, arco_here
-from arco.cli.place import Place
-from arco.cli.serve import Auth
-from arco.cli.whole import Terms
 from arco.core.errors import Unavailable
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
 from arco.flow.coordinator.messages import AttemptOutcome, LeaseRequest, TaskStatus
 from arco.flow.plan.plan import Plan
+from arco.server.all_in_one import ServerSettings
+from arco.server.embedded import EmbeddedServer, embedded_server
+from arco.server.listener import Auth
+from arco.server.workspace_address import WorkspaceAddress
 from tests.flow.worker.scripted import (
     DONE,
     PROJECT,
@@ -38,12 +38,12 @@ from tests.stores import store_url
 
 @asynccontextmanager
 async def arco(
-    place: Place | None = None, terms: Terms | None = None
-) -> AsyncIterator[tuple[Here, httpx2.AsyncClient]]:
+    place: WorkspaceAddress | None = None, terms: ServerSettings | None = None
+) -> AsyncIterator[tuple[EmbeddedServer, httpx2.AsyncClient]]:
     """An Arco and a client of it."""
-    place = place or Place(store="memory://")
+    place = place or WorkspaceAddress(store="memory://")
     async with (
-        arco_here(place, system_runtime(), terms=terms) as here,
+        embedded_server(place, system_runtime(), settings=terms) as here,
         httpx2.AsyncClient(base_url=f"{here.url}/api/v1", timeout=60, trust_env=False) as http,
     ):
         yield here, http
@@ -132,14 +132,14 @@ async def test_a_plan_of_many_tasks_is_taken_as_it_is_and_compressed() -> None:
 async def test_a_run_is_triggered_by_the_principal_where_identities_are_required(
     tmp_path: Path, auth: Auth
 ) -> None:
-    place, runtime = Place(store=str(tmp_path)), system_runtime()
+    place, runtime = WorkspaceAddress(store=str(tmp_path)), system_runtime()
     tokens = LocalTokens(place.signing_key(runtime.rng), runtime)
     longest = f"user:{'a' * 255}"
     headers = {
         name: {"Authorization": f"Bearer {tokens.mint(Principal(name, Scope()), life_s=600)}"}
         for name in ("user:ana", longest)
     }
-    async with arco(place, Terms(auth=auth)) as (_, http):
+    async with arco(place, ServerSettings(auth=auth)) as (_, http):
         for name, header in headers.items():
             body = wish(plan("a"), name[:10], triggered_by="user:boss")
             run = (await http.post("/runs", json=body, headers=header)).json()
@@ -324,7 +324,7 @@ async def test_values_of_a_dynamic_dimension_are_added_and_removed() -> None:
     assert (wrong.status_code, unknown.status_code) == (400, 400)
 
 
-def _worker_waits(here: Here) -> bool:
+def _worker_waits(here: EmbeddedServer) -> bool:
     """Whether a worker of the coordinator waits for tasks."""
     return bool(here.coordinator._state._waiting)  # type: ignore[attr-defined]
 
@@ -339,14 +339,16 @@ async def test_a_workspace_has_one_coordinator(
     kind: str, request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]
 ) -> None:
     url, runtime = store_url(kind, request), system_runtime()
-    place = Place(store=url) if kind == "moto" else Place(root=url, no_fsync=True)
-    async with arco_here(place, runtime):
+    place = (
+        WorkspaceAddress(store=url) if kind == "moto" else WorkspaceAddress(root=url, no_fsync=True)
+    )
+    async with embedded_server(place, runtime):
         with pytest.raises(Unavailable, match=r"another Arco \(.*\d+\) keeps the book") as refused:
-            async with arco_here(place, runtime):
+            async with embedded_server(place, runtime):
                 pass
         assert "--url" in refused.value.__notes__[0]
         assert "book" not in capfd.readouterr().err  # the command reports it, and it is not logged
-    async with arco_here(place, runtime) as here:  # the first has let go
+    async with embedded_server(place, runtime) as here:  # the first has let go
         assert (await here.coordinator.state([])).number == -1
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from arco.cli.retention import RunRetention
 from arco.core.errors import Invalid
 from arco.core.runtime import system_runtime
 from arco.core.tasks import run
 from arco.flow.coordinator.messages import AttemptOutcome
+from arco.server.settings import RunRetention
 from tests.cli.command import arco, is_one_sentence
 from tests.flow.worker.scripted import (
     DONE,

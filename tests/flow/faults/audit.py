@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 from pyiceberg.catalog import load_catalog
 
-from arco.cli.flow.here import Here, arco_here
 from arco.cli.flow.lake import HttpLake
-from arco.cli.place import Place as Root
 from arco.core.runtime import Runtime, system_runtime
 from arco.flow.coordinator.coordinator import RunCoordinator
 from arco.flow.coordinator.messages import LEASE_MS, RunStatus
 from arco.flow.worker.ports import LakeTable
+from arco.server.embedded import EmbeddedServer, embedded_server
+from arco.server.workspace_address import WorkspaceAddress as Root
 from tests.flow.faults.pipeline import MADE, TOTAL, Row, Rows
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ _FILES = "pyiceberg.io.pyarrow.PyArrowFileIO"
 def rows_at(root: Path, tables: Iterable[str] = (*MADE, TOTAL)) -> Rows:
     """All rows of tables that are there, in order."""
 
-    async def look(here: Here, runtime: Runtime) -> Rows:
+    async def look(here: EmbeddedServer, runtime: Runtime) -> Rows:
         return await asyncio.to_thread(read_rows, here.url, tuple(tables), runtime)
 
     return with_arco(root, look)
@@ -57,7 +57,7 @@ def left_over(root: Path, runs: Iterable[str]) -> dict[str, str]:
     Waits for as long as a lease lasts, and no longer than it has to.
     """
 
-    async def look(here: Here, runtime: Runtime) -> dict[str, str]:
+    async def look(here: EmbeddedServer, runtime: Runtime) -> dict[str, str]:
         ends = runtime.clock.elapsed_ms() + 3 * LEASE_MS
         left: dict[str, str] = {}
         while runtime.clock.elapsed_ms() < ends:
@@ -78,10 +78,10 @@ def left_over(root: Path, runs: Iterable[str]) -> dict[str, str]:
     return with_arco(root, look)
 
 
-def with_arco(root: Path, look: Callable[[Here, Runtime], Coroutine[Any, Any, T]]) -> T:
+def with_arco(root: Path, look: Callable[[EmbeddedServer, Runtime], Coroutine[Any, Any, T]]) -> T:
     async def within() -> T:
         runtime = system_runtime()
-        async with arco_here(Root(root=str(root), no_fsync=True), runtime) as here:
+        async with embedded_server(Root(root=str(root), no_fsync=True), runtime) as here:
             return await look(here, runtime)
 
     return asyncio.run(within())

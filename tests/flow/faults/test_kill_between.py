@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from arco.cli.flow.here import Here
 from arco.cli.flow.lake import HttpLake
 from arco.core.runtime import Runtime
+from arco.server.embedded import EmbeddedServer
 from tests.flow.faults import spark_flags
 from tests.flow.faults.audit import with_arco
 from tests.flow.faults.project_root import TIMEOUT_S, CommandResult, run_command
@@ -42,7 +42,7 @@ class _Two:
     def rows(self) -> list[int]:
         """How many rows both tables have, by their files."""
 
-        async def look(here: Here, runtime: Runtime) -> list[int]:
+        async def look(here: EmbeddedServer, runtime: Runtime) -> list[int]:
             return await asyncio.to_thread(_rows, here.url, runtime)
 
         return with_arco(self.root, look)

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arco.compactor.spark.java import spark_installed
 from arco.core.errors import Unsupported
-from arco.core.java import check_java
+from arco.core.java import check_java, is_spark_installed
 from tests.flow.lineage.sample_tables import create_tables, new_session
 from tests.spark.living import living_session
 
@@ -28,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "SparkSession":
     """A session of the Spark of this process, which stays open for others, with the tables filled."""
-    if not spark_installed():
+    if not is_spark_installed():
         pytest.skip("Spark is not installed")
     try:
         check_java()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arco.compactor.spark.java import check_java
 from arco.core.errors import Unsupported
+from arco.core.java import check_java
 from arco.core.runtime import system_runtime
 from tests.cli.serving import serving
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from arco.cli.flow.tidying import Tidying
-from arco.cli.place import Place
 from arco.compactor.behind import waiting_segments
 from arco.flow.spark.engine import WorkerSpark
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
+from arco.server.ledger_tidier import LedgerTidier
+from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.flow.spark.shared_spark import SharedSpark
@@ -21,7 +21,7 @@ from tests.flow.worker.scripted import (
 FEW = 2
 
 
-async def _waiting(place: Place, spark: SharedSpark) -> int:
+async def _waiting(place: WorkspaceAddress, spark: SharedSpark) -> int:
     backend = place.backend(spark.runtime)
     store = Store(backend, spark.runtime, scope=place.scope(), role=Role.COMPACTOR)
     return await waiting_segments(store, EXECUTIONS_DOMAIN)
@@ -39,7 +39,9 @@ async def test_events_of_tasks_are_compacted_after_them(
         await run_plan(book, runtime, ScriptedExecutor(), plan("a", "b", "c", b=["a"], c=["b"]))
         count = await _waiting(place, shared)
         assert count > FEW
-        await Tidying(place, runtime, messages.append, many=FEW).after(engine.lend())
+        await LedgerTidier(place, runtime, messages.append, max_segments_with_spark=FEW).after(
+            engine.lend()
+        )
         assert messages == [f"Tidying up {count:,} segments"]
         assert await _waiting(place, shared) == 0
         assert (await book.state([])).number >= 0  # there is a manifest, and it can be read

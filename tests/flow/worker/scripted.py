@@ -8,9 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from arco.cli.flow.here import Here, arco_here
 from arco.cli.flow.over_http import HttpCoordinator
-from arco.cli.place import Place
 from arco.core.clock import SystemClock
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.tasks import AsyncioTasks
@@ -25,6 +23,8 @@ from arco.flow.coordinator.ports import Coordinator, TaskCoordinator
 from arco.flow.plan.plan import Again, Maker, Plan, PlannedTask, Reason
 from arco.flow.worker.ports import AttemptContext, Executor, StaticProjectCode
 from arco.flow.worker.worker import Worker
+from arco.server.embedded import EmbeddedServer, embedded_server
+from arco.server.workspace_address import WorkspaceAddress
 
 T = TypeVar("T")
 
@@ -159,16 +159,16 @@ async def until_true(asked: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def open_coordinator(
-    way: str, runtime: Runtime, place: Place | None = None
+    way: str, runtime: Runtime, place: WorkspaceAddress | None = None
 ) -> AsyncIterator[Coordinator]:
     """The coordinator of a new Arco, called directly or over HTTP."""
-    where = place or Place(store="memory://")
-    async with arco_here(where, runtime) as here, connect(way, here, runtime) as coordinator:
+    where = place or WorkspaceAddress(store="memory://")
+    async with embedded_server(where, runtime) as here, connect(way, here, runtime) as coordinator:
         yield coordinator
 
 
 @asynccontextmanager
-async def connect(way: str, here: Here, runtime: Runtime) -> AsyncIterator[Coordinator]:
+async def connect(way: str, here: EmbeddedServer, runtime: Runtime) -> AsyncIterator[Coordinator]:
     if way == "here":
         yield here.coordinator
         return
@@ -179,9 +179,9 @@ async def connect(way: str, here: Here, runtime: Runtime) -> AsyncIterator[Coord
         await coordinator.close()
 
 
-def disk_place(root: Path) -> Place:
+def disk_place(root: Path) -> WorkspaceAddress:
     """A place on disk that survives a restart."""
-    return Place(root=str(root), no_fsync=True)
+    return WorkspaceAddress(root=str(root), no_fsync=True)
 
 
 class FastClock(SystemClock):

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arco.cli.flow.here import arco_here
 from arco.core.errors import Invalid, NotFound, Unavailable, Unknown
 from arco.flow.coordinator.messages import (
     AttemptOutcome,
@@ -28,6 +27,7 @@ from arco.flow.coordinator.ports import Coordinator
 from arco.flow.worker.attempt import WorkerTiming
 from arco.flow.worker.ports import StaticProjectCode
 from arco.flow.worker.worker import Worker
+from arco.server.embedded import embedded_server
 from tests.flow.worker.scripted import (
     DONE,
     LONG_S,
@@ -444,7 +444,7 @@ async def test_a_task_survives_a_restart_of_the_coordinator(tmp_path: Path) -> N
         return STOPPED if doing.watch.is_stopped() else DONE
 
     executor, errors = ScriptedExecutor(a=wait), list[str]()
-    async with arco_here(disk_place(tmp_path), runtime) as here:
+    async with embedded_server(disk_place(tmp_path), runtime) as here:
         async with connect("http", here, runtime) as coordinator:
             run_id = await submit_plan(coordinator, plan("a", "b", b=["a"]))
         port = int(here.url.rpartition(":")[2])
@@ -460,7 +460,7 @@ async def test_a_task_survives_a_restart_of_the_coordinator(tmp_path: Path) -> N
         working = asyncio.create_task(worker.run(run_id))
         await until(executor.has_begun)
     await until_true(lambda: bool(errors))  # the coordinator is not there
-    async with arco_here(disk_place(tmp_path), runtime, port=port):
+    async with embedded_server(disk_place(tmp_path), runtime, port=port):
         go_on.set()
         await working
         view = await coordinator.get_run(run_id)

@@ -46,7 +46,7 @@ def cancel(
     from arco.cli.output import print_document
 
     reach = Reach(server, place)
-    view = ask(reach, lambda remote: _cancel(remote, find_run(remote, run)), needs_book=True)
+    view = ask(reach, lambda remote: _cancel(remote, find_run(remote, run)), needs_coordinator=True)
     if json:
         print_document(view)
         return

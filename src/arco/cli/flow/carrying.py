@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from arco.cli.flow.bell import INTERRUPTED, listening
-from arco.cli.flow.room import RoomWatch
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.words import first_line
 from arco.core.errors import ArcoError, Unavailable, Unknown
@@ -20,6 +19,7 @@ from arco.flow.coordinator.ports import Coordinator
 from arco.flow.worker.ports import AttemptContext, Executor, ProjectCode
 from arco.flow.worker.stdout import capture_stdout
 from arco.flow.worker.worker import Worker
+from arco.server.full_store import FullStoreWatch
 
 _LOOK_MS = 5_000
 _AGAIN_MS = 1_000
@@ -70,7 +70,7 @@ class Carrying:
     def __init__(
         self, coordinator: Coordinator, runtime: Runtime, board: Board, say: Callable[[str], None]
     ) -> None:
-        self._coordinator = self._room = RoomWatch(coordinator, runtime)
+        self._coordinator = self._room = FullStoreWatch(coordinator, runtime)
         self._runtime = runtime
         self._board = board
         self._say = say

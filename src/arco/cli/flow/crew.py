@@ -48,8 +48,8 @@ class SparkCrew:
 
         `say` is told of it, as it takes seconds, and with a jar to be fetched longer.
         """
-        from arco.cli.tier2.on_spark import silent_jvm
         from arco.flow.spark.user_code import needs_spark
+        from arco.server.compaction import silent_jvm
 
         planned = None if plan is None else {task.maker for task in plan.tasks}
         wanted = [

@@ -58,7 +58,7 @@ def explain(
     loaded, runtime = load(project, format_), system_runtime()
 
     async def work() -> Explanation:
-        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
+        async with reached(Reach(server, place), runtime, needs_coordinator=False) as arco:
             state = await arco.coordinator.state(loaded.tables, loaded.replaced)
             now = utc(runtime.clock.now_ms())
             found = why(loaded.project, table, partition, state, now)

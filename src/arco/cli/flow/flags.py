@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from arco.cli.flags import names_come_from_the_line
-from arco.cli.place import Place
 from arco.cli.settings import VARIABLES, Flag, choose_place, ignore_empty
 from arco.core.errors import Invalid
+from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     from cyclopts.argument import Argument, ArgumentCollection
@@ -103,7 +103,7 @@ class Choice:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Own(Place):
+class Own(WorkspaceAddress):
     """Flags that bring an Arco for the life of a command.
 
     Parameters

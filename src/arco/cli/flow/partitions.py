@@ -74,7 +74,7 @@ def partitions(
         raise unknown
 
     async def work() -> "PlanningState":
-        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
+        async with reached(Reach(server, place), runtime, needs_coordinator=False) as arco:
             return await arco.coordinator.state(loaded.tables, loaded.replaced)
 
     found = _Found.of(loaded, name, run(work()), runtime.clock.now_ms())
@@ -166,7 +166,7 @@ def clear(
     runtime, name = system_runtime(), three_levels(table)
 
     async def work() -> tuple[tuple[str, ...], int] | None:
-        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
+        async with reached(Reach(server, place), runtime, needs_coordinator=False) as arco:
             state = (await arco.coordinator.state([name])).tables[name]
             keys = chosen_partitions(name, state, partitions)
             asked = replace(server, url=arco.url)

@@ -60,7 +60,7 @@ def plan(
     loaded, runtime = load(project, format_), system_runtime()
 
     async def work() -> "Plan":
-        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
+        async with reached(Reach(server, place), runtime, needs_coordinator=False) as arco:
             now_ms = runtime.clock.now_ms()
             return await make_plan(arco.coordinator, loaded, selection, choice, now_ms)
 

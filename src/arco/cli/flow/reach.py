@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
 from arco.cli.flags import DEFAULT_URL, Server
-from arco.cli.place import Place
+from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     from arco.cli.remote import Remote
@@ -23,7 +23,7 @@ class Reach:
     """The flags that name an Arco. A directory or store means one of our own, until the command ends."""
 
     server: Server
-    place: Place
+    place: WorkspaceAddress
 
     @property
     def is_own(self) -> bool:
@@ -53,15 +53,17 @@ class Reached:
 
 @asynccontextmanager
 async def reached(
-    reach: Reach, runtime: "Runtime", *, needs_book: bool = True
+    reach: Reach, runtime: "Runtime", *, needs_coordinator: bool = True
 ) -> AsyncIterator[Reached]:
-    """The Arco behind the flags; one of our own is refused what `needs_book` while another keeps it."""
+    """The Arco behind the flags; `needs_coordinator` refuses an embedded one while another coordinates."""
     if reach.is_own:
-        from arco.cli.flow.here import arco_here
-        from arco.cli.flow.tidying import Tidying
+        from arco.server.embedded import embedded_server
+        from arco.server.ledger_tidier import LedgerTidier
 
-        await Tidying(reach.place, runtime, lambda line: print(line, file=sys.stderr)).before()
-        async with arco_here(reach.place, runtime, needs_book=needs_book) as here:
+        await LedgerTidier(reach.place, runtime, lambda line: print(line, file=sys.stderr)).before()
+        async with embedded_server(
+            reach.place, runtime, needs_coordinator=needs_coordinator
+        ) as here:
             yield Reached(here.url, here.coordinator, None, here.host)
         return
     from arco.cli.flow.over_http import HttpCoordinator
@@ -74,7 +76,7 @@ async def reached(
         await coordinator.close()
 
 
-def ask(reach: Reach, work: "Callable[[Remote], T]", *, needs_book: bool = False) -> T:
+def ask(reach: Reach, work: "Callable[[Remote], T]", *, needs_coordinator: bool = False) -> T:
     """What `work` finds out of the Arco behind the flags, by its REST API; most of it needs no book."""
     if not reach.is_own:
         with reach.server.open() as remote:
@@ -85,7 +87,7 @@ def ask(reach: Reach, work: "Callable[[Remote], T]", *, needs_book: bool = False
     runtime = system_runtime()
 
     async def within() -> T:
-        async with reached(reach, runtime, needs_book=needs_book) as arco:
+        async with reached(reach, runtime, needs_coordinator=needs_coordinator) as arco:
             server = replace(reach.server, url=arco.url)
 
             def call() -> T:

@@ -17,7 +17,6 @@ from arco.cli.flow.report import Report
 from arco.cli.flow.run_ids import find_run
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.spark_flags import OnSpark
-from arco.cli.flow.tidying import Tidying
 from arco.core.clock import utc
 from arco.core.errors import Invalid
 from arco.core.ids import new_ulid
@@ -33,6 +32,7 @@ from arco.flow.coordinator.ports import nothing_to_retry, run_not_over
 from arco.flow.plan.plan import Plan
 from arco.flow.worker.ports import StaticProjectCode, project_code
 from arco.flow.worker.stdout import capture_stdout, process_stdout
+from arco.server.ledger_tidier import LedgerTidier
 
 if TYPE_CHECKING:
     from arco.cli.flow.crew import SparkCrew
@@ -159,7 +159,7 @@ class Running:
             return interrupted
         if self._asked.reach.is_own:
             session = await self._runtime.tasks.in_thread(spark.lend)
-            await Tidying(self._asked.reach.place, self._runtime, report.say).after(session)
+            await LedgerTidier(self._asked.reach.place, self._runtime, report.say).after(session)
         return code
 
     def _report(self, plan: Plan) -> Report:

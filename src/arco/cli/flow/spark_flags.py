@@ -1,4 +1,4 @@
-"""The flags that say on which Spark tasks are carried out."""
+"""The flags that say on which SparkSettings tasks are carried out."""
 
 import re
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from arco.cli.spark import LOCAL, Spark, demand_installed
 from arco.core.errors import Invalid
+from arco.server.settings import LOCAL_MASTER, SparkSettings, require_spark
 
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
 
@@ -23,19 +23,19 @@ Repeated = Parameter(negative="", show_default=False, metavar="KEY=VALUE", env_v
 @Parameter(name="*")
 @dataclass(frozen=True)
 class OnSpark:
-    """Flags that say on which Spark tasks are carried out.
+    """Flags that say on which SparkSettings tasks are carried out.
 
     Parameters
     ----------
     master
-        Spark's master: local[*] for this machine, or spark://host:7077, yarn, k8s://https://host.
+        SparkSettings's master: local[*] for this machine, or spark://host:7077, yarn, k8s://https://host.
     conf
-        A setting of Spark, as spark.sql.shuffle.partitions=8; may be repeated.
+        A setting of SparkSettings, as spark.sql.shuffle.partitions=8; may be repeated.
     memory
-        The memory of Spark's driver, such as 2g.
+        The memory of SparkSettings's driver, such as 2g.
     """
 
-    master: str = LOCAL
+    master: str = LOCAL_MASTER
     conf: Annotated[tuple[str, ...], Repeated] = ()
     memory: Annotated[str | None, Parameter(metavar="SIZE")] = None
 
@@ -46,5 +46,5 @@ class OnSpark:
         if self.memory is not None and not _MEMORY.fullmatch(self.memory):
             raise Invalid(f"--memory takes a size such as 2g or 512m, not {self.memory[:80]!r}")
         pairs("--conf", self.conf)
-        Spark(master=self.master).check()
-        demand_installed()
+        SparkSettings(master=self.master).check()
+        require_spark()

@@ -72,9 +72,9 @@ def worker(
     from arco.cli.flow.code import load_files
     from arco.cli.flow.project import find_folder, load
     from arco.cli.flow.reach import Reach
-    from arco.cli.place import Place
     from arco.core import tasks
     from arco.flow.worker.stdout import capture_stdout
+    from arco.server.workspace_address import WorkspaceAddress
 
     if not 1 <= slots <= 1_000:
         raise Invalid(f"--slots takes 1 to 1,000 tasks at once, not {slots}")
@@ -88,7 +88,7 @@ def worker(
         return found
 
     files = load_files(find_folder(project).resolve(), load_checked)
-    reach = Reach(server, Place())
+    reach = Reach(server, WorkspaceAddress())
     work = _Working(
         files,
         load_checked,

@@ -7,10 +7,10 @@ from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, AsOf, ById, InCatalog, Server, TableName
 from arco.cli.flow.flags import command
-from arco.cli.place import Place
 from arco.cli.settings import Flag
 from arco.cli.target import read_table
 from arco.core.errors import Invalid
+from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     from arco.cli.remote import Remote
@@ -28,7 +28,7 @@ It tells what runs were seen to do, also what was acknowledged and is not
 compacted yet, unless --published or --as-of is given. A version number is one
 of the domain lineage."""
 
-_SERVER, _PLACE = Server(), Place()
+_SERVER, _PLACE = Server(), WorkspaceAddress()
 
 
 class Direction(StrEnum):
@@ -57,7 +57,7 @@ def lineage(
     as_of: AsOf = None,
     catalog: InCatalog = None,
     server: Server = _SERVER,
-    place: Place = _PLACE,
+    place: WorkspaceAddress = _PLACE,
     json: AsJson = False,
     mermaid: Flag = False,
     dot: Flag = False,

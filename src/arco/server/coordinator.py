@@ -1,0 +1,194 @@
+"""The coordinator of runs in a process: opened under its lock, and again if the lock was lost.
+
+A process that only reads runs does not hold the lock, except for the moment that it needs to end runs
+whose process was killed.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from arco.api.services import FlowContext, Services
+from arco.core.background import background, repeat
+from arco.core.errors import ArcoError, Unavailable
+from arco.core.runtime import Runtime
+from arco.core.tasks import Event
+from arco.flow.coordinator.coordinator import RunCoordinator
+from arco.flow.coordinator.event_writer import LedgerEventWriter
+from arco.flow.coordinator.ports import ErrorReporter
+from arco.flow.coordinator.run_reader import SqlRunReader
+from arco.flow.plan.event_query import BacklogWait
+from arco.flow.plan.state_reader import SqlStateReader
+from arco.flow.publish.tables import ParquetTables
+from arco.fold.tier2 import EXECUTIONS_DOMAIN
+from arco.iceberg.service import Iceberg
+from arco.server.coordinator_lock import (
+    CoordinatorLock,
+    CoordinatorLockTaken,
+    open_coordinator_lock,
+)
+from arco.server.table_formats import TableFences, TableVersions
+from arco.server.workspace import Workspace
+from arco.server.workspace_address import WorkspaceAddress
+from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.storage.store import Store
+
+_RETRY_MS = 1_000
+_BRIEF_RETRY_MS = 100
+_END_DEAD_RUNS_MS = 5_000  # how long ending runs of killed processes may hold the lock
+_DEAD_RUN_CHECK_MS = 10_000
+_LOCK_LOST = "another Arco may coordinate runs by now, as this one could not renew its lock in time"
+
+
+class CoordinatorService:
+    """The coordinator of a process, its lock, and the context of the API's handlers."""
+
+    def __init__(
+        self,
+        coordinator: RunCoordinator,
+        context: FlowContext,
+        facts: LedgerEventWriter,
+        lock: CoordinatorLock,
+        failed: ErrorReporter,
+        *,
+        coordinates_runs: bool = True,
+    ) -> None:
+        self.coordinator = coordinator
+        self.context = context
+        self.reports_first_problem = (
+            True  # False where the caller uses `check` after the first attempt
+        )
+        self._facts = facts
+        self._lock = lock
+        self._failed = failed
+        self._coordinates_runs = coordinates_runs
+        self._problem: Exception | None = None
+
+    @asynccontextmanager
+    async def running(self, runtime: Runtime) -> AsyncIterator[Event]:
+        """Coordinate runs beside a block; until the coordinator is open, callers are rejected.
+
+        The event is set after the first attempt to open it.
+        """
+        attempted = runtime.tasks.event()
+        work = self._coordinate if self._coordinates_runs else self._read_only
+        try:
+            async with background(runtime.tasks, partial(work, runtime, attempted)):
+                yield attempted
+        finally:
+            await self._close()
+
+    async def _coordinate(self, runtime: Runtime, attempted: Event) -> None:
+        """Open the coordinator, which resumes runs of an earlier process; reopen it if the lock is lost."""
+        brief_until_ms = runtime.clock.elapsed_ms() + 2 * _END_DEAD_RUNS_MS
+        while True:
+            try:
+                await self._lock.take()
+                await self.coordinator.begin()
+            except Exception as problem:
+                is_brief = isinstance(problem, CoordinatorLockTaken) and problem.is_brief
+                if is_brief and runtime.clock.elapsed_ms() < brief_until_ms:
+                    await runtime.clock.sleep(_BRIEF_RETRY_MS)
+                    continue
+                self._report(problem)
+                attempted.set()
+                await runtime.clock.sleep(_RETRY_MS)
+                continue
+            self._problem = None
+            attempted.set()
+            await self._lock.lost.wait()
+            await self.coordinator.close(_LOCK_LOST)
+            self._report(Unavailable(_LOCK_LOST))
+
+    async def _read_only(self, runtime: Runtime, attempted: Event) -> None:
+        """Read the state of runs from the ledger, and end runs whose process was killed.
+
+        Until a coordinator has ended such a run, its tasks are shown as running, its published rows as
+        missing, and followers of its log wait for ever.
+        """
+        self.coordinator.allow_reads()
+
+        async def check_once() -> None:
+            await self._end_dead_runs()
+            self._problem = None
+            attempted.set()
+
+        def failed(problem: Exception) -> None:
+            self._report(problem)
+            attempted.set()
+
+        await repeat(runtime, check_once, every_ms=_DEAD_RUN_CHECK_MS, failed=failed)
+
+    async def _end_dead_runs(self) -> None:
+        if not await self.coordinator.has_orphaned_runs():
+            return
+        try:
+            await self._lock.take()
+        except CoordinatorLockTaken:
+            return  # they are alive, or the holder of the lock ends them
+        try:
+            await self.coordinator.end_orphaned_runs(_END_DEAD_RUNS_MS)
+        finally:
+            await self._lock.release()
+
+    def check(self) -> None:
+        """Raise the error that keeps the coordinator from being open or read, if there is one."""
+        if self._problem is not None:
+            raise self._problem
+
+    async def _close(self) -> None:
+        """Close the coordinator. Attempts under way continue for the time of a lease."""
+        await self.coordinator.close()
+        self._facts.close()
+        await self.context.tables.close()
+        await self._lock.release()
+
+    def _report(self, problem: Exception) -> None:
+        if self.reports_first_problem and type(problem) is not type(self._problem):
+            self._failed("coordinating runs", problem)
+        self.reports_first_problem = True
+        self._problem = problem
+        if isinstance(problem, ArcoError):
+            self.coordinator.set_closed_reason(str(problem))
+
+
+def open_coordinator(
+    address: WorkspaceAddress,
+    services: Services,
+    workspace: Workspace,
+    iceberg: Iceberg,
+    store: Store,
+    *,
+    failed: ErrorReporter,
+    retention_ms: int = DEFAULT_RETENTION_MS,
+    coordinates_runs: bool = True,
+) -> CoordinatorService:
+    """The coordinator of a workspace, or a reader of its runs; `store` has the role flow."""
+    tables = ParquetTables(
+        workspace.reader,
+        store,
+        location_root=services.location_root,
+        retention_ms=retention_ms,
+    )
+    engine = BacklogWait(services.engine, services.runtime.clock)
+    versions, runs = TableVersions(iceberg, tables), SqlRunReader(engine)
+    facts = LedgerEventWriter(workspace.writers)
+    events = services.domains[EXECUTIONS_DOMAIN]
+    coordinator = RunCoordinator(
+        store,
+        events=facts,
+        fences=TableFences(workspace.reader, iceberg, tables),
+        versions=versions,
+        states=SqlStateReader(engine, workspace.reader, events, versions),
+        runs=runs,
+        on_error=failed,
+    )
+    services.metrics.flow.watch(coordinator)
+    return CoordinatorService(
+        coordinator,
+        FlowContext(coordinator, runs, tables),
+        facts,
+        open_coordinator_lock(address, workspace.reader.store, briefly=not coordinates_runs),
+        failed,
+        coordinates_runs=coordinates_runs,
+    )

@@ -1,0 +1,71 @@
+"""Compaction by commands: only of many segments, shown in a line, and never a failure of the command."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from arco.core.runtime import Runtime, system_runtime
+from arco.server.ledger_tidier import LedgerTidier
+from arco.server.workspace_address import WorkspaceAddress
+from tests.flow.worker.scripted import (
+    ScriptedExecutor,
+    disk_place,
+    open_coordinator,
+    plan,
+    run_plan,
+)
+
+FEW = 2
+
+
+async def _worked(root: Path, runtime: Runtime) -> WorkspaceAddress:
+    """A store in which a run has left some segments."""
+    place = disk_place(root)
+    async with open_coordinator("here", runtime, place) as book:
+        await run_plan(book, runtime, ScriptedExecutor(), plan("a", "b", "c", b=["a"], c=["b"]))
+    return place
+
+
+async def test_a_few_segments_are_not_compacted(tmp_path: Path) -> None:
+    lines: list[str] = []
+    runtime = system_runtime()
+    place = await _worked(tmp_path, runtime)
+    await LedgerTidier(place, runtime, lines.append).before()
+    await LedgerTidier(place, runtime, lines.append).after(None)
+    assert lines == []
+
+
+async def test_without_spark_the_command_to_run_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    runtime = system_runtime()
+    place = await _worked(tmp_path, runtime)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    await LedgerTidier(place, runtime, lines.append, max_segments=FEW).before()
+    [line] = lines
+    assert "segments wait to be compacted" in line
+    assert f"`arco compactor --once --root {tmp_path}`" in line
+
+
+async def test_a_store_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
+    lines: list[str] = []
+    await LedgerTidier(disk_place(tmp_path / "new"), system_runtime(), lines.append).before()
+    assert lines == []
+    assert not (tmp_path / "new").exists()
+
+
+async def test_a_ledger_that_cannot_be_read_is_reported_and_fails_nothing(tmp_path: Path) -> None:
+    lines: list[str] = []
+    runtime = system_runtime()
+    place = await _worked(tmp_path, runtime)
+    [manifests] = tmp_path.glob("**/sequence/executions")
+    for each in manifests.glob("**/*.json"):
+        each.write_bytes(b"not what it was")
+    await LedgerTidier(
+        place, runtime, lines.append, max_segments_with_spark=FEW, max_segments=FEW
+    ).before()
+    [line] = lines
+    assert line.startswith("Events could not be compacted: ")
+    assert line.endswith(f"Later, run `arco compactor --once --root {tmp_path}`.")
