@@ -6,13 +6,13 @@ import pytest
 
 from arco.core.errors import Invalid
 from arco.flow.partition import Daily, Monthly, Weekly
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.time_dimension import TimeDimension
 from tests.flow.partition.cases import NOW
 
 DAYS = Daily("ds", "2020-01-01", tz="Europe/Paris")
 
 
-def hours(dimension: Timed, key: str) -> float:
+def hours(dimension: TimeDimension, key: str) -> float:
     start, end = dimension.span(key)
     return (end - start) / timedelta(hours=1)
 
@@ -92,7 +92,9 @@ def test_clocks_that_go_forward_over_midnight_leave_each_moment_in_one_day() -> 
         (Monthly("m", "2020-01"), ["2026-13", "2026-00", "2026-1", "2026-01-01", "9999-01"]),
     ],
 )
-def test_what_is_no_key_is_refused_with_an_example(dimension: Timed, keys: list[str]) -> None:
+def test_what_is_no_key_is_refused_with_an_example(
+    dimension: TimeDimension, keys: list[str]
+) -> None:
     for key in ["", "2026-01-15T06", *keys]:
         with pytest.raises(Invalid, match=f"write it as '{dimension.example}'"):
             dimension.span(key)

@@ -56,13 +56,13 @@ def test_a_product_is_chosen_by_name(text: str, keys: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "nothing between two commas or at all: write 'ds=2026-01-15'"),
-        ("2026-01-01,,2026-01-02", "nothing between two commas"),
+        ("", "empty term, or no text at all: write 'ds=2026-01-15'"),
+        ("2026-01-01,,2026-01-02", "empty term"),
         ("2026-01-02..2026-01-01", r"runs backwards: write '2026-01-01\.\.2026-01-02'"),
         ("2025-12-31", "before the first one: write '2026-01-01' or later"),
         ("2025-12-31..2026-01-02", "before the first one"),
-        ("2026-01-04", "not there yet at 2026-01-04T00:00:00.*: write '2026-01-03' or earlier"),
-        ("2026-01-01..2026-01-31", "not there yet"),
+        ("2026-01-04", "not complete at 2026-01-04T00:00:00.*: write '2026-01-03' or earlier"),
+        ("2026-01-01..2026-01-31", "not complete"),
         ("2026-1-1", "is not a day of dimension 'ds': write it as '2026-01-15'"),
         ("2026-02-30", "the calendar has no such: write it as '2026-01-15'"),
         ("2026-01-01..x", "'x' is not a day"),
@@ -80,7 +80,7 @@ def test_what_chooses_nothing_is_refused_with_an_example(text: str, message: str
 
 
 def test_a_bare_value_must_not_leave_open_which_dimension_is_meant() -> None:
-    with pytest.raises(Invalid, match=r"does not say which.*'ds=2026-01-15/region=eu'"):
+    with pytest.raises(Invalid, match=r"does not name one.*'ds=2026-01-15/region=eu'"):
         BOTH.parse("2026-01-01", JANUARY_3)
 
 

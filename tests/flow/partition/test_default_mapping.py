@@ -9,9 +9,9 @@ from arco.flow.partition import (
     Dynamic,
     Hourly,
     Mapping,
+    MappingContext,
     Monthly,
     Partitions,
-    Reading,
     Static,
     Weekly,
     default_mapping,
@@ -30,7 +30,7 @@ REGION = Static("region", ["eu", "us"])
 def read(of: list[Dimension], reads: list[Dimension], key: str) -> tuple[str, ...]:
     asset, source = Partitions(of), Partitions(reads)
     return default_mapping(asset, source).upstream(
-        key, Reading(asset, source, NOW, {"c": ("x", "y")})
+        key, MappingContext(asset, source, NOW, {"c": ("x", "y")})
     )
 
 
@@ -120,4 +120,6 @@ def test_a_mapping_says_why_it_cannot_work(
 
 def test_identity_joins_days_of_different_names() -> None:
     asset, source = Partitions([DS]), Partitions([Daily("day", "2026-01-01")])
-    assert identity.upstream("ds=2026-01-15", Reading(asset, source, NOW)) == ("day=2026-01-15",)
+    assert identity.upstream("ds=2026-01-15", MappingContext(asset, source, NOW)) == (
+        "day=2026-01-15",
+    )

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from arco.core.errors import Invalid
-from arco.flow.partition import Partitions, Reading, Static, identity, window
+from arco.flow.partition import MappingContext, Partitions, Static, identity, window
 from arco.flow.partition.dimension import Keys
 from tests.flow.partition.cases import FAR, NOW, Watched, looked_at
 
@@ -48,15 +48,17 @@ def test_a_range_of_all_of_it_is_parsed_without_a_walk(looks: list[int]) -> None
 
 
 def test_a_window_of_a_few_hours_looks_at_these_alone(looks: list[int]) -> None:
-    read = window(3).upstream("hour=2026-01-15T06", Reading(BY_HOUR, BY_HOUR, FAR))
+    read = window(3).upstream("hour=2026-01-15T06", MappingContext(BY_HOUR, BY_HOUR, FAR))
     assert read == ("hour=2026-01-15T04", "hour=2026-01-15T05", "hour=2026-01-15T06")
-    affected = window(3).downstream("hour=2026-01-15T06", Reading(BY_HOUR, BY_HOUR, FAR))
+    affected = window(3).downstream("hour=2026-01-15T06", MappingContext(BY_HOUR, BY_HOUR, FAR))
     assert affected == ("hour=2026-01-15T06", "hour=2026-01-15T07", "hour=2026-01-15T08")
     assert len(looks) < 20
 
 
 def test_a_window_of_a_million_hours_is_a_range(looks: list[int]) -> None:
-    read = window(1_000_000).upstream_set("hour=9000-01-15T06", Reading(BY_HOUR, BY_HOUR, FAR))
+    read = window(1_000_000).upstream_set(
+        "hour=9000-01-15T06", MappingContext(BY_HOUR, BY_HOUR, FAR)
+    )
     assert len(read) == 1_000_000
     assert "hour=9000-01-15T06" in read
     assert "hour=2026-01-15T06" not in read
@@ -74,7 +76,7 @@ def test_the_first_keys_of_a_product_need_no_others(looks: list[int]) -> None:
     ]
     assert next(reversed(keys)) == "hour=9990-01-01T00/region=us"
     assert len(keys) == 2 * len(HOURS.keys(FAR))
-    assert identity.upstream("hour=2026-01-15T06/region=eu", Reading(both, both, FAR)) == (
+    assert identity.upstream("hour=2026-01-15T06/region=eu", MappingContext(both, both, FAR)) == (
         "hour=2026-01-15T06/region=eu",
     )
     assert len(looks) < 16

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from arco.core.errors import Invalid
-from arco.flow.partition import Dynamic, Partitions, Static, known
+from arco.flow.partition import Dynamic, Partitions, Static, checked_dynamic_values
 from tests.flow.partition.cases import NOW
 
 ODD = ["a/b", "a=b", "50%", "%2F", "2026-01-01..2026-01-05", "all", "latest", "a,b", "a", " ", "é"]
@@ -35,11 +35,11 @@ def test_any_value_may_become_a_dynamic_one() -> None:
 
 def test_values_that_are_known_are_checked_once_and_mean_the_same() -> None:
     customers = Dynamic("customer")
-    checked = known({"customer": ["zoo", "acme"]})
+    checked = checked_dynamic_values({"customer": ["zoo", "acme"]})
     assert customers.axis(checked) == customers.axis({"customer": ["zoo", "acme"]})
     assert customers.axis(checked).values is checked["customer"]
-    with pytest.raises(Invalid, match="is there twice"):
-        known({"customer": ["zoo", "zoo"]})
+    with pytest.raises(Invalid, match="is listed twice"):
+        checked_dynamic_values({"customer": ["zoo", "zoo"]})
 
 
 @pytest.mark.parametrize("values", [[], "eu", ["eu", "eu"], [""], ["a\0"], [1], [None]])

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
 from arco.flow.partition import Daily, Dimension, Hourly, Monthly, Weekly
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.time_dimension import TimeDimension
 from tests.flow.partition.cases import NOW, moments, timed
 
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - what a clock shows, no moment
 
-KINDS: list[tuple[type[Timed], str, str, str]] = [
+KINDS: list[tuple[type[TimeDimension], str, str, str]] = [
     (Hourly, "2026-01-15T06", "2026-01-15T08", "2026-01-15T07"),
     (Daily, "2026-01-15", "2026-01-17", "2026-01-16"),
     (Weekly, "2026-W03", "2026-W05", "2026-W04"),
@@ -24,13 +24,17 @@ KINDS: list[tuple[type[Timed], str, str, str]] = [
 
 
 @given(timed(), moments())
-def test_a_moment_lies_within_the_span_of_its_key(dimension: Timed, moment: datetime) -> None:
+def test_a_moment_lies_within_the_span_of_its_key(
+    dimension: TimeDimension, moment: datetime
+) -> None:
     start, end = dimension.span(dimension.at(moment))
     assert start <= moment < end
 
 
 @given(timed(), moments())
-def test_both_ends_of_a_span_lead_back_to_its_key(dimension: Timed, moment: datetime) -> None:
+def test_both_ends_of_a_span_lead_back_to_its_key(
+    dimension: TimeDimension, moment: datetime
+) -> None:
     key = dimension.at(moment)
     start, end = dimension.span(key)
     assert dimension.at(start) == key
@@ -40,7 +44,7 @@ def test_both_ends_of_a_span_lead_back_to_its_key(dimension: Timed, moment: date
 
 @given(timed(), moments())
 def test_a_partition_begins_where_the_one_before_has_ended(
-    dimension: Timed, moment: datetime
+    dimension: TimeDimension, moment: datetime
 ) -> None:
     position = dimension.position_at(moment)
     before, after = dimension.value(position), dimension.value(position + 1)
@@ -49,7 +53,7 @@ def test_a_partition_begins_where_the_one_before_has_ended(
 
 @given(timed(), moments(), st.integers(1, 60))
 def test_keys_sort_as_text_in_the_order_of_time(
-    dimension: Timed, moment: datetime, steps: int
+    dimension: TimeDimension, moment: datetime, steps: int
 ) -> None:
     position = dimension.position_at(moment)
     keys = [dimension.value(position + step) for step in range(steps + 1)]
@@ -57,20 +61,26 @@ def test_keys_sort_as_text_in_the_order_of_time(
 
 
 @given(timed(), moments())
-def test_a_key_has_one_position_and_a_position_one_key(dimension: Timed, moment: datetime) -> None:
+def test_a_key_has_one_position_and_a_position_one_key(
+    dimension: TimeDimension, moment: datetime
+) -> None:
     position = dimension.position_at(moment)
     assert dimension.position(dimension.value(position)) == position
 
 
 @given(timed(), moments())
-def test_what_exists_is_over_and_what_follows_is_not(dimension: Timed, moment: datetime) -> None:
+def test_what_exists_is_over_and_what_follows_is_not(
+    dimension: TimeDimension, moment: datetime
+) -> None:
     keys = dimension.keys(moment)
     assert dimension.span(keys[-1])[1] <= moment
     assert dimension.span(dimension.value(dimension.position(keys[-1]) + 1))[1] > moment
 
 
 @pytest.mark.parametrize(("kind", "start", "end", "between"), KINDS)
-def test_the_end_is_not_in_it(kind: type[Timed], start: str, end: str, between: str) -> None:
+def test_the_end_is_not_in_it(
+    kind: type[TimeDimension], start: str, end: str, between: str
+) -> None:
     dimension = kind("t", start, end)
     assert list(dimension.keys(NOW)) == [start, between]
     assert start in dimension
@@ -79,7 +89,7 @@ def test_the_end_is_not_in_it(kind: type[Timed], start: str, end: str, between: 
 
 @pytest.mark.parametrize(("kind", "start", "end", "between"), KINDS)
 def test_a_partition_exists_when_it_is_over(
-    kind: type[Timed], start: str, end: str, between: str
+    kind: type[TimeDimension], start: str, end: str, between: str
 ) -> None:
     dimension = kind("t", start)
     over = dimension.span(start)[1]
@@ -89,7 +99,7 @@ def test_a_partition_exists_when_it_is_over(
 
 @pytest.mark.parametrize(("kind", "start", "end", "between"), KINDS)
 def test_a_lag_keeps_a_partition_back_for_as_long(
-    kind: type[Timed], start: str, end: str, between: str
+    kind: type[TimeDimension], start: str, end: str, between: str
 ) -> None:
     dimension = kind("t", start, lag="3h")
     shown = dimension.span(start)[1] + timedelta(hours=3)
@@ -99,14 +109,14 @@ def test_a_lag_keeps_a_partition_back_for_as_long(
 
 @pytest.mark.parametrize(("kind", "start", "end", "between"), KINDS)
 def test_before_the_start_nothing_exists(
-    kind: type[Timed], start: str, end: str, between: str
+    kind: type[TimeDimension], start: str, end: str, between: str
 ) -> None:
     assert list(kind("t", start).keys(datetime(2020, 1, 1, tzinfo=UTC))) == []
 
 
 @pytest.mark.parametrize(("kind", "start", "end", "between"), KINDS)
 def test_an_end_that_is_not_after_the_start_is_refused(
-    kind: type[Timed], start: str, end: str, between: str
+    kind: type[TimeDimension], start: str, end: str, between: str
 ) -> None:
     for too_early in (start, between):
         with pytest.raises(Invalid, match="the end is exclusive, write end='20"):
@@ -114,7 +124,7 @@ def test_an_end_that_is_not_after_the_start_is_refused(
 
 
 @pytest.mark.parametrize("kind", [Hourly, Daily, Weekly, Monthly])
-def test_bad_settings_are_refused_with_an_example(kind: type[Timed]) -> None:
+def test_bad_settings_are_refused_with_an_example(kind: type[TimeDimension]) -> None:
     bad: list[tuple[dict[str, Any], str]] = [
         ({"name": "d s"}, "such as 'ds'"),
         ({"name": ""}, "such as 'ds'"),
@@ -139,7 +149,7 @@ def test_bad_settings_are_refused_with_an_example(kind: type[Timed]) -> None:
 
 
 @pytest.mark.parametrize("kind", [Hourly, Daily, Weekly, Monthly])
-def test_a_moment_needs_a_zone(kind: type[Timed]) -> None:
+def test_a_moment_needs_a_zone(kind: type[TimeDimension]) -> None:
     dimension = kind("t", date(2024, 1, 1))
     for naive in (NAIVE, datetime.max.replace(tzinfo=UTC), "2026-01-01"):
         with pytest.raises(Invalid, match="tzinfo=UTC"):
@@ -174,7 +184,9 @@ def test_a_start_means_the_same_however_it_is_given(start: str | date) -> None:
         (Hourly, "2026-01-15T06:30", "write start='2026-01-15T06' or start='2026-01-15T07'"),
     ],
 )
-def test_a_start_within_a_partition_is_refused(kind: type[Timed], start: str, message: str) -> None:
+def test_a_start_within_a_partition_is_refused(
+    kind: type[TimeDimension], start: str, message: str
+) -> None:
     with pytest.raises(Invalid, match=message):
         kind("t", start)
 

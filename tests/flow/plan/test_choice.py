@@ -112,9 +112,9 @@ def test_an_asset_that_begins_later_takes_its_part() -> None:
     ("text", "cuts", "why"),
     [
         ("2025-12-31", [DAYS], "before the first one: write '2026-01-01' or later"),
-        ("2026-01-30..2026-02-11", [DAYS], "'2026-02-11'.* not there yet.*write '2026-02-10'"),
-        ("2026-02-11", [DAYS, WHOLE], "not there yet"),
-        ("2026-02-12", [WEEKS], "'2026-02-12' of dimension 'week' is not there yet"),
+        ("2026-01-30..2026-02-11", [DAYS], "'2026-02-11'.* not complete.*write '2026-02-10'"),
+        ("2026-02-11", [DAYS, WHOLE], "not complete"),
+        ("2026-02-12", [WEEKS], "'2026-02-12' of dimension 'week' is not complete"),
         ("2020-01-01..2020-02-01", [WEEKS, MONTHS], "before the first one"),
         ("2026-01-05..2026-01-02", [DAYS], "backwards: write '2026-01-02..2026-01-05'"),
         ("2026-01-05..2026-01-02", [WEEKS], "backwards"),
@@ -124,7 +124,7 @@ def test_an_asset_that_begins_later_takes_its_part() -> None:
         ("de", [REGIONS], "not a value of dimension 'region': write one of 'eu', 'us'"),
         ("region=de", [REGIONS, BY_REGION], "not a value"),
         ("foo=1", [DAYS, REGIONS], "names 'foo', and the dimensions are 'ds', 'region'"),
-        ("ds=2026-01-01,", [DAYS], "nothing between two commas"),
+        ("ds=2026-01-01,", [DAYS], "empty term"),
         ("ds=1/ds=2", [DAYS], "each name once"),
         ("nonsense", [WHOLE], "nothing here is cut, write 'all'"),
         (

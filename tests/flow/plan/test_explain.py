@@ -148,7 +148,7 @@ def test_a_second_output_and_a_source_are_explained_too(made: Shop) -> None:
     [
         ("gold.totl", None, "no table or task 'gold.totl'; is gold.total"),
         ("silver.orders", "2026-01-05..2026-01-06", "chooses 2 partitions: write one"),
-        ("silver.orders", "2027-01-01", "not there yet"),
+        ("silver.orders", "2027-01-01", "not complete"),
     ],
 )
 def test_what_cannot_be_explained_says_what_can(

@@ -26,8 +26,8 @@ from arco.flow.define.table import InputDef, TableRef
 from arco.flow.define.task import TaskDef
 from arco.flow.define.values import Written
 from arco.flow.partition import Dimension, Mapping, Partitions
-from arco.flow.partition.link import Free, Link, Shifted
-from arco.flow.partition.mapping import Linked
+from arco.flow.partition.link import DimensionLink, TimeShiftLink, UnlinkedDimension
+from arco.flow.partition.mapping import LinkedMapping
 
 
 def code_fingerprint(asset: AssetDef | TaskDef, project: Project) -> str:
@@ -174,15 +174,15 @@ def _input(said: InputDef, asset: AssetDef | TaskDef, project: Project, values: 
 
 def _mapping(mapping: Mapping | None, of: Partitions, reads: Partitions, values: Written) -> Plain:
     """What a mapping means, so that saying the default changes nothing."""
-    if isinstance(mapping, Linked):
+    if isinstance(mapping, LinkedMapping):
         return [_link(each) for each in mapping.links(of, reads)]
     return values.value(mapping)
 
 
-def _link(link: Link | Free) -> Plain:
-    if isinstance(link, Free):
+def _link(link: DimensionLink | UnlinkedDimension) -> Plain:
+    if isinstance(link, UnlinkedDimension):
         return ["newest" if link.newest else "all", _dimension(link.reads)]
-    if isinstance(link, Shifted):
+    if isinstance(link, TimeShiftLink):
         moved = f"{link.back}..{link.ahead}"
         return ["shifted", _dimension(link.of), _dimension(link.reads), moved]
     return ["same", _dimension(link.of)]

@@ -13,7 +13,7 @@ from arco.flow.define.project import Project
 from arco.flow.define.table import InputDef
 from arco.flow.define.task import TaskDef
 from arco.flow.define.where import SourceLine
-from arco.flow.partition.shift import Shift
+from arco.flow.partition.mapping import ShiftMapping
 
 
 def problems(project: Project, known: Names[str] = ()) -> list[Problem]:
@@ -150,4 +150,4 @@ def _rings_from(start: str, reads: dict[str, list[str]], done: set[str]) -> Iter
 def _looks_back(maker: AssetDef | TaskDef, said: InputDef) -> bool:
     """Whether it reads only earlier partitions of a table that it writes itself."""
     own = any(output.table == said.table for output in maker.outputs)
-    return own and isinstance(said.mapping, Shift) and said.mapping.ahead < 0
+    return own and isinstance(said.mapping, ShiftMapping) and said.mapping.ahead < 0

@@ -52,7 +52,7 @@ class InputDef:
         """Whether the partitions without data are skipped, if there is at least one with data."""
         if self.missing is not None:
             return self.missing == "skip"
-        return self.mapping is not None and self.mapping.takes_what_is_there(of, reads)
+        return self.mapping is not None and self.mapping.accepts_partial(of, reads)
 
 
 def table(

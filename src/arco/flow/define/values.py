@@ -12,6 +12,18 @@ from zoneinfo import ZoneInfo
 
 from arco.flow.define.normal import Plain
 
+_PARTITION = "arco.flow.partition"
+# Fingerprints are stored, so a type of Arco that was moved or renamed keeps the name that it had in them.
+_RECORDED_TYPES = {
+    f"{_PARTITION}.calendar.Hourly": f"{_PARTITION}.hourly.Hourly",
+    f"{_PARTITION}.dimension.Static": f"{_PARTITION}.listed.Static",
+    f"{_PARTITION}.dimension.Dynamic": f"{_PARTITION}.listed.Dynamic",
+    f"{_PARTITION}.mapping.ShiftMapping": f"{_PARTITION}.shift.Shift",
+    f"{_PARTITION}.mapping._Custom": f"{_PARTITION}.custom._Custom",
+    f"{_PARTITION}.mapping._Everything": f"{_PARTITION}.whole._Everything",
+    f"{_PARTITION}.mapping._Latest": f"{_PARTITION}.whole._Latest",
+    f"{_PARTITION}.partitions.Partitions": f"{_PARTITION}.product.Partitions",
+}
 _SIMPLE = (str, bytes, int, float, complex, date, time, timedelta, type(None), type(...))
 
 
@@ -85,4 +97,5 @@ def _held(cell: Any) -> object:
 
 def _type(value: object) -> str:
     kind = type(value)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return _RECORDED_TYPES.get(name, name)

@@ -108,7 +108,7 @@ def _lacking_of(each: Input, plans: Plans) -> Callable[[int], list[str]] | None:
         if not read and not is_there:
             return [name]
         absent = [key for key, material in read if material is None and key not in placed]
-        if each.takes_what_is_there and len(absent) < len(read):
+        if each.accepts_partial and len(absent) < len(read):
             return []
         return [f"{name}@{run}" if run else name for run in runs(absent)]
 

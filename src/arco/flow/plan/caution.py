@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from arco.events.partition_name import values_of
 from arco.flow.define.asset import AssetDef
 from arco.flow.duration import print_duration, rough_duration
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.time_dimension import TimeDimension
 from arco.flow.plan.graph import MakerDef
 from arco.flow.plan.key import short_name
 from arco.flow.plan.runs import listed
@@ -31,7 +31,7 @@ def newer_rows_lost(scene: Scene, maker: MakerDef, keys: Collection[str]) -> Ite
     if not isinstance(maker, AssetDef) or maker.mode.kind != "merge" or not keys:
         return
     columns = {column.lower() for column in maker.mode.on}
-    time = next((each for each in maker.partitions if isinstance(each, Timed)), None)
+    time = next((each for each in maker.partitions if isinstance(each, TimeDimension)), None)
     if time is None or time.name.lower() in columns:
         return
     shared = [each.name for each in maker.partitions if each.name.lower() in columns]
@@ -75,7 +75,7 @@ def written_by_others(scene: Scene, maker: MakerDef) -> Iterator[str]:
         )
 
 
-def _placed(key: str, time: Timed, shared: Iterable[str]) -> tuple[tuple[str, ...], int]:
+def _placed(key: str, time: TimeDimension, shared: Iterable[str]) -> tuple[tuple[str, ...], int]:
     """Which rows a partition may share with others, and its place in time."""
     values = values_of(key) or {}
     return tuple(values[name] for name in shared), time.position(values[time.name])

@@ -14,24 +14,26 @@ from datetime import datetime, timedelta
 from arco.core.errors import Invalid
 from arco.events.partition_name import values_of
 from arco.flow.partition import Daily, Hourly, Monthly, Partitions, PartitionSet, Weekly
-from arco.flow.partition.choose import Side
-from arco.flow.partition.dimension import Known, position_in
-from arco.flow.partition.link import NONE, clipped
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.dimension import DynamicValues, position_in
+from arco.flow.partition.link import EMPTY_RANGE, intersect_ranges
+from arco.flow.partition.partitions import DimensionSelection
+from arco.flow.partition.time_dimension import TimeDimension
 
-_GRAINS: tuple[type[Timed], ...] = (Hourly, Daily, Weekly, Monthly)
+_GRAINS: tuple[type[TimeDimension], ...] = (Hourly, Daily, Weekly, Monthly)
 _LIKE_TIME = re.compile(r"\d{4}-(\d\d?|W\d\d?)(-\d\d?)?([T-]\d\d?)?")
 _EXAMPLE = "write '2026-01-01..2026-01-31', 'ds=2026-01-15/region=eu', 'all' or 'latest'"
 
 
 def choose_partitions(
-    text: str | None, cuts: Sequence[Partitions], now: datetime, dynamic: Known
+    text: str | None, cuts: Sequence[Partitions], now: datetime, dynamic: DynamicValues
 ) -> list[PartitionSet]:
     """For each of these the partitions that a text chooses, without one all that exist."""
     existing = [each.keys(now, dynamic) for each in cuts]
     if text is None:
         return existing
-    found = [_Cut(each, tuple(Side(one, now, dynamic) for one in each)) for each in cuts]
+    found = [
+        _Cut(each, tuple(DimensionSelection(one, now, dynamic) for one in each)) for each in cuts
+    ]
     is_key = any(text in each for each in existing)
     for part in [text] if is_key else map(str.strip, text.split(",")):
         _Part(part, found).choose()
@@ -43,16 +45,16 @@ class _Cut:
     """The partitions of one asset, and what was chosen of them so far."""
 
     partitions: Partitions
-    sides: tuple[Side, ...]
+    sides: tuple[DimensionSelection, ...]
     boxes: list[tuple[range, ...]] = field(default_factory=list)
 
     @property
-    def timed(self) -> list[Side]:
-        return [side for side in self.sides if isinstance(side.dimension, Timed)]
+    def timed(self) -> list[DimensionSelection]:
+        return [side for side in self.sides if isinstance(side.dimension, TimeDimension)]
 
     @property
-    def listed(self) -> list[Side]:
-        return [side for side in self.sides if not isinstance(side.dimension, Timed)]
+    def listed(self) -> list[DimensionSelection]:
+        return [side for side in self.sides if not isinstance(side.dimension, TimeDimension)]
 
 
 @dataclass
@@ -76,7 +78,7 @@ class _Part:
     def _named(self) -> dict[str, str] | None:
         """The values by the dimensions that the text names; None if it names none."""
         if not self.text:
-            raise Invalid(f"there is nothing between two commas or at all: {_EXAMPLE}")
+            raise Invalid(f"there is an empty term, or no text at all: {_EXAMPLE}")
         if "=" not in self.text:
             return None
         named = values_of(self.text)
@@ -118,7 +120,7 @@ class _Part:
             self._chosen(side, self.text) if side in meant else side.existing for side in cut.sides
         )
 
-    def _meant(self, cut: _Cut) -> list[Side]:
+    def _meant(self, cut: _Cut) -> list[DimensionSelection]:
         """The dimensions that a text without a name may be about; what is cut by no time stays whole."""
         if self.text == "all":
             return []
@@ -142,13 +144,13 @@ class _Part:
         ends = [end for end in self.text.split("..") if end]
         return bool(ends) and all(_place(probe, end) is not None for end in ends)
 
-    def _listed(self) -> Iterator[Side]:
+    def _listed(self) -> Iterator[DimensionSelection]:
         return (side for cut in self.cuts for side in cut.listed)
 
-    def _chosen(self, side: Side, value: str) -> range:
+    def _chosen(self, side: DimensionSelection, value: str) -> range:
         dimension = side.dimension
         try:
-            if isinstance(dimension, Timed) and value not in ("all", "latest"):
+            if isinstance(dimension, TimeDimension) and value not in ("all", "latest"):
                 found = self._time(side, dimension, value)
             else:
                 found = side.chosen(value)
@@ -158,32 +160,32 @@ class _Part:
         self.fits = True
         return found
 
-    def _time(self, side: Side, dimension: Timed, value: str) -> range:
+    def _time(self, side: DimensionSelection, dimension: TimeDimension, value: str) -> range:
         """A moment or a range of time; Invalid if it is not all there."""
         ends = [end for end in value.split("..", 1) if end]
         if not ends or any(position_in(dimension, end) is not None for end in ends):
             return side.chosen(value)
-        found = clipped(_range(side, dimension, value), side.existing)
+        found = intersect_ranges(_range(side, dimension, value), side.existing)
         if not found:
             raise side.missing(dimension, _range(side, dimension, value).start, value)
         return found
 
 
-def _has(side: Side, value: str) -> bool:
+def _has(side: DimensionSelection, value: str) -> bool:
     return position_in(side.dimension.axis(side.dynamic), value) is not None
 
 
-def _cut_to(side: Side, value: str) -> range:
+def _cut_to(side: DimensionSelection, value: str) -> range:
     """What there is of what was asked for."""
-    if not isinstance(side.dimension, Timed) or value in ("all", "latest"):
-        return NONE
+    if not isinstance(side.dimension, TimeDimension) or value in ("all", "latest"):
+        return EMPTY_RANGE
     try:
-        return clipped(_range(side, side.dimension, value), side.existing)
+        return intersect_ranges(_range(side, side.dimension, value), side.existing)
     except Invalid:
-        return NONE
+        return EMPTY_RANGE
 
 
-def _range(side: Side, dimension: Timed, value: str) -> range:
+def _range(side: DimensionSelection, dimension: TimeDimension, value: str) -> range:
     first, dots, last = value.partition("..")
     begin = _placed(dimension, first).start if first else side.existing.start
     end = first if not dots else last
@@ -193,7 +195,7 @@ def _range(side: Side, dimension: Timed, value: str) -> range:
     return range(begin, stop)
 
 
-def _placed(dimension: Timed, text: str) -> range:
+def _placed(dimension: TimeDimension, text: str) -> range:
     found = _place(dimension, text)
     if found is None:
         dimension.position(text)  # raises: it knows why, as that the clocks skip an hour
@@ -201,7 +203,7 @@ def _placed(dimension: Timed, text: str) -> range:
     return found
 
 
-def _place(dimension: Timed, text: str) -> range | None:
+def _place(dimension: TimeDimension, text: str) -> range | None:
     """The positions that share a moment with what a text says, be it an hour, a day, a week or a month."""
     own = position_in(dimension, text)
     if own is not None:
@@ -214,7 +216,7 @@ def _place(dimension: Timed, text: str) -> range | None:
     return None
 
 
-def _other_grains(dimension: Timed, text: str) -> Iterable[Timed]:
+def _other_grains(dimension: TimeDimension, text: str) -> Iterable[TimeDimension]:
     for grain in _GRAINS:
         try:
             yield grain(dimension.name, text, tz=dimension.tz)

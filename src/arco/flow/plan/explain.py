@@ -5,7 +5,7 @@ from datetime import datetime
 
 from arco.core.errors import Invalid
 from arco.flow.define.project import Project
-from arco.flow.partition import Partitions, PartitionSet, Reading
+from arco.flow.partition import MappingContext, Partitions, PartitionSet
 from arco.flow.plan.explanation import (
     BLOCKED,
     SOURCE,
@@ -203,7 +203,7 @@ def _read_now(each: Input, made_at_ms: int | None) -> ReadNow:
         lacks=tuple(runs(lacks)),
         made_at_ms=newest,
         is_newer=newest is not None and made_at_ms is not None and newest > made_at_ms,
-        skips_missing=each.takes_what_is_there,
+        skips_missing=each.accepts_partial,
     )
 
 
@@ -217,7 +217,7 @@ def _downstream(table: str, key: str | None, scene: Scene) -> Iterator[Affected]
             if declared.table == table and declared.mapping is not None:
                 is_reading = True
                 if key is not None:
-                    reading = Reading(maker.partitions, reads, scene.now, scene.dynamic)
+                    reading = MappingContext(maker.partitions, reads, scene.now, scene.dynamic)
                     with scene.asking(maker, declared):
                         found.update(dict.fromkeys(declared.mapping.downstream(key, reading)))
         if found or (is_reading and key is None):

@@ -38,7 +38,7 @@ class Input:
 
     def skipped(self, number: int, planned: Container[str]) -> tuple[str, ...]:
         """The partitions that are not read, as they have no data and nothing in the plan makes them."""
-        if not self.takes_what_is_there or None not in self.materials:
+        if not self.accepts_partial or None not in self.materials:
             return ()
         keys, materials = self.upstreams.keys, self.materials
         return tuple(

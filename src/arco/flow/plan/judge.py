@@ -8,7 +8,7 @@ from typing import NamedTuple
 from arco.flow.define.asset import AssetDef
 from arco.flow.define.check import Freshness
 from arco.flow.duration import print_duration, rough_duration
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.time_dimension import TimeDimension
 from arco.flow.plan.above import Above
 from arco.flow.plan.fingerprints import fingerprinting
 from arco.flow.plan.graph import MakerDef
@@ -187,7 +187,7 @@ class Judge:
         """When data must have been made to be fresh enough; pieces of time never get old."""
         if not isinstance(self.maker, AssetDef):
             return None
-        if any(isinstance(each, Timed) for each in self.maker.partitions):
+        if any(isinstance(each, TimeDimension) for each in self.maker.partitions):
             return None
         rules = [each.rule for each in self.maker.checks]
         limits = [

@@ -235,7 +235,7 @@ class _ReadsOnce:
         known = self._by_places.get((id(read), places))
         if known is not None:
             return known
-        name, keys, skips = read.table.name, read.keys(partition), read.takes_what_is_there
+        name, keys, skips = read.table.name, read.keys(partition), read.accepts_partial
         number = self._by_keys.setdefault((name, keys, skips), len(self.all))
         if number == len(self.all):
             skipped = read.skipped(partition, self._plans.of(name) or ())

@@ -11,9 +11,8 @@ from arco.flow.define.option import UNPARTITIONED
 from arco.flow.define.project import Project
 from arco.flow.define.table import InputDef
 from arco.flow.define.where import raised_at
-from arco.flow.partition import PartitionSet, Reading, known
-from arco.flow.partition.dimension import Known as Dynamic
-from arco.flow.partition.dimension import checked_now
+from arco.flow.partition import MappingContext, PartitionSet, checked_dynamic_values
+from arco.flow.partition.dimension import DynamicValues, require_moment
 from arco.flow.plan.graph import Graph, MakerDef
 from arco.flow.plan.inputs import Input
 from arco.flow.plan.key import short_name
@@ -30,7 +29,7 @@ class Scene:
     now: datetime
 
     def __post_init__(self) -> None:
-        checked_now(self.now)
+        require_moment(self.now)
 
     @cached_property
     def graph(self) -> Graph:
@@ -38,15 +37,15 @@ class Scene:
         return Graph(self.project)
 
     @cached_property
-    def known(self) -> Known:
+    def checked_dynamic_values(self) -> DynamicValues:
         """What is known of the tables."""
         makers = [each.name for each in self.project.makers() if not each.outputs]
         return Known(self.state, frozenset([*self.project.made_by, *makers]))
 
     @cached_property
-    def dynamic(self) -> Dynamic:
+    def dynamic(self) -> DynamicValues:
         """The values of dynamic dimensions."""
-        return known(self.state.dynamic)
+        return checked_dynamic_values(self.state.dynamic)
 
     @cached_property
     def now_ms(self) -> int:
@@ -86,7 +85,7 @@ class Scene:
                     "`arco validate` tells why"
                 )
             reads = self.project.tables.get(declared.table, UNPARTITIONED)
-            reading = Reading(maker.partitions, reads, self.now, self.dynamic)
+            reading = MappingContext(maker.partitions, reads, self.now, self.dynamic)
             with self.asking(maker, declared):
                 upstreams = declared.mapping.upstreams(chosen, reading)
             table = self.known.table(declared.table)

@@ -10,7 +10,7 @@ from arco.core.errors import Invalid
 from arco.events.partition_name import values_of
 from arco.flow.define.asset import AssetDef
 from arco.flow.partition import Partitions
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.time_dimension import TimeDimension
 from arco.flow.plan.blocks import Block, BlockReason
 from arco.flow.plan.graph import MakerDef
 from arco.flow.plan.key import short_name
@@ -81,7 +81,7 @@ def _has_shape(key: str, partitions: Partitions) -> bool:
     if values is None or set(values) != set(partitions.names):
         return False
     for each in partitions:
-        if isinstance(each, Timed):
+        if isinstance(each, TimeDimension):
             try:
                 each.position(values[each.name])
             except Invalid:

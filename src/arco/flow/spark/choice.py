@@ -18,8 +18,8 @@ from arco.events.partition_name import values_of
 from arco.flow.lineage.cut import CUT
 from arco.flow.partition import Daily, PartitionSet
 from arco.flow.partition.dimension import Axis
-from arco.flow.partition.subset import Box
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.partition_set import Box
+from arco.flow.partition.time_dimension import TimeDimension
 
 _SHORT = 24  # so many days or hours are listed, more are told by the first and the last
 _MOST_BOXES = 200
@@ -88,7 +88,11 @@ class _Side:
         listed: list[str] = []
         found: list[Column] = []
         for part in parts:
-            if isinstance(self._axis, Timed) and len(part) > _SHORT and self._cast is not None:
+            if (
+                isinstance(self._axis, TimeDimension)
+                and len(part) > _SHORT
+                and self._cast is not None
+            ):
                 first, last = map(self._axis.value, (part[0], part[-1]))
                 found.append(self._column.between(self._literal(first), self._literal(last)))
             else:
@@ -113,7 +117,7 @@ def _comparable(axis: Axis, data_type: DataType) -> str | None:
         return "string"
     if isinstance(data_type, DateType) and isinstance(axis, Daily):
         return "date"
-    if isinstance(data_type, IntegralType) and not isinstance(axis, Timed):
+    if isinstance(data_type, IntegralType) and not isinstance(axis, TimeDimension):
         return data_type.simpleString()
     return None
 

@@ -7,7 +7,13 @@ from pyspark.sql import DataFrame
 from arco.core.clock import utc
 from arco.core.errors import Invalid
 from arco.flow.define import AssetDef, InputDef, Project, TaskDef
-from arco.flow.partition import Partitions, PartitionSet, Reading, all_partitions, known
+from arco.flow.partition import (
+    MappingContext,
+    Partitions,
+    PartitionSet,
+    all_partitions,
+    checked_dynamic_values,
+)
 from arco.flow.run.wire import LeasedTask
 from arco.flow.spark.formats import Formats
 from arco.flow.spark.target import Room
@@ -39,8 +45,8 @@ class Inputs:
     def chosen(self, said: InputDef, maker: AssetDef | TaskDef) -> PartitionSet:
         """The partitions of an input that the task reads."""
         reads = self.project.tables.get(said.table, _WHOLE)
-        dynamic = known(self.task.dynamic)
-        reading = Reading(maker.partitions, reads, utc(self.task.now_ms), dynamic)
+        dynamic = checked_dynamic_values(self.task.dynamic)
+        reading = MappingContext(maker.partitions, reads, utc(self.task.now_ms), dynamic)
         chosen = (said.mapping or all_partitions).upstream_set(self.task.partition, reading)
         given = self._given(said, maker)
         if given is None or len(given) >= len(chosen):

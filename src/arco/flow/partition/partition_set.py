@@ -1,7 +1,6 @@
-"""A set of partitions, kept as boxes: a range of positions for each dimension.
+"""Sets of partitions, stored as boxes: a range of positions for each dimension.
 
-No two boxes of a set share a partition, so that counting is adding. What is in a set is made only while
-somebody walks over it.
+The boxes of a set are disjoint, so that its size is the sum of theirs. Keys are formatted during iteration.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,7 +15,7 @@ from arco.flow.partition.dimension import Axis
 
 Box = tuple[range, ...]
 Axes = tuple[tuple[str, Axis], ...]
-"""The name and the values of each dimension, in the order in which a key names them."""
+"""The name and the axis of each dimension, in the order in which a key names them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +27,12 @@ class PartitionSet(Collection[str]):
 
     @classmethod
     def of(cls, axes: Axes, boxes: Iterable[Box]) -> "PartitionSet":
-        """All that is in any of these boxes, which may overlap."""
+        """The union of these boxes, which may overlap."""
         return cls(axes, _disjoint(len(axes), boxes))
 
     @classmethod
     def of_keys(cls, axes: Axes, keys: Iterable[str]) -> "PartitionSet":
-        """These partitions; Invalid if one of the keys is not a key."""
+        """The set of these keys; Invalid if one of them is not a key."""
         return cls.of(axes, (_point(positions(axes, key)) for key in keys))
 
     def __len__(self) -> int:
@@ -53,7 +52,7 @@ class PartitionSet(Collection[str]):
 
     def along(self, at: int) -> tuple[range, ...]:
         """The positions that occur in one dimension."""
-        return merged(box[at] for box in self.boxes)
+        return merge_ranges(box[at] for box in self.boxes)
 
     def __reversed__(self) -> Iterator[str]:
         backwards = (_walk(tuple(side[::-1] for side in box)) for box in self.boxes)
@@ -96,31 +95,30 @@ class PartitionSet(Collection[str]):
         return key_of({name: axis.value(position) for (name, axis), position in named})
 
     def _in_order(self) -> list[Box]:
-        """The boxes of a set with one dimension or none, where one is all before or all after another."""
+        """The boxes in order, for a set with at most one dimension, where boxes do not interleave."""
         return sorted(self.boxes, key=lambda box: [side.start for side in box])
 
     def _comparable(self, other: "PartitionSet") -> "PartitionSet":
         if self.axes != other.axes:
             raise Invalid(
-                f"partitions by {_names(self.axes)} and by {_names(other.axes)} do not make one "
-                "set: ask one Partitions for both, such as by parse('2026-01-01..2026-01-31')"
+                f"partitions by {_names(self.axes)} and by {_names(other.axes)} cannot be combined: "
+                "get both sets from one Partitions, such as by parse('2026-01-01..2026-01-31')"
             )
         return other
 
 
 def positions(axes: Axes, key: object) -> tuple[int, ...]:
-    """Where a key stands on each axis; Invalid if it is not the one spelling of a key of theirs."""
+    """The position of a key on each axis; Invalid unless it is spelled canonically."""
     values = values_of(key) if isinstance(key, str) else None
     names = [name for name, _ in axes]
     if values is None or sorted(values) != sorted(names):
-        raise Invalid(f"{key!r} is not a key of partitions by {_names(axes)}: {example(axes)}")
+        raise Invalid(f"{key!r} is not a key of partitions by {_names(axes)}: {_example(axes)}")
     if key_of(values) != key:
         raise Invalid(f"{key!r} is not how the key is spelled: write {key_of(values)!r}")
     return tuple(axis.position(values[name]) for name, axis in axes)
 
 
-def example(axes: Axes) -> str:
-    """How a key of these is written, in words."""
+def _example(axes: Axes) -> str:
     if not axes:
         return "it is not partitioned, write ''"
     return "write it as '" + "/".join(f"{name}=..." for name, _ in axes) + "'"
@@ -131,7 +129,7 @@ def _names(axes: Axes) -> str:
 
 
 def keys_in(axes: Axes, box: Sequence[Iterable[int]]) -> Iterator[str]:
-    """The keys of all positions of a box, in their order."""
+    """The keys of all positions of a box, in order."""
     if not axes:
         yield ""
         return
@@ -166,15 +164,15 @@ def _walk(box: Box) -> Iterator[tuple[int, ...]]:
 def _disjoint(dimensions: int, boxes: Iterable[Box]) -> tuple[Box, ...]:
     filled = [box for box in boxes if all(box)]
     if dimensions == 1:
-        return tuple((side,) for side in merged(side for (side,) in filled))
+        return tuple((side,) for side in merge_ranges(side for (side,) in filled))
     found: list[Box] = []
     for box in filled:
         found += _without([box], found)
     return tuple(found)
 
 
-def merged(sides: Iterable[range]) -> tuple[range, ...]:
-    """Ranges in their order, with those that touch made one."""
+def merge_ranges(sides: Iterable[range]) -> tuple[range, ...]:
+    """The ranges in order, with adjacent and overlapping ones joined."""
     found: list[range] = []
     for side in sorted((side for side in sides if side), key=lambda side: side.start):
         if found and side.start <= found[-1].stop:
@@ -193,7 +191,7 @@ def _without(boxes: Iterable[Box], taken: Iterable[Box]) -> list[Box]:
 
 
 def _cut(box: Box, gone: Box) -> Iterator[Box]:
-    """What is left of a box: side by side, the part below and the part above what is gone."""
+    """The rest of a box, as one part below and one above the removed range in each dimension."""
     shared = tuple(
         range(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(box, gone, strict=True)
     )
