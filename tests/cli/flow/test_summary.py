@@ -12,7 +12,7 @@ from arco.cli.flow.screen.document import run_document
 from arco.cli.flow.screen.plan_view import blocked_lines, headline
 from arco.cli.flow.screen.summary import Ending
 from arco.core import json
-from arco.flow.plan.plan import Blocked, Plan, Waiting
+from arco.flow.plan.plan import BlockedPartition, Plan, WaitingPartition
 from arco.flow.run.wire import CodeWait, MakerCode, RunStatus, TaskStatus, TaskView, WorkerCode
 from tests.cli.flow.views import RUN, check, done, planned, seen
 
@@ -233,7 +233,7 @@ def test_warnings_of_many_partitions_take_a_line_a_check() -> None:
 
 def test_what_cannot_be_made_is_not_all_done() -> None:
     plan = msgspec.structs.replace(
-        planned(ORDERS[0]), waiting=(Waiting(key=SPEND[0], lacks=(ORDERS[1],)),)
+        planned(ORDERS[0]), waiting=(WaitingPartition(key=SPEND[0], lacks=(ORDERS[1],)),)
     )
 
     assert not ended(done(ORDERS[0]), plan=plan).is_good
@@ -242,7 +242,7 @@ def test_what_cannot_be_made_is_not_all_done() -> None:
 
 def test_what_a_plan_does_not_make_is_not_all_done_and_shown_with_its_cause() -> None:
     blocked = [
-        Blocked(key=key, reason="APPENDED", cause=f"rows of {key} exist", fix="Drop them")
+        BlockedPartition(key=key, reason="APPENDED", cause=f"rows of {key} exist", fix="Drop them")
         for key in SPEND
     ]
     plan = msgspec.structs.replace(planned(ORDERS[0]), blocked=(*blocked,))
@@ -332,9 +332,11 @@ def test_a_run_that_waits_for_code_shows_both_fingerprints(
     assert f"`arco retry {RUN}`" in told
 
 
-@pytest.mark.parametrize(("waiting", "code"), [((), 0), ((Waiting(key="a", lacks=("b",)),), 1)])
+@pytest.mark.parametrize(
+    ("waiting", "code"), [((), 0), ((WaitingPartition(key="a", lacks=("b",)),), 1)]
+)
 def test_a_detached_run_exits_with_1_if_something_cannot_be_made(
-    waiting: tuple[Waiting, ...], code: int, capsys: pytest.CaptureFixture[str]
+    waiting: tuple[WaitingPartition, ...], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = msgspec.structs.replace(planned(*ORDERS), waiting=waiting)
     for as_json in (False, True):

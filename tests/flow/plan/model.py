@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from arco.flow.define import Project, load_project, problems
-from arco.flow.plan.fingerprints import input_fingerprint, material_digest
+from arco.flow.plan.input_fingerprint import input_fingerprint, material_digest
 from arco.flow.plan.plan import Plan, PlannedTask, Reason
 from arco.flow.plan.planner import plan
 from arco.flow.state import LastAttempt, State, TableState

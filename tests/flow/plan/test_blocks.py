@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from arco.flow.plan.document import plan_document
 from arco.flow.plan.explain import explain
-from arco.flow.plan.plan import Plan, Reason
+from arco.flow.plan.plan import Plan, Reason, plan_document
 from tests.flow.plan.model import Shop, keys, reasons
 
 PIPELINE = """

@@ -6,7 +6,7 @@ import pytest
 
 from arco.core.errors import Invalid
 from arco.flow.partition import Daily, Dynamic, Hourly, Monthly, Partitions, Static, Weekly
-from arco.flow.plan.choice import choose_partitions
+from arco.flow.plan.partition_selection import select_partitions_of_all
 
 NOW = datetime(2026, 2, 11, 5, tzinfo=UTC)  # a Wednesday
 PARIS = "Europe/Paris"
@@ -20,7 +20,7 @@ WHOLE = Partitions()
 
 
 def chosen(text: str | None, *cuts: Partitions) -> list[list[str]]:
-    found = choose_partitions(text, cuts, NOW, {"customer": ("acme", "zoo")})
+    found = select_partitions_of_all(text, cuts, NOW, {"customer": ("acme", "zoo")})
     return [list(each) for each in found]
 
 
@@ -126,11 +126,11 @@ def test_an_asset_that_begins_later_takes_its_part() -> None:
         ("foo=1", [DAYS, REGIONS], "names 'foo', and the dimensions are 'ds', 'region'"),
         ("ds=2026-01-01,", [DAYS], "empty term"),
         ("ds=1/ds=2", [DAYS], "each name once"),
-        ("nonsense", [WHOLE], "nothing here is cut, write 'all'"),
+        ("nonsense", [WHOLE], "nothing is partitioned, write 'all'"),
         (
             "2026-01-02",
             [Partitions([Daily("a", "2026-01-01"), Daily("b", "2026-01-01")])],
-            "which of",
+            "does not name one of",
         ),
     ],
 )

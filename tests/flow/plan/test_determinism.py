@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from arco.core import json
-from arco.flow.plan.document import plan_document
-from arco.flow.plan.plan import Plan
+from arco.flow.plan.plan import Plan, plan_document
 from arco.flow.plan.planner import plan
 from arco.flow.state import State, TableState
 from tests.flow.plan.model import NOW, Shop

@@ -3,8 +3,7 @@
 import msgspec
 
 from arco.core import json
-from arco.flow.plan.document import plan_document
-from arco.flow.plan.plan import Blocked
+from arco.flow.plan.plan import BlockedPartition, plan_document
 from tests.flow.plan.model import Shop
 
 
@@ -32,7 +31,7 @@ def test_a_document_says_what_a_plan_does(shop: Shop) -> None:
 
 
 def test_a_document_says_what_a_plan_does_not_make(shop: Shop) -> None:
-    bare = Blocked(key="gold.log@ds=2026-01-05", reason="APPENDED", cause="its rows exist")
+    bare = BlockedPartition(key="gold.log@ds=2026-01-05", reason="APPENDED", cause="its rows exist")
     planned = msgspec.structs.replace(
         shop.plan(), blocked=(bare, msgspec.structs.replace(bare, fix="drop them"))
     )

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from arco.core.errors import Invalid
-from arco.flow.plan.explain import explain
-from arco.flow.plan.explanation import Affected, Explanation, Failure
+from arco.flow.plan.explain import DownstreamPartitions, Explanation, TaskFailure, explain
 from tests.flow.plan.conftest import FILES
 from tests.flow.plan.model import Shop
 
@@ -25,7 +24,7 @@ def test_what_is_up_to_date_says_from_what_it_was_made(made: Shop) -> None:
         ("default.silver.orders", ("ds=2026-01-05..2026-01-07",)),
         ("default.silver.customers", ("",)),
     ]
-    assert found.downstream == (Affected("default.gold.total", ("",)),)
+    assert found.downstream == (DownstreamPartitions("default.gold.total", ("",)),)
     lines = found.lines()
     assert lines[0] == ("gold.spend_7d@ds=2026-01-07: UP_TO_DATE - nothing it is made from changed")
     assert any("by attempt attempt-" in line for line in lines)
@@ -73,7 +72,9 @@ def test_whose_failure_is_the_reason_is_named_and_told_once_it_was_looked_up(sho
     assert told(shop, "silver.orders", "2026-01-06").failed == (failing,)
     assert told(shop, "gold.total").failed == (failing,)
     assert told(shop, "silver.orders", "2026-01-07").failed == ()
-    failure = Failure(failing, "run-7", "it broke", ("not_null_id: 2 of 5 rows have null in id",))
+    failure = TaskFailure(
+        failing, "run-7", "it broke", ("not_null_id: 2 of 5 rows have null in id",)
+    )
     lines = replace(told(shop, "gold.total"), failures=(failure,)).lines()
     assert lines[1:3] == [
         f"  {failing} failed in run run-7: it broke",
@@ -98,7 +99,7 @@ def test_what_a_failure_above_holds_back_says_so_and_names_the_failure(shop: Sho
     found = told(shop, "gold.spend_7d", "2026-01-08")
     assert (found.status, found.why) == (
         "BLOCKED",
-        "there are no data yet, and what it is made from failed last time: silver.orders ds=2026-01-06",
+        "there are no data yet, and an upstream task failed last time: silver.orders ds=2026-01-06",
     )
     total = told(shop, "gold.total")  # two steps below, by way of many days
     assert (total.status, total.why) == (found.status, found.why)
@@ -116,7 +117,7 @@ def test_what_holds_older_data_back_is_told_too(made: Shop) -> None:
     found = told(made, "gold.spend_7d", "2026-01-13")
     assert found.status == "BLOCKED"
     assert found.why == (
-        "silver.orders is made in this plan: ds=2026-01-12, and what it is made from failed last time: "
+        "silver.orders is made in this plan: ds=2026-01-12, and an upstream task failed last time: "
         "silver.orders ds=2026-01-12"
     )
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from arco.core import json
 from arco.core.hashing import sha256_hex
 from arco.flow.partition import Partitions, Static
-from arco.flow.plan.fingerprints import (
+from arco.flow.plan.input_fingerprint import (
     NOTHING_READ,
-    fingerprinting,
+    fingerprint_function,
     input_fingerprint,
     material_digest,
     outside_material,
@@ -39,7 +39,7 @@ def test_an_input_of_which_nothing_is_read_says_nothing() -> None:
 
 @given(TEXTS, st.lists(st.tuples(TEXTS, DIGESTS), max_size=4))
 def test_many_at_once_are_those_one_by_one(code: str, inputs: list[tuple[str, str]]) -> None:
-    told = fingerprinting(code, [table for table, _ in inputs])
+    told = fingerprint_function(code, [table for table, _ in inputs])
     assert told([digest for _, digest in inputs]) == input_fingerprint(code, inputs)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arco.flow.plan.key import TaskName, read_key, short_name, task_key
+from arco.flow.plan.keys import TaskName, read_key, short_name, task_key
 
 
 @pytest.mark.parametrize(

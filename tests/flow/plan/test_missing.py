@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from arco.core import json
-from arco.flow.plan.document import plan_document
 from arco.flow.plan.explain import explain
+from arco.flow.plan.plan import plan_document
 from tests.flow.plan.model import Shop, keys, reasons
 
 PIPELINE = """

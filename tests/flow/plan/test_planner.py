@@ -7,7 +7,7 @@ import pytest
 
 from arco.core.errors import Invalid
 from arco.flow.plan.explain import explain
-from arco.flow.plan.plan import Again, Reason
+from arco.flow.plan.plan import Reason, RetryPolicy
 from arco.flow.plan.planner import STALE
 from arco.flow.run.live import check_plan
 from tests.flow.plan.conftest import DAYS, FILES
@@ -206,7 +206,7 @@ def test_a_failure_is_told_with_and_without_older_data(made: Shop) -> None:
     made.lake.run(made.project, made.plan(), failing={"gold.total"})
     planned = made.plan()
     assert reasons(planned) == {"gold.total": "FAILED"}
-    assert planned.tasks[0].detail == "the last attempt failed, older data are still there"
+    assert planned.tasks[0].detail == "the last attempt failed, older data still exist"
     made.lake.tables["default.gold.total"].clear()
     made.lake.run(made.project, made.plan("gold.total"), failing={"gold.total"})
     assert made.plan().tasks[0].detail == "the last attempt failed, there are no data yet"
@@ -351,7 +351,7 @@ def test_a_source_that_is_late_is_warned_of_by_whoever_reads_it(shop: Shop) -> N
 def test_makers_carry_what_a_run_needs_of_them(shop: Shop) -> None:
     (maker,) = shop.plan("silver.customers").makers
     assert (maker.kind, maker.pool) == ("asset", "small")
-    assert maker.retry == Again(times=3, delay_ms=30_000, factor=2.0)
+    assert maker.retry == RetryPolicy(times=3, delay_ms=30_000, factor=2.0)
     (target,) = maker.targets
     assert (target.format, target.mode, target.alone) == ("iceberg", "replace", True)
     (days,) = shop.plan("silver.orders").makers
@@ -388,7 +388,7 @@ def test_a_task_that_writes_nothing_is_never_said_to_lack_data(shop: Shop) -> No
 
 def test_a_task_called_like_a_table_is_refused(shop: Shop) -> None:
     shop.write({"pipelines/report.py": '@task("gold.total")\ndef report(ctx):\n    return None\n'})
-    with pytest.raises(Invalid, match="is called like a table"):
+    with pytest.raises(Invalid, match="has the name of a table"):
         shop.plan()
 
 
@@ -422,7 +422,7 @@ def test_a_task_that_failed_before_there_was_its_table_has_failed(tmp_path: Path
     ("answer", "line", "told"),
     [
         ('key["month"]', 7, "raised TypeError for 'month=2026-01'"),
-        ("'2026-01-05'", 10, "said '2026-01-05' for 'month=2026-01'"),
+        ("'2026-01-05'", 10, "returned '2026-01-05' for 'month=2026-01'"),
     ],
 )
 def test_a_mapping_of_the_project_that_fails_is_told_with_its_place_and_who_reads(
@@ -440,7 +440,7 @@ def test_a_mapping_of_the_project_that_fails_is_told_with_its_place_and_who_read
         """
     shop = Shop(tmp_path, {"pipelines/p.py": code})
     shop.now = datetime(2026, 2, 1, tzinfo=UTC)
-    what = f"^pipelines/p.py:{line}: gold.opening cannot read silver.days so: .*{told}"
+    what = f"^pipelines/p.py:{line}: gold.opening cannot read silver.days: .*{told}"
     with pytest.raises(Invalid, match=what):
         shop.plan()
     with pytest.raises(Invalid, match=what):
@@ -488,7 +488,7 @@ def test_a_table_that_somebody_else_wrote_to_after_its_pipeline_is_warned_of(
     shop.run("", "day=..2026-01-12")
     shop.lake.others_at_ms = {"default.silver.last_price": shop.lake.clock_ms + 1}
     [warned] = shop.plan().warnings
-    assert warned.startswith("silver.last_price was written to by PyIceberg/0.12.0")
+    assert warned.startswith("silver.last_price was changed by PyIceberg/0.12.0")
     assert "`arco run silver.last_price --force`" in warned
     shop.lake.clock_ms += 1_000
     shop.run("", "day=2026-01-13")

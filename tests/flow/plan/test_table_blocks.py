@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from arco.flow.plan.document import plan_document
-from arco.flow.plan.plan import Plan
+from arco.flow.plan.plan import Plan, plan_document
 from arco.flow.state import ColumnChange, LastAttempt
 from tests.flow.plan.conftest import FILES
 from tests.flow.plan.model import Shop, keys
@@ -119,7 +118,7 @@ def test_the_columns_that_the_last_attempt_met_are_shown(edited: Shop) -> None:
     ]
     [warned] = [each for each in planned.warnings if "the last attempt met" in each]
     assert warned == (
-        "silver.orders: columns that the last attempt met (FAILED, run run-7, this code): "
+        "silver.orders: column changes in the last attempt (FAILED, run run-7, this code): "
         "amount int -> string, note string added"
     )
 

@@ -12,7 +12,7 @@ from arco.compactor.cycle import DomainCompactor
 from arco.compactor.in_process import InProcess
 from arco.core import json
 from arco.core.errors import BacklogTooLarge
-from arco.flow.plan.key import task_key
+from arco.flow.plan.keys import task_key
 from arco.flow.read import asking, partitions
 from arco.flow.read.backlog import BacklogWait
 from arco.flow.read.state_reader import SqlStateReader

@@ -5,7 +5,7 @@ import pytest
 
 from arco.catalog.publication import Attempt, Numbered
 from arco.core.errors import ArcoError, Corrupt, Denied, Fenced, Unavailable
-from arco.flow.plan.plan import Again, Maker, Plan, Reads, Reason, Target
+from arco.flow.plan.plan import Maker, Plan, PlanTarget, ReadPartitions, Reason, RetryPolicy
 from arco.flow.run.lease import lease_key
 from arco.flow.run.made import stamped
 from arco.flow.run.ports import Place
@@ -17,7 +17,7 @@ from tests.flow.run.rig import FAILED, Rig, story
 
 
 def _appending(code: str = "code", reason: Reason = Reason.MISSING, times: int = 0) -> Plan:
-    made = asset("t", mode="append", code=code, retry=Again(times=times))
+    made = asset("t", mode="append", code=code, retry=RetryPolicy(times=times))
     one = task("t@1", maker="t", partition="ds=1")
     return plan(msgspec.structs.replace(one, reason=reason), makers=[made])
 
@@ -273,7 +273,7 @@ def test_the_end_of_a_task_whose_table_is_gone_is_told() -> None:
 def test_a_task_that_writes_by_itself_is_told_where_its_tables_stand() -> None:
     async def tell(rig: Rig) -> None:
         rig.chains.make("t")
-        targets = (Target(table="t", format="", mode="task"),)
+        targets = (PlanTarget(table="t", format="", mode="task"),)
         maker = Maker(name="train", kind="task", targets=targets)
         run = await rig.book.submit(wish(plan(task("train", maker="train"), makers=[maker])))
         [leased] = await rig.lease()
@@ -323,8 +323,8 @@ def test_a_task_that_turns_out_to_be_done_while_it_is_given_out_is_not_given_out
 
 
 def _from_raw(code: str = "code", *also: str, times: int = 0) -> Plan:
-    made = asset("t", mode="append", code=code, also=also, retry=Again(times=times))
-    reads = [Reads(table="raw", partitions=("ds=1",))]
+    made = asset("t", mode="append", code=code, also=also, retry=RetryPolicy(times=times))
+    reads = [ReadPartitions(table="raw", partitions=("ds=1",))]
     return plan(task("t@1", maker="t", partition="ds=1", inputs=(0,)), makers=[made], reads=reads)
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from arco.core.errors import Fenced, Invalid, NotFound, Unavailable
-from arco.flow.plan.plan import Again
+from arco.flow.plan.plan import RetryPolicy
 from arco.flow.run.book import RunBook
 from arco.flow.run.facts import LedgerFacts
 from arco.flow.run.ports import Fact, Facts
@@ -62,7 +62,7 @@ def test_what_stands_behind_a_failed_check_is_blocked() -> None:
 
 def test_a_failed_attempt_is_made_again_after_its_pause() -> None:
     async def tell(rig: Rig) -> None:
-        again = Again(times=2, delay_ms=1_000, factor=3.0, max_ms=2_500)
+        again = RetryPolicy(times=2, delay_ms=1_000, factor=3.0, max_ms=2_500)
         made = plan(task("a"), makers=[maker(retry=again)])
         view = await rig.book.submit(wish(made))
         pauses = []
@@ -380,7 +380,7 @@ def test_what_is_given_back_for_a_while_waits_and_fails_in_the_end_with_the_reas
     no_spark = Outcome(status=TaskStatus.CANCELLED, error="no Spark here", pause_ms=5_000)
 
     async def tell(rig: Rig) -> None:
-        makers = [maker("t", retry=Again(times=1))]
+        makers = [maker("t", retry=RetryPolicy(times=1))]
         run = await rig.book.submit(wish(plan(task("t0", maker="t"), makers=makers)))
         for attempt in range(1, 6):  # the one that it may have failed is not used up by these
             [leased] = await rig.lease()

@@ -3,7 +3,7 @@
 import pytest
 
 from arco.core.errors import Invalid
-from arco.flow.plan.plan import Again
+from arco.flow.plan.plan import RetryPolicy
 from arco.flow.run.wire import LEASE_MS, Outcome, RunStatus, TaskStatus
 from tests.flow.run.plans import asset, chain, maker, plan, task, wish
 from tests.flow.run.rig import CANCELLED, FAILED, Rig, story
@@ -90,7 +90,7 @@ def test_a_cancelled_run_ends_with_the_lease_of_a_silent_worker() -> None:
 
 def test_a_failure_in_a_cancelled_run_is_not_tried_again() -> None:
     async def tell(rig: Rig) -> None:
-        made = plan(task("a"), makers=[maker(retry=Again(times=5))])
+        made = plan(task("a"), makers=[maker(retry=RetryPolicy(times=5))])
         view = await rig.book.submit(wish(made))
         [leased] = await rig.lease()
         await rig.book.cancel(view.run_id)

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arco.flow.plan.plan import Again, Plan, PlannedTask
+from arco.flow.plan.plan import Plan, PlannedTask, RetryPolicy
 from arco.flow.run.wire import LeasedTask, RunStatus
 from tests.flow.run.crew import BADLY, LATE, SILENTLY, TWICE, WELL, Crew
 from tests.flow.run.mortal import Fate, Service
@@ -28,7 +28,7 @@ def _plan(random: Random) -> Plan:
         else:
             made = task(f"x{number}", *deps)
         tasks.append(made)
-    again = Again(times=_TIMES, delay_ms=200)
+    again = RetryPolicy(times=_TIMES, delay_ms=200)
     makers = [asset("t", retry=again), maker(retry=again)]
     return plan(*tasks, makers=makers, pools={"default": _SLOTS})
 

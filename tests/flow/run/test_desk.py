@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from arco.flow.plan.plan import Plan, Reads
+from arco.flow.plan.plan import Plan, ReadPartitions
 from arco.flow.run import desk
 from tests.flow.run.plans import chain, plan, task, wish
 from tests.flow.run.rig import Rig, story
@@ -25,7 +25,7 @@ def _kept(rig: Rig) -> int:
 @pytest.mark.parametrize(
     ("made", "kept"),
     [
-        (plan(task("a"), reads=[Reads(table="t", partitions=tuple("abcdefgh"))]), 2),
+        (plan(task("a"), reads=[ReadPartitions(table="t", partitions=tuple("abcdefgh"))]), 2),
         (chain(1), 10),
         (plan(), 20),
     ],

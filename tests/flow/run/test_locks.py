@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.flow.plan.plan import Again, Plan
+from arco.flow.plan.plan import Plan, RetryPolicy
 from arco.flow.run.locks import Locks, Want
 from arco.flow.run.wire import LEASE_MS, RunStatus
 from tests.flow.run.plans import asset, plan, task, wish
@@ -50,7 +50,7 @@ def test_a_task_that_is_done_while_it_waits_does_not_keep_the_table_from_the_nex
 ) -> None:
     async def tell(rig: Rig) -> None:
         rig.chains.make("t")
-        made = asset("t", mode="merge", alone=True, retry=Again(times=3, delay_ms=5_000))
+        made = asset("t", mode="merge", alone=True, retry=RetryPolicy(times=3, delay_ms=5_000))
         tasks = [task(f"t@{n}", maker="t", partition=f"ds={n}") for n in (1, 2, 3)]
         run = await rig.book.submit(wish(plan(*tasks, makers=[made])))
         [first] = await rig.lease()

@@ -6,7 +6,7 @@ import pytest
 
 from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable
 from arco.events.execution import ExecutionStarted
-from arco.flow.plan.plan import Again
+from arco.flow.plan.plan import RetryPolicy
 from arco.flow.run.events import fact
 from arco.flow.run.facts import LedgerFacts
 from arco.flow.run.plan_store import plan_key
@@ -102,7 +102,7 @@ def test_slots_of_attempts_under_way_stay_taken_over_a_restart() -> None:
 
 def test_a_pause_before_another_attempt_ends_after_a_restart() -> None:
     async def tell(rig: Rig) -> None:
-        made = plan(task("a"), makers=[maker(retry=Again(times=1, delay_ms=3_000))])
+        made = plan(task("a"), makers=[maker(retry=RetryPolicy(times=1, delay_ms=3_000))])
         await rig.book.submit(wish(made))
         [leased] = await rig.lease()
         await rig.complete(leased, FAILED)
@@ -114,7 +114,7 @@ def test_a_pause_before_another_attempt_ends_after_a_restart() -> None:
     story(tell)
 
 
-_BACK_OFF = Again(times=3, delay_ms=1_000, factor=3)
+_BACK_OFF = RetryPolicy(times=3, delay_ms=1_000, factor=3)
 
 
 async def _fail_after(rig: Rig, wait_ms: int) -> int:

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arco.flow.plan.plan import Again, Plan
+from arco.flow.plan.plan import Plan, RetryPolicy
 from arco.flow.run.ports import StoredTask
 from arco.flow.run.run_state import RunState
 from arco.flow.run.task_state import Ending, most_attempts, pause_ms
@@ -24,7 +24,7 @@ def plans(draw: st.DrawFn, most: int = 12) -> Plan:
         before = [f"t{n}" for n in range(number)]
         deps = draw(st.lists(st.sampled_from(before), unique=True, max_size=3)) if before else []
         tasks.append(task(f"t{number}", *deps))
-    again = Again(times=draw(st.integers(0, 2)))
+    again = RetryPolicy(times=draw(st.integers(0, 2)))
     return plan(*tasks, makers=[maker(retry=again)])
 
 
@@ -186,9 +186,9 @@ def test_tasks_that_changed_since_a_number_are_told_and_no_others() -> None:
 
 
 def test_pauses_grow_to_their_bound_and_jitter_stays_within_its_share() -> None:
-    again = Again(times=9, delay_ms=100, factor=2.0, max_ms=1_000)
+    again = RetryPolicy(times=9, delay_ms=100, factor=2.0, max_ms=1_000)
     assert [pause_ms(again, n, Random(0)) for n in range(1, 6)] == [100, 200, 400, 800, 1_000]
-    jittery = Again(times=9, delay_ms=100, jitter=0.5)
+    jittery = RetryPolicy(times=9, delay_ms=100, jitter=0.5)
     pauses = [pause_ms(jittery, 1, Random(seed)) for seed in range(200)]
     assert min(pauses) >= 50
     assert max(pauses) <= 150

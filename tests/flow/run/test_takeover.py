@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from arco.core.errors import Fenced, Unavailable
-from arco.flow.plan.fingerprints import input_fingerprint, material_digest
-from arco.flow.plan.plan import Again, Plan, Reads, Reason
+from arco.flow.plan.input_fingerprint import input_fingerprint, material_digest
+from arco.flow.plan.plan import Plan, ReadPartitions, Reason, RetryPolicy
 from arco.flow.run.lease import lease_key
 from arco.flow.run.wire import (
     LEASE_MS,
@@ -22,7 +22,7 @@ from tests.flow.run.rig import FAILED, Rig, story
 
 
 def _one(times: int = 0, *, also: tuple[str, ...] = ()) -> Plan:
-    made = asset("t", retry=Again(times=times), also=also)
+    made = asset("t", retry=RetryPolicy(times=times), also=also)
     return plan(task("t@1", maker="t", partition="ds=1"), makers=[made])
 
 
@@ -102,7 +102,7 @@ def test_a_lost_attempt_that_had_published_has_done_the_task() -> None:
 
 def _reads_raw() -> Plan:
     made = asset("t", code="planned code")
-    reads = [Reads(table="raw", partitions=("ds=1",))]
+    reads = [ReadPartitions(table="raw", partitions=("ds=1",))]
     return plan(task("t@1", maker="t", partition="ds=1", inputs=(0,)), makers=[made], reads=reads)
 
 

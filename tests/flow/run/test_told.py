@@ -2,8 +2,8 @@
 
 from arco.events.lineage import Input, LineageObserved, Output
 from arco.events.statistics import ColumnProfile
-from arco.flow.plan.fingerprints import input_fingerprint, material_digest
-from arco.flow.plan.plan import Plan, Reads
+from arco.flow.plan.input_fingerprint import input_fingerprint, material_digest
+from arco.flow.plan.plan import Plan, ReadPartitions
 from arco.flow.run.wire import CheckOutcome, Outcome, OutputDone, TaskStatus
 from arco.fold.tier2 import LINEAGE_DOMAIN
 from tests.flow.run.plans import asset, plan, task, wish
@@ -17,8 +17,8 @@ def _two() -> Plan:
         task("b@1", "a@1", maker="b", partition="ds=1", inputs=(0, 1)),
         makers=[asset("a"), asset("b")],
         reads=[
-            Reads(table="a", partitions=("ds=1",)),
-            Reads(table="raw", partitions=("ds=1", "ds=2")),
+            ReadPartitions(table="a", partitions=("ds=1",)),
+            ReadPartitions(table="raw", partitions=("ds=1", "ds=2")),
         ],
     )
 
@@ -57,7 +57,7 @@ def test_a_task_is_told_to_read_the_partitions_that_have_data_where_others_are_s
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "files-1"})
         made = asset("b")
         reads = [
-            Reads(table="raw", partitions=("ds=1", "ds=2", "ds=3"), skips_missing=skips)
+            ReadPartitions(table="raw", partitions=("ds=1", "ds=2", "ds=3"), skips_missing=skips)
             for skips in (True, False)
         ]
         one = task("b@1", maker="b", partition="ds=1", inputs=(0, 1))

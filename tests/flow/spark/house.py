@@ -10,7 +10,7 @@ from uuid import uuid4
 from arco.catalog.publication import Attempt
 from arco.flow.define import Project, load_project, problems
 from arco.flow.define.name import three_levels
-from arco.flow.plan.key import task_key
+from arco.flow.plan.keys import task_key
 from arco.flow.run.task_state import attempt_id_of
 from arco.flow.run.wire import LeasedTask, Outcome, OutputPlace, Progress, TaskStatus
 from arco.flow.spark.executor import SparkExecutor

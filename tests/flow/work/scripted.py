@@ -14,7 +14,7 @@ from arco.cli.place import Place
 from arco.core.clock import SystemClock
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.tasks import AsyncioTasks
-from arco.flow.plan.plan import Again, Maker, Plan, PlannedTask, Reason
+from arco.flow.plan.plan import Maker, Plan, PlannedTask, Reason, RetryPolicy
 from arco.flow.run.port import Coordinator
 from arco.flow.run.wire import LeasedTask, Outcome, RunView, RunWish, TaskStatus
 from arco.flow.work.code import FixedCode
@@ -87,7 +87,7 @@ def plan(
     *tasks: str, retries: int = 0, timeout_ms: int | None = None, **deps: Sequence[str]
 ) -> Plan:
     """Tasks without tables, each of a maker of its name; `deps` says what each waits for."""
-    again = Again(times=retries, delay_ms=1)
+    again = RetryPolicy(times=retries, delay_ms=1)
     makers = tuple(
         Maker(name=each, kind="task", retry=again, timeout_ms=timeout_ms) for each in tasks
     )

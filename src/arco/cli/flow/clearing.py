@@ -20,7 +20,7 @@ from arco.core import json
 from arco.core.errors import Conflict, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.events.partition_name import values_of
-from arco.flow.plan.key import short_name
+from arco.flow.plan.keys import short_name
 from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from arco.api.wire import Question, Result
 from arco.core import json
 from arco.flow.define.fingerprint import changed_parts
-from arco.flow.plan.key import task_key
+from arco.flow.plan.keys import task_key
 from arco.flow.read.asking import FRESH, literal
 from arco.flow.run.ending import CODE, CODE_PARTS
 

@@ -18,7 +18,7 @@ from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound
 from arco.events.partition_value import PRESENT
-from arco.flow.plan.key import read_key, task_key
+from arco.flow.plan.keys import read_key, task_key
 from arco.flow.read.asking import FRESH, Engine, all_rows, among, literal, milliseconds
 from arco.flow.read.partitions import MOST_TABLES, Recorded, recorded
 from arco.flow.read.tasks import is_task, known_tasks

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from arco.catalog.name import parse_dotted
-from arco.flow.plan.key import task_key
+from arco.flow.plan.keys import task_key
 from arco.flow.read.asking import Engine, all_rows, among, literal, milliseconds
 from arco.flow.run.ending import CODE, INPUTS
 from arco.flow.state import TableState

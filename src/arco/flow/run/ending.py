@@ -15,7 +15,7 @@ from arco.events.partition import PartitionCompleted, PartitionFailed
 from arco.events.quality import QualityCheckFailed, QualityCheckPassed
 from arco.events.statistics import TableProfiled
 from arco.events.task import TaskCompleted
-from arco.flow.plan.fingerprints import input_fingerprint
+from arco.flow.plan.input_fingerprint import input_fingerprint
 from arco.flow.run.events import OfAttempt, Where, fact, message
 from arco.flow.run.ports import Fact
 from arco.flow.run.wire import CheckOutcome, Completed, InputMaterial, OutputDone, TaskStatus

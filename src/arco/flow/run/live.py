@@ -6,7 +6,7 @@ from functools import cached_property
 
 from arco.core.errors import ArcoError, Invalid
 from arco.core.tasks import Event
-from arco.flow.plan.key import LONGEST_KEY
+from arco.flow.plan.keys import LONGEST_KEY
 from arco.flow.plan.plan import Maker, Plan
 from arco.flow.run.ending import Written
 from arco.flow.run.events import LONGEST_LABEL, OfAttempt

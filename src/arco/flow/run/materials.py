@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from arco.core.tasks import Tasks
-from arco.flow.plan.fingerprints import material_digest, outside_material
-from arco.flow.plan.plan import Plan, PlannedTask, Reads
+from arco.flow.plan.input_fingerprint import material_digest, outside_material
+from arco.flow.plan.plan import Plan, PlannedTask, ReadPartitions
 from arco.flow.run.made import Made
 from arco.flow.run.ports import Versions
 from arco.flow.run.wire import InputMaterial
@@ -191,7 +191,9 @@ class Materials:
             digest=read.digest,
         )
 
-    def _read(self, known: Known, index: int, reads: Reads, fresh: Mapping[str, _Table]) -> _Read:
+    def _read(
+        self, known: Known, index: int, reads: ReadPartitions, fresh: Mapping[str, _Table]
+    ) -> _Read:
         """One input as it stands; many tasks read the same, and a table has many partitions."""
         name = reads.table
         if name in fresh:
@@ -210,7 +212,7 @@ class Materials:
         return None if table is None else table.material(key)
 
 
-def _read_of(reads: Reads, change: int, material: Callable[[str], str | None]) -> _Read:
+def _read_of(reads: ReadPartitions, change: int, material: Callable[[str], str | None]) -> _Read:
     """What is read of an input; a partition that is skipped counts in the digest, as it may come later."""
     materials = [(key, material(key)) for key in reads.partitions]
     partitions = reads.partitions

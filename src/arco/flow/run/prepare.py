@@ -15,7 +15,7 @@ import msgspec
 
 from arco.catalog.publication import WHOLE_TABLE, Attempt, Numbered
 from arco.core.errors import ArcoError, Conflict, Invalid, Unavailable, Unknown
-from arco.flow.plan.plan import Maker, Reason, Target
+from arco.flow.plan.plan import Maker, PlanTarget, Reason
 from arco.flow.run.desk import Desk
 from arco.flow.run.ending import Written, fingerprint_of
 from arco.flow.run.lease import find_lease, inputs_given
@@ -224,7 +224,7 @@ class Preparation:
             if each.made_of == wanted and _suffices(each, task.reason, maker)
         }
 
-    def _replaces(self, chosen: Chosen, target: Target) -> bool:
+    def _replaces(self, chosen: Chosen, target: PlanTarget) -> bool:
         """Whether rows that were appended before have to go; `Invalid` if they would be doubled.
 
         The plan has refused what was appended when it was made. What other runs have appended since, before
@@ -266,7 +266,7 @@ class Preparation:
         )
 
     async def _standing(
-        self, chosen: Chosen, target: Target, place: Place | None
+        self, chosen: Chosen, target: PlanTarget, place: Place | None
     ) -> Numbered | int:
         """Above which number an attempt may publish, or what an earlier attempt has published."""
         run = chosen.run
@@ -287,7 +287,7 @@ class Preparation:
         return fenced
 
     async def _before(
-        self, chosen: Chosen, target: Target, place: Place, head: int
+        self, chosen: Chosen, target: PlanTarget, place: Place, head: int
     ) -> tuple[bool, int]:
         """Whether a run of which this one is the retry has appended its rows, and the head after that.
 
@@ -305,7 +305,7 @@ class Preparation:
         return False, head
 
     async def _fence(
-        self, chosen: Chosen, target: Target, place: Place, run_id: str
+        self, chosen: Chosen, target: PlanTarget, place: Place, run_id: str
     ) -> Numbered | int:
         """What a run has published for the task, or else the number of a fence with the attempt's name."""
         base = chosen.run.stored.bases.get(target.table)
@@ -353,7 +353,7 @@ def appends(maker: Maker) -> bool:
     return maker.kind == ASSET and any(target.mode == _APPEND for target in maker.targets)
 
 
-def _targets(chosen: Chosen) -> tuple[Target, ...]:
+def _targets(chosen: Chosen) -> tuple[PlanTarget, ...]:
     """The tables that a task writes."""
     return chosen.run.maker(chosen.key).targets
 
@@ -373,7 +373,7 @@ def _has_work(chosen: Chosen) -> bool:
 
 def _output(
     chosen: Chosen,
-    target: Target,
+    target: PlanTarget,
     place: Place | None,
     number: int,
     now_ms: int,

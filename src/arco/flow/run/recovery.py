@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from arco.core.errors import ArcoError, Corrupt, Invalid
-from arco.flow.plan.key import read_key
+from arco.flow.plan.keys import read_key
 from arco.flow.run.desk import Desk
 from arco.flow.run.events import OfAttempt, Where, run_ended
 from arco.flow.run.lease import Lease, StoredLease, find_lease, inputs_given

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from arco.core.rng import Rng
-from arco.flow.plan.plan import Again, Maker, PlannedTask
+from arco.flow.plan.plan import Maker, PlannedTask, RetryPolicy
 from arco.flow.run.wire import CheckOutcome, Progress, TaskStatus, TaskView
 
 ENDED = frozenset(
@@ -40,12 +40,12 @@ def attempt_of(attempt_id: str, run_id: str, key: str, most: int) -> int | None:
     return next((number for number, each in ids if each == attempt_id), None)
 
 
-def most_attempts(retry: Again) -> int:
+def most_attempts(retry: RetryPolicy) -> int:
     """How many attempts there may be in all, lost ones included."""
     return 1 + retry.times + LOSSES
 
 
-def pause_ms(retry: Again, failures: int, rng: Rng) -> float:
+def pause_ms(retry: RetryPolicy, failures: int, rng: Rng) -> float:
     """How long to wait after failure number `failures`, the first of which is 1."""
     pause = retry.delay_ms * retry.factor ** (failures - 1)
     if retry.max_ms is not None:

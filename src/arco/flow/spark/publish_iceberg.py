@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
 from arco.core.errors import AttemptFenced, Conflict, Invalid, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
-from arco.flow.plan.blocks import files_shown
+from arco.flow.plan.blocks import describe_files
 from arco.flow.spark.attempt_ids import attempts_before, earlier_attempts
 from arco.flow.spark.iceberg_table import WAP_ID, IcebergTable
 from arco.flow.spark.jvm import is_raised_by, java_message, jvm_of
@@ -222,7 +222,8 @@ class _Publishing:
         if foreign := self._table.foreign_files(gone):
             raise Invalid(
                 f"{self._target.table}: the rows of {self._target.partition} should be replaced, but the "
-                f"partition also holds files that no run of this pipeline added: {files_shown(foreign)}. "
+                f"partition also holds files that no run of this pipeline added: "
+                f"{describe_files(foreign)}. "
                 "Remove the rows of these files, or pass --append-again to add the new rows as well"
             )
         if (current := self._table.current) is not None:

@@ -1,9 +1,8 @@
 """A run as one document for programs."""
 
 from arco.cli.flow.screen.board import Board, took_ms
-from arco.flow.plan.document import blocked_document
-from arco.flow.plan.key import short_name
-from arco.flow.plan.plan import Plan, PlannedTask
+from arco.flow.plan.keys import short_name
+from arco.flow.plan.plan import Plan, PlannedTask, blocked_document
 from arco.flow.run.wire import TaskStatus
 
 

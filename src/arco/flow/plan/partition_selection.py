@@ -1,9 +1,8 @@
-"""The partitions that one text chooses of many assets, which may be cut in different ways.
+"""The partitions that one text selects of many assets with different dimensions.
 
-`2026-01-01..2026-01-31` is days for an asset of days, and for one of weeks, months or hours those that
-share a moment with them. A dimension that the text does not speak of is taken whole. A text must fit at
-least one of the assets exactly; for the others it is cut to what they have. A key is always a text that
-chooses it, also if it has commas.
+`2026-01-01..2026-01-31` selects days of a daily asset, and overlapping weeks, months or hours of others. A
+dimension that the text does not mention is selected fully. The text must fit at least one of the assets
+exactly; for the others it is reduced to what they have. A key always selects itself, also with commas.
 """
 
 import re
@@ -24,10 +23,10 @@ _LIKE_TIME = re.compile(r"\d{4}-(\d\d?|W\d\d?)(-\d\d?)?([T-]\d\d?)?")
 _EXAMPLE = "write '2026-01-01..2026-01-31', 'ds=2026-01-15/region=eu', 'all' or 'latest'"
 
 
-def choose_partitions(
+def select_partitions_of_all(
     text: str | None, cuts: Sequence[Partitions], now: datetime, dynamic: DynamicValues
 ) -> list[PartitionSet]:
-    """For each of these the partitions that a text chooses, without one all that exist."""
+    """For each of these the partitions that a text selects; without a text all that exist."""
     existing = [each.keys(now, dynamic) for each in cuts]
     if text is None:
         return existing
@@ -42,7 +41,7 @@ def choose_partitions(
 
 @dataclass(frozen=True)
 class _Cut:
-    """The partitions of one asset, and what was chosen of them so far."""
+    """The partitions of one asset, and what was selected of them so far."""
 
     partitions: Partitions
     sides: tuple[DimensionSelection, ...]
@@ -59,7 +58,7 @@ class _Cut:
 
 @dataclass
 class _Part:
-    """One of several choices, set apart by commas."""
+    """One of several comma-separated terms."""
 
     text: str
     cuts: list[_Cut]
@@ -73,10 +72,10 @@ class _Part:
         if self.wrong and not self.fits:
             raise self.wrong[0]
         if not (self.fits or named or self.text in ("all", "latest") or self._reads_as_time()):
-            raise Invalid(f"{self.text!r} chooses nothing: nothing here is cut, write 'all'")
+            raise Invalid(f"{self.text!r} selects nothing: nothing is partitioned, write 'all'")
 
     def _named(self) -> dict[str, str] | None:
-        """The values by the dimensions that the text names; None if it names none."""
+        """The values by dimension name; None if the text names no dimension."""
         if not self.text:
             raise Invalid(f"there is an empty term, or no text at all: {_EXAMPLE}")
         if "=" not in self.text:
@@ -84,11 +83,11 @@ class _Part:
         named = values_of(self.text)
         if named is None:
             raise Invalid(f"{self.text!r} is not a list of name=value, each name once: {_EXAMPLE}")
-        known = {side.dimension.name for cut in self.cuts for side in cut.sides}
+        dimensions = {side.dimension.name for cut in self.cuts for side in cut.sides}
         for name in named:
-            if name not in known:
-                there = ", ".join(map(repr, sorted(known))) or "none"
-                raise Invalid(f"{self.text!r} names {name!r}, and the dimensions are {there}")
+            if name not in dimensions:
+                names = ", ".join(map(repr, sorted(dimensions))) or "none"
+                raise Invalid(f"{self.text!r} names {name!r}, and the dimensions are {names}")
         return named
 
     def _box(self, cut: _Cut, named: dict[str, str] | None) -> tuple[range, ...]:
@@ -115,13 +114,13 @@ class _Part:
         meant = self._meant(cut)
         if len(meant) > 1:
             names = ", ".join(repr(side.dimension.name) for side in meant)
-            raise Invalid(f"{self.text!r} does not say which of {names} it means: {_EXAMPLE}")
+            raise Invalid(f"{self.text!r} does not name one of {names}: {_EXAMPLE}")
         return tuple(
             self._chosen(side, self.text) if side in meant else side.existing for side in cut.sides
         )
 
     def _meant(self, cut: _Cut) -> list[DimensionSelection]:
-        """The dimensions that a text without a name may be about; what is cut by no time stays whole."""
+        """The dimensions that a text without a dimension name may select from."""
         if self.text == "all":
             return []
         if self.text == "latest" or self._reads_as_time() or self._is_meant_as_time():
@@ -129,9 +128,9 @@ class _Part:
         return cut.listed if any(self._listed()) else cut.timed
 
     def _is_meant_as_time(self) -> bool:
-        """Whether a text is written like a day, though there is none such: 2026-02-30.
+        """Whether a text has the form of a date without being one: 2026-02-30.
 
-        Where no dimension is of time, or one that is not has this value, it means what it says.
+        Not if there is no time dimension, or if another dimension has this value.
         """
         ends = [end for end in self.text.split("..") if end]
         if not ends or not all(_LIKE_TIME.fullmatch(end) for end in ends):
@@ -161,7 +160,7 @@ class _Part:
         return found
 
     def _time(self, side: DimensionSelection, dimension: TimeDimension, value: str) -> range:
-        """A moment or a range of time; Invalid if it is not all there."""
+        """The positions of a time or a range of time; Invalid if part of it does not exist."""
         ends = [end for end in value.split("..", 1) if end]
         if not ends or any(position_in(dimension, end) is not None for end in ends):
             return side.chosen(value)
@@ -176,7 +175,7 @@ def _has(side: DimensionSelection, value: str) -> bool:
 
 
 def _cut_to(side: DimensionSelection, value: str) -> range:
-    """What there is of what was asked for."""
+    """The existing part of what the text selects."""
     if not isinstance(side.dimension, TimeDimension) or value in ("all", "latest"):
         return EMPTY_RANGE
     try:
@@ -198,13 +197,13 @@ def _range(side: DimensionSelection, dimension: TimeDimension, value: str) -> ra
 def _placed(dimension: TimeDimension, text: str) -> range:
     found = _place(dimension, text)
     if found is None:
-        dimension.position(text)  # raises: it knows why, as that the clocks skip an hour
+        dimension.position(text)  # raises with the precise reason, such as a skipped hour
         raise dimension.not_a_key(text)
     return found
 
 
 def _place(dimension: TimeDimension, text: str) -> range | None:
-    """The positions that share a moment with what a text says, be it an hour, a day, a week or a month."""
+    """The positions that overlap with the hour, day, week or month of a text."""
     own = position_in(dimension, text)
     if own is not None:
         return range(own, own + 1)

@@ -1,8 +1,11 @@
-"""Keys of partitions told shortly: those that follow each other in time as `ds=2026-01-01..2026-01-31`.
+"""Task keys such as `silver.orders@ds=2026-01-10`, and ranges of partition keys.
 
-A run is a text that chooses its partitions. Only the texts of the keys are looked at, so that a plan can be
-told without its project. So it cannot know on which night an hour is there twice: the second one counts as
-part of a run that goes on on both sides of it.
+A task key leaves out the catalog `default`; a task without partitions has the name alone. `@` and `%` in a
+name are written as in a URL, so that the first `@` always ends the name.
+
+Consecutive partition keys are shown as a range, `ds=2026-01-01..2026-01-31`, which also selects them. Only
+the texts of the keys are needed, not the project. So the night on which an hour occurs twice is not known:
+the second occurrence counts as part of a range that continues on both sides.
 """
 
 import re
@@ -10,9 +13,49 @@ from collections.abc import Iterable
 from datetime import date
 from typing import NamedTuple
 
+from arco.core.errors import Invalid
 from arco.events.partition_name import key_of, values_of
+from arco.flow.define.name import DEFAULT_CATALOG, three_levels
 
-_STEP = 2  # which leaves room for an hour that is there twice
+LONGEST_KEY = 255  # the limit of the event field that names a task
+
+_PREFIX = f"{DEFAULT_CATALOG}."
+
+
+class TaskName(NamedTuple):
+    """The parts of a task key: the full name of the maker, and the partition, '' if there is one only."""
+
+    maker: str
+    partition: str
+
+
+def task_key(maker: str, partition: str) -> str:
+    """The key of a task; `maker` is the full name of an asset or the name of a task of the project."""
+    name = short_name(maker).replace("%", "%25").replace("@", "%40")
+    return f"{name}@{partition}" if partition else name
+
+
+def read_key(key: str) -> TaskName:
+    """The parts of a key; the inverse of `task_key`."""
+    name, _, partition = key.partition("@")
+    return TaskName(_long_name(name.replace("%40", "@").replace("%25", "%")), partition)
+
+
+def short_name(maker: str) -> str:
+    """A full name without the catalog `default`."""
+    short = maker.removeprefix(_PREFIX)
+    return short if _long_name(short) == maker else maker
+
+
+def _long_name(name: str) -> str:
+    """The full name of a table; a name with one level is that of a task."""
+    try:
+        return three_levels(name)
+    except Invalid:
+        return name
+
+
+_STEP = 2  # the odd positions are for hours that occur twice
 _TIME = re.compile(
     r"([0-9]{4})-"
     r"(?:W([0-9]{2})|[0-9]{2}(?:-([0-9]{2})(?:T([01][0-9]|2[0-3])([+-][0-9]{4})?)?)?)"
@@ -20,7 +63,7 @@ _TIME = re.compile(
 
 
 class _Line(NamedTuple):
-    """What keys of one run share: the dimension of time, its grain, and the rest of the key."""
+    """What the keys of one range share: the time dimension, its grain, and the rest of the key."""
 
     name: str
     grain: str
@@ -36,8 +79,8 @@ class _Point(NamedTuple):
     at: int
 
 
-def runs(keys: Iterable[str]) -> list[str]:
-    """The keys as runs, in the order of their first ones."""
+def key_ranges(keys: Iterable[str]) -> list[str]:
+    """The keys as ranges, in the order of the first key of each."""
     found: list[tuple[int, str]] = []
     for line, points in _lines(keys).items():
         first = last = points[0]
@@ -50,9 +93,9 @@ def runs(keys: Iterable[str]) -> list[str]:
     return [text for _, text in sorted(found)]
 
 
-def listed(keys: Iterable[str], most: int = 3) -> str:
-    """A few runs as part of a sentence."""
-    found = runs(keys)
+def describe_keys(keys: Iterable[str], most: int = 3) -> str:
+    """The first few ranges of keys, as part of a sentence."""
+    found = key_ranges(keys)
     shown = ", ".join(each or "all of it" for each in found[:most])
     return f"{shown} and {len(found) - most} more" if len(found) > most else shown
 
@@ -80,12 +123,12 @@ def _text(line: _Line, first: _Point, last: _Point) -> str:
     if first is last:
         return first.key
     side = f"{line.name}={first.value}..{last.value}"
-    rest = line.rest.replace(",", "%2C")  # a comma would end the choice
+    rest = line.rest.replace(",", "%2C")  # a comma would end the term
     return "/".join(sorted([side, *filter(None, rest.split("/"))]))
 
 
 def _placed(value: str) -> tuple[str, int] | None:
-    """The grain of what may be a time, and its place among others of that grain."""
+    """The grain and the position of a value; None if it is not a time."""
     spelled = _TIME.fullmatch(value)
     if spelled is None:
         return None
