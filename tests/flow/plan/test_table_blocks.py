@@ -116,7 +116,7 @@ def test_the_columns_that_the_last_attempt_met_are_shown(edited: Shop) -> None:
             "missing": [],
         }
     ]
-    [warned] = [each for each in planned.warnings if "the last attempt met" in each]
+    [warned] = [each for each in planned.warnings if "in the last attempt" in each]
     assert warned == (
         "silver.orders: column changes in the last attempt (FAILED, run run-7, this code): "
         "amount int -> string, note string added"
