@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from arco.core.errors import NotFound
-from arco.flow.define import Retry, load_project, problems
+from arco.flow.define import Retry, find_problems, load_project
 from tests.flow.define.writing import asset_of, load, write
 
 
@@ -33,7 +33,7 @@ def number_of(factor: int) -> dict[str, str]:
 def test_two_projects_with_the_same_modules_do_not_meet(tmp_path: Path) -> None:
     one = load(tmp_path / "one", number_of(3))
     two = load(tmp_path / "two", number_of(5))
-    assert problems(one) == problems(two) == []
+    assert find_problems(one) == find_problems(two) == []
     functions = [asset_of(each, "silver.orders").function for each in (one, two)]
     assert [each() for each in functions if each] == [18, 50]
 
@@ -78,7 +78,7 @@ def test_classes_that_look_themselves_up_work(tmp_path: Path) -> None:
         "pipelines/a.py": "from rows import Row\n@asset('a.a')\ndef a():\n    return Row(1)\n",
     }
     project = load(tmp_path, files)
-    assert problems(project) == []
+    assert find_problems(project) == []
     function = asset_of(project, "a.a").function
     assert function is not None
     assert str(function()) == "Row(amount=1)"
@@ -119,7 +119,7 @@ def test_settings_are_the_defaults_of_all_definitions(tmp_path: Path) -> None:
         "more/other.py": "raise RuntimeError('not a definition')\n",
     }
     project = load(tmp_path, files)
-    assert problems(project) == []
+    assert find_problems(project) == []
     assert project.name == "shop"
     a, b = asset_of(project, "a.a"), asset_of(project, "a.b")
     assert (a.pool, a.format, a.tags) == ("spark", "iceberg", ("shop",))

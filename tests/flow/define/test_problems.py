@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from arco.flow.define import problems
+from arco.flow.define import find_problems
 from tests.flow.define.writing import asset_of, load, told
 
 
@@ -46,7 +46,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "pipelines/a.py:13: an asset has one name or outputs={'a': 'gold.a'}: give one of both",
         "pipelines/a.py:16: reads is a list of tables: write reads=['a.two']",
         (
-            "pipelines/a.py:16: the task 'six' has a parameter 'what' that nobody fills: a task is given"
+            "pipelines/a.py:16: the task 'six' has a parameter 'what' that is never filled: a task may take"
             " ctx and spark, and opens the tables of reads=[...] itself"
         ),
     ]
@@ -140,8 +140,8 @@ def test_an_unknown_input_is_told_with_what_may_be_meant(tmp_path: Path) -> None
 def test_a_table_of_the_catalog_needs_no_declaration(tmp_path: Path) -> None:
     text = "@asset('a.one')\ndef one(x=table('raw.orders')): return x\n"
     project = load(tmp_path, {"pipelines/a.py": text})
-    assert len(problems(project)) == 1
-    assert problems(project, known={"default.raw.orders"}) == []
+    assert len(find_problems(project)) == 1
+    assert find_problems(project, catalog_tables={"default.raw.orders"}) == []
 
 
 def test_a_parameter_that_may_stand_for_two_tables_is_a_problem(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_what_a_file_without_the_name_of_a_module_declares_is_not_told_again(
         "pipelines/c.py": "@asset('c.c')\ndef c(x=table('a.b')): return x\n",
     }
     [only] = told(tmp_path, files)
-    assert only.startswith("pipelines/a-b.py:0: its path is no name of a module")
+    assert only.startswith("pipelines/a-b.py:0: its path is not a module name")
 
 
 def test_settings_that_are_wrong_are_told(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_function_that_nobody_would_carry_on_is_told(tmp_path: Path) -> None:
     @task()
     def four(): yield 4
     """
-    wait = "is an `async def`, which nobody would wait for: write a plain `def`"
+    wait = "is an `async def`, which is never awaited: write a plain `def`"
     assert told(tmp_path, {"pipelines/a.py": text}) == [
         f"pipelines/a.py:1: 'one' {wait}",
         f"pipelines/a.py:4: 'two' {wait}",

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from arco.flow.define import load_project
-from arco.flow.define.sql_syntax import sql_problems
+from arco.flow.define import find_problems, load_project
+from arco.flow.define.validation import sql_problems
 
 HEADER = "/*---\nname: gold.spend\n---*/\n"
 
@@ -32,6 +32,12 @@ def test_an_error_names_the_line_of_the_file(
     [told] = _told(tmp_path, HEADER + query)
     assert told.startswith(f"pipelines/spend.sql:{line}: the query has a syntax error: ")
     assert said in told
+    # Loading reports what cannot be parsed, since the inputs of the query are not known then.
+    is_parsed = "statements" in said or "INSERT" in said
+    loaded = [
+        str(each) for each in find_problems(load_project(tmp_path), ["default.silver.orders"])
+    ]
+    assert loaded == ([] if is_parsed else [told])
 
 
 @pytest.mark.parametrize(

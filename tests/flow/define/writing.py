@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
 
-from arco.flow.define import AssetDef, Project, code_fingerprint, load_project, problems
+from arco.flow.define import AssetDef, Project, code_fingerprint, find_problems, load_project
 
 HEAD = """\
 from arco.flow.define import asset, check, checks as c, merge, source, sql, table, task, Retry
@@ -29,7 +29,7 @@ def load(folder: Path, files: Mapping[str, str]) -> Project:
 def told(folder: Path, files: Mapping[str, str]) -> list[str]:
     """The problems of a project as lines; line 1 of a Python file is the first after `HEAD`."""
     lines = []
-    for each in problems(load(folder, files)):
+    for each in find_problems(load(folder, files)):
         python = each.file.startswith("pipelines/") and each.file.endswith(".py") and each.line
         line = each.line - HEAD.count("\n") if python else each.line
         lines.append(f"{each.file}:{line}: {each.message}")
@@ -42,7 +42,7 @@ def asset_of(project: Project, name: str) -> AssetDef:
 
 def prints(project: Project) -> dict[str, str]:
     """The fingerprint of each asset and task, by its short name."""
-    assert problems(project) == []
+    assert find_problems(project) == []
     return {
         each.name.removeprefix("default."): code_fingerprint(each, project)
         for each in project.makers()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from arco.flow.define import Project, load_project, problems
+from arco.flow.define import Project, find_problems, load_project
 from arco.flow.plan.input_fingerprint import input_fingerprint, material_digest
 from arco.flow.plan.plan import Plan, PlannedTask, Reason
 from arco.flow.plan.planner import plan
@@ -151,7 +151,7 @@ class Shop:
         """Change files of the project and load it anew."""
         self.files = {**self.files, **files}
         self.project = load_project(write(self.folder, self.files))
-        assert problems(self.project) == []
+        assert find_problems(self.project) == []
 
     def plan(
         self,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from arco.flow.define.check import RowCount
+from arco.flow.define.check_rules import RowCount
 from arco.flow.run.wire import CheckOutcome, Outcome, TaskStatus
 from arco.flow.spark.checks import wanted_rows
 from tests.flow.spark.house import DAY, House

@@ -5,7 +5,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from arco.core import json
-from arco.flow.define.check import Expression, NotNull, RowCount
+from arco.flow.define.check_rules import Expression, NotNull, RowCount
 from arco.flow.run.wire import Outcome, TaskStatus
 from arco.flow.spark.checks import columns_of_rule
 from arco.flow.spark.failing_rows import (

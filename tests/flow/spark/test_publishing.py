@@ -9,7 +9,7 @@ import pytest
 from arco.catalog.publication import Attempt
 from arco.core.errors import Conflict
 from arco.events.partition_name import key_of
-from arco.flow.define.mode import Mode
+from arco.flow.define.options import Mode
 from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.engine import activate
 from arco.flow.spark.iceberg_table import IcebergCatalogs

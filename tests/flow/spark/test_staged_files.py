@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from arco.flow.define.mode import Mode
+from arco.flow.define.options import Mode
 from arco.flow.run.wire import TaskStatus
 from arco.flow.spark.engine import activate
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from arco.flow.define.mode import Mode
+from arco.flow.define.options import Mode
 from arco.flow.spark.engine import activate
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable
 from arco.flow.spark.stage_iceberg import IcebergTables

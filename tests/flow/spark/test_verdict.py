@@ -9,13 +9,13 @@ import pytest
 
 from arco.core import json
 from arco.core.errors import Invalid
-from arco.flow.define.check import CheckDef, Judged, Result
+from arco.flow.define.check_rules import CheckDef, FunctionRule, Result
 from arco.flow.spark.checks import Finding
 from arco.flow.spark.verdict import verdict
 
 
 def _found(said: object) -> Finding:
-    check = CheckDef("few", Judged(lambda: None), "error", "default.s.t")
+    check = CheckDef("few", FunctionRule(lambda: None), "error", "default.s.t")
     return verdict(check, said, 9)
 
 

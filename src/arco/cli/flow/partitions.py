@@ -60,11 +60,11 @@ def partitions(
     from arco.cli.flow.reach import Reach, reached
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.flow.define.name import three_levels
+    from arco.flow.define.table_name import qualified_name
     from arco.flow.plan.graph import suggest
     from arco.flow.plan.keys import short_name
 
-    loaded, runtime, name = load(project, format_), system_runtime(), three_levels(table)
+    loaded, runtime, name = load(project, format_), system_runtime(), qualified_name(table)
     if name not in loaded.project.tables:
         names = {short_name(each) for each in loaded.project.tables}
         unknown = Invalid(
@@ -158,12 +158,12 @@ def clear(
     from arco.cli.output import print_document
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.flow.define.name import three_levels
+    from arco.flow.define.table_name import qualified_name
     from arco.flow.plan.keys import short_name
 
     if not partitions:
         raise Invalid("no partition is named: arco partitions clear silver.orders ds=2026-01-15")
-    runtime, name = system_runtime(), three_levels(table)
+    runtime, name = system_runtime(), qualified_name(table)
 
     async def work() -> tuple[tuple[str, ...], int] | None:
         async with reached(Reach(server, place), runtime, needs_book=False) as arco:

@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import TypeVar
 
 from arco.core.errors import Invalid
-from arco.flow.define.option import UNPARTITIONED
+from arco.flow.define.declarations import raised_at
+from arco.flow.define.inputs import InputDef
+from arco.flow.define.options import UNPARTITIONED
 from arco.flow.define.project import Project
-from arco.flow.define.table import InputDef
-from arco.flow.define.where import raised_at
 from arco.flow.partition import MappingContext, PartitionSet, Upstreams, checked_dynamic_values
 from arco.flow.partition.dimension import DynamicValues, require_moment
 from arco.flow.partition.upstreams import Places

@@ -18,10 +18,9 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from arco.core.errors import Invalid
-from arco.flow.define.asset import AssetDef
+from arco.flow.define.asset import AssetDef, TaskDef
+from arco.flow.define.inputs import SourceDef
 from arco.flow.define.project import Project
-from arco.flow.define.source import SourceDef
-from arco.flow.define.task import TaskDef
 from arco.flow.plan.keys import short_name
 
 MakerDef = AssetDef | TaskDef

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from arco.core.errors import Invalid
 from arco.events.partition_name import key_of, values_of
-from arco.flow.define.name import DEFAULT_CATALOG, three_levels
+from arco.flow.define.table_name import DEFAULT_CATALOG, qualified_name
 
 LONGEST_KEY = 255  # the limit of the event field that names a task
 
@@ -50,7 +50,7 @@ def short_name(maker: str) -> str:
 def _long_name(name: str) -> str:
     """The full name of a table; a name with one level is that of a task."""
     try:
-        return three_levels(name)
+        return qualified_name(name)
     except Invalid:
         return name
 

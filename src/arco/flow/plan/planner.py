@@ -11,8 +11,8 @@ from functools import cache
 
 from arco.core.errors import Invalid
 from arco.flow.define.asset import AssetDef
+from arco.flow.define.options import Retry
 from arco.flow.define.project import Project
-from arco.flow.define.retry import Retry
 from arco.flow.partition import Dynamic, PartitionSet
 from arco.flow.plan.blocks import Block, column_warnings, find_append_block, find_table_block
 from arco.flow.plan.context import InputPartitions, PlanningContext

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from arco.flow.define.asset import AssetDef
-from arco.flow.define.check import Freshness
+from arco.flow.define.check_rules import Freshness
 from arco.flow.duration import print_duration, rough_duration
 from arco.flow.partition.time_dimension import TimeDimension
 from arco.flow.plan.context import InputPartitions, TableIndex

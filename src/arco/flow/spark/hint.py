@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from pyspark.errors import AnalysisException
 
-from arco.flow.define.name import last_part, three_levels
+from arco.flow.define.table_name import base_name, qualified_name
 from arco.flow.work.port import LakeTable
 
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
@@ -39,11 +39,11 @@ def hint(problem: BaseException, find: Callable[[str], LakeTable | None]) -> str
         return None
     with suppress(Exception):  # it is the problem that counts, whatever keeps us from saying more
         told = (problem.getMessageParameters() or {})["relationName"]
-        name = three_levels(told.replace("`", '"'))
+        name = qualified_name(told.replace("`", '"'))
         found = find(name)
         if found is not None and found.format.lower() == "parquet":
             return (
                 f"{name} is there, but Spark does not know tables of plain Parquet files by name: let "
-                f"an asset have a parameter {last_part(name)}=table({name!r}), and a task reads=[{name!r}]"
+                f"an asset have a parameter {base_name(name)}=table({name!r}), and a task reads=[{name!r}]"
             )
     return None

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from arco.core.clock import Clock
 from arco.flow.define import CheckDef, Context, Project
-from arco.flow.define.check import Freshness, RowCount
+from arco.flow.define.check_rules import Freshness, RowCount
 from arco.flow.run.wire import CheckOutcome
 from arco.flow.spark.checks import (
     ROWS,

@@ -7,8 +7,8 @@ alias, the table's own name becomes one: `orders.amount` means the same as befor
 from collections.abc import Mapping
 
 from arco.core.errors import Invalid
-from arco.flow.define.name import last_part, three_levels
-from arco.flow.define.sql_text import Named, Token, tables_named, tokens
+from arco.flow.define.sql_query import SqlToken, TableReference, find_table_references, tokenize
+from arco.flow.define.table_name import base_name, qualified_name
 from arco.flow.spark.choice import quoted
 
 # What may stand behind a table, and is no alias of it.
@@ -30,7 +30,7 @@ def with_views(sql: str, views: Mapping[str, str]) -> str:
     A table of which another version is asked for is left alone, and so is one that has no view.
     """
     parts, at = [], 0
-    for named in tables_named(sql):
+    for named in find_table_references(sql):
         view = views.get(_full(named.name))
         if view is None or named.then.upper() in _OF_ANOTHER_TIME:
             continue
@@ -45,7 +45,7 @@ def with_values(sql: str, values: Mapping[str, str]) -> str:
     Spark has such parameters itself, but the parser of Iceberg's extension does not hand them on.
     """
     parts, at = [], 0
-    pieces = list(tokens(sql))
+    pieces = list(tokenize(sql))
     for before, colon, word in zip([None, *pieces], pieces, pieces[1:], strict=False):
         if colon.text != ":" or word.kind != "word" or word.text not in values:
             continue
@@ -56,7 +56,7 @@ def with_values(sql: str, values: Mapping[str, str]) -> str:
     return "".join([*parts, sql[at:]])
 
 
-def _is_within(before: Token | None, colon: Token) -> bool:
+def _is_within(before: SqlToken | None, colon: SqlToken) -> bool:
     """Whether a colon stands inside of something, as in `payload:name` and `amount::int`."""
     if before is None or before.end != colon.start:
         return False
@@ -70,16 +70,16 @@ def _text(value: str) -> str:
 
 def _full(name: str) -> str:
     try:
-        return three_levels(name)
+        return qualified_name(name)
     except Invalid:
         return name
 
 
-def _alias(named: Named) -> str:
+def _alias(named: TableReference) -> str:
     then = named.then.upper()
     if then == _SAMPLE or (_is_word(then) and then not in _NO_ALIAS):
         return ""
-    return f" AS {quoted(last_part(_full(named.name)))}"
+    return f" AS {quoted(base_name(_full(named.name)))}"
 
 
 def _is_word(text: str) -> bool:

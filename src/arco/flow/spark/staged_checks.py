@@ -12,16 +12,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls them so
 
 from arco.core.errors import Invalid
-from arco.flow.define.check import (
+from arco.flow.define.check_rules import (
     CheckDef,
-    Judged,
-    Query,
+    FunctionRule,
+    QueryRule,
     References,
     RowCount,
     Unique,
 )
 from arco.flow.define.context import Context
-from arco.flow.define.name import last_part
+from arco.flow.define.table_name import base_name
 from arco.flow.spark.checks import Finding, bad_rows, columns_of_rule, is_within, wanted_rows
 from arco.flow.spark.choice import quoted
 from arco.flow.spark.failing_rows import (
@@ -63,10 +63,10 @@ class StagedRows:
             match check.rule:
                 case RowCount():
                     yield check, self._changed(check.rule)
-                case Query(query):
+                case QueryRule(query):
                     count = self._found(query).count()
                     yield check, bad_rows(count, None, "were found by the query")
-                case Judged(function):
+                case FunctionRule(function):
                     yield check, self._judged(check, function)
 
     def failing_rows(self, check: CheckDef) -> FailingRows | None:
@@ -76,7 +76,7 @@ class StagedRows:
                 frame = self._repeated_rows(columns)
             case References(column, table, other):
                 frame = self._unknown_rows(column, table, other)
-            case Query(query):
+            case QueryRule(query):
                 return self._found_rows(check, query)
             case _:
                 return None
@@ -166,7 +166,7 @@ class StagedRows:
 
     def _found(self, query: str) -> DataFrame:
         """What a query finds, with the staged rows in the place of the table."""
-        for view in (_STAGED, last_part(self.table)):  # `silver.orders` and `orders`
+        for view in (_STAGED, base_name(self.table)):  # `silver.orders` and `orders`
             self.frame.createOrReplaceTempView(view)
         text = with_views(query, {self.table: _STAGED})
         return self.session.sql(text)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from arco.catalog.publication import Attempt
-from arco.flow.define.mode import Mode, OnMissingColumn
+from arco.flow.define.options import Mode, OnMissingColumn
 from arco.flow.partition import PartitionSet
 from arco.flow.spark.table_turns import TableTurns
 from arco.flow.state import ColumnChange

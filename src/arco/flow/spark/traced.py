@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from arco.core.clock import utc
 from arco.events.lineage import LineageObserved
 from arco.flow.define import AssetDef, TaskDef
-from arco.flow.define.name import three_levels
+from arco.flow.define.table_name import qualified_name
 from arco.flow.lineage import Dataset, Observation, ReadFact, Resolved, to_event
 from arco.flow.lineage.partition_text import MOST_PARTITIONS
 from arco.flow.run.wire import LeasedTask
@@ -176,7 +176,7 @@ class Traced:
         """The table that a name or a path belongs to, as far as the task knows it."""
         if dataset.name is not None:
             with suppress(Exception):
-                return self._room.find(three_levels(dataset.name))
+                return self._room.find(qualified_name(dataset.name))
             return None
         place = _path(dataset.path or "")
         for table in self._room.found.values():

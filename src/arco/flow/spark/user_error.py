@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 
 from arco.core.errors import ArcoError
-from arco.flow.define.where import SourceLine, relative_file
+from arco.flow.define.declarations import SourceLine, relative_file
 from arco.flow.spark.jvm import JvmError, java_message
 from arco.flow.work.plain import plain_text
 

@@ -7,7 +7,7 @@ mean the same, and are told by how they behave: nobody needs numpy here.
 from numbers import Integral
 
 from arco.core.errors import Invalid
-from arco.flow.define.check import CheckDef, Result
+from arco.flow.define.check_rules import CheckDef, Result
 from arco.flow.spark.checks import Finding, bad_rows
 
 

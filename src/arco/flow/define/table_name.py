@@ -1,25 +1,25 @@
-"""Names of tables: people write `schema.table`, everything inside has three levels."""
+"""Table names: users write `schema.table`, Arco stores `catalog.schema.table`."""
 
 from arco.catalog.name import parse_dotted, print_dotted
 from arco.core.errors import Invalid
-from arco.flow.define.collect import complain
+from arco.flow.define.declarations import report_problem
 
 DEFAULT_CATALOG = "default"
 
 
-def full_name(name: object) -> str:
-    """`name` with its catalog; a name that is none is complained of and returned as it was written."""
+def declared_name(name: object) -> str:
+    """The qualified name of a table in a declaration; a wrong name is reported and returned unchanged."""
     if not isinstance(name, str):
-        complain(f"the name of a table is a text such as 'silver.orders', not {name!r}")
+        report_problem(f"the name of a table is a text such as 'silver.orders', not {name!r}")
         return repr(name)
     try:
-        return three_levels(name)
+        return qualified_name(name)
     except Invalid as wrong:
-        complain(str(wrong))
+        report_problem(str(wrong))
         return name
 
 
-def three_levels(name: str) -> str:
+def qualified_name(name: str) -> str:
     """`catalog.schema.table` for a name of two or three levels."""
     parts = parse_dotted(name)
     if len(parts) == 2:
@@ -29,8 +29,8 @@ def three_levels(name: str) -> str:
     return print_dotted(parts)
 
 
-def last_part(name: str) -> str:
-    """The table's own name in a name of three levels; any other text is its own last part."""
+def base_name(name: str) -> str:
+    """The last level of a qualified name; another text is returned unchanged."""
     try:
         return parse_dotted(name)[-1]
     except Invalid:
