@@ -18,7 +18,7 @@ from arco.storage.store import Store
 if TYPE_CHECKING:
     from arco.api.metrics import Metrics
     from arco.api.services import Services
-    from arco.flow.publish.collection import ParquetJanitor
+    from arco.flow.publish.gc import ParquetGarbageCollector
     from arco.flow.run.collection import RunCollection
     from arco.iceberg.collection import TableJanitor
     from arco.storage.backend import Backend
@@ -76,12 +76,12 @@ def table_janitor(
     return iceberg.janitor(store, retention_ms=retention_ms)
 
 
-def parquet_janitor(store: Store, *, retention_ms: int) -> "ParquetJanitor":
+def parquet_janitor(store: Store, *, retention_ms: int) -> "ParquetGarbageCollector":
     """Who collects what plain Parquet tables leave behind."""
     from arco.catalog.reader import SnapshotReader
-    from arco.flow.publish.collection import ParquetJanitor
+    from arco.flow.publish.gc import ParquetGarbageCollector
 
-    return ParquetJanitor(SnapshotReader(store), store, retention_ms=retention_ms)
+    return ParquetGarbageCollector(SnapshotReader(store), store, retention_ms=retention_ms)
 
 
 async def collect_runs(

@@ -17,7 +17,7 @@ from arco.core.errors import AlreadyExists
 from arco.core.runtime import Runtime
 from arco.events.kinds import DOMAINS
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 from arco.flow.run.book import RunBook
 from arco.flow.run.facts import LedgerFacts
 from arco.flow.run.ports import Place
@@ -151,7 +151,7 @@ class HutLake:
     def read(self, table_id: str, path: str) -> bytes:
         return self._ask(self._hut.read(table_id, path))
 
-    def files(self, table_id: str) -> FilesNow:
+    def files(self, table_id: str) -> TableVersionFiles:
         return self._ask(self._hut.tables.files(table_id))
 
     def publish(self, staged: FilesStaged) -> FilesPublished:

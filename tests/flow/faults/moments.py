@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 from arco.flow.run.port import TaskBook
 from arco.flow.run.wire import Beat, Completed, Leased, LeasedTask, Offer, Outcome, Progress, Pulse
 from arco.flow.work.port import (
@@ -117,7 +117,7 @@ class DoomedLake:
         self.doom.stay(Moment.AFTER_PUBLISH, table.name)
         self.lake.describe(table, wanted)
 
-    def files(self, table_id: str) -> FilesNow:
+    def files(self, table_id: str) -> TableVersionFiles:
         return self.lake.files(table_id)
 
     def publish(self, staged: FilesStaged) -> FilesPublished:

@@ -10,7 +10,7 @@ from arco.catalog.model import TableFormat
 from arco.catalog.publication import Attempt
 from arco.flow.publish.pointer import Files, ParquetPointer, parquet_pointer_of, pointers_of
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged, StagedFile
+from arco.flow.publish.wire import FilesPublished, FilesStaged, StagedFile, TableVersionFiles
 from arco.storage.backend import Backend, Meta
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
@@ -94,7 +94,7 @@ class Bench:
     async def publish(self, attempt: Attempt, *keys: str, **more: Any) -> FilesPublished:
         return await self.process().tables.publish(await self.stage(attempt, *keys, **more))
 
-    async def now(self) -> FilesNow:
+    async def now(self) -> TableVersionFiles:
         """The table as somebody sees it who remembers nothing."""
         return await self.process().tables.files(self.table_id)
 

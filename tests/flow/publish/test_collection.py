@@ -6,8 +6,8 @@ from arco.catalog.ddl import DropTable
 from arco.compactor.report import Checked, Wrong
 from arco.compactor.side_chains import check_side_chains
 from arco.core.errors import Unavailable
-from arco.flow.publish.collection import ParquetCollection, ParquetJanitor
-from arco.flow.publish.pointer import EVERY, pointers_of
+from arco.flow.publish.gc import ParquetGarbageCollector, ParquetGcReport
+from arco.flow.publish.pointer import FULL_LIST_INTERVAL, pointers_of
 from arco.fold.tier1 import DOMAIN
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
@@ -20,9 +20,9 @@ def _janitor(bench: Bench) -> Store:
     return bench.shop.store(Role.JANITOR, bench.aging)
 
 
-async def _collect(bench: Bench, *, dry_run: bool = False) -> ParquetCollection:
+async def _collect(bench: Bench, *, dry_run: bool = False) -> ParquetGcReport:
     reader = bench.shop.office().reader
-    janitor = ParquetJanitor(reader, _janitor(bench), retention_ms=SHORTEST_RETENTION_MS)
+    janitor = ParquetGarbageCollector(reader, _janitor(bench), retention_ms=SHORTEST_RETENTION_MS)
     return await janitor.collect(dry_run=dry_run)
 
 
@@ -98,15 +98,15 @@ async def test_files_stay_for_as_long_as_somebody_may_read_the_version_that_name
 async def test_files_that_old_versions_have_named_stay_as_long_as_the_table_has_them() -> None:
     bench = await with_table()
     tables = bench.process().tables
-    for number in range(EVERY + 5):
+    for number in range(FULL_LIST_INTERVAL + 5):
         key = f"ds={number % 40}"
         attempt = bench.attempt(f"a{number}", number - 1, task=f"r{number}", partitions=(key,))
         await tables.publish(await bench.stage(attempt))
     await bench.aging.grow_old()
     before = await bench.now()
     done = await _collect(bench)
-    assert done.files == EVERY + 5 - 40
-    assert done.numbers == EVERY
+    assert done.files == FULL_LIST_INTERVAL + 5 - 40
+    assert done.numbers == FULL_LIST_INTERVAL
     assert await bench.now() == before
     named = {each.path for files in before.files.values() for each in files}
     assert await bench.data() == named
@@ -116,23 +116,25 @@ async def test_files_that_old_versions_have_named_stay_as_long_as_the_table_has_
 
 async def test_numbers_go_below_one_that_names_all_files_and_its_list_stays() -> None:
     bench = await with_table()
-    await _grown(bench, 2 * EVERY + 1)
+    await _grown(bench, 2 * FULL_LIST_INTERVAL + 1)
     await bench.aging.grow_old()
     done = await _collect(bench)
-    assert (done.numbers, done.lists) == (2 * EVERY, 1)
+    assert (done.numbers, done.lists) == (2 * FULL_LIST_INTERVAL, 1)
     chain = pointers_of(_janitor(bench), bench.table_id)
-    assert await chain.floor() == 2 * EVERY
-    assert (await bench.now()).materials == {"ds=1": id_of(f"a{2 * EVERY}")}
+    assert await chain.floor() == 2 * FULL_LIST_INTERVAL
+    assert (await bench.now()).materials == {"ds=1": id_of(f"a{2 * FULL_LIST_INTERVAL}")}
     assert (await _collect(bench)).total() == 0
 
 
 async def test_a_list_that_lost_its_race_goes_once_it_is_old() -> None:
     bench = await with_table()
-    await _grown(bench, EVERY)
+    await _grown(bench, FULL_LIST_INTERVAL)
     a, b = bench.process(), bench.process()
-    other = await bench.stage(bench.attempt("b", EVERY - 1, task="x", partitions=("ds=2",)))
-    a.line.before("create", bench.key(EVERY), lambda: b.tables.publish(other))
-    await a.tables.publish(await bench.stage(bench.attempt("a", EVERY - 1)))
+    other = await bench.stage(
+        bench.attempt("b", FULL_LIST_INTERVAL - 1, task="x", partitions=("ds=2",))
+    )
+    a.line.before("create", bench.key(FULL_LIST_INTERVAL), lambda: b.tables.publish(other))
+    await a.tables.publish(await bench.stage(bench.attempt("a", FULL_LIST_INTERVAL - 1)))
     assert sum("/full/" in key for key in await bench.shop.keys("_catalog/")) == 2
     assert (await _collect(bench)).lists == 0
     await bench.aging.grow_old("/full/")
@@ -159,7 +161,9 @@ async def test_trouble_with_one_table_is_told_and_deletes_nothing_of_it() -> Non
     line.fail("get", bench.key(1), Unavailable("cut"))
     reader = bench.shop.office().reader
     store = bench.shop.store(Role.JANITOR, line.backend)
-    done = await ParquetJanitor(reader, store, retention_ms=SHORTEST_RETENTION_MS).collect()
+    done = await ParquetGarbageCollector(
+        reader, store, retention_ms=SHORTEST_RETENTION_MS
+    ).collect()
     assert (done.problems, done.failed) == (1, [bench.table_id])
     assert await bench.data() == before
 
@@ -173,7 +177,9 @@ async def test_a_published_file_is_never_taken_for_staged_whoever_publishes_mean
     line.after("list", "/data/", lambda: bench.process().tables.publish(staged))
     reader = bench.shop.office().reader
     store = bench.shop.store(Role.JANITOR, line.backend)
-    done = await ParquetJanitor(reader, store, retention_ms=SHORTEST_RETENTION_MS).collect()
+    done = await ParquetGarbageCollector(
+        reader, store, retention_ms=SHORTEST_RETENTION_MS
+    ).collect()
     assert done.files == 0
     assert _folders(await bench.data()) == {id_of("one"), id_of("two")}
 

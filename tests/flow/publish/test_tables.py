@@ -11,8 +11,8 @@ from arco.catalog.model import TableFormat
 from arco.catalog.publication import Numbered
 from arco.core.errors import AttemptFenced, Corrupt, Invalid, NotFound, Unavailable, Unknown
 from arco.core.json import decode
-from arco.flow.publish.content import EMPTY, after
-from arco.flow.publish.pointer import EVERY, ParquetPointer, pointers_of
+from arco.flow.publish.content import EMPTY_CONTENT, apply_pointer
+from arco.flow.publish.pointer import FULL_LIST_INTERVAL, ParquetPointer, pointers_of
 from arco.flow.publish.wire import FilesStaged, StagedFile
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.collect import DEFAULT_RETENTION_MS, collect
@@ -189,29 +189,29 @@ async def test_whoever_replaces_everything_is_met_by_all_partitions() -> None:
 async def test_every_so_often_all_files_are_written_down_and_read_from_there() -> None:
     bench = await with_table()
     tables = bench.process().tables
-    for number in range(EVERY + 3):
+    for number in range(FULL_LIST_INTERVAL + 3):
         key = f"ds={number}"
         attempt = bench.attempt(key, number - 1, task=key, partitions=(key,))
         await tables.publish(await bench.stage(attempt))
     pointers = await bench.pointers()
-    assert [n for n, each in enumerate(pointers) if each.full is not None] == [EVERY]
+    assert [n for n, each in enumerate(pointers) if each.full is not None] == [FULL_LIST_INTERVAL]
     cold = bench.process()
     now = await cold.tables.files(bench.table_id)
-    content = EMPTY
+    content = EMPTY_CONTENT
     for each in pointers:
-        content = after(content, each)
+        content = apply_pointer(content, each)
     assert (now.files, now.materials) == (content.files, content.materials)
-    assert len(now.files) == EVERY + 3
+    assert len(now.files) == FULL_LIST_INTERVAL + 3
     assert now == await tables.files(bench.table_id)
     read = {key for verb, key in cold.line.seen if verb == "get" and f"{bench.table_id}/0" in key}
-    assert len(read) < EVERY / 3, "to find the end of the chain takes a few"
+    assert len(read) < FULL_LIST_INTERVAL / 3, "to find the end of the chain takes a few"
 
 
 @pytest.mark.parametrize("harm", ["missing", "other bytes"])
 async def test_a_list_of_files_that_is_gone_or_changed_is_corrupt(harm: str) -> None:
     bench = await with_table()
     tables = bench.process().tables
-    for number in range(EVERY + 1):
+    for number in range(FULL_LIST_INTERVAL + 1):
         attempt = bench.attempt(f"a{number}", number - 1)
         await tables.publish(await bench.stage(attempt))
     [key] = [key for key in await bench.shop.keys("_catalog/") if "/full/" in key]
@@ -226,14 +226,14 @@ async def test_a_list_of_files_that_is_gone_or_changed_is_corrupt(harm: str) -> 
 async def test_a_list_that_cannot_be_stored_is_trouble_and_publishes_nothing() -> None:
     bench = await with_table()
     process = bench.process()
-    for number in range(EVERY):
+    for number in range(FULL_LIST_INTERVAL):
         await process.tables.publish(await bench.stage(bench.attempt(f"a{number}", number - 1)))
-    staged = await bench.stage(bench.attempt("last", EVERY - 1))
+    staged = await bench.stage(bench.attempt("last", FULL_LIST_INTERVAL - 1))
     process.line.fail("create", "/full/", Unavailable("cut"))
     with pytest.raises(Unavailable):
         await process.tables.publish(staged)
     process.line.mend()
-    assert (await process.tables.publish(staged)).number == EVERY
+    assert (await process.tables.publish(staged)).number == FULL_LIST_INTERVAL
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from arco.api.verbs import says
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 
 STAGED_BYTES = 32 * 1024 * 1024  # of one publication, which may have many files
 
@@ -71,7 +71,7 @@ def files_routes(on: TableFiles) -> tuple[AnyRoute, ...]:
             says(on.files),
             on.files,
             FilesQuery,
-            (Answered(200, "The files.", FilesNow),),
+            (Answered(200, "The files.", TableVersionFiles),),
             problems=(404,),
             tagged=False,
         ),

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from arco.core.errors import AttemptFenced, Fenced, Invalid, Unavailable, Unknown
 from arco.events.partition_name import values_of
 from arco.flow.partition import PartitionSet
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged, StagedFile
+from arco.flow.publish.wire import FilesPublished, FilesStaged, StagedFile, TableVersionFiles
 from arco.flow.spark.attempt_ids import attempts_before
 from arco.flow.spark.choice import quoted
 from arco.flow.spark.jvm import java_of, jvm_of
@@ -155,7 +155,7 @@ class ParquetTables:
                     raise
         raise AssertionError  # the last try has returned or raised
 
-    def _now(self, target: Target) -> FilesNow:
+    def _now(self, target: Target) -> TableVersionFiles:
         return self._lake.files(self._opened[target.table].table_id)
 
     def _written(self, place: str, folder: str) -> list[StagedFile]:
@@ -194,7 +194,7 @@ class ParquetTables:
         return {str(name): int(count) for name, count in rows.collect()}
 
 
-def _published(now: FilesNow) -> FilesPublished:
+def _published(now: TableVersionFiles) -> FilesPublished:
     files = [each for listed in now.files.values() for each in listed]
     return FilesPublished(
         number=now.number,

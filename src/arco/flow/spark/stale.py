@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from arco.catalog.publication import ATTEMPT_PROPERTY
-from arco.flow.publish.staged import is_attempt_id
+from arco.flow.publish.tables import is_attempt_id
 from arco.flow.spark.iceberg_table import WAP_ID, IcebergTable
 from arco.flow.spark.jvm import is_raised_by, jvm_of
 from arco.flow.spark.target import Target

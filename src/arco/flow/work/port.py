@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 from arco.flow.run.wire import LeasedTask, MakerCode, Outcome, Progress
 
 
@@ -70,7 +70,7 @@ class Lake(Protocol):
     def describe(self, table: LakeTable, wanted: NewLakeTable) -> None:
         """Bring comment, owner and tags to what the definition says."""
 
-    def files(self, table_id: str) -> FilesNow:
+    def files(self, table_id: str) -> TableVersionFiles:
         """All files of a plain Parquet table as it stands now."""
 
     def publish(self, staged: FilesStaged) -> FilesPublished:

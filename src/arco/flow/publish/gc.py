@@ -1,9 +1,9 @@
-"""Garbage of plain Parquet tables: what was staged and never published, what no version names any more.
+"""Garbage collection of plain Parquet tables: staged files that no version names, and old versions.
 
-A file goes if it lies in the folder of an attempt, is older than the retention, and is in no version that
-somebody may still be reading. It cannot be published meanwhile: an attempt half as old is refused (P35).
-Whatever else lies in a table's folder is left alone, and so is a table that was dropped: it may come back.
-Old numbers go as on other chains, the floor first (P6); a floor is always a number that names all files.
+A file is deleted if it is in the folder of an attempt, is older than the retention, and is in no version
+that a reader may still use. It cannot be published meanwhile: an attempt half as old is refused (P35).
+Other files in a table's folder are kept, and so are dropped tables, which can be restored. Old entries are
+deleted as on other chains, the floor first (P6); a floor is always an entry that lists all files.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,9 @@ from arco.catalog.model import TableFormat, TableRow
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.walk import every_table
 from arco.core.errors import ArcoError
-from arco.flow.publish.content import paths_of
-from arco.flow.publish.contents import Contents
-from arco.flow.publish.pointer import EVERY, parquet_pointer_of, pointers_of
-from arco.flow.publish.staged import is_attempt_id
+from arco.flow.publish.content import ContentReader, paths_of
+from arco.flow.publish.pointer import FULL_LIST_INTERVAL, parquet_pointer_of, pointers_of
+from arco.flow.publish.tables import is_attempt_id
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
 from arco.storage.collect import collect, oldest_needed
@@ -29,29 +28,29 @@ _FULL = "full/"
 
 
 @dataclass
-class ParquetCollection:
-    """What one collection did, or would do."""
+class ParquetGcReport:
+    """What one garbage collection deleted, or would delete."""
 
     files: int = 0
     bytes: int = 0
-    lists: int = 0  # of all files, which old numbers have named
+    lists: int = 0  # full lists of files that old entries named
     numbers: int = 0
     problems: int = 0
     dry_run: bool = False
     failed: list[str] = field(default_factory=list)
 
     def total(self) -> int:
-        """All that went."""
+        """The number of deleted objects."""
         return self.files + self.lists + self.numbers
 
 
-class ParquetJanitor:
-    """Collects what plain Parquet tables leave behind, with the janitor's handle."""
+class ParquetGarbageCollector:
+    """Deletes the garbage of plain Parquet tables, with the store as the role `janitor` sees it."""
 
     def __init__(self, reader: SnapshotReader, janitor: Store, *, retention_ms: int) -> None:
         self._reader = reader
         self._janitor = janitor
-        self._contents = Contents(janitor)
+        self._contents = ContentReader(janitor)
         self._retention_ms = retention_ms
 
     async def collect(
@@ -60,9 +59,9 @@ class ParquetJanitor:
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
         tell: Callable[[str, Exception], None] | None = None,
-    ) -> ParquetCollection:
-        """One collection over all tables; trouble with one does not end it, and `tell` hears of it."""
-        done, seen = ParquetCollection(dry_run=dry_run), 0
+    ) -> ParquetGcReport:
+        """Collect the garbage of all tables; an error in one table is passed to `tell` and counted."""
+        done, seen = ParquetGcReport(dry_run=dry_run), 0
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
         async for row in every_table(await self._reader.head(), TableFormat.PARQUET):
             try:
@@ -77,17 +76,17 @@ class ParquetJanitor:
                 progress(seen)
         return done
 
-    async def _table(self, row: TableRow, before_ms: int, done: ParquetCollection) -> None:
+    async def _table(self, row: TableRow, before_ms: int, done: ParquetGcReport) -> None:
         location = managed_location(row.table_id)
         if row.location != location:
-            return  # what lies elsewhere has no versions, and is none of ours
+            return  # an external table has no versions
         chain = pointers_of(self._janitor, row.table_id)
         old = [
             meta
             async for meta in self._janitor.list(f"{location}{_DATA}")
             if meta.modified_ms <= before_ms and _is_staged(meta, location)
         ]
-        # After the listing: what was published meanwhile is seen here.
+        # Read after the listing, so that files published meanwhile are named.
         needed = await oldest_needed(chain, retention_ms=self._retention_ms)
         named = await self._named(chain, needed) if old else set()
         for meta in old:
@@ -96,10 +95,10 @@ class ParquetJanitor:
                 done.files += 1
                 done.bytes += meta.size_bytes
         if not done.dry_run:
-            ceiling = needed - needed % EVERY
+            ceiling = needed - needed % FULL_LIST_INTERVAL
             gone = await collect(chain, retention_ms=self._retention_ms, ceiling=ceiling)
             done.numbers += gone.deleted
-        await self._lists(chain, before_ms, done)
+        await self._delete_lists(chain, before_ms, done)
 
     async def _named(self, chain: Chain, oldest: int) -> set[str]:
         """The files of every version from `oldest` on."""
@@ -111,8 +110,8 @@ class ParquetJanitor:
             named |= paths_of(parquet_pointer_of(entry).changed)
         return named
 
-    async def _lists(self, chain: Chain, before_ms: int, done: ParquetCollection) -> None:
-        """Lists of all files whose numbers are gone, or name others."""
+    async def _delete_lists(self, chain: Chain, before_ms: int, done: ParquetGcReport) -> None:
+        """Delete full lists whose entries are deleted or name another list."""
         floor = await chain.floor()
         async for meta in self._janitor.list(f"{chain.path}/{_FULL}"):
             number = _number(meta.key)
@@ -126,19 +125,19 @@ class ParquetJanitor:
     async def _is_overtaken(self, chain: Chain, number: int, key: str) -> bool:
         entry = await chain.find(number)
         if entry is None:
-            return False  # perhaps it is about to be
+            return False  # a publication may be about to create it
         full = parquet_pointer_of(entry).full
         return full is None or full.key != key
 
-    async def _delete(self, meta: Meta, done: ParquetCollection) -> None:
+    async def _delete(self, meta: Meta, done: ParquetGcReport) -> None:
         if not done.dry_run:
             await self._janitor.delete(meta.key)
 
 
 def _is_staged(meta: Meta, location: str) -> bool:
-    """Whether a file lies in the folder of an attempt.
+    """Whether a file is in the folder of an attempt.
 
-    Spark may leave an empty object on S3 that stands for a folder; it cannot be reached by this key.
+    Spark may leave an empty object on S3 that marks a folder; it cannot be deleted by this key.
     """
     attempt_id, _, path = meta.key.removeprefix(f"{location}{_DATA}").partition("/")
     is_folder = not meta.size_bytes and "/" not in path
