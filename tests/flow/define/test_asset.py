@@ -19,7 +19,7 @@ from arco.flow.define.check_rules import (
 )
 from arco.flow.define.context import RecordingReporter
 from arco.flow.partition import Partitions, all_partitions, offset, window
-from tests.flow.define.writing import HEAD, asset_of, load
+from tests.flow.define.projects import HEAD, asset_of, load
 
 ORDERS = """
 DAYS = Daily("ds", start="2026-01-01", tz="Europe/Paris")

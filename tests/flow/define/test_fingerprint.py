@@ -10,7 +10,7 @@ import pytest
 
 from arco.flow.define import code_fingerprint, find_problems, load_project
 from arco.flow.define.fingerprint import changed_parts
-from tests.flow.define.writing import asset_of, load, prints, write
+from tests.flow.define.projects import asset_of, load, prints, write
 
 SHOP = {
     "pipelines/__init__.py": "",
@@ -307,18 +307,18 @@ def test_the_fingerprint_is_the_same_elsewhere_and_with_another_hash_seed(tmp_pa
     there = write(tmp_path / "far" / "away", files)
     script = (
         "import sys\nfrom pathlib import Path\nfrom arco.flow.define import load_project\n"
-        "from tests.flow.define.writing import prints\n"
+        "from tests.flow.define.projects import prints\n"
         "print(sorted(prints(load_project(Path(sys.argv[1]))).items()))\n"
     )
     for seed in ("1", "2"):
-        told = subprocess.run(
+        reported = subprocess.run(
             [sys.executable, "-c", script, str(there)],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
         )
-        assert told.stdout.strip() == str(sorted(here.items()))
+        assert reported.stdout.strip() == str(sorted(here.items()))
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_task_is_chosen_by_its_name_and_through_its_tables(shop: Shop) -> None
         ("Gold.total", "is gold.total"),
     ],
 )
-def test_what_chooses_nothing_is_told_with_what_may_be_meant(
+def test_what_chooses_nothing_is_reported_with_what_may_be_meant(
     shop: Shop, selection: str, why: str
 ) -> None:
     with pytest.raises(Invalid, match=why):

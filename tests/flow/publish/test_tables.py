@@ -1,4 +1,4 @@
-"""Plain Parquet tables: a version is published once, whole, and by whoever holds its partitions (P35)."""
+"""Plain Parquet tables: a version is published once, by the attempt that holds its partitions (P35)."""
 
 import asyncio
 from datetime import timedelta
@@ -18,7 +18,7 @@ from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.collect import DEFAULT_RETENTION_MS, collect
 from arco.storage.roles import Role
 from tests.catalog.workshop import S, as_table, t
-from tests.flow.publish.bench import ROOT, TASK, id_of, with_table
+from tests.flow.publish.harness import ROOT, TASK, id_of, with_table
 from tests.iceberg.workshop import dies
 
 
@@ -26,9 +26,9 @@ async def test_a_version_names_the_files_and_nobody_saw_them_before() -> None:
     bench = await with_table()
     staged = await bench.stage(bench.attempt("one"))
     assert (await bench.now()).files == {}
-    told = await bench.process().tables.publish(staged)
+    reported = await bench.process().tables.publish(staged)
     now = await bench.now()
-    assert (told.number, told.rows, told.files) == (0, 10, 1)
+    assert (reported.number, reported.rows, reported.files) == (0, 10, 1)
     assert now.files == staged.files
     assert now.materials == {"ds=1": id_of("one")}
     assert (now.number, now.location) == (0, f"{ROOT}warehouse/{bench.table_id}/")
@@ -38,15 +38,15 @@ async def test_append_adds_replace_partition_replaces_and_replace_replaces_every
     bench = await with_table()
     both = bench.attempt("a", partitions=("ds=1", "ds=2"))
     await bench.publish(both, mode="append", rows=1)
-    told = await bench.publish(bench.attempt("b", 0), mode="append", rows=2)
-    assert (told.rows, told.files) == (4, 3)
+    reported = await bench.publish(bench.attempt("b", 0), mode="append", rows=2)
+    assert (reported.rows, reported.files) == (4, 3)
     now = await bench.now()
     assert {key: len(files) for key, files in now.files.items()} == {"ds=1": 2, "ds=2": 1}
     assert now.materials == {"ds=1": id_of("b"), "ds=2": id_of("a")}
-    told = await bench.publish(bench.attempt("c", 1), rows=5)
-    assert (told.rows, told.files) == (6, 2)
-    told = await bench.publish(bench.attempt("d", 2), "ds=3", mode="replace", rows=7)
-    assert (told.rows, told.files) == (7, 1)
+    reported = await bench.publish(bench.attempt("c", 1), rows=5)
+    assert (reported.rows, reported.files) == (6, 2)
+    reported = await bench.publish(bench.attempt("d", 2), "ds=3", mode="replace", rows=7)
+    assert (reported.rows, reported.files) == (7, 1)
     assert (await bench.now()).materials == {"ds=3": id_of("d")}
 
 
@@ -59,8 +59,8 @@ async def test_a_partition_that_came_out_empty_is_empty_and_has_a_maker() -> Non
         mode="replace_partition",
         files={"ds=1": ()},
     )
-    told = await bench.process().tables.publish(staged)
-    assert (told.rows, told.bytes, told.files) == (0, 0, 0)
+    reported = await bench.process().tables.publish(staged)
+    assert (reported.rows, reported.bytes, reported.files) == (0, 0, 0)
     now = await bench.now()
     assert (now.files, now.materials) == ({}, {"ds=1": id_of("two")})
 
@@ -76,7 +76,7 @@ async def test_of_two_attempts_at_a_partition_the_first_publishes_and_the_second
     assert (await bench.now()).materials == {"ds=1": id_of("one")}
 
 
-async def test_two_attempts_that_publish_at_once_are_told_apart_at_the_second_try() -> None:
+async def test_two_attempts_that_publish_at_once_are_reported_apart_at_the_second_try() -> None:
     bench = await with_table()
     a, b = bench.process(), bench.process()
     other = await bench.stage(bench.attempt("two"))
@@ -94,10 +94,10 @@ async def test_partitions_of_one_table_that_are_published_at_once_all_land() -> 
         for key in keys
     ]
     work = [processes[n % 2].tables.publish(each) for n, each in enumerate(staged)]
-    told = await asyncio.gather(*work)
-    assert {each.number for each in told} == set(range(12))
+    reported = await asyncio.gather(*work)
+    assert {each.number for each in reported} == set(range(12))
     assert (await bench.now()).materials == {key: id_of(key) for key in keys}
-    assert max(told, key=lambda each: each.number).files == 12
+    assert max(reported, key=lambda each: each.number).files == 12
 
 
 async def test_an_append_is_counted_once_however_often_it_is_asked_for() -> None:
@@ -120,12 +120,14 @@ async def test_a_publication_whose_answer_was_lost_is_done() -> None:
     process.line.hide(bench.key(0))
     with pytest.raises(Unknown):
         await process.tables.publish(staged)
-    told = await bench.process().tables.publish(staged)
-    assert (told.number, told.files) == (0, 1)
+    reported = await bench.process().tables.publish(staged)
+    assert (reported.number, reported.files) == (0, 1)
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_whoever_dies_at_the_create_leaves_one_publication_in_the_end(*, after: bool) -> None:
+async def test_an_attempt_that_dies_at_the_create_leaves_one_publication_in_the_end(
+    *, after: bool
+) -> None:
     bench = await with_table()
     one, process = await bench.stage(bench.attempt("one"), mode="append"), bench.process()
     process.line.die("create", bench.key(0), after=after)
@@ -177,7 +179,7 @@ async def test_a_fence_changes_neither_files_nor_the_version_of_the_data() -> No
     assert (fence.totals.files, fence.changed) == (1, {})
 
 
-async def test_whoever_replaces_everything_is_met_by_all_partitions() -> None:
+async def test_an_attempt_that_replaces_everything_is_met_by_all_partitions() -> None:
     bench = await with_table()
     await bench.publish(bench.attempt("all"), "ds=1", "ds=2", mode="replace")
     with pytest.raises(AttemptFenced):

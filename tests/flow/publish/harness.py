@@ -95,7 +95,7 @@ class Bench:
         return await self.process().tables.publish(await self.stage(attempt, *keys, **more))
 
     async def now(self) -> TableVersionFiles:
-        """The table as somebody sees it who remembers nothing."""
+        """The table as a process with an empty cache reads it."""
         return await self.process().tables.files(self.table_id)
 
     async def pointers(self) -> list[ParquetPointer]:

@@ -140,7 +140,7 @@ def test_what_chooses_nothing_says_what_would(text: str, cuts: list[Partitions],
 
 
 @pytest.mark.parametrize("text", ["2026-02-30", "2026-13-01", "2026-01-01..2026-02-30"])
-def test_a_day_that_is_none_is_told_of_the_dimension_of_time(text: str) -> None:
+def test_a_day_that_is_none_is_reported_of_the_dimension_of_time(text: str) -> None:
     for cuts in ([BY_REGION], [DAYS, REGIONS]):
         with pytest.raises(Invalid, match="ds"):
             chosen(text, *cuts)

@@ -26,7 +26,7 @@ def load(folder: Path, files: Mapping[str, str]) -> Project:
     return load_project(write(folder, files))
 
 
-def told(folder: Path, files: Mapping[str, str]) -> list[str]:
+def problem_lines(folder: Path, files: Mapping[str, str]) -> list[str]:
     """The problems of a project as lines; line 1 of a Python file is the first after `HEAD`."""
     lines = []
     for each in find_problems(load(folder, files)):

@@ -25,10 +25,10 @@ def test_a_digest_is_the_hash_of_lines_sorted_by_key() -> None:
 
 
 def test_a_fingerprint_is_the_hash_of_code_and_sorted_inputs() -> None:
-    said = json.encode(["code", [["t1", "x"], ["t2", "y"]]])
-    assert input_fingerprint("code", [("t2", "y"), ("t1", "x")]) == sha256_hex(said)
-    assert input_fingerprint("code", [("t1", "y"), ("t2", "x")]) != sha256_hex(said)
-    assert input_fingerprint("other", [("t1", "x"), ("t2", "y")]) != sha256_hex(said)
+    message = json.encode(["code", [["t1", "x"], ["t2", "y"]]])
+    assert input_fingerprint("code", [("t2", "y"), ("t1", "x")]) == sha256_hex(message)
+    assert input_fingerprint("code", [("t1", "y"), ("t2", "x")]) != sha256_hex(message)
+    assert input_fingerprint("other", [("t1", "x"), ("t2", "y")]) != sha256_hex(message)
 
 
 def test_an_input_of_which_nothing_is_read_says_nothing() -> None:
@@ -39,11 +39,11 @@ def test_an_input_of_which_nothing_is_read_says_nothing() -> None:
 
 @given(TEXTS, st.lists(st.tuples(TEXTS, DIGESTS), max_size=4))
 def test_many_at_once_are_those_one_by_one(code: str, inputs: list[tuple[str, str]]) -> None:
-    told = fingerprint_function(code, [table for table, _ in inputs])
-    assert told([digest for _, digest in inputs]) == input_fingerprint(code, inputs)
+    fingerprint = fingerprint_function(code, [table for table, _ in inputs])
+    assert fingerprint([digest for _, digest in inputs]) == input_fingerprint(code, inputs)
 
 
-def test_partitions_of_others_are_told_apart_by_their_columns_or_by_the_version() -> None:
+def test_partitions_of_others_are_reported_apart_by_their_columns_or_by_the_version() -> None:
     by_day: dict[str, str | None] = {"ds=2026-01-01": "m1"}
     assert outside_material("ds=2026-01-01", "v", by_day) == "m1"
     assert outside_material("ds=2026-01-02", "v", by_day) is None

@@ -1,4 +1,4 @@
-"""Garbage of plain Parquet tables: all that somebody may need stays, and staged leftovers go."""
+"""Garbage collection of plain Parquet tables keeps what a reader may need and deletes staged leftovers."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.workshop import t
-from tests.flow.publish.bench import Bench, id_of, with_table
+from tests.flow.publish.harness import Bench, id_of, with_table
 
 
 def _janitor(bench: Bench) -> Store:
@@ -61,7 +61,7 @@ async def test_a_table_without_any_version_loses_what_was_staged_and_nothing_els
     assert await bench.data() == {"part-0.parquet", "data/ds=1/part-0.parquet", "data/x.parquet"}
 
 
-async def test_an_object_that_stands_for_a_folder_is_not_told_of_each_time() -> None:
+async def test_an_object_that_stands_for_a_folder_is_not_reported_of_each_time() -> None:
     bench = await with_table()
     await bench.stage(bench.attempt("late"))
     store = bench.shop.store(Role.FLOW)
@@ -78,10 +78,10 @@ async def test_a_dry_run_tells_the_same_and_deletes_nothing() -> None:
     await _grown(bench, 3)
     await bench.aging.grow_old()
     before = await bench.data()
-    told = await _collect(bench, dry_run=True)
-    assert (told.files, told.dry_run) == (2, True)
+    reported = await _collect(bench, dry_run=True)
+    assert (reported.files, reported.dry_run) == (2, True)
     assert await bench.data() == before
-    assert (await _collect(bench)).files == told.files
+    assert (await _collect(bench)).files == reported.files
 
 
 async def test_files_stay_for_as_long_as_somebody_may_read_the_version_that_names_them() -> None:
@@ -89,7 +89,7 @@ async def test_files_stay_for_as_long_as_somebody_may_read_the_version_that_name
     await _grown(bench, 2)
     await bench.aging.grow_old()
     await _grown(bench, 1)
-    # Version 0 was replaced long ago, version 1 just now: somebody may still be reading it.
+    # Version 0 was replaced long ago, version 1 just now: a reader may still use it.
     assert (await _collect(bench)).files == 1
     assert _folders(await bench.data()) == {id_of("a1"), id_of("a2")}
     assert (await bench.now()).materials == {"ds=1": id_of("a2")}
@@ -152,7 +152,7 @@ async def test_a_dropped_table_is_left_alone_since_it_may_come_back() -> None:
     assert await bench.data() == before
 
 
-async def test_trouble_with_one_table_is_told_and_deletes_nothing_of_it() -> None:
+async def test_trouble_with_one_table_is_reported_and_deletes_nothing_of_it() -> None:
     bench = await with_table()
     await _grown(bench, 2)
     await bench.aging.grow_old()
@@ -168,7 +168,9 @@ async def test_trouble_with_one_table_is_told_and_deletes_nothing_of_it() -> Non
     assert await bench.data() == before
 
 
-async def test_a_published_file_is_never_taken_for_staged_whoever_publishes_meanwhile() -> None:
+async def test_a_published_file_is_never_taken_for_staged_an_attempt_that_publishes_meanwhile() -> (
+    None
+):
     bench = await with_table()
     await bench.publish(bench.attempt("one"))
     staged = await bench.stage(bench.attempt("two", task="x", partitions=("ds=2",)))
