@@ -3,7 +3,7 @@
 import pytest
 
 from arco.core.errors import Invalid
-from arco.flow.plan.graph import AssetGraph, select
+from arco.flow.plan.graph import AssetGraph, select_makers
 from tests.flow.plan.model import Shop
 
 ALL = {
@@ -14,7 +14,8 @@ ALL = {
 
 def chosen(shop: Shop, selection: str) -> set[str]:
     return {
-        each.name.removeprefix("default.") for each in select(AssetGraph(shop.project), selection)
+        each.name.removeprefix("default.")
+        for each in select_makers(AssetGraph(shop.project), selection)
     }
 
 
@@ -86,8 +87,8 @@ def test_what_chooses_nothing_is_reported_with_what_may_be_meant(
 
 
 def test_makers_stand_after_what_they_read_from(shop: Shop) -> None:
-    names = [each.name for each in select(AssetGraph(shop.project), "")]
-    for maker in select(AssetGraph(shop.project), ""):
+    names = [each.name for each in select_makers(AssetGraph(shop.project), "")]
+    for maker in select_makers(AssetGraph(shop.project), ""):
         for each in maker.inputs:
             if each.table in names and each.table != maker.name:
                 assert names.index(each.table) < names.index(maker.name)

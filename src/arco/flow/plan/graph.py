@@ -125,7 +125,7 @@ _TERM = re.compile(r"(?:(?P<up>[0-9]*)\+)?(?P<what>[^+]*)(?:\+(?P<down>[0-9]*))?
 _FIELDS = ("tag", "owner")
 
 
-def select(graph: AssetGraph, selection: str) -> list[MakerDef]:
+def select_makers(graph: AssetGraph, selection: str) -> list[MakerDef]:
     """The assets and tasks that a text selects, in topological order."""
     found: set[str] = set()
     for term in selection_terms(selection):

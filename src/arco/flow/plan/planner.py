@@ -16,7 +16,7 @@ from arco.flow.define.project import Project
 from arco.flow.partition import Dynamic, PartitionSet
 from arco.flow.plan.blocks import Block, column_warnings, find_append_block, find_table_block
 from arco.flow.plan.context import InputPartitions, PlanningContext
-from arco.flow.plan.graph import MakerDef, select, selection_terms
+from arco.flow.plan.graph import MakerDef, select_makers, selection_terms
 from arco.flow.plan.keys import LONGEST_KEY, short_name
 from arco.flow.plan.partition_selection import select_partitions_of_all
 from arco.flow.plan.plan import (
@@ -69,7 +69,7 @@ def plan(
     """
     context = PlanningContext(project, state, now)
     planning = PlanBuilder(context, only, force, append_again)
-    planning.add_all(select(context.graph, selection), partitions)
+    planning.add_all(select_makers(context.graph, selection), partitions)
     return planning.plan(" ".join(selection_terms(selection)), {**project.pools, **(pools or {})})
 
 
