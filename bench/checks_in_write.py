@@ -108,7 +108,7 @@ def _measures(frame: Any) -> Any:
     """What an asset with eleven checks has counted while it is written."""
     from arco.catalog.publication import Attempt
     from arco.flow.define import checks as c
-    from arco.flow.define.mode import Mode
+    from arco.flow.define.options import Mode
     from arco.flow.spark.row_checks import row_checks
     from arco.flow.spark.table_format import WriteTarget
     from arco.flow.spark.write_metrics import WriteMetrics, statistics_of

@@ -90,7 +90,7 @@ PERMITS = (
     Permit("core/rng.py", "random", "the system's randomness enters here and nowhere else"),
     Permit("core/tasks.py", "asyncio", "tasks on the running loop are made here and nowhere else"),
     Permit("core/tasks.py", "concurrent.futures", "the threads behind `in_thread`"),
-    Permit("flow/define/turns.py", "threading", "imports of users' code wait for each other"),
+    Permit("flow/define/modules.py", "threading", "imports of users' code wait for each other"),
     Permit("flow/spark/jvm.py", "time", "it bounds its own processor time, in no protocol"),
     Permit(
         "flow/spark/running_attempt.py", "threading", "it looks on while the threads of tasks work"

@@ -5,7 +5,7 @@ from arco.cli.target import Target
 from arco.cli.things import Thing
 from arco.cli.verbs import print_raw
 from arco.core import json
-from arco.flow.publish.wire import FilesNow
+from arco.flow.publish.wire import TableVersionFiles
 
 
 def print_files(remote: Remote, target: Target, *, as_json: bool) -> None:
@@ -15,7 +15,7 @@ def print_files(remote: Remote, target: Target, *, as_json: bool) -> None:
     if as_json:
         print_raw(found)
         return
-    now = json.decode(found, FilesNow)
+    now = json.decode(found, TableVersionFiles)
     for key in sorted(now.files):
         for each in now.files[key]:
             print(now.location + each.path)

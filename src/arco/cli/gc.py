@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arco.compactor.gc import Collection
     from arco.core.runtime import Runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
-    from arco.flow.publish.collection import ParquetCollection
+    from arco.flow.publish.gc import ParquetGcReport
     from arco.iceberg.collection import TableCollection
     from arco.storage.backend import Backend
 
@@ -85,7 +85,7 @@ async def _collect(
     *,
     dry_run: bool,
     quiet: bool,
-) -> "tuple[list[Collection], TableCollection, ParquetCollection, RunGcReport]":
+) -> "tuple[list[Collection], TableCollection, ParquetGcReport, RunGcReport]":
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
     from arco.cli.progress import progress_bar
@@ -155,7 +155,7 @@ def _tell_of_tables(tables: "TableCollection") -> None:
     _tell_of_failed(tables.failed)
 
 
-def _tell_of_parquet(parquet: "ParquetCollection") -> None:
+def _tell_of_parquet(parquet: "ParquetGcReport") -> None:
     if parquet.total() == 0 and not parquet.failed:
         return
     verb = "would delete" if parquet.dry_run else "deleted"

@@ -304,7 +304,7 @@ def _parquet_rows(
 
     from arco.cli.remote import path
     from arco.core import json
-    from arco.flow.publish.wire import FilesNow
+    from arco.flow.publish.wire import TableVersionFiles
 
     if table.table_type != "MANAGED":
         raise Unsupported(
@@ -314,7 +314,9 @@ def _parquet_rows(
     version = selection.as_of
     if version is not None and not version.isdecimal():
         raise Invalid(f"--as-of takes a version number for a Parquet table, not {version!r}")
-    now = json.decode(remote.get(path("tables", table.id, "files"), {"version": version}), FilesNow)
+    now = json.decode(
+        remote.get(path("tables", table.id, "files"), {"version": version}), TableVersionFiles
+    )
     keys = sorted(now.files)
     if selection.partition is not None:
         names = list(_values_of(keys[0])) if keys else []

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from arco.api.http.telemetry import Log
     from arco.api.metrics import Metrics
     from arco.flow.coordinator.garbage_collection import RunGcReport
-    from arco.flow.publish.collection import ParquetJanitor
+    from arco.flow.publish.gc import ParquetGarbageCollector
     from arco.iceberg.collection import TableJanitor
 
 
@@ -91,11 +91,11 @@ def table_janitor(
     return iceberg.janitor(store, retention_ms=retention_ms)
 
 
-def parquet_janitor(store: Store, *, retention_ms: int) -> "ParquetJanitor":
+def parquet_janitor(store: Store, *, retention_ms: int) -> "ParquetGarbageCollector":
     """The collector of plain Parquet tables."""
-    from arco.flow.publish.collection import ParquetJanitor
+    from arco.flow.publish.gc import ParquetGarbageCollector
 
-    return ParquetJanitor(SnapshotReader(store), store, retention_ms=retention_ms)
+    return ParquetGarbageCollector(SnapshotReader(store), store, retention_ms=retention_ms)
 
 
 async def collect_runs(store: Store, *, retention_ms: int, dry_run: bool = False) -> "RunGcReport":

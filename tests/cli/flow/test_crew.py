@@ -6,7 +6,7 @@ import pytest
 
 from arco.cli.flow.crew import needs_of
 from arco.cli.flow.lake import HttpLake
-from arco.flow.define import load_project, problems
+from arco.flow.define import find_problems, load_project
 from arco.flow.worker.ports import LakeColumn, NewLakeTable
 from tests.api.flow.test_lake import with_lake
 
@@ -36,7 +36,7 @@ async def test_a_table_that_a_check_alone_looks_into_brings_its_catalog(
     (tmp_path / "pipelines").mkdir()
     (tmp_path / "pipelines" / "all.py").write_text(CODE.replace("CHECK", check))
     project = load_project(tmp_path)
-    assert problems(project) == []
+    assert find_problems(project) == []
     columns = (LakeColumn(name="id", data_type="bigint"),)
 
     def work(lake: HttpLake) -> None:

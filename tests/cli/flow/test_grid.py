@@ -15,7 +15,7 @@ from arco.flow.partition import (
     Static,
     Weekly,
 )
-from arco.flow.plan.known import KnownTable
+from arco.flow.plan.context import TableIndex
 from arco.flow.plan.table_state import TableState
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -129,7 +129,7 @@ def test_a_mark_follows_from_status_and_data() -> None:
         materials=("1", "2", None, "4", None, None, "7"),
     )
 
-    assert marks_of(KnownTable("t", state, is_made=True), ["a", "z"], {"d"}, {"g"}) == {
+    assert marks_of(TableIndex("t", state, is_made=True), ["a", "z"], {"d"}, {"g"}) == {
         "a": Mark.COMPLETE,
         "z": Mark.MISSING,
         "b": Mark.FAILED_OLDER_DATA_SERVED,
@@ -146,7 +146,7 @@ def test_a_source_whose_partitions_nobody_tells_apart_is_there_as_planning_sees_
     told = TableState(table_id="t", version="7", keys=("ds=1",), statuses=("",), materials=("m",))
 
     def marked(state: TableState, *existing: str, is_made: bool = False) -> list[Mark]:
-        return [*marks_of(KnownTable("t", state, is_made), existing, ()).values()]
+        return [*marks_of(TableIndex("t", state, is_made), existing, ()).values()]
 
     assert marked(whole, "") == [Mark.COMPLETE]
     assert marked(TableState(), "") == [Mark.MISSING]

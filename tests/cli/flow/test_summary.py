@@ -20,7 +20,7 @@ from arco.flow.coordinator.messages import (
     TaskView,
     WorkerCode,
 )
-from arco.flow.plan.plan import Blocked, Plan, Waiting
+from arco.flow.plan.plan import BlockedPartition, Plan, WaitingPartition
 from tests.cli.flow.views import RUN, check, done, planned, seen
 
 ORDERS = [f"silver.orders@ds=2026-01-{day:02}" for day in (1, 2, 3)]
@@ -240,7 +240,7 @@ def test_warnings_of_many_partitions_take_a_line_a_check() -> None:
 
 def test_what_cannot_be_made_is_not_all_done() -> None:
     plan = msgspec.structs.replace(
-        planned(ORDERS[0]), waiting=(Waiting(key=SPEND[0], lacks=(ORDERS[1],)),)
+        planned(ORDERS[0]), waiting=(WaitingPartition(key=SPEND[0], lacks=(ORDERS[1],)),)
     )
 
     assert not ended(done(ORDERS[0]), plan=plan).is_good
@@ -249,7 +249,7 @@ def test_what_cannot_be_made_is_not_all_done() -> None:
 
 def test_what_a_plan_does_not_make_is_not_all_done_and_shown_with_its_cause() -> None:
     blocked = [
-        Blocked(key=key, reason="APPENDED", cause=f"rows of {key} exist", fix="Drop them")
+        BlockedPartition(key=key, reason="APPENDED", cause=f"rows of {key} exist", fix="Drop them")
         for key in SPEND
     ]
     plan = msgspec.structs.replace(planned(ORDERS[0]), blocked=(*blocked,))
@@ -339,9 +339,11 @@ def test_a_run_that_waits_for_code_shows_both_fingerprints(
     assert f"`arco retry {RUN}`" in told
 
 
-@pytest.mark.parametrize(("waiting", "code"), [((), 0), ((Waiting(key="a", lacks=("b",)),), 1)])
+@pytest.mark.parametrize(
+    ("waiting", "code"), [((), 0), ((WaitingPartition(key="a", lacks=("b",)),), 1)]
+)
 def test_a_detached_run_exits_with_1_if_something_cannot_be_made(
-    waiting: tuple[Waiting, ...], code: int, capsys: pytest.CaptureFixture[str]
+    waiting: tuple[WaitingPartition, ...], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = msgspec.structs.replace(planned(*ORDERS), waiting=waiting)
     for as_json in (False, True):

@@ -1,8 +1,8 @@
 """Plans and views of runs, as the book of runs would tell them."""
 
 from arco.flow.coordinator.messages import CheckOutcome, RunStatus, RunView, TaskStatus, TaskView
-from arco.flow.plan.key import read_key
-from arco.flow.plan.plan import Maker, Plan, PlannedTask, Reason, Target
+from arco.flow.plan.keys import read_key
+from arco.flow.plan.plan import Maker, Plan, PlannedTask, PlanTarget, Reason
 
 RUN = "01M7GVFS186HGNANJXDTGV0000"
 
@@ -17,7 +17,7 @@ def planned(*keys: str, reason: Reason = Reason.MISSING) -> Plan:
         Maker(
             name=name,
             kind="asset",
-            targets=(Target(table=name, format="iceberg", mode="replace_partition"),),
+            targets=(PlanTarget(table=name, format="iceberg", mode="replace_partition"),),
         )
         for name in sorted({task.maker for task in tasks})
     ]

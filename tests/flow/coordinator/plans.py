@@ -3,29 +3,41 @@
 from collections.abc import Mapping, Sequence
 
 from arco.flow.coordinator.messages import ANY_WORKER, RunRequest
-from arco.flow.plan.plan import Again, Maker, Plan, PlannedTask, Reads, Reason, Target
+from arco.flow.plan.plan import (
+    Maker,
+    Plan,
+    PlannedTask,
+    PlanTarget,
+    ReadPartitions,
+    Reason,
+    RetryPolicy,
+)
 
 PROJECT = "shop"
 
 
-def maker(name: str = "work", *, pool: str = "default", retry: Again | None = None) -> Maker:
-    return Maker(name=name, kind="task", pool=pool, retry=retry or Again())
+def maker(name: str = "work", *, pool: str = "default", retry: RetryPolicy | None = None) -> Maker:
+    return Maker(name=name, kind="task", pool=pool, retry=retry or RetryPolicy())
 
 
 def asset(
     table: str,
     *,
-    retry: Again | None = None,
+    retry: RetryPolicy | None = None,
     alone: bool = False,
     mode: str = "replace_partition",
     also: Sequence[str] = (),
     code: str | None = None,
 ) -> Maker:
     targets = tuple(
-        Target(table=each, format="parquet", mode=mode, alone=alone) for each in (table, *also)
+        PlanTarget(table=each, format="parquet", mode=mode, alone=alone) for each in (table, *also)
     )
     return Maker(
-        name=table, kind="asset", targets=targets, retry=retry or Again(), code_fingerprint=code
+        name=table,
+        kind="asset",
+        targets=targets,
+        retry=retry or RetryPolicy(),
+        code_fingerprint=code,
     )
 
 
@@ -40,7 +52,7 @@ def task(
 def plan(
     *tasks: PlannedTask,
     makers: Sequence[Maker] = (),
-    reads: Sequence[Reads] = (),
+    reads: Sequence[ReadPartitions] = (),
     pools: Mapping[str, int] | None = None,
 ) -> Plan:
     return Plan(

@@ -9,7 +9,7 @@ from arco.flow.coordinator.attempt_events import stamp_outputs
 from arco.flow.coordinator.leases import lease_key
 from arco.flow.coordinator.messages import LEASE_MS, CodeVersion, LeasedTask, RunStatus, TaskStatus
 from arco.flow.coordinator.ports import TableHead
-from arco.flow.plan.plan import Again, Maker, Plan, Reads, Reason, Target
+from arco.flow.plan.plan import Maker, Plan, PlanTarget, ReadPartitions, Reason, RetryPolicy
 from arco.storage.roles import Role
 from tests.flow.coordinator.chains import Chains
 from tests.flow.coordinator.plans import asset, plan, run_request, task
@@ -17,7 +17,7 @@ from tests.flow.coordinator.rig import FAILED, Rig, run_scenario, simulated
 
 
 def _appending(code: str = "code", reason: Reason = Reason.MISSING, times: int = 0) -> Plan:
-    made = asset("t", mode="append", code=code, retry=Again(times=times))
+    made = asset("t", mode="append", code=code, retry=RetryPolicy(times=times))
     one = task("t@1", maker="t", partition="ds=1")
     return plan(msgspec.structs.replace(one, reason=reason), makers=[made])
 
@@ -255,7 +255,7 @@ async def test_the_end_of_a_task_whose_table_was_dropped_is_recorded(rig: Rig) -
 @simulated
 async def test_a_task_that_writes_tables_itself_gets_their_heads(rig: Rig) -> None:
     rig.chains.make("t")
-    targets = (Target(table="t", format="", mode="task"),)
+    targets = (PlanTarget(table="t", format="", mode="task"),)
     maker = Maker(name="train", kind="task", targets=targets)
     run = await rig.coordinator.submit(
         run_request(plan(task("train", maker="train"), makers=[maker]))
@@ -303,8 +303,8 @@ async def test_a_task_that_ends_while_it_is_dispatched_is_not_leased(rig: Rig) -
 
 
 def _from_raw(code: str = "code", *also: str, times: int = 0) -> Plan:
-    made = asset("t", mode="append", code=code, also=also, retry=Again(times=times))
-    reads = [Reads(table="raw", partitions=("ds=1",))]
+    made = asset("t", mode="append", code=code, also=also, retry=RetryPolicy(times=times))
+    reads = [ReadPartitions(table="raw", partitions=("ds=1",))]
     return plan(task("t@1", maker="t", partition="ds=1", inputs=(0,)), makers=[made], reads=reads)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from arco.core.errors import Invalid
 from arco.flow.coordinator.messages import LEASE_MS, AttemptOutcome, RunStatus, TaskStatus
-from arco.flow.plan.plan import Again
+from arco.flow.plan.plan import RetryPolicy
 from tests.flow.coordinator.plans import asset, chain, maker, plan, run_request, task
 from tests.flow.coordinator.rig import CANCELLED, FAILED, Rig, run_scenario, simulated
 
@@ -82,7 +82,7 @@ async def test_a_cancelled_run_ends_with_the_lease_of_a_silent_worker(rig: Rig) 
 
 @simulated
 async def test_a_failure_in_a_cancelled_run_is_not_tried_again(rig: Rig) -> None:
-    made = plan(task("a"), makers=[maker(retry=Again(times=5))])
+    made = plan(task("a"), makers=[maker(retry=RetryPolicy(times=5))])
     view = await rig.coordinator.submit(run_request(made))
     [leased] = await rig.lease()
     await rig.coordinator.cancel(view.run_id)

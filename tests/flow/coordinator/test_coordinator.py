@@ -15,7 +15,7 @@ from arco.flow.coordinator.messages import (
     TaskStatus,
 )
 from arco.flow.coordinator.ports import EventWriter, RunEvent
-from arco.flow.plan.plan import Again
+from arco.flow.plan.plan import RetryPolicy
 from tests.flow.coordinator.plans import asset, chain, maker, plan, run_request, task
 from tests.flow.coordinator.rig import (
     BLOCKED,
@@ -70,7 +70,7 @@ async def test_tasks_downstream_of_a_failed_check_are_blocked(rig: Rig) -> None:
 
 @simulated
 async def test_a_failed_attempt_is_made_again_after_its_pause(rig: Rig) -> None:
-    again = Again(times=2, delay_ms=1_000, factor=3.0, max_ms=2_500)
+    again = RetryPolicy(times=2, delay_ms=1_000, factor=3.0, max_ms=2_500)
     made = plan(task("a"), makers=[maker(retry=again)])
     view = await rig.coordinator.submit(run_request(made))
     pauses = []
@@ -335,7 +335,7 @@ def test_what_is_given_back_for_a_while_waits_and_fails_in_the_end_with_the_reas
     no_spark = AttemptOutcome(status=TaskStatus.CANCELLED, error="no Spark here", pause_ms=5_000)
 
     async def scenario(rig: Rig) -> None:
-        makers = [maker("t", retry=Again(times=1))]
+        makers = [maker("t", retry=RetryPolicy(times=1))]
         run = await rig.coordinator.submit(run_request(plan(task("t0", maker="t"), makers=makers)))
         for attempt in range(1, 6):  # the one that it may have failed is not used up by these
             [leased] = await rig.lease()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arco.flow.coordinator.messages import LeasedTask, RunStatus
-from arco.flow.plan.plan import Again, Plan, PlannedTask
+from arco.flow.plan.plan import Plan, PlannedTask, RetryPolicy
 from tests.flow.coordinator.crashing import CHANGES, CrashPoints, Service
 from tests.flow.coordinator.plans import asset, maker, plan, run_request, task
 from tests.flow.coordinator.rig import Rig
@@ -89,7 +89,7 @@ def _random_plan(random: Random) -> Plan:
             tasks.append(task(f"t@{number}", *deps, maker="t", partition=f"ds={number}"))
         else:
             tasks.append(task(f"x{number}", *deps))
-    retry = Again(times=_RETRIES, delay_ms=200)
+    retry = RetryPolicy(times=_RETRIES, delay_ms=200)
     makers = [asset("t", retry=retry), maker(retry=retry)]
     return plan(*tasks, makers=makers, pools={"default": _SLOTS})
 

@@ -3,8 +3,8 @@
 from arco.events.lineage import LineageInput, LineageObserved, LineageOutput
 from arco.events.table import ColumnProfile
 from arco.flow.coordinator.messages import AttemptOutcome, CheckOutcome, OutputResult, TaskStatus
-from arco.flow.plan.fingerprints import input_fingerprint, material_digest
-from arco.flow.plan.plan import Plan, Reads
+from arco.flow.plan.input_fingerprint import input_fingerprint, material_digest
+from arco.flow.plan.plan import Plan, ReadPartitions
 from arco.fold.tier2 import LINEAGE_DOMAIN
 from tests.flow.coordinator.plans import asset, plan, run_request, task
 from tests.flow.coordinator.rig import FAILED, Rig, run_scenario, simulated
@@ -17,8 +17,8 @@ def _two() -> Plan:
         task("b@1", "a@1", maker="b", partition="ds=1", inputs=(0, 1)),
         makers=[asset("a"), asset("b")],
         reads=[
-            Reads(table="a", partitions=("ds=1",)),
-            Reads(table="raw", partitions=("ds=1", "ds=2")),
+            ReadPartitions(table="a", partitions=("ds=1",)),
+            ReadPartitions(table="raw", partitions=("ds=1", "ds=2")),
         ],
     )
 
@@ -57,7 +57,7 @@ def test_a_task_that_skips_missing_partitions_gets_those_with_data() -> None:
         rig.chains.versions_of["id-raw"] = ("7", {"ds=1": "files-1"})
         made = asset("b")
         reads = [
-            Reads(table="raw", partitions=("ds=1", "ds=2", "ds=3"), skips_missing=skips)
+            ReadPartitions(table="raw", partitions=("ds=1", "ds=2", "ds=3"), skips_missing=skips)
             for skips in (True, False)
         ]
         one = task("b@1", maker="b", partition="ds=1", inputs=(0, 1))

@@ -4,7 +4,7 @@ import pytest
 
 from arco.flow.coordinator.leases import LockRequest, PartitionLocks
 from arco.flow.coordinator.messages import LEASE_MS, RunStatus
-from arco.flow.plan.plan import Again, Plan
+from arco.flow.plan.plan import Plan, RetryPolicy
 from tests.flow.coordinator.plans import asset, plan, run_request, task
 from tests.flow.coordinator.rig import FAILED, Rig, simulated
 
@@ -48,7 +48,7 @@ async def test_a_task_that_is_done_while_it_waits_does_not_keep_the_table_from_t
     rig: Rig, woken: bool
 ) -> None:
     rig.chains.make("t")
-    made = asset("t", mode="merge", alone=True, retry=Again(times=3, delay_ms=5_000))
+    made = asset("t", mode="merge", alone=True, retry=RetryPolicy(times=3, delay_ms=5_000))
     tasks = [task(f"t@{n}", maker="t", partition=f"ds={n}") for n in (1, 2, 3)]
     run = await rig.coordinator.submit(run_request(plan(*tasks, makers=[made])))
     [first] = await rig.lease()

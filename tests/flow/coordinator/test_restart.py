@@ -10,7 +10,7 @@ from arco.flow.coordinator.event_writer import LedgerEventWriter
 from arco.flow.coordinator.events import run_event
 from arco.flow.coordinator.messages import LEASE_MS, RunStatus
 from arco.flow.coordinator.plan_store import plan_key
-from arco.flow.plan.plan import Again
+from arco.flow.plan.plan import RetryPolicy
 from arco.storage.roles import Role
 from tests.flow.coordinator.plans import asset, chain, maker, plan, run_request, task
 from tests.flow.coordinator.rig import CANCELLED, FAILED, Rig, in_virtual_time, simulated
@@ -94,7 +94,7 @@ async def test_slots_of_attempts_under_way_stay_taken_over_a_restart(rig: Rig) -
 
 @simulated
 async def test_a_pause_before_another_attempt_ends_after_a_restart(rig: Rig) -> None:
-    made = plan(task("a"), makers=[maker(retry=Again(times=1, delay_ms=3_000))])
+    made = plan(task("a"), makers=[maker(retry=RetryPolicy(times=1, delay_ms=3_000))])
     await rig.coordinator.submit(run_request(made))
     [leased] = await rig.lease()
     await rig.complete(leased, FAILED)
@@ -104,7 +104,7 @@ async def test_a_pause_before_another_attempt_ends_after_a_restart(rig: Rig) -> 
     assert again.attempt == 2
 
 
-_BACK_OFF = Again(times=3, delay_ms=1_000, factor=3)
+_BACK_OFF = RetryPolicy(times=3, delay_ms=1_000, factor=3)
 
 
 async def _fail_after(rig: Rig, wait_ms: int) -> int:

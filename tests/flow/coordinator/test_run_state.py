@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from arco.flow.coordinator.messages import CheckOutcome, RunStatus, TaskStatus
 from arco.flow.coordinator.ports import StoredTask
 from arco.flow.coordinator.run_state import RunState, TaskResult, max_attempts, retry_delay_ms
-from arco.flow.plan.plan import Again, Plan
+from arco.flow.plan.plan import Plan, RetryPolicy
 from tests.flow.coordinator.plans import asset, chain, maker, plan, task
 
 S = TaskStatus
@@ -23,7 +23,7 @@ def plans(draw: st.DrawFn, most: int = 12) -> Plan:
         before = [f"t{n}" for n in range(number)]
         deps = draw(st.lists(st.sampled_from(before), unique=True, max_size=3)) if before else []
         tasks.append(task(f"t{number}", *deps))
-    again = Again(times=draw(st.integers(0, 2)))
+    again = RetryPolicy(times=draw(st.integers(0, 2)))
     return plan(*tasks, makers=[maker(retry=again)])
 
 
@@ -185,9 +185,9 @@ def test_only_tasks_that_changed_since_a_number_are_returned() -> None:
 
 
 def test_pauses_grow_to_their_bound_and_jitter_stays_within_its_share() -> None:
-    again = Again(times=9, delay_ms=100, factor=2.0, max_ms=1_000)
+    again = RetryPolicy(times=9, delay_ms=100, factor=2.0, max_ms=1_000)
     assert [retry_delay_ms(again, n, Random(0)) for n in range(1, 6)] == [100, 200, 400, 800, 1_000]
-    jittery = Again(times=9, delay_ms=100, jitter=0.5)
+    jittery = RetryPolicy(times=9, delay_ms=100, jitter=0.5)
     pauses = [retry_delay_ms(jittery, 1, Random(seed)) for seed in range(200)]
     assert min(pauses) >= 50
     assert max(pauses) <= 150

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from arco.flow.coordinator import state
-from arco.flow.plan.plan import Plan, Reads
+from arco.flow.plan.plan import Plan, ReadPartitions
 from tests.flow.coordinator.plans import chain, plan, run_request, task
 from tests.flow.coordinator.rig import Rig, run_scenario
 
@@ -25,7 +25,7 @@ def _kept(rig: Rig) -> int:
 @pytest.mark.parametrize(
     ("made", "kept"),
     [
-        (plan(task("a"), reads=[Reads(table="t", partitions=tuple("abcdefgh"))]), 2),
+        (plan(task("a"), reads=[ReadPartitions(table="t", partitions=tuple("abcdefgh"))]), 2),
         (chain(1), 10),
         (plan(), 20),
     ],

@@ -14,15 +14,15 @@ from arco.flow.coordinator.messages import (
     RunStatus,
     TaskStatus,
 )
-from arco.flow.plan.fingerprints import input_fingerprint, material_digest
-from arco.flow.plan.plan import Again, Plan, Reads, Reason
+from arco.flow.plan.input_fingerprint import input_fingerprint, material_digest
+from arco.flow.plan.plan import Plan, ReadPartitions, Reason, RetryPolicy
 from arco.storage.roles import Role
 from tests.flow.coordinator.plans import asset, plan, run_request, task
 from tests.flow.coordinator.rig import FAILED, Rig, run_scenario, simulated
 
 
 def _one(times: int = 0, *, also: tuple[str, ...] = ()) -> Plan:
-    made = asset("t", retry=Again(times=times), also=also)
+    made = asset("t", retry=RetryPolicy(times=times), also=also)
     return plan(task("t@1", maker="t", partition="ds=1"), makers=[made])
 
 
@@ -94,7 +94,7 @@ async def test_a_lost_attempt_that_had_published_has_done_the_task(rig: Rig) -> 
 
 def _reads_raw() -> Plan:
     made = asset("t", code="planned code")
-    reads = [Reads(table="raw", partitions=("ds=1",))]
+    reads = [ReadPartitions(table="raw", partitions=("ds=1",))]
     return plan(task("t@1", maker="t", partition="ds=1", inputs=(0,)), makers=[made], reads=reads)
 
 

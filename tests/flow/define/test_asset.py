@@ -5,21 +5,21 @@ import pytest
 from arco.core.errors import Invalid
 from arco.flow.define import Context, Mode, OutputDef, Retry, SourceLine, asset, check, merge, task
 from arco.flow.define import checks as c
-from arco.flow.define.check import (
+from arco.flow.define.check_rules import (
     AcceptedValues,
     Expression,
     Freshness,
-    Judged,
+    FunctionRule,
     NotNull,
-    Query,
+    QueryRule,
     Range,
     References,
     RowCount,
     Unique,
 )
-from arco.flow.define.context import Kept
+from arco.flow.define.context import RecordingReporter
 from arco.flow.partition import Partitions, all_partitions, offset, window
-from tests.flow.define.writing import HEAD, asset_of, load
+from tests.flow.define.projects import HEAD, asset_of, load
 
 ORDERS = """
 DAYS = Daily("ds", start="2026-01-01", tz="Europe/Paris")
@@ -116,7 +116,7 @@ def test_a_check_function_is_with_its_table(tmp_path: Path) -> None:
     assert [(each.name, each.severity, each.description) for each in found] == [
         ("no_region_lost", "warn", "Four regions at least.")
     ]
-    assert isinstance(found[0].rule, Judged)
+    assert isinstance(found[0].rule, FunctionRule)
     assert len(project.checks) == 3
 
 
@@ -163,7 +163,7 @@ def test_each_check_is_what_its_name_says() -> None:
     assert c.accepted_values("a", ["x", "y"]).rule == AcceptedValues("a", ("x", "y"))
     assert c.range("a", min=0, max=1).rule == Range("a", 0, 1)
     assert c.freshness("3h", column="at").rule == Freshness(10_800_000, "at")
-    assert c.sql("select 1 where false").rule == Query("select 1 where false")
+    assert c.sql("select 1 where false").rule == QueryRule("select 1 where false")
     assert c.references("a", "raw.b").rule == References("a", "default.raw.b", "a")
 
 
@@ -198,7 +198,7 @@ def test_a_context_keeps_what_a_function_tells_it() -> None:
     ctx = Context(partition={"ds": "2026-01-01"})
     ctx.metric("rows", 7)
     ctx.progress(0.5, "half")
-    assert isinstance(ctx.report, Kept)
+    assert isinstance(ctx.report, RecordingReporter)
     assert ctx.report.metrics == {"rows": 7}
     assert ctx.report.steps == [(0.5, "half")]
     assert ctx.partition["ds"] == "2026-01-01"

@@ -1,3 +1,5 @@
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -6,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from arco.flow.define import code_fingerprint, load_project
+from arco.flow.define import code_fingerprint, find_problems, load_project
 from arco.flow.define.fingerprint import changed_parts
-from tests.flow.define.writing import asset_of, load, prints, write
+from tests.flow.define.projects import asset_of, load, prints, write
 
 SHOP = {
     "pipelines/__init__.py": "",
@@ -305,18 +307,18 @@ def test_the_fingerprint_is_the_same_elsewhere_and_with_another_hash_seed(tmp_pa
     there = write(tmp_path / "far" / "away", files)
     script = (
         "import sys\nfrom pathlib import Path\nfrom arco.flow.define import load_project\n"
-        "from tests.flow.define.writing import prints\n"
+        "from tests.flow.define.projects import prints\n"
         "print(sorted(prints(load_project(Path(sys.argv[1]))).items()))\n"
     )
     for seed in ("1", "2"):
-        told = subprocess.run(
+        reported = subprocess.run(
             [sys.executable, "-c", script, str(there)],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
         )
-        assert told.stdout.strip() == str(sorted(here.items()))
+        assert reported.stdout.strip() == str(sorted(here.items()))
 
 
 @pytest.mark.parametrize(
@@ -388,3 +390,53 @@ def test_the_parts_of_the_code_name_what_has_changed(
     before = parts(tmp_path / "before", SHOP)
     assert changed_parts(before, parts(tmp_path / "same", SHOP)) == ()
     assert named in changed_parts(before, parts(tmp_path / "n", SHOP | edited(file, old, new)))
+
+
+# Each value and rule of Arco that can enter a fingerprint, captured or declared.
+RECORDED = """
+from arco import *
+from arco import checks as c
+raw = source("raw.orders", partitions=[Daily("ds", start="2026-01-01"), Static("region", ["eu"])])
+other = source("raw.other", partitions=Hourly("h", start="2026-01-01T00"))
+plain = source("raw.plain")
+def chosen(key): return [key]
+def make(name, *held):
+    @asset(name, partitions=Daily("ds", start="2026-01-01"))
+    def made(raw=table("raw.orders"), n=held):
+        return raw, held
+HELD = [
+    *(Daily("ds", start="2026-01-01"), Weekly("w", start="2026-W01"), Monthly("m", start="2026-01")),
+    *(Hourly("h", start="2026-01-01T00"), Static("s", ["a"]), Dynamic("d"), Retry(3, delay="5s")),
+    *(merge(on=["a"]), c.not_null("a"), table("raw.orders", window=3), identity, roll_up, latest),
+    *(all_partitions, custom(chosen), window(7), offset(-1), raw, raw.partitions, Daily, table, check),
+]
+for number, held in enumerate(HELD):
+    make(f"held.n{number}", held)
+RULES = [
+    *(c.not_null("a"), c.unique("a"), c.expr("a > 1"), c.row_count(min=1), c.range("a", min=1)),
+    *(c.accepted_values("a", [1]), c.freshness("3h"), c.sql("select * from raw.plain")),
+    c.references("a", "raw.plain"),
+]
+@asset("gold.rules", checks=RULES)
+def rules(plain): return plain
+@check("gold.rules")
+def judged(df): return chosen(df) == 1
+@asset("gold.custom", partitions=[Daily("ds", start="2026-01-01"), Static("region", ["eu"])])
+def customs(raw=table("raw.orders", partitions=chosen)): return raw
+@asset("gold.modes", mode=merge(on=["a"]), partitions=Daily("ds", start="2026-01-01"))
+def modes(raw=table("raw.orders", window=7), other=table("raw.other")): return raw
+sql("gold.q", query="select  a -- x\\n from raw.plain p /* y */ join raw.orders using (a) ;")
+@task(reads=["raw.plain", table("raw.orders", partitions="all")], writes=["gold.t"])
+def t(ctx): return chosen(ctx)
+"""
+
+
+def test_recorded_fingerprints_stay_as_they_are(tmp_path: Path) -> None:
+    """A fingerprint is stored: if this fails, an upgrade would make every asset of its kind stale."""
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "a.py").write_text(RECORDED)
+    project = load_project(tmp_path)
+    assert find_problems(project) == []
+    recorded = json.dumps([project.fingerprints, project.checks_fingerprints], sort_keys=True)
+    digest = hashlib.sha256(recorded.encode()).hexdigest()
+    assert digest == "fe6dc732dcee3e367be07faff716791da4c9b85e7c22c074f0fda1c4e3e8fc62"

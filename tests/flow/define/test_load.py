@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from arco.core.errors import NotFound
-from arco.flow.define import Retry, load_project, problems
-from tests.flow.define.writing import asset_of, load, write
+from arco.flow.define import Retry, find_problems, load_project
+from tests.flow.define.projects import asset_of, load, problem_lines, write
 
 
 def number_of(factor: int) -> dict[str, str]:
@@ -33,7 +33,7 @@ def number_of(factor: int) -> dict[str, str]:
 def test_two_projects_with_the_same_modules_do_not_meet(tmp_path: Path) -> None:
     one = load(tmp_path / "one", number_of(3))
     two = load(tmp_path / "two", number_of(5))
-    assert problems(one) == problems(two) == []
+    assert find_problems(one) == find_problems(two) == []
     functions = [asset_of(each, "silver.orders").function for each in (one, two)]
     assert [each() for each in functions if each] == [18, 50]
 
@@ -78,7 +78,7 @@ def test_classes_that_look_themselves_up_work(tmp_path: Path) -> None:
         "pipelines/a.py": "from rows import Row\n@asset('a.a')\ndef a():\n    return Row(1)\n",
     }
     project = load(tmp_path, files)
-    assert problems(project) == []
+    assert find_problems(project) == []
     function = asset_of(project, "a.a").function
     assert function is not None
     assert str(function()) == "Row(amount=1)"
@@ -119,7 +119,7 @@ def test_settings_are_the_defaults_of_all_definitions(tmp_path: Path) -> None:
         "more/other.py": "raise RuntimeError('not a definition')\n",
     }
     project = load(tmp_path, files)
-    assert problems(project) == []
+    assert find_problems(project) == []
     assert project.name == "shop"
     a, b = asset_of(project, "a.a"), asset_of(project, "a.b")
     assert (a.pool, a.format, a.tags) == ("spark", "iceberg", ("shop",))
@@ -131,3 +131,56 @@ def test_settings_are_the_defaults_of_all_definitions(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         load_project(tmp_path / "nowhere")
+
+
+FILES = {"pipelines/p.py": ""}
+
+
+def test_pools_have_names_and_slots(tmp_path: Path) -> None:
+    toml = "[pools]\nspark = 4\nsmall = 1\n"
+    assert load(tmp_path, {**FILES, "arco.toml": toml}).pools == {"spark": 4, "small": 1}
+
+
+def test_slots_that_are_none_are_reported_with_their_line(tmp_path: Path) -> None:
+    toml = '[pools]\nspark = 0\nsmall = "two"\nodd = true\nfine = 2\n'
+    assert problem_lines(tmp_path, {**FILES, "arco.toml": toml}) == [
+        "arco.toml:2: the pool 'spark' has a number of slots from 1 on, not 0",
+        "arco.toml:3: the pool 'small' has a number of slots from 1 on, not 'two'",
+        "arco.toml:4: the pool 'odd' has a number of slots from 1 on, not True",
+    ]
+    assert problem_lines(tmp_path, {**FILES, "arco.toml": "pools = 3\n"}) == [
+        "arco.toml:1: [pools] is a table of names and slots"
+    ]
+
+
+def test_a_pool_without_slots_is_reported_where_others_have_some(tmp_path: Path) -> None:
+    text = """
+    @asset("a.one", pool="smal")
+    def one(): return 1
+    @task(pool="gpu")
+    def two(): return 2
+    @asset("a.three", pool="default")
+    def three(): return 3
+    @asset("a.four", pool=4)
+    def four(): return 4
+    """
+    toml = '[defaults]\npool = "big"\n[pools]\nsmall = 2\n'
+    assert problem_lines(tmp_path, {"pipelines/p.py": text, "arco.toml": toml}) == [
+        "arco.toml:2: the pool 'big' is not in [pools] of arco.toml: give it slots there",
+        "pipelines/p.py:1: the pool 'smal' is not in [pools] of arco.toml: is 'small' meant?",
+        "pipelines/p.py:3: the pool 'gpu' is not in [pools] of arco.toml: give it slots there",
+        "pipelines/p.py:7: the pool is a text, not 4",
+    ]
+
+
+def test_where_no_pool_has_slots_any_name_says_which_workers_take_it(tmp_path: Path) -> None:
+    text = "@asset('a.one', pool='gpu')\ndef one(): return 1\n"
+    assert problem_lines(tmp_path, {"pipelines/p.py": text}) == []
+
+
+def test_a_pool_with_wrong_slots_is_reported_once(tmp_path: Path) -> None:
+    text = "@asset('a.one', pool='spark')\ndef one(): return 1\n"
+    toml = "[pools]\nspark = 0\nfine = 2\n"
+    assert problem_lines(tmp_path, {"pipelines/p.py": text, "arco.toml": toml}) == [
+        "arco.toml:2: the pool 'spark' has a number of slots from 1 on, not 0"
+    ]

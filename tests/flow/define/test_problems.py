@@ -1,15 +1,20 @@
+"""Problems of a project: what users write wrongly, and the message with file and line that they get."""
+
 from pathlib import Path
 
-from arco.flow.define import problems
-from tests.flow.define.writing import asset_of, load, told
+import pytest
+
+from arco.core.errors import Invalid
+from arco.flow.define import asset, find_problems
+from tests.flow.define.projects import asset_of, load, problem_lines
 
 
 def test_a_project_without_mistakes_has_no_problems(tmp_path: Path) -> None:
     text = "source('raw.a')\n@asset('b.b')\ndef b(a): return a\n"
-    assert told(tmp_path, {"pipelines/a.py": text}) == []
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == []
 
 
-def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:
     text = """
     @asset("orders")
     def one(): return 1
@@ -29,7 +34,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
     @task(reads="a.two")
     def six(what): return 6
     """
-    assert told(tmp_path, {"pipelines/a.py": text}) == [
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
         "pipelines/a.py:1: 'orders' does not name a table: write schema.table or catalog.schema.table",
         "pipelines/a.py:4: format 'csv' is none of iceberg, parquet",
         "pipelines/a.py:4: mode 'upsert' is none of replace_partition, replace, append, merge",
@@ -46,7 +51,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "pipelines/a.py:13: an asset has one name or outputs={'a': 'gold.a'}: give one of both",
         "pipelines/a.py:16: reads is a list of tables: write reads=['a.two']",
         (
-            "pipelines/a.py:16: the task 'six' has a parameter 'what' that nobody fills: a task is given"
+            "pipelines/a.py:16: the task 'six' has a parameter 'what' that is never filled: a task may take"
             " ctx and spark, and opens the tables of reads=[...] itself"
         ),
     ]
@@ -70,7 +75,7 @@ def test_what_to_do_about_missing_partitions_is_for_inputs_of_several(tmp_path: 
     def two(): return 1
     """
     one = "missing is for inputs of several partitions, and offset and 'latest' read one"
-    assert told(tmp_path, {"pipelines/a.py": text}) == [
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
         "pipelines/a.py:8: missing='ignore' of a table is none of block, skip",
         f"pipelines/a.py:11: {one}",
         f"pipelines/a.py:13: {one}",
@@ -100,7 +105,7 @@ def test_replacing_appended_rows_needs_partitions_and_mode_append(tmp_path: Path
     @asset("a.odd", partitions=DAYS, mode="append", on_change="double")
     def odd(): return 1
     """
-    assert told(tmp_path, {"pipelines/a.py": text}) == [
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
         (
             "pipelines/a.py:6: on_change='replace' needs partitions, as it replaces the rows of one: give"
             " them, use mode='replace', or add the rows once more with `arco run --append-again`"
@@ -113,7 +118,7 @@ def test_replacing_appended_rows_needs_partitions_and_mode_append(tmp_path: Path
     ]
 
 
-def test_an_unknown_input_is_told_with_what_may_be_meant(tmp_path: Path) -> None:
+def test_an_unknown_input_is_reported_with_what_may_be_meant(tmp_path: Path) -> None:
     text = """
     source("raw.orders")
     @asset("a.one")
@@ -121,7 +126,7 @@ def test_an_unknown_input_is_told_with_what_may_be_meant(tmp_path: Path) -> None
     @asset("a.two")
     def two(something): return something
     """
-    assert told(tmp_path, {"pipelines/a.py": text}) == [
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
         (
             "pipelines/a.py:3: default.no.such_thing is neither an asset nor a source:"
             " declare source('default.no.such_thing')"
@@ -140,8 +145,8 @@ def test_an_unknown_input_is_told_with_what_may_be_meant(tmp_path: Path) -> None
 def test_a_table_of_the_catalog_needs_no_declaration(tmp_path: Path) -> None:
     text = "@asset('a.one')\ndef one(x=table('raw.orders')): return x\n"
     project = load(tmp_path, {"pipelines/a.py": text})
-    assert len(problems(project)) == 1
-    assert problems(project, known={"default.raw.orders"}) == []
+    assert len(find_problems(project)) == 1
+    assert find_problems(project, catalog_tables={"default.raw.orders"}) == []
 
 
 def test_a_parameter_that_may_stand_for_two_tables_is_a_problem(tmp_path: Path) -> None:
@@ -151,7 +156,7 @@ def test_a_parameter_that_may_stand_for_two_tables_is_a_problem(tmp_path: Path) 
     @asset("a.one")
     def one(orders): return orders
     """
-    assert told(tmp_path, {"pipelines/a.py": text}) == [
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
         (
             "pipelines/a.py:3: the parameter 'orders' may stand for default.old.orders or"
             " default.raw.orders: write orders=table('default.old.orders')"
@@ -159,7 +164,7 @@ def test_a_parameter_that_may_stand_for_two_tables_is_a_problem(tmp_path: Path) 
     ]
 
 
-def test_a_ring_is_told_once_with_its_path(tmp_path: Path) -> None:
+def test_a_ring_is_reported_once_with_its_path(tmp_path: Path) -> None:
     text = """
     @asset("r.a")
     def a(c): return c
@@ -172,7 +177,7 @@ def test_a_ring_is_told_once_with_its_path(tmp_path: Path) -> None:
     @asset("r.after")
     def after(a): return a
     """
-    assert told(tmp_path, {"pipelines/a.py": text}) == [
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
         (
             "pipelines/a.py:1: these tables wait for each other:"
             " default.r.a <- default.r.c <- default.r.b <- default.r.a"
@@ -188,7 +193,7 @@ def test_tables_that_wait_for_each_other_by_a_check_are_a_ring(tmp_path: Path) -
     @asset("r.names")
     def names(facts): return facts
     """
-    assert told(tmp_path, {"pipelines/a.py": text}) == [
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
         (
             "pipelines/a.py:1: these tables wait for each other:"
             " default.r.facts <- default.r.names <- default.r.facts"
@@ -201,10 +206,10 @@ def test_reading_ones_own_partition_before_is_no_ring(tmp_path: Path) -> None:
     @asset("r.a", partitions=Daily("ds", start="2026-01-01"))
     def a(before=table("r.a", offset=-1)): return before
     """
-    assert told(tmp_path, {"pipelines/a.py": text}) == []
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == []
 
 
-def test_a_query_that_reads_its_own_table_is_told(tmp_path: Path) -> None:
+def test_a_query_that_reads_its_own_table_is_reported(tmp_path: Path) -> None:
     query = """/*---
     name: r.a
     partitions: {daily: ds, start: 2026-01-01}
@@ -212,13 +217,13 @@ def test_a_query_that_reads_its_own_table_is_told(tmp_path: Path) -> None:
     ---*/
     select * from before
     """
-    found = told(tmp_path, {"pipelines/a.sql": query})
+    found = problem_lines(tmp_path, {"pipelines/a.sql": query})
     assert len(found) == 1
     assert found[0].startswith("pipelines/a.sql:")
     assert "a query cannot read its own table default.r.a: write it as a function" in found[0]
 
 
-def test_a_mapping_that_cannot_work_is_told_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_mapping_that_cannot_work_is_reported_where_it_is_asked_for(tmp_path: Path) -> None:
     text = """
     source("raw.months", partitions=Monthly("ds", start="2026-01"))
     source("raw.plain")
@@ -228,31 +233,31 @@ def test_a_mapping_that_cannot_work_is_told_where_it_is_asked_for(tmp_path: Path
         week=table("raw.plain", window=7),
     ): return months
     """
-    found = told(tmp_path, {"pipelines/a.py": text})
+    found = problem_lines(tmp_path, {"pipelines/a.py": text})
     assert [line.split(":")[1] for line in found] == ["3", "6"]
     assert "does not fit into" in found[0]
     assert "window=7 needs one dimension of time" in found[1]
 
 
-def test_a_table_with_two_makers_is_told_with_both_places(tmp_path: Path) -> None:
+def test_a_table_with_two_makers_is_reported_with_both_places(tmp_path: Path) -> None:
     files = {
         "pipelines/a.py": "@asset('a.one')\ndef one(): return 1\n",
         "pipelines/b.py": "source('a.one')\n@task(writes=['a.one'])\ndef two(): return 1\n",
     }
-    assert told(tmp_path, files) == [
+    assert problem_lines(tmp_path, files) == [
         "pipelines/b.py:1: default.a.one is declared as a source here and written at pipelines/a.py:3",
         "pipelines/b.py:2: default.a.one is written here and written at pipelines/a.py:3",
     ]
 
 
-def test_a_check_of_nothing_and_two_of_one_name_are_told(tmp_path: Path) -> None:
+def test_a_check_of_nothing_and_two_of_one_name_are_reported(tmp_path: Path) -> None:
     text = """
     @asset("a.one", checks=[c.not_null("x"), c.not_null("x"), c.references("x", "no.where")])
     def one(): return 1
     @check("a.oen")
     def judge(df): return True
     """
-    found = told(tmp_path, {"pipelines/a.py": text})
+    found = problem_lines(tmp_path, {"pipelines/a.py": text})
     assert found == [
         "pipelines/a.py:1: default.a.one has two checks called 'not_null_x': give one a name=...",
         (
@@ -278,7 +283,7 @@ def test_a_module_that_cannot_be_imported_does_not_hide_the_rest(tmp_path: Path)
         "pipelines/h-i.py": "",
         "shared.py": "something = 1\n",
     }
-    found = told(tmp_path, files)
+    found = problem_lines(tmp_path, files)
     assert [line.split(": ", 1)[0] for line in found] == [
         "pipelines/a.py:4",
         "pipelines/b.py:1",
@@ -293,24 +298,24 @@ def test_a_module_that_cannot_be_imported_does_not_hide_the_rest(tmp_path: Path)
     assert "numpyy" in found[5]
 
 
-def test_a_bad_dimension_is_told_at_its_line(tmp_path: Path) -> None:
+def test_a_bad_dimension_is_reported_at_its_line(tmp_path: Path) -> None:
     text = "x = 1\n@asset('a.b', partitions=Daily('ds', start='soon'))\ndef b(): return 1\n"
-    [found] = told(tmp_path, {"pipelines/a.py": text})
+    [found] = problem_lines(tmp_path, {"pipelines/a.py": text})
     assert found.startswith("pipelines/a.py:2: cannot be loaded: 'soon' ")
 
 
-def test_what_a_file_without_the_name_of_a_module_declares_is_not_told_again(
+def test_what_a_file_without_the_name_of_a_module_declares_is_not_reported_again(
     tmp_path: Path,
 ) -> None:
     files = {
         "pipelines/a-b.py": "@asset('a.b')\ndef b(): return 1\n",
         "pipelines/c.py": "@asset('c.c')\ndef c(x=table('a.b')): return x\n",
     }
-    [only] = told(tmp_path, files)
-    assert only.startswith("pipelines/a-b.py:0: its path is no name of a module")
+    [only] = problem_lines(tmp_path, files)
+    assert only.startswith("pipelines/a-b.py:0: its path is not a module name")
 
 
-def test_settings_that_are_wrong_are_told(tmp_path: Path) -> None:
+def test_settings_that_are_wrong_are_reported(tmp_path: Path) -> None:
     toml = """
     name = 3
     path = "flows"
@@ -319,20 +324,127 @@ def test_settings_that_are_wrong_are_told(tmp_path: Path) -> None:
     retries = "often"
     retrys = 2
     """
-    assert told(tmp_path, {"arco.toml": toml, "pipelines/a.py": ""}) == [
+    assert problem_lines(tmp_path, {"arco.toml": toml, "pipelines/a.py": ""}) == [
         "arco.toml:1: name is a text, not 3",
         "arco.toml:2: 'path' is not a setting: name, paths, [defaults], [pools]",
         "arco.toml:5: retries are a number or Retry(3, delay='30s'), not 'often'",
         "arco.toml:6: 'retrys' is not a setting of [defaults]: retries, pool, format, tags, owner",
     ]
-    assert told(tmp_path, {"arco.toml": "name = 'a'\npaths = ['gone']\n"}) == [
+    assert problem_lines(tmp_path, {"arco.toml": "name = 'a'\npaths = ['gone']\n"}) == [
         "arco.toml:2: there is no 'gone' in the project"
     ]
-    [broken] = told(tmp_path, {"arco.toml": "name = 'a'\npaths = [\n"})
+    [broken] = problem_lines(tmp_path, {"arco.toml": "name = 'a'\npaths = [\n"})
     assert broken.startswith("arco.toml:2: not valid TOML")
 
 
 def test_a_long_chain_is_checked_without_recursion(tmp_path: Path) -> None:
     lines = ["def make(i):", "    @asset(f'n.t{i}')", "    def f(x=table(f'n.t{i - 1}')): return x"]
     lines += ["source('n.t0')", "for i in range(1, 2000): make(i)"]
-    assert told(tmp_path, {"pipelines/a.py": "\n".join(lines) + "\n"}) == []
+    assert problem_lines(tmp_path, {"pipelines/a.py": "\n".join(lines) + "\n"}) == []
+
+
+def test_a_decorator_without_parentheses_is_reported_with_its_line(tmp_path: Path) -> None:
+    text = """
+    @asset
+    def one(): return 1
+
+    @task
+    def two(): return 2
+
+    @check
+    def three(rows): return True
+    """
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
+        "pipelines/a.py:1: @asset above 'one' declares nothing: write @asset('gold.spend')",
+        "pipelines/a.py:4: @task above 'two' declares nothing: write @task(writes=['ml.model'])",
+        "pipelines/a.py:7: @check above 'three' declares nothing: write @check('silver.orders')",
+    ]
+
+
+def test_without_a_project_a_decorator_without_parentheses_is_refused() -> None:
+    with pytest.raises(Invalid, match="write @asset"):
+        asset(lambda: 1)  # type: ignore[arg-type]
+
+
+def test_a_function_that_is_never_awaited_or_iterated_is_reported(tmp_path: Path) -> None:
+    text = """
+    @asset("a.one")
+    async def one(): return 1
+
+    @task()
+    async def two(): yield 2
+
+    @check("a.one")
+    async def three(rows): return True
+
+    @task()
+    def four(): yield 4
+    """
+    wait = "is an `async def`, which is never awaited: write a plain `def`"
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
+        f"pipelines/a.py:1: 'one' {wait}",
+        f"pipelines/a.py:4: 'two' {wait}",
+        f"pipelines/a.py:7: 'three' {wait}",
+        "pipelines/a.py:10: 'four' has a `yield`, so calling it does nothing: write `return`",
+    ]
+
+
+def test_a_check_of_a_long_rule_has_a_name_that_events_can_carry(tmp_path: Path) -> None:
+    text = """
+    rule = " OR ".join(f"(state = 's{n}' AND amount >= {n})" for n in range(20))
+
+    @asset("a.one", checks=[c.expr(rule), c.expr(rule + " OR true"), c.expr("x > 0")])
+    def one(): ...
+    """
+    *long, short = [each.name for each in load(tmp_path, {"pipelines/a.py": text}).checks]
+    assert ([len(each) for each in long], short) == ([255, 255], "expr_x > 0")
+    assert len({*long}) == 2
+    assert all(each.startswith("expr_(state = 's0' AND amount >= 0) OR") for each in long)
+
+
+def test_a_name_that_is_too_long_for_a_check_is_reported(tmp_path: Path) -> None:
+    text = """
+    @asset("a.one", checks=[c.unique("id", name="x" * 256), c.not_null("id", name="y" * 255)])
+    def one(): ...
+
+    @check("a.one", name="z" * 256)
+    def two(rows): return True
+    """
+    wrong = "the name of a check has at most 255 characters"
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
+        f"pipelines/a.py:1: {wrong}: {'x' * 256!r}",
+        f"pipelines/a.py:4: {wrong}: {'z' * 256!r}",
+    ]
+
+
+def test_what_is_no_check_is_reported_with_what_is_one(tmp_path: Path) -> None:
+    text = """
+    @asset("a.one", checks=["x", c.not_null, c.unique("id")])
+    def one(): return 1
+    @asset("a.two", checks=c.unique("id"))
+    def two(): return 2
+    @asset("a.three", checks="unique")
+    def three(): return 3
+    source("a.four", checks=[7])
+    """
+    files = {"pipelines/a.py": text}
+    a_check = (
+        "a check is a call such as c.not_null('order_id'), or a function below"
+        " @check('silver.orders')"
+    )
+    a_list = "checks is a list: write checks=[c.not_null('order_id')]"
+    assert problem_lines(tmp_path, files) == [
+        f"pipelines/a.py:1: {a_check}, not 'x'",
+        f"pipelines/a.py:1: {a_check}, not the function 'not_null'",
+        f"pipelines/a.py:3: {a_list}",
+        f"pipelines/a.py:5: {a_list}",
+        f"pipelines/a.py:7: {a_check}, not 7",
+    ]
+    assert [each.name for each in load(tmp_path, files).checks] == ["unique_id"]
+
+
+def test_a_merge_that_is_not_called_is_reported_how_to_write_it(tmp_path: Path) -> None:
+    text = "@asset('a.one', mode=merge)\ndef one(): return 1\n"
+    assert problem_lines(tmp_path, {"pipelines/a.py": text}) == [
+        "pipelines/a.py:1: mode 'merge' needs columns: write mode=merge(on=['order_id'])"
+    ]

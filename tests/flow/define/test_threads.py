@@ -9,9 +9,9 @@ from types import ModuleType
 import pytest
 
 from arco.flow.define.project import Project
-from tests.flow.define.writing import load
+from tests.flow.define.projects import load
 
-_LONG_S = 20.0  # nobody waits for so long, unless for ever
+_LONG_S = 20.0  # longer than any wait that ends
 _MOMENT_S = 0.2  # what another thread has time for, if it is not held up
 
 DATACLASS = """
@@ -99,7 +99,7 @@ def test_modules_that_import_each_other_hold_no_two_threads_up(
     assert [each.found() for each in calls] == [1, 2]
 
 
-def test_a_module_is_shown_for_as_long_as_it_is_executed_whoever_leaves_before(
+def test_a_module_is_shown_for_as_long_as_it_is_executed_an_attempt_that_leaves_before(
     tmp_path: Path, meeting: Meeting
 ) -> None:
     quick = "import meeting\nmeeting.both.wait(meeting.long)\nANSWER = 1"

@@ -23,7 +23,7 @@ from arco.flow.coordinator.messages import (
     Progress,
 )
 from arco.flow.coordinator.ports import TaskCoordinator
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 from arco.flow.worker.ports import (
     AttemptContext,
     Executor,
@@ -128,7 +128,7 @@ class KillLake:
         self.kill_switch.wait_at(KillPoint.AFTER_PUBLISH, table.name)
         self.lake.describe(table, wanted)
 
-    def files(self, table_id: str) -> FilesNow:
+    def files(self, table_id: str) -> TableVersionFiles:
         return self.lake.files(table_id)
 
     def publish(self, staged: FilesStaged) -> FilesPublished:

@@ -16,7 +16,7 @@ from arco.flow.coordinator.messages import (
     RunStatus,
     TaskStatus,
 )
-from arco.flow.plan.plan import Again, Plan
+from arco.flow.plan.plan import Plan, RetryPolicy
 from arco.flow.publish.pointer import Files
 from arco.flow.publish.wire import FilesStaged, StagedFile
 from tests.flow.coordinator.plans import PROJECT, asset, plan, run_request, task
@@ -81,7 +81,7 @@ async def rows(workspace: Workspace) -> dict[str, list[str]]:
 
 def _plan(*partitions: str) -> Plan:
     tasks = [task(f"t@{each}", maker=TABLE, partition=each) for each in partitions]
-    return plan(*tasks, makers=[asset(TABLE, mode="append", retry=Again(times=1))])
+    return plan(*tasks, makers=[asset(TABLE, mode="append", retry=RetryPolicy(times=1))])
 
 
 async def test_an_attempt_that_stood_still_cannot_publish_after_another_has() -> None:

@@ -21,7 +21,7 @@ from arco.flow.coordinator.event_writer import LedgerEventWriter
 from arco.flow.coordinator.messages import RunStatus, RunView
 from arco.flow.coordinator.ports import TableHead
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 from arco.ledger.writers import Writers
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -151,7 +151,7 @@ class WorkspaceLake:
     def read(self, table_id: str, path: str) -> bytes:
         return self._ask(self._hut.read(table_id, path))
 
-    def files(self, table_id: str) -> FilesNow:
+    def files(self, table_id: str) -> TableVersionFiles:
         return self._ask(self._hut.tables.files(table_id))
 
     def publish(self, staged: FilesStaged) -> FilesPublished:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 
 from arco.flow.partition import Daily, Hourly, Monthly, Weekly
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.time_dimension import TimeDimension
 
 NOW = datetime(2026, 11, 16, 12, 30, tzinfo=UTC)
 EARLY = datetime(2016, 1, 1, tzinfo=UTC)
@@ -17,7 +17,7 @@ FAR = datetime(9990, 1, 1, tzinfo=UTC)
 ZONES = ["UTC", "Europe/Paris", "America/New_York", "Asia/Kolkata", "Australia/Adelaide"]
 
 
-def timed(zones: list[str] = ZONES) -> st.SearchStrategy[Timed]:
+def timed(zones: list[str] = ZONES) -> st.SearchStrategy[TimeDimension]:
     """Any dimension of time."""
     return st.one_of(
         st.builds(Hourly, st.just("t"), st.just("2015-06-01T00"), tz=st.sampled_from(zones)),

@@ -11,9 +11,9 @@ from arco.flow.partition import (
     Dynamic,
     Hourly,
     Mapping,
+    MappingContext,
     Partitions,
     PartitionSet,
-    Reading,
     Static,
     all_partitions,
     custom,
@@ -22,7 +22,7 @@ from arco.flow.partition import (
     offset,
     window,
 )
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.time_dimension import TimeDimension
 from tests.flow.partition.cases import LOOKED_AT, NOW, ZONES, Watched, timed
 from tests.flow.partition.test_mapping import KNOWN, Case, cases
 
@@ -30,11 +30,13 @@ DAYS = Partitions([Daily("ds", "2026-01-01")])
 BY_REGION = Partitions([Daily("ds", "2026-01-01", "2026-01-15"), Static("region", ["eu", "us"])])
 
 
-def one_by_one(mapping: Mapping, keys: PartitionSet, reading: Reading) -> list[tuple[str, ...]]:
+def one_by_one(
+    mapping: Mapping, keys: PartitionSet, reading: MappingContext
+) -> list[tuple[str, ...]]:
     return [mapping.upstream(key, reading) for key in keys]
 
 
-def at_once(mapping: Mapping, keys: PartitionSet, reading: Reading) -> list[tuple[str, ...]]:
+def at_once(mapping: Mapping, keys: PartitionSet, reading: MappingContext) -> list[tuple[str, ...]]:
     found = mapping.upstreams(keys, reading)
     assert len(found.places) == len(keys)
     assert len(set(found.keys)) == len(found.keys)
@@ -51,7 +53,7 @@ def some_of(everything: PartitionSet, picks: list[bool]) -> PartitionSet:
 @given(cases(), st.integers(0, 40), st.lists(st.booleans(), min_size=1, max_size=9))
 def test_many_at_once_read_what_each_reads_alone(case: Case, days: int, picks: list[bool]) -> None:
     now = datetime(2026, 10, 20 + days % 11, days % 24, tzinfo=UTC)
-    reading = Reading(case.of, case.reads, now, KNOWN)
+    reading = MappingContext(case.of, case.reads, now, KNOWN)
     chosen = some_of(case.of.keys(now, KNOWN), picks)
     assert at_once(case.mapping, chosen, reading) == one_by_one(case.mapping, chosen, reading)
 
@@ -60,14 +62,14 @@ def test_many_at_once_read_what_each_reads_alone(case: Case, days: int, picks: l
     "mapping", [identity, window(3), offset(-1), offset(2), all_partitions, latest]
 )
 def test_products_read_along_one_dimension(mapping: Mapping) -> None:
-    reading = Reading(BY_REGION, BY_REGION, NOW)
+    reading = MappingContext(BY_REGION, BY_REGION, NOW)
     text = "ds=2026-01-01..2026-01-02,ds=2026-01-09/region=us,ds=2026-01-14"
     for chosen in (BY_REGION.keys(NOW), BY_REGION.parse(text, NOW)):
         assert at_once(mapping, chosen, reading) == one_by_one(mapping, chosen, reading)
 
 
 def test_a_day_reads_a_window_of_days_in_all_regions() -> None:
-    reading = Reading(DAYS, BY_REGION, NOW)
+    reading = MappingContext(DAYS, BY_REGION, NOW)
     found = window(3).upstreams(DAYS.parse("2026-01-02..2026-01-06", NOW), reading)
     assert found.places[0] == range(4)
     assert found.of(1) == tuple(
@@ -77,7 +79,7 @@ def test_a_day_reads_a_window_of_days_in_all_regions() -> None:
 
 def test_values_that_need_escaping_keep_their_keys() -> None:
     odd = Partitions([Static("path", ["a/b", "50%", "plain"])])
-    reading = Reading(odd, odd, NOW)
+    reading = MappingContext(odd, odd, NOW)
     keys = odd.keys(NOW)
     assert list(keys) == ["path=50%25", "path=a%2Fb", "path=plain"]
     assert at_once(identity, keys, reading) == [(key,) for key in keys]
@@ -91,7 +93,7 @@ def test_a_function_is_asked_once_for_each() -> None:
         return "ds=2026-01-01"
 
     chosen = DAYS.parse("2026-01-02..2026-01-05", NOW)
-    found = custom(first).upstreams(chosen, Reading(DAYS, DAYS, NOW))
+    found = custom(first).upstreams(chosen, MappingContext(DAYS, DAYS, NOW))
     assert found.keys == ("ds=2026-01-01",)
     assert [found.of(number) for number in range(4)] == [found.keys] * 4
     assert asked == list(chosen)
@@ -99,28 +101,28 @@ def test_a_function_is_asked_once_for_each() -> None:
 
 def test_dynamic_values_that_the_input_lacks_read_nothing() -> None:
     of, reads = Partitions([Dynamic("a")]), Partitions([])
-    assert at_once(identity, of.keys(NOW, {"a": ("x",)}), Reading(of, reads, NOW)) == [("",)]
+    assert at_once(identity, of.keys(NOW, {"a": ("x",)}), MappingContext(of, reads, NOW)) == [("",)]
 
 
 def test_a_window_of_seven_makes_each_key_once() -> None:
     hours = Partitions([Watched("hour", "2026-01-01")])
     chosen = hours.parse("2026-01-08T00..2026-03-31T23", NOW)
     LOOKED_AT.clear()
-    found = window(7).upstreams(chosen, Reading(hours, hours, NOW))
+    found = window(7).upstreams(chosen, MappingContext(hours, hours, NOW))
     assert len(LOOKED_AT) == len(found.keys) == len(chosen) + 6
     assert set(map(len, found.places)) == {7}
 
 
 def test_a_huge_window_makes_only_what_the_input_has() -> None:
     chosen = DAYS.parse("2026-01-30..2026-01-31", NOW)
-    found = window(10**9).upstreams(chosen, Reading(DAYS, DAYS, NOW))
+    found = window(10**9).upstreams(chosen, MappingContext(DAYS, DAYS, NOW))
     assert (len(found.keys), found.places) == (31, [range(30), range(31)])
 
 
 @settings(max_examples=60, deadline=None)
 @given(timed(ZONES), st.integers(0, 250_000), st.integers(0, 90))
 def test_values_made_at_once_are_those_made_one_by_one(
-    dimension: Timed, start: int, count: int
+    dimension: TimeDimension, start: int, count: int
 ) -> None:
     first = dimension.positions.start + start
     positions = range(first, min(first + count, dimension.highest))

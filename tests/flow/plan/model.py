@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from arco.flow.define import Project, load_project, problems
-from arco.flow.plan.fingerprints import input_fingerprint, material_digest
+from arco.flow.define import Project, find_problems, load_project
+from arco.flow.plan.input_fingerprint import input_fingerprint, material_digest
 from arco.flow.plan.plan import Plan, PlannedTask, Reason
 from arco.flow.plan.planner import plan
 from arco.flow.plan.table_state import LastAttempt, PlanningState, TableState
-from tests.flow.define.writing import write
+from tests.flow.define.projects import write
 
 NOW = datetime(2026, 1, 15, 6, tzinfo=UTC)
 
@@ -28,7 +28,7 @@ class Row:
 
 @dataclass
 class Lake:
-    """Tables by full name; those in `versions` are filled by somebody else."""
+    """Tables by full name; those in `versions` are sources."""
 
     tables: dict[str, dict[str, Row]] = field(default_factory=dict)
     versions: dict[str, str | None] = field(default_factory=dict)
@@ -148,10 +148,10 @@ class Shop:
         self.write({})
 
     def write(self, files: Mapping[str, str]) -> None:
-        """Change files of the project and load it anew."""
+        """Change files of the project and load it again."""
         self.files = {**self.files, **files}
         self.project = load_project(write(self.folder, self.files))
-        assert problems(self.project) == []
+        assert find_problems(self.project) == []
 
     def plan(
         self,

@@ -6,18 +6,17 @@ from pathlib import Path
 import pytest
 
 from arco.core.errors import Invalid
-from arco.flow.plan.explain import explain
-from arco.flow.plan.explanation import Affected, Explanation, Failure
+from arco.flow.plan.explain import DownstreamPartitions, Explanation, TaskFailure, explain
 from tests.flow.plan.conftest import FILES
 from tests.flow.plan.model import Shop
 
 
-def told(shop: Shop, table: str, partition: str | None = None) -> Explanation:
+def problem_lines(shop: Shop, table: str, partition: str | None = None) -> Explanation:
     return explain(shop.project, table, partition, shop.lake.state(), shop.now)
 
 
 def test_what_is_up_to_date_says_from_what_it_was_made(made: Shop) -> None:
-    found = told(made, "gold.spend_7d", "2026-01-07")
+    found = problem_lines(made, "gold.spend_7d", "2026-01-07")
     assert (found.status, found.partition) == ("UP_TO_DATE", "ds=2026-01-07")
     assert found.code_recorded == found.code_now
     assert found.inputs_recorded == found.inputs_now
@@ -25,7 +24,7 @@ def test_what_is_up_to_date_says_from_what_it_was_made(made: Shop) -> None:
         ("default.silver.orders", ("ds=2026-01-05..2026-01-07",)),
         ("default.silver.customers", ("",)),
     ]
-    assert found.downstream == (Affected("default.gold.total", ("",)),)
+    assert found.downstream == (DownstreamPartitions("default.gold.total", ("",)),)
     lines = found.lines()
     assert lines[0] == ("gold.spend_7d@ds=2026-01-07: UP_TO_DATE - nothing it is made from changed")
     assert any("by attempt attempt-" in line for line in lines)
@@ -33,48 +32,52 @@ def test_what_is_up_to_date_says_from_what_it_was_made(made: Shop) -> None:
     assert "  read by gold.total" in lines
 
 
-def test_a_change_above_is_told_down_to_here(made: Shop) -> None:
+def test_a_change_above_is_reported_down_to_here(made: Shop) -> None:
     made.lake.fill("raw.orders", "ds=2026-01-12")
-    first = told(made, "silver.orders", "ds=2026-01-12")
+    first = problem_lines(made, "silver.orders", "ds=2026-01-12")
     assert (first.status, first.why) == ("UPSTREAM_CHANGED", "raw.orders is newer: ds=2026-01-12")
     assert first.inputs_recorded != first.inputs_now
     assert first.inputs[0].is_newer
     assert any("after what was made from it" in line for line in first.lines())
-    below = told(made, "gold.total")
+    below = problem_lines(made, "gold.total")
     assert below.status == "UPSTREAM_CHANGED"
     assert below.why == "gold.spend_7d is made in this plan: ds=2026-01-12..2026-01-14"
-    assert told(made, "silver.orders", "2026-01-11").status == "UP_TO_DATE"
+    assert problem_lines(made, "silver.orders", "2026-01-11").status == "UP_TO_DATE"
 
 
 def test_changed_code_shows_both_fingerprints(made: Shop) -> None:
     text = FILES["pipelines/money.py"].replace("CENTS = 100", "CENTS = 10")
     made.write({"pipelines/money.py": text})
-    found = told(made, "silver.orders", "2026-01-06")
+    found = problem_lines(made, "silver.orders", "2026-01-06")
     assert found.status == "CODE_CHANGED"
     assert found.code_recorded != found.code_now == made.project.fingerprints[found.table]
     assert any(line.startswith("  code: now ") and "recorded" in line for line in found.lines())
     assert found.inputs_recorded == found.inputs_now  # only the code has changed
     assert any(line.startswith("  inputs: ") and "as recorded" in line for line in found.lines())
     made.lake.fill("raw.orders", "ds=2026-01-06")
-    assert found.inputs_recorded != told(made, "silver.orders", "2026-01-06").inputs_now
+    assert found.inputs_recorded != problem_lines(made, "silver.orders", "2026-01-06").inputs_now
 
 
 def test_what_waits_says_for_what(shop: Shop) -> None:
     shop.lake.tables.pop("default.raw.customers")
-    found = told(shop, "gold.spend_7d", "2026-01-06")
+    found = problem_lines(shop, "gold.spend_7d", "2026-01-06")
     assert (found.status, found.why) == ("WAITING", "there are no data in silver.customers")
     assert found.code_recorded is None
     assert found.inputs[1].lacks == ("",)
 
 
-def test_whose_failure_is_the_reason_is_named_and_told_once_it_was_looked_up(shop: Shop) -> None:
+def test_whose_failure_is_the_reason_is_named_and_reported_once_it_was_looked_up(
+    shop: Shop,
+) -> None:
     failing = "silver.orders@ds=2026-01-06"
     shop.lake.run(shop.project, shop.plan(), failing=[failing])
-    assert told(shop, "silver.orders", "2026-01-06").failed == (failing,)
-    assert told(shop, "gold.total").failed == (failing,)
-    assert told(shop, "silver.orders", "2026-01-07").failed == ()
-    failure = Failure(failing, "run-7", "it broke", ("not_null_id: 2 of 5 rows have null in id",))
-    lines = replace(told(shop, "gold.total"), failures=(failure,)).lines()
+    assert problem_lines(shop, "silver.orders", "2026-01-06").failed == (failing,)
+    assert problem_lines(shop, "gold.total").failed == (failing,)
+    assert problem_lines(shop, "silver.orders", "2026-01-07").failed == ()
+    failure = TaskFailure(
+        failing, "run-7", "it broke", ("not_null_id: 2 of 5 rows have null in id",)
+    )
+    lines = replace(problem_lines(shop, "gold.total"), failures=(failure,)).lines()
     assert lines[1:3] == [
         f"  {failing} failed in run run-7: it broke",
         "    not_null_id: 2 of 5 rows have null in id",
@@ -86,7 +89,7 @@ def test_a_task_is_explained_by_what_is_recorded_of_its_table(tmp_path: Path) ->
     shop = Shop(tmp_path, {"pipelines/p.py": code})
     shop.run()
     for name in ("board", "ops.board"):
-        found = told(shop, name)
+        found = problem_lines(shop, name)
         assert found.status == "UP_TO_DATE"
         assert found.code_recorded == found.code_now is not None
         assert found.made_at_ms is not None
@@ -94,36 +97,36 @@ def test_a_task_is_explained_by_what_is_recorded_of_its_table(tmp_path: Path) ->
 
 def test_what_a_failure_above_holds_back_says_so_and_names_the_failure(shop: Shop) -> None:
     shop.lake.run(shop.project, shop.plan(), failing=["silver.orders@ds=2026-01-06"])
-    assert told(shop, "silver.orders", "2026-01-06").status == "FAILED"
-    found = told(shop, "gold.spend_7d", "2026-01-08")
+    assert problem_lines(shop, "silver.orders", "2026-01-06").status == "FAILED"
+    found = problem_lines(shop, "gold.spend_7d", "2026-01-08")
     assert (found.status, found.why) == (
         "BLOCKED",
-        "there are no data yet, and what it is made from failed last time: silver.orders ds=2026-01-06",
+        "there are no data yet, and an upstream task failed last time: silver.orders ds=2026-01-06",
     )
-    total = told(shop, "gold.total")  # two steps below, by way of many days
+    total = problem_lines(shop, "gold.total")  # two steps below, by way of many days
     assert (total.status, total.why) == (found.status, found.why)
-    assert told(shop, "gold.spend_7d", "2026-01-05").status == "UP_TO_DATE"
-    groups = {each.status: each.partitions for each in told(shop, "gold.spend_7d").groups}
+    assert problem_lines(shop, "gold.spend_7d", "2026-01-05").status == "UP_TO_DATE"
+    groups = {each.status: each.partitions for each in problem_lines(shop, "gold.spend_7d").groups}
     assert groups == {
         "BLOCKED": ("ds=2026-01-06..2026-01-12",),
         "UP_TO_DATE": ("ds=2026-01-05", "ds=2026-01-13..2026-01-14"),
     }
 
 
-def test_what_holds_older_data_back_is_told_too(made: Shop) -> None:
+def test_what_holds_older_data_back_is_reported_too(made: Shop) -> None:
     made.lake.fill("raw.orders", "ds=2026-01-12")
     made.lake.run(made.project, made.plan(), failing=["silver.orders@ds=2026-01-12"])
-    found = told(made, "gold.spend_7d", "2026-01-13")
+    found = problem_lines(made, "gold.spend_7d", "2026-01-13")
     assert found.status == "BLOCKED"
     assert found.why == (
-        "silver.orders is made in this plan: ds=2026-01-12, and what it is made from failed last time: "
+        "silver.orders is made in this plan: ds=2026-01-12, and an upstream task failed last time: "
         "silver.orders ds=2026-01-12"
     )
 
 
-def test_a_table_as_a_whole_is_told_in_groups(made: Shop) -> None:
+def test_a_table_as_a_whole_is_reported_in_groups(made: Shop) -> None:
     made.lake.fill("raw.orders", "ds=2026-01-12")
-    found = told(made, "silver.orders")
+    found = problem_lines(made, "silver.orders")
     assert (found.status, found.partition) == ("MIXED", None)
     assert {each.status: (each.count, each.partitions) for each in found.groups} == {
         "UPSTREAM_CHANGED": (1, ("ds=2026-01-12",)),
@@ -135,12 +138,12 @@ def test_a_table_as_a_whole_is_told_in_groups(made: Shop) -> None:
 
 
 def test_a_second_output_and_a_source_are_explained_too(made: Shop) -> None:
-    assert told(made, "gold.b", "2026-01-06").status == "UP_TO_DATE"
-    found = told(made, "raw.orders", "2026-01-06")
+    assert problem_lines(made, "gold.b", "2026-01-06").status == "UP_TO_DATE"
+    found = problem_lines(made, "raw.orders", "2026-01-06")
     assert found.status == "SOURCE"
     assert {each.table for each in found.downstream} == {"default.silver.orders"}
     made.lake.tables.pop("default.raw.orders")
-    assert told(made, "raw.orders").status == "WAITING"
+    assert problem_lines(made, "raw.orders").status == "WAITING"
 
 
 @pytest.mark.parametrize(
@@ -148,11 +151,11 @@ def test_a_second_output_and_a_source_are_explained_too(made: Shop) -> None:
     [
         ("gold.totl", None, "no table or task 'gold.totl'; is gold.total"),
         ("silver.orders", "2026-01-05..2026-01-06", "chooses 2 partitions: write one"),
-        ("silver.orders", "2027-01-01", "not there yet"),
+        ("silver.orders", "2027-01-01", "not complete"),
     ],
 )
 def test_what_cannot_be_explained_says_what_can(
     made: Shop, table: str, partition: str | None, why: str
 ) -> None:
     with pytest.raises(Invalid, match=why):
-        told(made, table, partition)
+        problem_lines(made, table, partition)

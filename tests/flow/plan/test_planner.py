@@ -8,7 +8,7 @@ import pytest
 from arco.core.errors import Invalid
 from arco.flow.coordinator.plan_store import check_plan
 from arco.flow.plan.explain import explain
-from arco.flow.plan.plan import Again, Reason
+from arco.flow.plan.plan import Reason, RetryPolicy
 from arco.flow.plan.planner import STALE
 from tests.flow.plan.conftest import DAYS, FILES
 from tests.flow.plan.model import NOW, Row, Shop, keys, makers, reasons
@@ -73,14 +73,14 @@ def test_who_reads_no_partition_of_a_table_waits_until_there_is_the_table(tmp_pa
     assert [task.deps for task in shop.plan("gold.change", "2026-01-05").tasks] == [()]
 
 
-def test_makers_are_told_with_the_code_that_they_were_planned_with(shop: Shop) -> None:
+def test_makers_are_reported_with_the_code_that_they_were_planned_with(shop: Shop) -> None:
     planned = shop.plan("silver.*")
     code = {each.name: each.code_fingerprint for each in planned.makers}
     assert code == {name: shop.project.fingerprints[name] for name in code}
     assert set(code) == {"default.silver.orders", "default.silver.customers"}
 
 
-def test_inputs_are_told_in_the_order_of_the_parameters(shop: Shop) -> None:
+def test_inputs_are_reported_in_the_order_of_the_parameters(shop: Shop) -> None:
     planned = shop.plan("gold.spend_7d silver.*", "2026-01-05")
     task = planned.tasks[-1]
     assert [planned.reads[number].table for number in task.inputs] == [
@@ -201,12 +201,12 @@ def test_several_outputs_are_one_task_and_complete_only_together(made: Shop) -> 
     ]
 
 
-def test_a_failure_is_told_with_and_without_older_data(made: Shop) -> None:
+def test_a_failure_is_reported_with_and_without_older_data(made: Shop) -> None:
     made.lake.fill("raw.customers", "")
     made.lake.run(made.project, made.plan(), failing={"gold.total"})
     planned = made.plan()
     assert reasons(planned) == {"gold.total": "FAILED"}
-    assert planned.tasks[0].detail == "the last attempt failed, older data are still there"
+    assert planned.tasks[0].detail == "the last attempt failed, older data still exist"
     made.lake.tables["default.gold.total"].clear()
     made.lake.run(made.project, made.plan("gold.total"), failing={"gold.total"})
     assert made.plan().tasks[0].detail == "the last attempt failed, there are no data yet"
@@ -254,7 +254,7 @@ def test_who_reads_all_partitions_takes_those_that_are_there_but_not_none(shop: 
     assert planned.waiting == ()
 
 
-def test_long_waits_are_told_as_ranges(shop: Shop) -> None:
+def test_long_waits_are_reported_as_ranges(shop: Shop) -> None:
     planned = shop.plan("gold.spend_7d", "2026-01-14")
     assert planned.waiting[0].lacks == (
         "silver.orders@ds=2026-01-08..2026-01-14",
@@ -337,7 +337,7 @@ def test_an_asset_that_must_be_fresh_is_made_again_in_time(tmp_path: Path) -> No
     assert planned.tasks[0].detail == "it is 7h old, and may be 6h"
 
 
-def test_a_source_that_is_late_is_warned_of_by_whoever_reads_it(shop: Shop) -> None:
+def test_a_source_that_is_late_is_warned_of_by_an_attempt_that_reads_it(shop: Shop) -> None:
     now_ms = int(NOW.timestamp() * 1000)
     shop.lake.changed_at_ms["default.raw.orders"] = now_ms - 3 * 3_600_000
     assert shop.plan().warnings == ()
@@ -351,7 +351,7 @@ def test_a_source_that_is_late_is_warned_of_by_whoever_reads_it(shop: Shop) -> N
 def test_makers_carry_what_a_run_needs_of_them(shop: Shop) -> None:
     (maker,) = shop.plan("silver.customers").makers
     assert (maker.kind, maker.pool) == ("asset", "small")
-    assert maker.retry == Again(times=3, delay_ms=30_000, factor=2.0)
+    assert maker.retry == RetryPolicy(times=3, delay_ms=30_000, factor=2.0)
     (target,) = maker.targets
     assert (target.format, target.mode, target.alone) == ("iceberg", "replace", True)
     (days,) = shop.plan("silver.orders").makers
@@ -388,7 +388,7 @@ def test_a_task_that_writes_nothing_is_never_said_to_lack_data(shop: Shop) -> No
 
 def test_a_task_called_like_a_table_is_refused(shop: Shop) -> None:
     shop.write({"pipelines/report.py": '@task("gold.total")\ndef report(ctx):\n    return None\n'})
-    with pytest.raises(Invalid, match="is called like a table"):
+    with pytest.raises(Invalid, match="has the name of a table"):
         shop.plan()
 
 
@@ -419,14 +419,14 @@ def test_a_task_that_failed_before_there_was_its_table_has_failed(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("answer", "line", "told"),
+    ("answer", "line", "message"),
     [
         ('key["month"]', 7, "raised TypeError for 'month=2026-01'"),
-        ("'2026-01-05'", 10, "said '2026-01-05' for 'month=2026-01'"),
+        ("'2026-01-05'", 10, "returned '2026-01-05' for 'month=2026-01'"),
     ],
 )
-def test_a_mapping_of_the_project_that_fails_is_told_with_its_place_and_who_reads(
-    tmp_path: Path, answer: str, line: int, told: str
+def test_a_mapping_of_the_project_that_fails_is_reported_with_its_place_and_who_reads(
+    tmp_path: Path, answer: str, line: int, message: str
 ) -> None:
     code = f"""
         @asset("silver.days", partitions=Daily("ds", start="2026-01-01"))
@@ -440,7 +440,7 @@ def test_a_mapping_of_the_project_that_fails_is_told_with_its_place_and_who_read
         """
     shop = Shop(tmp_path, {"pipelines/p.py": code})
     shop.now = datetime(2026, 2, 1, tzinfo=UTC)
-    what = f"^pipelines/p.py:{line}: gold.opening cannot read silver.days so: .*{told}"
+    what = f"^pipelines/p.py:{line}: gold.opening cannot read silver.days: .*{message}"
     with pytest.raises(Invalid, match=what):
         shop.plan()
     with pytest.raises(Invalid, match=what):
@@ -458,7 +458,7 @@ def _prices(folder: Path, keys: str) -> Shop:
     return Shop(folder, {"pipelines/p.py": code})
 
 
-def test_whoever_merges_without_the_time_is_warned_of_newer_rows_that_older_ones_replace(
+def test_an_attempt_that_merges_without_the_time_is_warned_of_newer_rows_that_older_ones_replace(
     tmp_path: Path,
 ) -> None:
     shop = _prices(tmp_path, "'region'")
@@ -475,20 +475,20 @@ def test_whoever_merges_without_the_time_is_warned_of_newer_rows_that_older_ones
     assert "the rows of day=2026-01-13/region=us will" in warned
 
 
-def test_whoever_merges_by_the_time_too_is_not_warned(tmp_path: Path) -> None:
+def test_an_attempt_that_merges_by_the_time_too_is_not_warned(tmp_path: Path) -> None:
     shop = _prices(tmp_path, "'region', 'Day'")
     shop.run()
     assert shop.plan("", "2026-01-11", force=True).warnings == ()
 
 
-def test_a_table_that_somebody_else_wrote_to_after_its_pipeline_is_warned_of(
+def test_a_table_that_another_writer_wrote_to_after_its_pipeline_is_warned_of(
     tmp_path: Path,
 ) -> None:
     shop = _prices(tmp_path, "'region', 'day'")
     shop.run("", "day=..2026-01-12")
     shop.lake.others_at_ms = {"default.silver.last_price": shop.lake.clock_ms + 1}
     [warned] = shop.plan().warnings
-    assert warned.startswith("silver.last_price was written to by PyIceberg/0.12.0")
+    assert warned.startswith("silver.last_price was changed by PyIceberg/0.12.0")
     assert "`arco run silver.last_price --force`" in warned
     shop.lake.clock_ms += 1_000
     shop.run("", "day=2026-01-13")

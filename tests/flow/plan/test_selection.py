@@ -3,8 +3,7 @@
 import pytest
 
 from arco.core.errors import Invalid
-from arco.flow.plan.graph import Graph
-from arco.flow.plan.selection import selected
+from arco.flow.plan.graph import AssetGraph, select_makers
 from tests.flow.plan.model import Shop
 
 ALL = {
@@ -14,7 +13,10 @@ ALL = {
 
 
 def chosen(shop: Shop, selection: str) -> set[str]:
-    return {each.name.removeprefix("default.") for each in selected(Graph(shop.project), selection)}
+    return {
+        each.name.removeprefix("default.")
+        for each in select_makers(AssetGraph(shop.project), selection)
+    }
 
 
 @pytest.mark.parametrize(
@@ -70,14 +72,14 @@ def test_a_task_is_chosen_by_its_name_and_through_its_tables(shop: Shop) -> None
         ("x.*", r"no asset or task matches 'x\.\*'"),
         ("tag:dayly", "nothing has the tag 'dayly'; is daily meant"),
         ("owner:xx", "nothing has the owner 'xx': there are ana, bea"),
-        ("raw.orders", r"chooses only sources.*write 'raw.orders\+'"),
-        ("+raw.orders", "chooses only sources"),
+        ("raw.orders", r"selects only sources.*write 'raw.orders\+'"),
+        ("+raw.orders", "selects only sources"),
         ("+", "does not choose anything"),
         ("a+b+c", "does not choose anything"),
         ("Gold.total", "is gold.total"),
     ],
 )
-def test_what_chooses_nothing_is_told_with_what_may_be_meant(
+def test_what_chooses_nothing_is_reported_with_what_may_be_meant(
     shop: Shop, selection: str, why: str
 ) -> None:
     with pytest.raises(Invalid, match=why):
@@ -85,8 +87,8 @@ def test_what_chooses_nothing_is_told_with_what_may_be_meant(
 
 
 def test_makers_stand_after_what_they_read_from(shop: Shop) -> None:
-    names = [each.name for each in selected(Graph(shop.project), "")]
-    for maker in selected(Graph(shop.project), ""):
+    names = [each.name for each in select_makers(AssetGraph(shop.project), "")]
+    for maker in select_makers(AssetGraph(shop.project), ""):
         for each in maker.inputs:
             if each.table in names and each.table != maker.name:
                 assert names.index(each.table) < names.index(maker.name)

@@ -14,7 +14,7 @@ from arco.core import json
 from arco.core.errors import BacklogTooLarge
 from arco.flow.plan import event_query, recorded_state
 from arco.flow.plan.event_query import BacklogWait
-from arco.flow.plan.key import task_key
+from arco.flow.plan.keys import task_key
 from arco.flow.plan.state_reader import SqlStateReader
 from arco.flow.plan.table_state import ColumnChange, LastAttempt, UnprovenFile
 from arco.ledger.writer import Writer

@@ -4,13 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arco.catalog.publication import Publication
-from arco.flow.publish.content import EMPTY, Content, after, paths_of, totals_after
-from arco.flow.publish.pointer import Files, Mode, ParquetPointer, Totals
+from arco.flow.publish.content import (
+    EMPTY_CONTENT,
+    TableContent,
+    apply_pointer,
+    paths_of,
+    totals_after,
+)
+from arco.flow.publish.pointer import Files, ParquetPointer, PublishMode, TableTotals
 from arco.flow.publish.wire import StagedFile
 
 _KEYS = st.sampled_from(["", "ds=1", "ds=2", "ds=3"])
 _COUNTS = st.dictionaries(_KEYS, st.lists(st.integers(0, 9), max_size=3), max_size=3)
-_STEPS = st.lists(st.tuples(st.sampled_from(Mode), _COUNTS), max_size=12)
+_STEPS = st.lists(st.tuples(st.sampled_from(PublishMode), _COUNTS), max_size=12)
 
 
 def _files(number: int, counts: dict[str, list[int]]) -> Files:
@@ -23,9 +29,9 @@ def _files(number: int, counts: dict[str, list[int]]) -> Files:
     }
 
 
-def _counted(content: Content) -> Totals:
+def _counted(content: TableContent) -> TableTotals:
     found = [each for some in content.files.values() for each in some]
-    return Totals(
+    return TableTotals(
         rows=sum(each.rows for each in found),
         bytes=sum(each.bytes for each in found),
         files=len(found),
@@ -34,33 +40,33 @@ def _counted(content: Content) -> Totals:
 
 @given(_STEPS)
 def test_totals_are_what_a_count_of_all_files_would_give(
-    steps: list[tuple[Mode, dict[str, list[int]]]],
+    steps: list[tuple[PublishMode, dict[str, list[int]]]],
 ) -> None:
-    content, totals = EMPTY, Totals()
+    content, totals = EMPTY_CONTENT, TableTotals()
     for number, (mode, counts) in enumerate(steps):
-        changed = {} if mode is Mode.FENCE else _files(number, counts)
+        changed = {} if mode is PublishMode.FENCE else _files(number, counts)
         totals = totals_after(totals, content, mode, changed)
         before = content
-        content = after(before, _version(number, mode, changed, totals))
+        content = apply_pointer(before, _version(number, mode, changed, totals))
         assert totals == _counted(content)
         assert all(content.files.values()), "no partition is there without files"
         assert paths_of(changed) <= content.paths()
-        if mode is Mode.APPEND:
+        if mode is PublishMode.APPEND:
             assert before.paths() <= content.paths()
-        if mode is Mode.REPLACE:
+        if mode is PublishMode.REPLACE:
             assert content.paths() == paths_of(changed)
-        if mode is Mode.FENCE:
+        if mode is PublishMode.FENCE:
             assert content == before
         untouched = before.files.keys() - changed.keys()
-        if mode is Mode.REPLACE_PARTITION:
+        if mode is PublishMode.REPLACE_PARTITION:
             assert {key: content.files[key] for key in untouched} == {
                 key: before.files[key] for key in untouched
             }
         assert all(content.materials[key] == str(number) for key in changed)
 
 
-def _version(number: int, mode: Mode, changed: Files, totals: Totals) -> ParquetPointer:
-    publication = Publication(attempt_id=str(number), task="t", is_fence=mode is Mode.FENCE)
+def _version(number: int, mode: PublishMode, changed: Files, totals: TableTotals) -> ParquetPointer:
+    publication = Publication(attempt_id=str(number), task="t", is_fence=mode is PublishMode.FENCE)
     return ParquetPointer(
         mode=mode, publication=publication, totals=totals, data_number=number, changed=changed
     )

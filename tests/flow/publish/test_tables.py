@@ -1,4 +1,4 @@
-"""Plain Parquet tables: a version is published once, whole, and by whoever holds its partitions (P35)."""
+"""Plain Parquet tables: a version is published once, by the attempt that holds its partitions (P35)."""
 
 import asyncio
 from datetime import timedelta
@@ -11,14 +11,14 @@ from arco.catalog.model import TableFormat
 from arco.catalog.publication import Numbered
 from arco.core.errors import AttemptFenced, Corrupt, Invalid, NotFound, Unavailable, Unknown
 from arco.core.json import decode
-from arco.flow.publish.content import EMPTY, after
-from arco.flow.publish.pointer import EVERY, ParquetPointer, pointers_of
+from arco.flow.publish.content import EMPTY_CONTENT, apply_pointer
+from arco.flow.publish.pointer import FULL_LIST_INTERVAL, ParquetPointer, pointers_of
 from arco.flow.publish.wire import FilesStaged, StagedFile
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.collect import DEFAULT_RETENTION_MS, collect
 from arco.storage.roles import Role
 from tests.catalog.workshop import S, as_table, t
-from tests.flow.publish.bench import ROOT, TASK, id_of, with_table
+from tests.flow.publish.harness import ROOT, TASK, id_of, with_table
 from tests.iceberg.workshop import dies
 
 
@@ -26,9 +26,9 @@ async def test_a_version_names_the_files_and_nobody_saw_them_before() -> None:
     bench = await with_table()
     staged = await bench.stage(bench.attempt("one"))
     assert (await bench.now()).files == {}
-    told = await bench.process().tables.publish(staged)
+    reported = await bench.process().tables.publish(staged)
     now = await bench.now()
-    assert (told.number, told.rows, told.files) == (0, 10, 1)
+    assert (reported.number, reported.rows, reported.files) == (0, 10, 1)
     assert now.files == staged.files
     assert now.materials == {"ds=1": id_of("one")}
     assert (now.number, now.location) == (0, f"{ROOT}warehouse/{bench.table_id}/")
@@ -38,15 +38,15 @@ async def test_append_adds_replace_partition_replaces_and_replace_replaces_every
     bench = await with_table()
     both = bench.attempt("a", partitions=("ds=1", "ds=2"))
     await bench.publish(both, mode="append", rows=1)
-    told = await bench.publish(bench.attempt("b", 0), mode="append", rows=2)
-    assert (told.rows, told.files) == (4, 3)
+    reported = await bench.publish(bench.attempt("b", 0), mode="append", rows=2)
+    assert (reported.rows, reported.files) == (4, 3)
     now = await bench.now()
     assert {key: len(files) for key, files in now.files.items()} == {"ds=1": 2, "ds=2": 1}
     assert now.materials == {"ds=1": id_of("b"), "ds=2": id_of("a")}
-    told = await bench.publish(bench.attempt("c", 1), rows=5)
-    assert (told.rows, told.files) == (6, 2)
-    told = await bench.publish(bench.attempt("d", 2), "ds=3", mode="replace", rows=7)
-    assert (told.rows, told.files) == (7, 1)
+    reported = await bench.publish(bench.attempt("c", 1), rows=5)
+    assert (reported.rows, reported.files) == (6, 2)
+    reported = await bench.publish(bench.attempt("d", 2), "ds=3", mode="replace", rows=7)
+    assert (reported.rows, reported.files) == (7, 1)
     assert (await bench.now()).materials == {"ds=3": id_of("d")}
 
 
@@ -59,8 +59,8 @@ async def test_a_partition_that_came_out_empty_is_empty_and_has_a_maker() -> Non
         mode="replace_partition",
         files={"ds=1": ()},
     )
-    told = await bench.process().tables.publish(staged)
-    assert (told.rows, told.bytes, told.files) == (0, 0, 0)
+    reported = await bench.process().tables.publish(staged)
+    assert (reported.rows, reported.bytes, reported.files) == (0, 0, 0)
     now = await bench.now()
     assert (now.files, now.materials) == ({}, {"ds=1": id_of("two")})
 
@@ -76,7 +76,7 @@ async def test_of_two_attempts_at_a_partition_the_first_publishes_and_the_second
     assert (await bench.now()).materials == {"ds=1": id_of("one")}
 
 
-async def test_two_attempts_that_publish_at_once_are_told_apart_at_the_second_try() -> None:
+async def test_two_attempts_that_publish_at_once_are_reported_apart_at_the_second_try() -> None:
     bench = await with_table()
     a, b = bench.process(), bench.process()
     other = await bench.stage(bench.attempt("two"))
@@ -94,10 +94,10 @@ async def test_partitions_of_one_table_that_are_published_at_once_all_land() -> 
         for key in keys
     ]
     work = [processes[n % 2].tables.publish(each) for n, each in enumerate(staged)]
-    told = await asyncio.gather(*work)
-    assert {each.number for each in told} == set(range(12))
+    reported = await asyncio.gather(*work)
+    assert {each.number for each in reported} == set(range(12))
     assert (await bench.now()).materials == {key: id_of(key) for key in keys}
-    assert max(told, key=lambda each: each.number).files == 12
+    assert max(reported, key=lambda each: each.number).files == 12
 
 
 async def test_an_append_is_counted_once_however_often_it_is_asked_for() -> None:
@@ -120,12 +120,14 @@ async def test_a_publication_whose_answer_was_lost_is_done() -> None:
     process.line.hide(bench.key(0))
     with pytest.raises(Unknown):
         await process.tables.publish(staged)
-    told = await bench.process().tables.publish(staged)
-    assert (told.number, told.files) == (0, 1)
+    reported = await bench.process().tables.publish(staged)
+    assert (reported.number, reported.files) == (0, 1)
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_whoever_dies_at_the_create_leaves_one_publication_in_the_end(*, after: bool) -> None:
+async def test_an_attempt_that_dies_at_the_create_leaves_one_publication_in_the_end(
+    *, after: bool
+) -> None:
     bench = await with_table()
     one, process = await bench.stage(bench.attempt("one"), mode="append"), bench.process()
     process.line.die("create", bench.key(0), after=after)
@@ -177,7 +179,7 @@ async def test_a_fence_changes_neither_files_nor_the_version_of_the_data() -> No
     assert (fence.totals.files, fence.changed) == (1, {})
 
 
-async def test_whoever_replaces_everything_is_met_by_all_partitions() -> None:
+async def test_an_attempt_that_replaces_everything_is_met_by_all_partitions() -> None:
     bench = await with_table()
     await bench.publish(bench.attempt("all"), "ds=1", "ds=2", mode="replace")
     with pytest.raises(AttemptFenced):
@@ -189,29 +191,29 @@ async def test_whoever_replaces_everything_is_met_by_all_partitions() -> None:
 async def test_every_so_often_all_files_are_written_down_and_read_from_there() -> None:
     bench = await with_table()
     tables = bench.process().tables
-    for number in range(EVERY + 3):
+    for number in range(FULL_LIST_INTERVAL + 3):
         key = f"ds={number}"
         attempt = bench.attempt(key, number - 1, task=key, partitions=(key,))
         await tables.publish(await bench.stage(attempt))
     pointers = await bench.pointers()
-    assert [n for n, each in enumerate(pointers) if each.full is not None] == [EVERY]
+    assert [n for n, each in enumerate(pointers) if each.full is not None] == [FULL_LIST_INTERVAL]
     cold = bench.process()
     now = await cold.tables.files(bench.table_id)
-    content = EMPTY
+    content = EMPTY_CONTENT
     for each in pointers:
-        content = after(content, each)
+        content = apply_pointer(content, each)
     assert (now.files, now.materials) == (content.files, content.materials)
-    assert len(now.files) == EVERY + 3
+    assert len(now.files) == FULL_LIST_INTERVAL + 3
     assert now == await tables.files(bench.table_id)
     read = {key for verb, key in cold.line.seen if verb == "get" and f"{bench.table_id}/0" in key}
-    assert len(read) < EVERY / 3, "to find the end of the chain takes a few"
+    assert len(read) < FULL_LIST_INTERVAL / 3, "to find the end of the chain takes a few"
 
 
 @pytest.mark.parametrize("harm", ["missing", "other bytes"])
 async def test_a_list_of_files_that_is_gone_or_changed_is_corrupt(harm: str) -> None:
     bench = await with_table()
     tables = bench.process().tables
-    for number in range(EVERY + 1):
+    for number in range(FULL_LIST_INTERVAL + 1):
         attempt = bench.attempt(f"a{number}", number - 1)
         await tables.publish(await bench.stage(attempt))
     [key] = [key for key in await bench.shop.keys("_catalog/") if "/full/" in key]
@@ -226,14 +228,14 @@ async def test_a_list_of_files_that_is_gone_or_changed_is_corrupt(harm: str) -> 
 async def test_a_list_that_cannot_be_stored_is_trouble_and_publishes_nothing() -> None:
     bench = await with_table()
     process = bench.process()
-    for number in range(EVERY):
+    for number in range(FULL_LIST_INTERVAL):
         await process.tables.publish(await bench.stage(bench.attempt(f"a{number}", number - 1)))
-    staged = await bench.stage(bench.attempt("last", EVERY - 1))
+    staged = await bench.stage(bench.attempt("last", FULL_LIST_INTERVAL - 1))
     process.line.fail("create", "/full/", Unavailable("cut"))
     with pytest.raises(Unavailable):
         await process.tables.publish(staged)
     process.line.mend()
-    assert (await process.tables.publish(staged)).number == EVERY
+    assert (await process.tables.publish(staged)).number == FULL_LIST_INTERVAL
 
 
 @pytest.mark.parametrize(

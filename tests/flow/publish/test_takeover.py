@@ -7,7 +7,7 @@ import pytest
 
 from arco.catalog.publication import Numbered
 from arco.core.errors import AttemptFenced
-from tests.flow.publish.bench import Bench, Process, id_of, with_table
+from tests.flow.publish.harness import Bench, Process, id_of, with_table
 from tests.iceberg.workshop import Line
 
 Step = Callable[[], Awaitable[object]]

@@ -16,9 +16,9 @@ from arco.flow.coordinator.messages import (
     TaskStatus,
 )
 from arco.flow.coordinator.run_state import attempt_id_of
-from arco.flow.define import Project, load_project, problems
-from arco.flow.define.name import three_levels
-from arco.flow.plan.key import task_key
+from arco.flow.define import Project, find_problems, load_project
+from arco.flow.define.table_name import qualified_name
+from arco.flow.plan.keys import task_key
 from arco.flow.spark.executor import SparkExecutor
 from tests.flow.spark.shared_spark import SharedSpark
 
@@ -71,7 +71,7 @@ class Harness:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self._named(text))
         self.loaded: Project = load_project(self.folder, **options)
-        assert problems(self.loaded) == []
+        assert find_problems(self.loaded) == []
         self.executor = SparkExecutor(
             self.loaded, self.shared.lake, self.shared.open, self.shared.runtime.clock, poll_s=0.1
         )
@@ -81,7 +81,7 @@ class Harness:
         return text.replace("$", self.schema)
 
     def name(self, table: str) -> str:
-        return three_levels(self._named(table))
+        return qualified_name(self._named(table))
 
     def lease(
         self,

@@ -10,7 +10,7 @@ import pytest
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.flow.coordinator.messages import AttemptOutcome, CheckOutcome, TaskStatus
-from arco.flow.define.check import CheckDef, Judged, Result, RowCount
+from arco.flow.define.check_rules import CheckDef, FunctionRule, Result, RowCount
 from arco.flow.spark.row_checks import CheckFinding, expected_rows
 from arco.flow.spark.staged_checks import finding_of
 from tests.flow.spark.harness import DAY, Harness
@@ -234,7 +234,7 @@ def test_column_statistics_are_counted_during_the_write(harness: Harness) -> Non
 
 
 def _finding(result: object) -> CheckFinding:
-    check = CheckDef("few", Judged(lambda: None), "error", "default.s.t")
+    check = CheckDef("few", FunctionRule(lambda: None), "error", "default.s.t")
     return finding_of(check, result, 9)
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.functions import col
 
 from arco.core.errors import Unavailable
 from arco.flow.define import load_project
-from arco.flow.define.files import modules_of
+from arco.flow.define.load import python_files
 from arco.flow.spark.engine import WorkerSpark, send_modules
 from tests.flow.spark.harness import Harness
 
@@ -79,7 +79,7 @@ def write(folder: Path, *more: str) -> Path:
 def test_what_a_function_imports_when_it_runs_is_found(harness: Harness, tmp_path: Path) -> None:
     folder, before = write(tmp_path), list(sys.path)
     loaded = load_project(folder)
-    send_modules(harness.spark, modules_of(folder))
+    send_modules(harness.spark, python_files(folder))
     assert sys.path == before
     assert loaded.modules is not None
     shout = loaded.modules.load("pipelines.lent").shout
@@ -89,20 +89,20 @@ def test_what_a_function_imports_when_it_runs_is_found(harness: Harness, tmp_pat
 
 def test_environments_and_hidden_folders_stay_here(tmp_path: Path) -> None:
     write(tmp_path, ".hidden/a.py", "env/pyvenv.cfg", "env/lib/b.py", "__pycache__/c.py", "d.txt")
-    assert set(modules_of(tmp_path)) == set(CODE)
+    assert set(python_files(tmp_path)) == set(CODE)
 
 
 def test_a_project_of_queries_alone_sends_nothing(harness: Harness, tmp_path: Path) -> None:
     before = harness.spark.sparkContext.listFiles
-    send_modules(harness.spark, modules_of(tmp_path))
+    send_modules(harness.spark, python_files(tmp_path))
     assert harness.spark.sparkContext.listFiles == before
 
 
 def test_the_same_modules_make_the_same_file(harness: Harness, tmp_path: Path) -> None:
     folder = write(tmp_path)
-    send_modules(harness.spark, modules_of(folder))
+    send_modules(harness.spark, python_files(folder))
     once = harness.spark.sparkContext.listFiles
-    send_modules(harness.spark, modules_of(folder))
+    send_modules(harness.spark, python_files(folder))
     assert harness.spark.sparkContext.listFiles == once
 
 
@@ -110,9 +110,9 @@ def test_modules_that_have_changed_are_imported_again(harness: Harness, tmp_path
     folder = write(tmp_path)
     shout = load_project(folder).modules.load("pipelines.lent").shout
     words = harness.spark.createDataFrame([("a",)], ["word"])
-    send_modules(harness.spark, modules_of(folder))
+    send_modules(harness.spark, python_files(folder))
     assert [row[0] for row in words.select(shout(col("word"))).collect()] == ["A"]
     (folder / "lent_words/loud.py").write_text("def loud(text):\n    return text + '!'\n")
     changed = load_project(folder).modules.load("pipelines.lent").shout
-    send_modules(harness.spark, modules_of(folder))
+    send_modules(harness.spark, python_files(folder))
     assert [row[0] for row in words.select(changed(col("word"))).collect()] == ["a!"]

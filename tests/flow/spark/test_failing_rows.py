@@ -6,7 +6,7 @@ import pytest
 
 from arco.core import json
 from arco.flow.coordinator.messages import AttemptOutcome, TaskStatus
-from arco.flow.define.check import Expression, NotNull, RowCount
+from arco.flow.define.check_rules import Expression, NotNull, RowCount
 from arco.flow.spark.failing_rows import (
     MASK,
     MAX_COLUMNS,

@@ -13,7 +13,7 @@ from arco.core.errors import Conflict
 from arco.events.partition_key import format_partition_key
 from arco.flow.coordinator.messages import TaskStatus
 from arco.flow.coordinator.run_state import attempt_id_of
-from arco.flow.define.mode import Mode
+from arco.flow.define.options import Mode
 from arco.flow.spark.engine import activate
 from arco.flow.spark.iceberg_format import IcebergFormat
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from arco.flow.coordinator.messages import TaskStatus
-from arco.flow.define.mode import Mode
+from arco.flow.define.options import Mode
 from arco.flow.spark.engine import activate
 from arco.flow.spark.iceberg_format import IcebergFormat
 from arco.flow.spark.iceberg_staging import expire_stale_snapshots, stale_snapshot_ids

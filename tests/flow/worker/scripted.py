@@ -20,7 +20,7 @@ from arco.flow.coordinator.messages import (
     TaskStatus,
 )
 from arco.flow.coordinator.ports import Coordinator, TaskCoordinator
-from arco.flow.plan.plan import Again, Maker, Plan, PlannedTask, Reason
+from arco.flow.plan.plan import Maker, Plan, PlannedTask, Reason, RetryPolicy
 from arco.flow.worker.ports import AttemptContext, Executor, StaticProjectCode
 from arco.flow.worker.worker import Worker
 from arco.server.embedded import EmbeddedServer, embedded_server
@@ -92,7 +92,7 @@ def plan(
     *tasks: str, retries: int = 0, timeout_ms: int | None = None, **deps: Sequence[str]
 ) -> Plan:
     """Tasks without tables, each of a maker of its name; `deps` says what each waits for."""
-    again = Again(times=retries, delay_ms=1)
+    again = RetryPolicy(times=retries, delay_ms=1)
     makers = tuple(
         Maker(name=each, kind="task", retry=again, timeout_ms=timeout_ms) for each in tasks
     )

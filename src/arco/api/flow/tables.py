@@ -16,7 +16,7 @@ from arco.core import json
 from arco.core.clock import utc
 from arco.core.errors import Invalid
 from arco.flow.publish.tables import ParquetTables
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 
 STAGED_BYTES = 32 * 1024 * 1024  # of one publication, which may have many files
 
@@ -131,7 +131,7 @@ def files_routes(on: TableFileHandlers) -> tuple[AnyRoute, ...]:
             Operation.LIST_FILES,
             on.files,
             FilesQuery,
-            (ResponseSpec(200, "The files.", FilesNow),),
+            (ResponseSpec(200, "The files.", TableVersionFiles),),
             problems=(404,),
             has_etag=False,
         ),

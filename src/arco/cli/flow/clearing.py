@@ -20,8 +20,8 @@ from arco.core import json
 from arco.core.errors import Conflict, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.events.partition_key import parse_partition_key
-from arco.flow.plan.key import short_name
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.plan.keys import short_name
+from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 
 if TYPE_CHECKING:
     from arco.cli.remote import Remote
@@ -107,7 +107,7 @@ class Clearing:
 
     def _clear_parquet(self, keys: tuple[str, ...]) -> int:
         at = path("tables", self._table_id)
-        now = json.decode(self.remote.get(f"{at}/files"), FilesNow)
+        now = json.decode(self.remote.get(f"{at}/files"), TableVersionFiles)
         staged = FilesStaged(
             table_id=self._table_id,
             attempt=self._attempt(keys, now.number),

@@ -13,7 +13,7 @@ from arco.cli.flow.project import Loaded
 from arco.core.errors import ArcoError, Unavailable
 from arco.flow.coordinator.messages import CodeVersion, LeasedTask
 from arco.flow.define import Project
-from arco.flow.define.files import Stamps, modules_of, stamps_of
+from arco.flow.define.load import FileStamps, file_stamps, python_files
 from arco.flow.worker.ports import project_code
 
 _TRIES = 5
@@ -25,17 +25,17 @@ class LoadedFiles:
 
     loaded: Loaded
     modules: dict[str, bytes]
-    stamps: Stamps
+    stamps: FileStamps
     code: dict[str, CodeVersion]
 
 
 def load_files(folder: Path, load: Callable[[], Loaded]) -> LoadedFiles:
     """The project of a folder, out of files that did not change while it was loaded."""
     for _ in range(_TRIES):
-        stamps = stamps_of(folder)
+        stamps = file_stamps(folder)
         loaded = load()
-        found = LoadedFiles(loaded, modules_of(folder), stamps, project_code(loaded.project))
-        if stamps_of(folder) == stamps:
+        found = LoadedFiles(loaded, python_files(folder), stamps, project_code(loaded.project))
+        if file_stamps(folder) == stamps:
             return found
     raise Unavailable(
         f"the files of the project in {folder} changed each time while they were loaded: wait until "
@@ -65,7 +65,7 @@ class WatchedCode:
         self._load = load
         self._crew = crew
         self._say = say
-        self._failed: Stamps | None = None  # the files that could not be loaded
+        self._failed: FileStamps | None = None  # the files that could not be loaded
 
     @property
     def project(self) -> str:
@@ -77,7 +77,7 @@ class WatchedCode:
 
     def refresh(self, leased: Sequence[LeasedTask] = ()) -> None:
         """Load the project again if its files have changed, unless leased tasks need what is loaded."""
-        stamps = stamps_of(self._folder)
+        stamps = file_stamps(self._folder)
         if stamps in (self._now.stamps, self._failed):
             return
         try:

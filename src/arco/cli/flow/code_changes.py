@@ -7,7 +7,7 @@ from arco.api.responses import QueryResult
 from arco.core import json
 from arco.flow.define.fingerprint import changed_parts
 from arco.flow.plan.event_query import FRESH, literal
-from arco.flow.plan.key import task_key
+from arco.flow.plan.keys import task_key
 from arco.flow.plan.table_state import CODE_METRIC, CODE_PARTS_METRIC
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from arco.core.errors import Invalid
 from arco.core.runtime import Runtime
 from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask
 from arco.flow.define import AssetDef, CheckDef, Project
-from arco.flow.define.check import Query, References
-from arco.flow.define.name import three_levels
-from arco.flow.define.sql_text import tables_read
+from arco.flow.define.check_rules import QueryRule, References
+from arco.flow.define.sql_query import find_tables
+from arco.flow.define.table_name import qualified_name
 from arco.flow.plan.plan import Plan
 from arco.flow.worker.ports import AttemptContext
 
@@ -153,7 +153,7 @@ def _read(check: CheckDef) -> "Iterator[str]":
     match check.rule:
         case References(table=table):
             yield table
-        case Query(query):
-            for named in tables_read(query):
+        case QueryRule(query):
+            for named in find_tables(query):
                 with suppress(Invalid):  # Spark will say what is wrong with it
-                    yield three_levels(named.name)
+                    yield qualified_name(named.name)

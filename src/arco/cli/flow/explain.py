@@ -52,8 +52,8 @@ def explain(
     from arco.core.clock import utc
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
+    from arco.flow.plan.explain import Explanation
     from arco.flow.plan.explain import explain as why
-    from arco.flow.plan.explanation import Explanation
 
     loaded, runtime = load(project, format_), system_runtime()
 

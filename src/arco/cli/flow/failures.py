@@ -11,13 +11,13 @@ from arco.cli.remote import Remote, path
 from arco.core import json
 from arco.flow.coordinator.messages import RunView, TaskStatus
 from arco.flow.plan.event_query import FRESH, among
-from arco.flow.plan.explanation import Failure
+from arco.flow.plan.explain import TaskFailure
 
 _MOST = 3
 _BAD = (TaskStatus.FAILED, TaskStatus.BLOCKED)
 
 
-def last_failures(remote: Remote, tasks: Sequence[str]) -> tuple[Failure, ...]:
+def last_failures(remote: Remote, tasks: Sequence[str]) -> tuple[TaskFailure, ...]:
     """The last failure of each of the first few of these tasks, as far as it is known."""
     runs = _runs(remote, tasks[:_MOST])
     views = {run: _view(remote, run) for run in dict.fromkeys(runs.values())}
@@ -43,8 +43,8 @@ def _view(remote: Remote, run_id: str) -> RunView:
     return json.decode(remote.get(path("runs", run_id)), RunView)
 
 
-def _failures(task: str, run: RunView) -> Iterator[Failure]:
+def _failures(task: str, run: RunView) -> Iterator[TaskFailure]:
     for view in run.changed:
         if view.key == task:
             checks = tuple(check_line(each) for each in failed_checks(view))
-            yield Failure(task, run.run_id, first_line(view.error) or None, checks)
+            yield TaskFailure(task, run.run_id, first_line(view.error) or None, checks)

@@ -11,7 +11,7 @@ from arco.cli.target import Target, read_table
 from arco.core import json
 from arco.core.errors import AlreadyExists, Invalid, NotFound, Unavailable
 from arco.core.tasks import run
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 from arco.flow.worker.ports import LakeColumn, LakeStore, LakeTable, NewLakeTable
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ class HttpLake:
         with self._lock:
             self._described.add((table.table_id, said))
 
-    def files(self, table_id: str) -> FilesNow:
-        return json.decode(self._remote.get(path("tables", table_id, "files")), FilesNow)
+    def files(self, table_id: str) -> TableVersionFiles:
+        return json.decode(self._remote.get(path("tables", table_id, "files")), TableVersionFiles)
 
     def publish(self, staged: FilesStaged) -> FilesPublished:
         body = self._remote.change("POST", path("tables", staged.table_id, "versions"), staged)

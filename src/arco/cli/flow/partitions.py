@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arco.cli.flow.project import Loaded
     from arco.cli.flow.screen.marks import Mark
     from arco.flow.partition import Partitions
-    from arco.flow.plan.known import KnownTable
+    from arco.flow.plan.context import TableIndex
     from arco.flow.plan.table_state import PlanningState
 
 _EXAMPLES = """\
@@ -60,15 +60,15 @@ def partitions(
     from arco.cli.flow.reach import Reach, reached
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.flow.define.name import three_levels
-    from arco.flow.plan.key import short_name
-    from arco.flow.plan.selection import near
+    from arco.flow.define.table_name import qualified_name
+    from arco.flow.plan.graph import suggest
+    from arco.flow.plan.keys import short_name
 
-    loaded, runtime, name = load(project, format_), system_runtime(), three_levels(table)
+    loaded, runtime, name = load(project, format_), system_runtime(), qualified_name(table)
     if name not in loaded.project.tables:
         names = {short_name(each) for each in loaded.project.tables}
         unknown = Invalid(
-            f"the project {loaded.project.name} declares no table {table!r}{near(table, names)}"
+            f"the project {loaded.project.name} declares no table {table!r}{suggest(table, names)}"
         )
         unknown.add_note("Check the name, or name another project with --project.")
         raise unknown
@@ -158,12 +158,12 @@ def clear(
     from arco.cli.output import print_document
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.flow.define.name import three_levels
-    from arco.flow.plan.key import short_name
+    from arco.flow.define.table_name import qualified_name
+    from arco.flow.plan.keys import short_name
 
     if not partitions:
         raise Invalid("no partition is named: arco partitions clear silver.orders ds=2026-01-15")
-    runtime, name = system_runtime(), three_levels(table)
+    runtime, name = system_runtime(), qualified_name(table)
 
     async def work() -> tuple[tuple[str, ...], int] | None:
         async with reached(Reach(server, place), runtime, needs_coordinator=False) as arco:
@@ -194,11 +194,13 @@ def clear(
 
 
 def _is_confirmed(table: str, keys: Sequence[str]) -> bool:
-    from arco.flow.plan.runs import listed
+    from arco.flow.plan.keys import describe_keys
 
     if not sys.stdin.isatty():
         raise Invalid("there is no terminal to ask on whether rows may be removed: pass --yes")
-    answer = input(f"Remove the rows of {listed(keys)} from {table}, for all readers? [y/N] ")
+    answer = input(
+        f"Remove the rows of {describe_keys(keys)} from {table}, for all readers? [y/N] "
+    )
     return answer.strip().lower() in ("y", "yes")
 
 
@@ -206,7 +208,7 @@ def _slip(dimension: str) -> str | None:
     """That the project at hand, if there is one, has no such dimension: values of it make nothing."""
     from arco.cli.flow.project import find_folder, load_folder
     from arco.flow.partition import Dynamic
-    from arco.flow.plan.selection import near
+    from arco.flow.plan.graph import suggest
 
     try:
         project = load_folder(find_folder(None))
@@ -217,7 +219,7 @@ def _slip(dimension: str) -> str | None:
     if dimension in names or project.unread:
         return None
     said = f"the project {project.name} has no dimension Dynamic({dimension!r})"
-    return f"{said}{near(dimension, names)}"
+    return f"{said}{suggest(dimension, names)}"
 
 
 @dataclass(frozen=True)
@@ -226,17 +228,17 @@ class _Found:
 
     name: str
     cut: "Partitions"
-    table: "KnownTable"
+    table: "TableIndex"
     marks: Mapping[str, "Mark"]
 
     @classmethod
     def of(cls, loaded: "Loaded", name: str, state: "PlanningState", now_ms: int) -> "_Found":
         from arco.cli.flow.screen.marks import Mark, marks_of
         from arco.core.clock import utc
-        from arco.flow.plan.known import Known
+        from arco.flow.plan.context import StateIndex
 
         cut = loaded.project.tables[name]
-        known = Known(state, frozenset(loaded.project.made_by)).table(name)
+        known = StateIndex(state, frozenset(loaded.project.made_by)).table(name)
         existing = list(cut.keys(utc(now_ms), state.dynamic))
         stale, current = _stale_and_current(loaded, name, state, now_ms, existing)
         marks = marks_of(known, existing, stale, current)
@@ -253,7 +255,7 @@ class _Found:
         from arco.cli.flow.screen.drawing import drawn, legend
         from arco.cli.flow.screen.grid import picture
         from arco.cli.flow.screen.words import counted
-        from arco.flow.plan.key import short_name
+        from arco.flow.plan.keys import short_name
 
         console = Console(highlight=False, soft_wrap=True)
         name = short_name(self.name)
@@ -300,7 +302,7 @@ def _stale_and_current(
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The partitions whose code or inputs have changed since they were made, and those that are current."""
     from arco.core.clock import utc
-    from arco.flow.plan.key import read_key, short_name
+    from arco.flow.plan.keys import read_key, short_name
     from arco.flow.plan.planner import STALE, plan
 
     maker = loaded.project.made_by.get(name)

@@ -96,6 +96,6 @@ def print_plan(made: "Plan", *, every: bool = False) -> None:
 
 def _print_document(made: "Plan") -> None:
     from arco.cli.output import print_document
-    from arco.flow.plan.document import plan_document
+    from arco.flow.plan.plan import plan_document
 
     print_document(plan_document(made))

@@ -46,7 +46,7 @@ def plan_again(project: Project, left: RunView, state: PlanningState, now: datet
 
     `Invalid` if nothing of it can be planned.
     """
-    from arco.flow.plan.key import read_key, short_name
+    from arco.flow.plan.keys import read_key, short_name
     from arco.flow.plan.planner import plan
 
     views = {each.key: each for each in left.changed}

@@ -56,11 +56,11 @@ def find_folder(given: str | None) -> Path:
 
 def load(given: str | None, format_: "DataFormat | None" = None) -> Loaded:
     """The project, or `Invalid` with the first thing that is wrong with it."""
-    from arco.flow.define import problems
+    from arco.flow.define import find_problems
 
     folder = find_folder(given)
     project = load_folder(folder, format=None if format_ is None else format_.value)
-    found = problems(project)
+    found = find_problems(project)
     if found:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         wrong = Invalid(f"the project {project.name} has a problem{more}: {found[0]}")

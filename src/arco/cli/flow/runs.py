@@ -193,7 +193,7 @@ def print_run(view: "RunView", flags: str) -> None:
 def code_lines(view: "RunView") -> "Iterator[str]":
     """Why ready tasks do not begin: which code they were planned with, and which the workers have."""
     from arco.cli.flow.screen.words import counted
-    from arco.flow.plan.key import short_name
+    from arco.flow.plan.keys import short_name
 
     for wait in view.waits_for_code[:_MOST_CODE_WAITS]:
         name, planned = short_name(wait.maker), wait.planned

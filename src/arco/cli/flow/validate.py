@@ -6,7 +6,7 @@ from arco.cli.flags import AsJson
 from arco.cli.flow.flags import FormatFlag, ProjectDir, command
 
 if TYPE_CHECKING:
-    from arco.flow.define import Problem, Project
+    from arco.flow.define import DefinitionProblem, Project
 
 _EXAMPLES = """\
 Examples:
@@ -32,11 +32,11 @@ def validate(
     """
     from arco.cli.flow.project import find_folder, load_folder
     from arco.cli.output import print_document
-    from arco.flow.define import problems
-    from arco.flow.define.sql_syntax import sql_problems
+    from arco.flow.define import find_problems
+    from arco.flow.define.validation import sql_problems
 
     loaded = load_folder(find_folder(project), format=None if format_ is None else format_.value)
-    found = sorted({*problems(loaded), *sql_problems(loaded)})
+    found = sorted({*find_problems(loaded), *sql_problems(loaded)})
     warned = sorted(loaded.warnings)
     if json:
         print_document(
@@ -58,11 +58,13 @@ def validate(
     return int(bool(found))
 
 
-def _listed(found: "list[Problem]") -> list[dict[str, object]]:
+def _listed(found: "list[DefinitionProblem]") -> list[dict[str, object]]:
     return [{"file": each.file, "line": each.line, "message": each.message} for each in found]
 
 
-def _tell(loaded: "Project", found: "list[Problem]", warned: "list[Problem]") -> None:
+def _tell(
+    loaded: "Project", found: "list[DefinitionProblem]", warned: "list[DefinitionProblem]"
+) -> None:
     from arco.cli.flow.screen.words import counted
     from arco.cli.listing import one_line
 

@@ -27,7 +27,7 @@ from arco.flow.coordinator.messages import (
     TaskStatus,
 )
 from arco.flow.coordinator.ports import RunEvent
-from arco.flow.plan.fingerprints import input_fingerprint
+from arco.flow.plan.input_fingerprint import input_fingerprint
 from arco.flow.plan.table_state import (
     CODE_METRIC,
     CODE_PARTS_METRIC,

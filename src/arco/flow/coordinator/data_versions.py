@@ -12,8 +12,8 @@ from typing import NamedTuple
 from arco.core.tasks import Tasks
 from arco.flow.coordinator.attempt_events import PublishedOutput
 from arco.flow.coordinator.messages import TaskInput
-from arco.flow.plan.fingerprints import material_digest, outside_material
-from arco.flow.plan.plan import Plan, PlannedTask, Reads
+from arco.flow.plan.input_fingerprint import material_digest, outside_material
+from arco.flow.plan.plan import Plan, PlannedTask, ReadPartitions
 from arco.flow.plan.table_state import SourceVersions, StateReader, TableState
 
 _NOT_SETTLED = frozenset({"FAILED", "RUNNING"})
@@ -192,7 +192,11 @@ class DataVersions:
         )
 
     def _cached_input(
-        self, snapshot: VersionSnapshot, index: int, reads: Reads, fresh: Mapping[str, _Table]
+        self,
+        snapshot: VersionSnapshot,
+        index: int,
+        reads: ReadPartitions,
+        fresh: Mapping[str, _Table],
     ) -> _CachedInput:
         """One input now; cached, since many tasks read the same table, which has many partitions."""
         name = reads.table
@@ -212,7 +216,9 @@ class DataVersions:
         return None if table is None else table.material(key)
 
 
-def _digest_input(reads: Reads, change: int, material: Callable[[str], str | None]) -> _CachedInput:
+def _digest_input(
+    reads: ReadPartitions, change: int, material: Callable[[str], str | None]
+) -> _CachedInput:
     """What is read of an input; a skipped partition counts in the digest, since its data may come later."""
     materials = [(key, material(key)) for key in reads.partitions]
     partitions = reads.partitions

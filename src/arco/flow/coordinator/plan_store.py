@@ -13,7 +13,7 @@ from arco.core.errors import Conflict, Corrupt, Invalid
 from arco.core.hashing import sha256_hex
 from arco.flow.coordinator.events import MAX_LABEL_CHARS
 from arco.flow.coordinator.messages import RunRequest
-from arco.flow.plan.key import LONGEST_KEY
+from arco.flow.plan.keys import LONGEST_KEY
 from arco.flow.plan.plan import Plan
 from arco.storage.store import Store
 

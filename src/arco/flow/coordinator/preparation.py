@@ -32,7 +32,7 @@ from arco.flow.coordinator.run_state import (
     max_attempts,
 )
 from arco.flow.coordinator.state import CoordinatorState
-from arco.flow.plan.plan import Maker, Reason, Target
+from arco.flow.plan.plan import Maker, PlanTarget, Reason
 from arco.storage.store import Store
 
 T = TypeVar("T")
@@ -239,7 +239,7 @@ class TaskPreparer:
             if each.input_fingerprint == fingerprint and _is_recent(each, reason, maker)
         }
 
-    def _replaces(self, task: SelectedTask, target: Target) -> bool:
+    def _replaces(self, task: SelectedTask, target: PlanTarget) -> bool:
         """Whether rows that were appended before are to be removed; `Invalid` if they would be doubled.
 
         The planner has checked what was appended when the plan was made. Here, what other runs have
@@ -283,7 +283,7 @@ class TaskPreparer:
         )
 
     async def _publishing_base(
-        self, task: SelectedTask, target: Target, head: TableHead | None
+        self, task: SelectedTask, target: PlanTarget, head: TableHead | None
     ) -> Numbered | int:
         """The number above which an attempt may publish, or the publication of an earlier attempt."""
         run, snapshot = task.run, task.run.versions
@@ -303,7 +303,7 @@ class TaskPreparer:
         return base
 
     async def _appended_before(
-        self, task: SelectedTask, target: Target, head: TableHead, base: int
+        self, task: SelectedTask, target: PlanTarget, head: TableHead, base: int
     ) -> tuple[bool, int]:
         """Whether an earlier run of a retry has appended its rows, and the number to publish above.
 
@@ -320,7 +320,7 @@ class TaskPreparer:
         return False, base
 
     async def _fence(
-        self, task: SelectedTask, target: Target, head: TableHead, run_id: str
+        self, task: SelectedTask, target: PlanTarget, head: TableHead, run_id: str
     ) -> Numbered | int:
         """The publication of a run for the task, or the number of a new fence."""
         stored = task.run.stored.bases.get(target.table)
@@ -376,7 +376,7 @@ def _has_tables(task: SelectedTask) -> bool:
 
 def _output(
     task: SelectedTask,
-    target: Target,
+    target: PlanTarget,
     head: TableHead | None,
     number: int,
     now_ms: int,

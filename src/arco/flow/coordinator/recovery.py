@@ -26,7 +26,7 @@ from arco.flow.coordinator.run_state import (
     retry_delay_ms,
 )
 from arco.flow.coordinator.state import CoordinatorState
-from arco.flow.plan.key import read_key
+from arco.flow.plan.keys import read_key
 from arco.storage.store import Store
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from msgspec import structs
 from arco.core.rng import Rng
 from arco.flow.coordinator.messages import CheckOutcome, Progress, RunStatus, TaskStatus, TaskView
 from arco.flow.coordinator.ports import StoredTask
-from arco.flow.plan.plan import Again, Maker, Plan, PlannedTask
+from arco.flow.plan.plan import Maker, Plan, PlannedTask, RetryPolicy
 
 ENDED_STATUSES = frozenset(
     {
@@ -50,12 +50,12 @@ def attempt_number(attempt_id: str, run_id: str, key: str, count: int) -> int | 
     return next((number for number, each in ids if each == attempt_id), None)
 
 
-def max_attempts(retry: Again) -> int:
+def max_attempts(retry: RetryPolicy) -> int:
     """How many attempts a task may have, lost ones included."""
     return 1 + retry.times + _MAX_LOST_ATTEMPTS
 
 
-def retry_delay_ms(retry: Again, failures: int, rng: Rng) -> float:
+def retry_delay_ms(retry: RetryPolicy, failures: int, rng: Rng) -> float:
     """The delay after failure number `failures`, counted from 1, by the user's retry policy."""
     delay = retry.delay_ms * retry.factor ** (failures - 1)
     if retry.max_ms is not None:

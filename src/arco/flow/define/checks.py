@@ -2,24 +2,24 @@
 
 from collections.abc import Iterable
 
-from arco.flow.define.check import (
+from arco.flow.define.check_rules import (
     AcceptedValues,
     CheckDef,
     Expression,
     Freshness,
     NotNull,
-    Query,
+    QueryRule,
     Range,
     References,
     RowCount,
     Rule,
     Unique,
-    name_of,
-    severity_of,
+    name_check,
+    parse_severity,
 )
-from arco.flow.define.collect import complain, here
-from arco.flow.define.name import full_name
-from arco.flow.define.retry import duration_ms
+from arco.flow.define.declarations import declared_at, report_problem
+from arco.flow.define.options import duration_ms
+from arco.flow.define.table_name import declared_name
 
 Bound = float | int | str
 
@@ -37,7 +37,7 @@ def unique(*columns: str, severity: str = "error", name: str | None = None) -> C
 def expr(expression: str, *, severity: str = "error", name: str | None = None) -> CheckDef:
     """A SQL expression is true for each row."""
     if not expression.strip():
-        complain("the expression of a check is empty: write c.expr('amount >= 0')")
+        report_problem("the expression of a check is empty: write c.expr('amount >= 0')")
     return _check(Expression(expression), "expr", (expression,), severity, name)
 
 
@@ -49,15 +49,15 @@ def row_count(
     severity: str = "error",
     name: str | None = None,
 ) -> CheckDef:
-    """The number of rows is within bounds, or differs at most by the share `change` from last time."""
-    asked = {"min": min, "max": max, "change": change}
-    bounds = [bound for bound, value in asked.items() if value is not None]
+    """The number of rows is within bounds, or differs from last time by at most the share `change`."""
+    given = {"min": min, "max": max, "change": change}
+    bounds = [bound for bound, value in given.items() if value is not None]
     if not bounds:
-        complain("row_count needs min, max or change: c.row_count(min=1)")
+        report_problem("row_count needs min, max or change: c.row_count(min=1)")
     if min is not None and max is not None and min > max:
-        complain(f"row_count with min={min} and max={max} can never hold")
+        report_problem(f"row_count with min={min} and max={max} can never hold")
     if change is not None and change < 0:
-        complain(f"the change of a row_count is a share from 0 on, not {change}")
+        report_problem(f"the change of a row_count is a share from 0 on, not {change}")
     return _check(RowCount(min, max, change), "row_count", bounds, severity, name)
 
 
@@ -68,10 +68,10 @@ def accepted_values(
     severity: str = "error",
     name: str | None = None,
 ) -> CheckDef:
-    """A column has no values but these."""
+    """A column has only these values."""
     accepted = tuple(values)
     if not accepted:
-        complain(f"accepted_values of {column!r} accepts nothing: name at least one value")
+        report_problem(f"accepted_values of {column!r} accepts nothing: name at least one value")
     return _check(AcceptedValues(column, accepted), "accepted_values", (column,), severity, name)
 
 
@@ -85,23 +85,23 @@ def range(  # noqa: A001 - read as c.range
 ) -> CheckDef:
     """The values of a column are within bounds, both included."""
     if min is None and max is None:
-        complain(f"the range of {column!r} needs min or max")
+        report_problem(f"the range of {column!r} needs min or max")
     return _check(Range(column, min, max), "range", (column,), severity, name)
 
 
 def freshness(
     within: str, *, column: str | None = None, severity: str = "error", name: str | None = None
 ) -> CheckDef:
-    """The newest moment in `column`, or the last update of the table, is at most so old: "3h"."""
+    """The newest time in `column`, or the last update of the table, is at most this old: "3h"."""
     rule = Freshness(duration_ms(within, "the time of a freshness check") or 0, column)
     return _check(rule, "freshness", () if column is None else (column,), severity, name)
 
 
 def sql(query: str, *, severity: str = "error", name: str | None = None) -> CheckDef:
-    """A SQL query finds no rows; those it finds are the bad ones."""
+    """A SQL query returns no rows; rows that it returns are the bad ones."""
     if not query.strip():
-        complain("the query of a check is empty")
-    return _check(Query(query), "sql", (), severity, name)
+        report_problem("the query of a check is empty")
+    return _check(QueryRule(query), "sql", (), severity, name)
 
 
 def references(
@@ -112,17 +112,19 @@ def references(
     severity: str = "error",
     name: str | None = None,
 ) -> CheckDef:
-    """Each value of `column` is in a column of another table: by default one of the same name."""
-    rule = References(column, full_name(table), other_column or column)
+    """Each value of `column` exists in a column of another table, by default one of the same name."""
+    rule = References(column, declared_name(table), other_column or column)
     return _check(rule, "references", (column,), severity, name)
 
 
 def _columns(kind: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     if not columns:
-        complain(f"{kind} needs a column: c.{kind}('order_id')")
+        report_problem(f"{kind} needs a column: c.{kind}('order_id')")
     return columns
 
 
-def _check(rule: Rule, kind: str, said: Iterable[str], severity: str, name: str | None) -> CheckDef:
-    called = name_of(name, "_".join((kind, *said)))
-    return CheckDef(called, rule, severity_of(severity), where=here())
+def _check(
+    rule: Rule, kind: str, parts: Iterable[str], severity: str, name: str | None
+) -> CheckDef:
+    check_name = name_check(name, "_".join((kind, *parts)))
+    return CheckDef(check_name, rule, parse_severity(severity), where=declared_at())

@@ -1,4 +1,4 @@
-"""What a function learns of its own run, by a parameter called `ctx`."""
+"""The run context that a function receives as its parameter `ctx`."""
 
 import logging
 from collections.abc import Mapping
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 
-class Report(Protocol):
-    """Where a run's own words go: to the worker that carries it out."""
+class TaskReporter(Protocol):
+    """Receives what a function reports: the worker that executes it."""
 
     def metric(self, name: str, value: float) -> None:
-        """A number that the function wants to be kept with the run."""
+        """Record a number with the run."""
 
     def progress(self, done: float, message: str) -> None:
-        """How far it is, from 0 to 1."""
+        """Report the progress, from 0 to 1."""
 
 
 @dataclass
-class Kept:
-    """A report that keeps what it is told: what a unit test asks afterwards."""
+class RecordingReporter:
+    """Keeps what was reported, for a unit test to inspect."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     steps: list[tuple[float, str]] = field(default_factory=list)
@@ -38,12 +38,12 @@ class Context:
     attempt: int = 1
     params: Mapping[str, object] = field(default_factory=dict)
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("arco.task"))
-    report: Report = field(default_factory=Kept)
+    report: TaskReporter = field(default_factory=RecordingReporter)
 
     def metric(self, name: str, value: float) -> None:
-        """Keep a number with the run."""
+        """Record a number with the run."""
         self.report.metric(name, value)
 
     def progress(self, done: float, message: str = "") -> None:
-        """Tell how far the work is, from 0 to 1."""
+        """Report the progress, from 0 to 1."""
         self.report.progress(done, message)

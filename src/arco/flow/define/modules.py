@@ -1,29 +1,28 @@
-"""The modules of one project, imported so that they meet no other project's.
+"""The modules of one project, isolated from those of other projects.
 
-Each project has its own table of modules, and each of its modules its own `__import__`, which looks there
-first: two projects may both have a `shared.py`, and a function that imports something only when it runs
-finds it long after loading. Source files are compiled anew each time, so an edit is seen at once.
+Each project has its own table of modules, and its modules have an `__import__` that looks there first: two
+projects may both have a `shared.py`, and a function that imports something when it runs finds it long after
+loading. Source files are compiled for each load, so an edit is seen at once.
 
 `sys.modules` holds a project's modules only while they are executed, because the standard library looks
-classes up there; afterwards it is as it was. One project is loaded at a time in a process, but tasks that
-run side by side may import its modules at the same time: each is executed once, and whole for the others.
+classes up there; afterwards it is restored. One project is loaded at a time in a process, but concurrent
+tasks may import its modules at the same time: each is executed once, and completely before others use it.
 """
 
 import ast
 import builtins
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from threading import Condition, Lock, get_ident
 from types import ModuleType
 
 from arco.core.errors import Invalid
-from arco.flow.define.shown import Shown
-from arco.flow.define.turns import Turns
 
-_OURS_NEVER = sys.stdlib_module_names | {"arco"}
+_NEVER_OWNED = sys.stdlib_module_names | {"arco"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class ModuleCode:
     is_package: bool
 
 
-class Modules:
+class ProjectModules:
     """The modules of the project in `folder`; names are relative to it."""
 
     def __init__(self, folder: Path) -> None:
@@ -46,12 +45,12 @@ class Modules:
         self._owned: dict[str, bool] = {}
         self._paths: dict[str, Path | None] = {}
         self._failed: dict[str, BaseException] = {}
-        self._turns = Turns()
-        self._shown = Shown()
+        self._locks = ModuleLocks()
+        self._overlay = SysModulesOverlay()
         self._builtins = {**vars(builtins), "__import__": self._import}
 
     def owns(self, name: str) -> bool:
-        """Whether a module of this name is the project's own."""
+        """Whether a module of this name belongs to the project."""
         top = name.partition(".")[0]
         if top not in self._owned:
             self._owned[top] = self._is_here(top)
@@ -63,7 +62,7 @@ class Modules:
         place = self.folder / top
         if place.with_suffix(".py").is_file() or (place / "__init__.py").is_file():
             return top != "arco"
-        return top not in _OURS_NEVER and any(place.glob("**/*.py"))
+        return top not in _NEVER_OWNED and any(place.glob("**/*.py"))
 
     def exists(self, name: str) -> bool:
         """Whether there is a file or folder for a module of this name."""
@@ -72,7 +71,7 @@ class Modules:
         return self._path(name) is not None or self.folder.joinpath(*name.split(".")).is_dir()
 
     def code(self, name: str) -> ModuleCode | None:
-        """The syntax of a module, be it executed yet or not; None for a folder and for no module."""
+        """The syntax of a module, executed or not; None for a folder or if there is no such module."""
         path = self._path(name)
         if path is None:
             return self._code.get(name)
@@ -82,11 +81,11 @@ class Modules:
             raise Invalid(f"{path.name} cannot be read: {wrong}") from wrong
 
     def load(self, name: str) -> ModuleType:
-        """The module of this name, executed if it was not yet; its own error if it cannot be."""
+        """The module of this name, executed at the first call; raises the module's error if it fails."""
         parent = name.rpartition(".")[0]
         if parent:
             self.load(parent)
-        with self._turns.of(name):
+        with self._locks.hold(name):
             if name in self._loaded:
                 return self._loaded[name]
             if name in self._failed:
@@ -101,8 +100,8 @@ class Modules:
             return module
 
     def importing(self) -> AbstractContextManager[None]:
-        """For this time, `sys.modules` shows what is executed; all is put back afterwards."""
-        return self._shown
+        """Show the project's modules in `sys.modules` within this block."""
+        return self._overlay
 
     def _execute(self, name: str) -> ModuleType:
         path = self._path(name)
@@ -135,7 +134,7 @@ class Modules:
         return module
 
     def _read(self, name: str, path: Path) -> ModuleCode:
-        """A file is read once, so that what is executed later is what was looked at before."""
+        """A file is read once, so that fingerprints are of the code that is executed."""
         if name not in self._code:
             tree = ast.parse(path.read_bytes(), str(path))
             file = path.relative_to(self.folder).as_posix()
@@ -153,7 +152,7 @@ class Modules:
             folder = self.folder.joinpath(*name.split("."))
             module.__path__ = spec.submodule_search_locations = [str(folder)]
         vars(module)["__builtins__"] = self._builtins
-        self._shown.show(module)
+        self._overlay.show(module)
         return module
 
     def _import(
@@ -191,3 +190,92 @@ def absolute(name: str, package: str, level: int) -> str:
         raise ImportError("attempted relative import beyond the top of the project")
     base = ".".join(parts[: len(parts) - level + 1])
     return f"{base}.{name}" if name else base
+
+
+class ModuleLocks:
+    """A lock for each module, so that one thread executes it and the others wait.
+
+    Modules that import each other in different threads would deadlock. As in Python's own imports, one of
+    the threads then continues without the lock and gets the partly executed module.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._holders: dict[str, int] = {}  # by module, the thread that holds its lock
+        self._waiting: dict[int, str] = {}  # by thread, the module that it waits for
+
+    @contextmanager
+    def hold(self, name: str) -> Iterator[None]:
+        """Hold the lock of a module; reentrant."""
+        with self._changed:
+            is_taken = self._take(name)
+        try:
+            yield
+        finally:
+            if is_taken:
+                with self._changed:
+                    del self._holders[name]
+                    self._changed.notify_all()
+
+    def _take(self, name: str) -> bool:
+        """Wait for the lock; False if this thread holds it already, or waiting would deadlock."""
+        me = get_ident()
+        self._waiting[me] = name
+        try:
+            while name in self._holders:
+                if self._waits_for_itself(me):
+                    return False
+                self._changed.wait()
+        finally:
+            del self._waiting[me]
+        self._holders[name] = me
+        return True
+
+    def _waits_for_itself(self, me: int) -> bool:
+        """Whether this thread waits, perhaps through other threads, for itself."""
+        thread: int | None = me
+        while thread is not None:
+            thread = self._holders.get(self._waiting.get(thread, ""))
+            if thread == me:
+                return True
+        return False
+
+
+class SysModulesOverlay:
+    """Shows the modules of one project in `sys.modules` while any thread imports some.
+
+    The last thread to leave restores `sys.modules` and `sys.path`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._path: list[str] = []
+        self._before: dict[str, ModuleType | None] = {}
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._path = list(sys.path)
+            self._inside += 1
+
+    def __exit__(self, *_failure: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._put_back()
+
+    def show(self, module: ModuleType) -> None:
+        """Show a module under its name, in place of another one."""
+        name = module.__name__
+        self._before.setdefault(name, sys.modules.get(name))
+        sys.modules[name] = module
+
+    def _put_back(self) -> None:
+        sys.path[:] = self._path
+        for name, module in self._before.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module
+        self._before.clear()

@@ -1,22 +1,27 @@
-"""Partitions: how an asset is cut in pieces, what the pieces are called, and which pieces read which.
+"""Partitions: the dimensions of an asset, the keys of its partitions, and mappings between assets.
 
-It promises one spelling for each partition, and answers by arithmetic: thirty years of hours cost
-nothing until somebody walks over them. It never asks what time it is; `now` is an argument. It enters
-core, and events for the spelling of keys.
+It promises one spelling for each partition key, and works by arithmetic: thirty years of hours cost nothing
+until a caller iterates over them. It never reads a clock; `now` is an argument. It may import core, and
+events for the spelling of keys.
 """
 
-from arco.flow.partition.calendar import Daily, Monthly, Weekly
-from arco.flow.partition.custom import custom
-from arco.flow.partition.dimension import Dimension
-from arco.flow.partition.hourly import Hourly
-from arco.flow.partition.listed import Dynamic, Static, known
-from arco.flow.partition.mapping import Mapping
-from arco.flow.partition.product import Partitions
-from arco.flow.partition.reading import Reading
-from arco.flow.partition.shift import default_mapping, identity, offset, roll_up, window
-from arco.flow.partition.subset import PartitionSet
+from arco.flow.partition.calendar import Daily, Hourly, Monthly, Weekly
+from arco.flow.partition.dimension import Dimension, Dynamic, Static, checked_dynamic_values
+from arco.flow.partition.link import MappingContext
+from arco.flow.partition.mapping import (
+    Mapping,
+    all_partitions,
+    custom,
+    default_mapping,
+    identity,
+    latest,
+    offset,
+    roll_up,
+    window,
+)
+from arco.flow.partition.partition_set import PartitionSet
+from arco.flow.partition.partitions import Partitions
 from arco.flow.partition.upstreams import Upstreams
-from arco.flow.partition.whole import all_partitions, latest
 
 __all__ = [
     "Daily",
@@ -24,18 +29,18 @@ __all__ = [
     "Dynamic",
     "Hourly",
     "Mapping",
+    "MappingContext",
     "Monthly",
     "PartitionSet",
     "Partitions",
-    "Reading",
     "Static",
     "Upstreams",
     "Weekly",
     "all_partitions",
+    "checked_dynamic_values",
     "custom",
     "default_mapping",
     "identity",
-    "known",
     "latest",
     "offset",
     "roll_up",

@@ -1,88 +1,103 @@
-"""Links: how one dimension of an input hangs on the asset that reads it, both ways, by arithmetic.
+"""Links between a dimension of an asset and a dimension of its input, in both directions, by arithmetic.
 
 `up` gives the positions of the input that one partition of the asset reads, `down` those of the asset that
 read one partition of the input.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from arco.core.errors import Invalid
-from arco.flow.partition.calendar import Calendar
-from arco.flow.partition.dimension import Dimension, position_in
-from arco.flow.partition.listed import Dynamic, Static
-from arco.flow.partition.reading import Reading
-from arco.flow.partition.timed import Timed
-
-NONE = range(0)
-OTHERWISE = "write partitions='all', partitions='latest' or partitions=function"
+from arco.flow.partition.calendar import CalendarDimension
+from arco.flow.partition.dimension import Dimension, Dynamic, DynamicValues, Static, position_in
+from arco.flow.partition.partitions import Partitions
+from arco.flow.partition.time_dimension import TimeDimension
 
 
-class Link(Protocol):
-    """A dimension of the input that follows one of the asset."""
+@dataclass(frozen=True)
+class MappingContext:
+    """The partitions of an asset (`of`) and of its input (`reads`), and what decides which exist."""
+
+    of: Partitions
+    reads: Partitions
+    now: datetime
+    dynamic: DynamicValues = field(default_factory=dict)
+
+
+EMPTY_RANGE = range(0)
+ALTERNATIVES = "write partitions='all', partitions='latest' or partitions=function"
+
+
+class DimensionLink(Protocol):
+    """A dimension of the input that follows a dimension of the asset."""
 
     @property
     def of(self) -> Dimension:
         """The dimension of the asset."""
 
-    def up(self, position: int, reading: Reading) -> range:
+    def up(self, position: int, context: MappingContext) -> range:
         """The positions of the input that this position of the asset reads."""
 
-    def ups(self, positions: range, reading: Reading) -> Iterator[range]:
+    def ups(self, positions: range, context: MappingContext) -> Iterator[range]:
         """The same for many positions of the asset."""
 
-    def down(self, position: int, reading: Reading) -> range:
+    def down(self, position: int, context: MappingContext) -> range:
         """The positions of the asset that read this position of the input."""
 
 
 @dataclass(frozen=True)
-class Free:
-    """A dimension of the input that follows none of the asset: all of it is read, or the newest."""
+class UnlinkedDimension:
+    """A dimension of the input that follows none of the asset: all values are read, or the newest."""
 
     reads: Dimension
     newest: bool = False
 
-    def read(self, reading: Reading) -> range:
+    def read(self, context: MappingContext) -> range:
         """The positions that every partition of the asset reads."""
-        existing = self.reads.existing(reading.now, reading.dynamic)
+        existing = self.reads.existing(context.now, context.dynamic)
         return existing[-1:] if self.newest else existing
 
 
+Links = tuple[DimensionLink | UnlinkedDimension, ...]
+"""A link for each dimension of the input, in order."""
+
+
 @dataclass(frozen=True)
-class Same:
+class SameValueLink:
     """Each value of the asset reads the same value of the input."""
 
     of: Dimension
     reads: Dimension
 
-    def up(self, position: int, reading: Reading) -> range:
-        return _same(self.of, self.reads, position, reading)
+    def up(self, position: int, context: MappingContext) -> range:
+        return _same(self.of, self.reads, position, context)
 
-    def ups(self, positions: range, reading: Reading) -> Iterator[range]:
-        return (self.up(position, reading) for position in positions)
+    def ups(self, positions: range, context: MappingContext) -> Iterator[range]:
+        return (self.up(position, context) for position in positions)
 
-    def down(self, position: int, reading: Reading) -> range:
-        return _same(self.reads, self.of, position, reading)
+    def down(self, position: int, context: MappingContext) -> range:
+        return _same(self.reads, self.of, position, context)
 
 
 @dataclass(frozen=True)
-class Shifted:
-    """Each partition of time reads those from `back` to `ahead` of its own, or all that lie in them.
+class TimeShiftLink:
+    """Each partition reads the input from `back` to `ahead` steps of its own time.
 
-    Days, weeks and months meet by their dates, hours by their moments.
+    A finer input is read for the full span. Days, weeks and months are matched by date, hours by moment.
     """
 
-    of: Timed
-    reads: Timed
+    of: TimeDimension
+    reads: TimeDimension
     back: int = 0
     ahead: int = 0
 
-    def up(self, position: int, reading: Reading) -> range:  # noqa: ARG002
+    def up(self, position: int, context: MappingContext) -> range:  # noqa: ARG002
         start, stop = self._border(position + self.back), self._border(position + self.ahead + 1)
-        return clipped(range(start, stop), self.reads.declared())
+        return intersect_ranges(range(start, stop), self.reads.declared())
 
-    def ups(self, positions: range, reading: Reading) -> Iterator[range]:  # noqa: ARG002
+    def ups(self, positions: range, context: MappingContext) -> Iterator[range]:  # noqa: ARG002
         declared = self.reads.declared()
         first, last = declared.start, declared.stop
         starts = self._borders(positions, self.back)
@@ -90,7 +105,7 @@ class Shifted:
         for start, stop in zip(starts, stops, strict=True):
             yield range(max(start, first), min(stop, last))
 
-    def down(self, position: int, reading: Reading) -> range:  # noqa: ARG002
+    def down(self, position: int, context: MappingContext) -> range:  # noqa: ARG002
         holder = self._holder(position)
         return range(holder - self.ahead, holder - self.back + 1)
 
@@ -99,50 +114,50 @@ class Shifted:
         return moved if type(self.of) is type(self.reads) else map(self._border, moved)
 
     def _border(self, position: int) -> int:
-        """The position in the input's grain at which one of the asset begins."""
+        """The position of the input at which a position of the asset begins."""
         if type(self.of) is type(self.reads):
             return position
         within = min(max(position, self.of.lowest), self.of.highest)
-        if isinstance(self.of, Calendar) and isinstance(self.reads, Calendar):
+        if isinstance(self.of, CalendarDimension) and isinstance(self.reads, CalendarDimension):
             return self.reads.position_of_day(self.of.first_day(within))
         return self.reads.position_at(self.of.begin(within))
 
     def _holder(self, position: int) -> int:
-        """The position in the asset's grain of the one that holds one of the input."""
+        """The position of the asset that contains a position of the input."""
         if type(self.of) is type(self.reads):
             return position
-        if isinstance(self.of, Calendar) and isinstance(self.reads, Calendar):
+        if isinstance(self.of, CalendarDimension) and isinstance(self.reads, CalendarDimension):
             return self.of.position_of_day(self.reads.first_day(position))
         return self.of.position_at(self.reads.begin(position))
 
 
-def listed_link(dimension: Dimension, of: Iterable[Dimension]) -> Link | Free:
-    """The link of a dimension that is not followed through time."""
+def link_values(dimension: Dimension, of: Iterable[Dimension]) -> DimensionLink | UnlinkedDimension:
+    """The link of a dimension of the input whose values are matched, not shifted in time."""
     partner = next((one for one in of if one.name == dimension.name), None)
     if partner is None:
-        return Free(dimension)
+        return UnlinkedDimension(dimension)
     if isinstance(partner, Dynamic) and isinstance(dimension, Dynamic):
-        return Same(partner, dimension)
+        return SameValueLink(partner, dimension)
     if not isinstance(partner, Static) or not isinstance(dimension, Static):
         raise Invalid(
             f"dimension {dimension.name!r} is {type(partner).__name__} in the asset and "
-            f"{type(dimension).__name__} in the input, so its values cannot meet: {OTHERWISE}"
+            f"{type(dimension).__name__} in the input, so values cannot be matched: {ALTERNATIVES}"
         )
     lacking = [value for value in partner.values if value not in dimension]
     if lacking:
         raise Invalid(
             f"dimension {dimension.name!r} of the input has no value {lacking[0]!r}, which the asset "
-            f"would read: add it to the input, or {OTHERWISE}"
+            f"would read: add it to the input, or {ALTERNATIVES}"
         )
-    return Same(partner, dimension)
+    return SameValueLink(partner, dimension)
 
 
-def clipped(one: range, other: range) -> range:
-    """What two ranges share."""
+def intersect_ranges(one: range, other: range) -> range:
+    """The intersection of two ranges."""
     return range(max(one.start, other.start), min(one.stop, other.stop))
 
 
-def _same(here: Dimension, there: Dimension, position: int, reading: Reading) -> range:
-    value = here.axis(reading.dynamic).value(position)
-    found = position_in(there.axis(reading.dynamic), value)
-    return NONE if found is None else range(found, found + 1)
+def _same(one: Dimension, other: Dimension, position: int, context: MappingContext) -> range:
+    value = one.axis(context.dynamic).value(position)
+    match = position_in(other.axis(context.dynamic), value)
+    return EMPTY_RANGE if match is None else range(match, match + 1)

@@ -1,53 +1,66 @@
-"""Why a plan does not make a partition that is out of date.
+"""Blocks: why a plan does not make a partition that is out of date.
 
-`append` adds rows. A partition that was appended once would get its rows a second time if it were made
-again, because its code or inputs changed or because somebody forces it. So it is blocked, unless the user
-asks for the rows again or the asset declares on_change="replace".
+`append` adds rows. Making an appended partition a second time, because its code or inputs changed or the
+user forces it, would add its rows twice. So it is blocked, unless the user passes --append-again or the
+asset declares on_change="replace".
+
+All partitions of an asset are blocked if its table cannot take what the definition would write. A different
+format or partitioning is known from the definition and the table. That columns do not fit is known from the
+last attempt; it counts as long as neither code, inputs nor table have changed since.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from arco.core.errors import Invalid
+from arco.events.partition_key import parse_partition_key
 from arco.flow.define.asset import AssetDef
+from arco.flow.partition import Partitions
+from arco.flow.partition.time_dimension import TimeDimension
+from arco.flow.plan.context import PlanningContext, TableIndex
 from arco.flow.plan.graph import MakerDef
-from arco.flow.plan.judge import Judge, Verdict
-from arco.flow.plan.key import short_name
-from arco.flow.plan.known import KnownTable
+from arco.flow.plan.keys import short_name
 from arco.flow.plan.plan import Reason
+from arco.flow.plan.staleness import Staleness, StalenessCheck
+from arco.flow.plan.table_state import ColumnChange, LastAttempt
+from arco.flow.plan.upstream import PlannedTables
 
 _SHOWN_FILES = 3
-_MADE_WHATEVER_IS_THERE = frozenset({Reason.FORCED, Reason.FRESHNESS})
+_MADE_UNCHANGED = frozenset(
+    {Reason.FORCED, Reason.FRESHNESS}
+)  # even if code and inputs are current
 
 
 class BlockReason(StrEnum):
     """Why a partition is blocked, in one word."""
 
-    APPENDED = "APPENDED"  # its rows are in the table, and would come a second time
-    FORMAT = "FORMAT"  # the table is of another format
-    PARTITIONING = "PARTITIONING"  # the table has partitions of another shape
+    APPENDED = "APPENDED"  # its rows are in the table and would be added a second time
+    FORMAT = "FORMAT"  # the table has another format
+    PARTITIONING = "PARTITIONING"  # the table has other dimensions
     COLUMN_TYPE = "COLUMN_TYPE"  # the last attempt returned a column of another type
     MISSING_COLUMN = "MISSING_COLUMN"  # the last attempt lacked a column of the table
 
 
 class Block(NamedTuple):
-    """That a partition is not made: the reason, the same in a sentence, and what a user can do."""
+    """Why a partition is not made: a reason, a sentence, and what the user can do."""
 
     reason: BlockReason
     cause: str
     fix: str = ""
 
 
-def block_of_append(
-    maker: MakerDef, judge: Judge, number: int, key: str, verdict: Verdict
+def find_append_block(
+    maker: MakerDef, check: StalenessCheck, number: int, key: str, staleness: Staleness
 ) -> Block | None:
-    """The block of a partition whose rows would be appended a second time; None if it can be made."""
+    """The block of a partition whose rows would be appended twice; None if it can be made."""
     if not isinstance(maker, AssetDef) or maker.mode.kind != "append":
         return None
-    tables = _appended_again(judge, number, key, verdict)
+    tables = _appended_again(check, number, key, staleness)
     if not tables:
         return None
     if maker.mode.on_change == "replace":
-        return _block_by_files(tables, key, verdict)
+        return _block_by_files(tables, key, staleness)
     again = "pass --append-again to add them a second time"
     if maker.partitions:
         fix = f'To replace its rows, declare on_change="replace" on the asset; or {again}'
@@ -56,43 +69,201 @@ def block_of_append(
         fix = f"To start over, drop the table (`arco table drop {name}`); or {again}"
     return Block(
         BlockReason.APPENDED,
-        f"it was appended before, and making it again would add its rows a second time ({verdict.detail})",
+        f"it was appended before, and making it again would add its rows a second time "
+        f"({staleness.detail})",
         fix,
     )
 
 
-def _appended_again(judge: Judge, number: int, key: str, verdict: Verdict) -> list[KnownTable]:
-    """The outputs that hold rows of the partition and would get them again.
+def _appended_again(
+    check: StalenessCheck, number: int, key: str, staleness: Staleness
+) -> list[TableIndex]:
+    """The outputs that hold rows of the partition and would get them a second time.
 
-    An output that is as it would be made now is left alone by the run: a task with several outputs that
-    failed between them adds rows only where they are missing. Rows of which nothing is recorded may come
-    from an attempt that published and died: the run finds out by the version itself, and refuses to add
-    them if they were made by other code or from other data.
+    A run skips an output that is current: after a failure between several outputs, rows are added only
+    where they are missing. Rows without a record may come from an attempt that published and crashed: the
+    run inspects the table version, and refuses to add rows if other code or data made them.
     """
-    made_anyway = verdict.reason in _MADE_WHATEVER_IS_THERE
+    made_anyway = staleness.reason in _MADE_UNCHANGED
     return [
         table
-        for table in judge.outputs
+        for table in check.outputs
         if table.by_key.get(key) is not None
         and table.state.code_fingerprints[table.rows[key]] is not None
-        and (made_anyway or not judge.is_current(table, number, key))
+        and (made_anyway or not check.is_current(table, number, key))
     ]
 
 
-def _block_by_files(tables: list[KnownTable], key: str, verdict: Verdict) -> Block | None:
-    """The block of a partition with files that the pipeline did not add: replacing would delete them."""
+def _block_by_files(tables: list[TableIndex], key: str, staleness: Staleness) -> Block | None:
+    """The block of a partition with files of other writers, which replacing would delete."""
     files = [path for table in tables for path in table.state.foreign_files.get(key, ())]
     if not files:
         return None
     return Block(
         BlockReason.APPENDED,
-        f"its rows should be replaced ({verdict.detail}), but the partition also holds files that no run "
-        f"of this pipeline added: {files_shown(files)}",
+        f"its rows should be replanned ({staleness.detail}), but the partition also holds files that "
+        f"no run of this pipeline added: {describe_files(files)}",
         "Remove the rows of these files, or pass --append-again to add the new rows as well",
     )
 
 
-def files_shown(files: list[str]) -> str:
+def describe_files(files: list[str]) -> str:
     """A few paths as part of a sentence."""
     shown = ", ".join(files[:_SHOWN_FILES])
     return f"{shown} and {len(files) - _SHOWN_FILES} more" if len(files) > _SHOWN_FILES else shown
+
+
+_FAILED = "FAILED"
+_ICEBERG = "ICEBERG"
+_KEEPS_ROWS = ("replace_partition", "append")  # of other partitions, perhaps with other dimensions
+
+
+def find_table_block(
+    context: PlanningContext,
+    maker: MakerDef,
+    planned_tables: PlannedTables,
+    *,
+    is_forced: bool = False,
+) -> Block | None:
+    """Why no partition of an asset can be made; None if no obstacle is known.
+
+    What made the last attempt fail may have changed without a record, so `is_forced` ignores it.
+    """
+    if not isinstance(maker, AssetDef):
+        return None
+    tables = [table for table in context.outputs(maker) if table.state.table_id is not None]
+    for table in tables:
+        found = _other_format(maker, table) or _other_partitioning(maker, table)
+        if found is None and not is_forced:
+            found = _other_columns(context, maker, table, planned_tables)
+        if found is not None:
+            return found
+    return None
+
+
+def _other_format(maker: AssetDef, table: TableIndex) -> Block | None:
+    name, table_format = short_name(table.name), (table.state.format or "").lower()
+    if table_format in ("", maker.format):
+        return None
+    return Block(
+        BlockReason.FORMAT,
+        f"{name} is a table of the format {table_format}, and the asset declares format={maker.format!r}",
+        f"Declare format={table_format!r}, write to another table, or drop this one with its rows: "
+        f"`arco table drop {name}`",
+    )
+
+
+def _other_partitioning(maker: AssetDef, table: TableIndex) -> Block | None:
+    if maker.mode.kind not in _KEEPS_ROWS:
+        return None
+    if table.state.is_source and table.state.format == _ICEBERG:
+        return None  # other writers may partition it by transforms, not only by column values
+    made = (key for key, material in table.by_key.items() if material is not None)
+    key = next((each for each in made if not _has_shape(each, maker.partitions)), None)
+    if key is None:
+        return None
+    name = short_name(table.name)
+    return Block(
+        BlockReason.PARTITIONING,
+        f"{name} has {_partition(key)}, and the asset is partitioned by {_described(maker.partitions)}: "
+        "old rows would stay beside the new ones",
+        f"Write to another table, or remove the rows first: `arco partitions clear {name} all` or "
+        f"`arco table drop {name}`",
+    )
+
+
+def _has_shape(key: str, partitions: Partitions) -> bool:
+    """Whether a key has the dimensions of these partitions, perhaps with other values."""
+    values = parse_partition_key(key) if key else {}
+    if values is None or set(values) != set(partitions.names):
+        return False
+    for each in partitions:
+        if isinstance(each, TimeDimension):
+            try:
+                each.position(values[each.name])
+            except Invalid:
+                return False
+    return True
+
+
+def _partition(key: str) -> str:
+    return f"the partition {key}" if key else "rows without partitions"
+
+
+def _described(partitions: Partitions) -> str:
+    dimensions = [f"{type(each).__name__}({each.name!r})" for each in partitions]
+    return " and ".join(dimensions) or "nothing"
+
+
+def _other_columns(
+    context: PlanningContext, maker: AssetDef, table: TableIndex, planned_tables: PlannedTables
+) -> Block | None:
+    last = table.state.last_attempt
+    if last is None or not _still_counts(context, maker, table, last, planned_tables):
+        return None
+    name = short_name(table.name)
+    retyped = [each for each in last.changes if each.before is not None and each.after is not None]
+    missing = [each for each in last.changes if each.after is None]
+    if retyped:
+        return Block(
+            BlockReason.COLUMN_TYPE,
+            f"the last attempt (run {last.run_id}) with this code returned columns of other types than "
+            f"{name} has: {', '.join(map(describe_column_change, retyped))}",
+            f"Cast them, write to another table, or remove the rows first: `arco partitions clear {name} "
+            f"all` or `arco table drop {name}`; `--force` tries it again",
+        )
+    if missing and maker.on_missing_column == "fail":
+        return Block(
+            BlockReason.MISSING_COLUMN,
+            f"the last attempt (run {last.run_id}) with this code did not return columns that {name} has: "
+            f"{', '.join(map(describe_column_change, missing))}",
+            "Return them, or declare on_missing_column='null' or 'drop' on the asset; `--force` tries it "
+            "again",
+        )
+    return None
+
+
+def _still_counts(
+    context: PlanningContext,
+    maker: AssetDef,
+    table: TableIndex,
+    last: LastAttempt,
+    planned_tables: PlannedTables,
+) -> bool:
+    """Whether another attempt would fail alike: nothing that decides its columns has changed since."""
+    if last.status != _FAILED or last.code_fingerprint != context.project.fingerprints[maker.name]:
+        return False
+    if all(material is None for material in table.by_key.values()):
+        return False  # an empty table gets the columns of the result
+    for declared in maker.inputs:
+        planned = planned_tables.of(declared.table)
+        is_planned = planned is not None and bool(planned.levels)
+        changed_at = context.tables.table(declared.table).state.changed_at_ms
+        if is_planned or (changed_at is not None and changed_at > last.ended_at_ms):
+            return False
+    changed_at = table.state.changed_at_ms
+    return changed_at is None or changed_at <= last.ended_at_ms
+
+
+def describe_column_change(change: ColumnChange) -> str:
+    """A column change in a few words."""
+    if change.before is None:
+        return f"{change.column} {change.after} added"
+    if change.after is None:
+        return f"{change.column} {change.before} missing"
+    return f"{change.column} {change.before} -> {change.after}"
+
+
+def column_warnings(context: PlanningContext, maker: MakerDef) -> Iterator[str]:
+    """Warn of the column differences that the last attempt found in each table of an asset."""
+    if not isinstance(maker, AssetDef):
+        return
+    for table in context.outputs(maker):
+        last = table.state.last_attempt
+        if last is not None:
+            same = last.code_fingerprint == context.project.fingerprints[maker.name]
+            code = "this code" if same else "other code than now"
+            yield (
+                f"{short_name(table.name)}: column changes in the last attempt ({last.status}, run "
+                f"{last.run_id}, {code}): {', '.join(map(describe_column_change, last.changes))}"
+            )

@@ -1,89 +1,213 @@
-"""Why a partition is to be made, or is not: what a plan of it and of all above it would say."""
+"""Explanations: why a partition is to be made or not, from a plan of it and of everything upstream."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from arco.core.errors import Invalid
 from arco.flow.define.project import Project
-from arco.flow.partition import Partitions, PartitionSet, Reading
-from arco.flow.plan.explanation import (
-    BLOCKED,
-    SOURCE,
-    UP_TO_DATE,
-    WAITING,
-    Affected,
-    Explanation,
-    Group,
-    ReadNow,
-)
-from arco.flow.plan.fingerprints import fingerprinting
-from arco.flow.plan.graph import MakerDef
-from arco.flow.plan.inputs import Input
-from arco.flow.plan.key import short_name, task_key
-from arco.flow.plan.plan import Plan, PlannedTask, Reason
-from arco.flow.plan.planner import Planning
-from arco.flow.plan.runs import listed, runs
-from arco.flow.plan.scene import Scene
-from arco.flow.plan.selection import names_of, near
+from arco.flow.partition import MappingContext, Partitions, PartitionSet
+from arco.flow.plan.context import InputPartitions, PlanningContext
+from arco.flow.plan.graph import MakerDef, node_names, suggest
+from arco.flow.plan.input_fingerprint import fingerprint_function
+from arco.flow.plan.keys import describe_keys, key_ranges, short_name, task_key
+from arco.flow.plan.plan import Plan, PlannedTask, Reason, format_time
+from arco.flow.plan.planner import PlanBuilder
 from arco.flow.plan.table_state import PlanningState
+
+UP_TO_DATE = "UP_TO_DATE"
+WAITING = "WAITING"
+BLOCKED = "BLOCKED"
+SOURCE = "SOURCE"
+
+
+@dataclass(frozen=True)
+class InputStatus:
+    """The state of an input: what is read of it, what of that has no data, and how new it is."""
+
+    table: str
+    partitions: tuple[str, ...]  # as ranges
+    lacks: tuple[str, ...]
+    made_at_ms: int | None  # of the newest partition that is read
+    is_newer: bool  # than the data of the partition that reads it
+    skips_missing: bool = False  # partitions without data are skipped, not waited for
+
+
+@dataclass(frozen=True)
+class DownstreamPartitions:
+    """The partitions of a table that read the explained one, as ranges."""
+
+    table: str
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StatusGroup:
+    """Partitions of a table with the same status, as ranges."""
+
+    status: str
+    partitions: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """The last failure of a task, and the checks that failed."""
+
+    task: str
+    run_id: str
+    error: str | None = None
+    checks: tuple[str, ...] = ()  # a sentence for each
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a partition is, or is not, to be made.
+
+    `status` is UP_TO_DATE, SOURCE, WAITING for data that the plan does not make, BLOCKED by an upstream
+    failure or because a plan does not make it, or the reason of a task.
+    `partition` is None for an explanation of the complete table: `groups` then has the status of its
+    partitions. `*_recorded` is what the worker reported that made the data, `*_now` what would be recorded
+    today. `failed` are the tasks whose failure is the reason; the caller fills in `failures`.
+    """
+
+    table: str
+    partition: str | None
+    status: str
+    why: str = ""
+    material: str | None = None
+    made_at_ms: int | None = None
+    code_recorded: str | None = None
+    code_now: str | None = None
+    inputs_recorded: str | None = None
+    inputs_now: str | None = None
+    inputs: tuple[InputStatus, ...] = ()
+    downstream: tuple[DownstreamPartitions, ...] = ()
+    groups: tuple[StatusGroup, ...] = ()
+    failed: tuple[str, ...] = ()
+    failures: tuple[TaskFailure, ...] = ()
+    maker: str | None = None  # the asset or task that makes it
+    code_changes: tuple[str, ...] = ()  # the changed parts of its code; the caller fills them in
+
+    def lines(self) -> list[str]:
+        """The explanation as text for the terminal."""
+        return list(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{task_key(self.table, self.partition or '')}: {self.status}" + (
+            f" - {self.why}" if self.why else ""
+        )
+        for failure in self.failures:
+            error = f": {failure.error}" if failure.error else ""
+            yield f"  {failure.task} failed in run {failure.run_id}{error}"
+            yield from (f"    {check}" for check in failure.checks)
+        if self.made_at_ms is not None:
+            by = f" by attempt {self.material}" if self.material and self.code_now else ""
+            yield f"  made at {format_time(self.made_at_ms)}{by}"
+        if self.groups and self.code_now is not None:
+            yield f"  code: now {self.code_now[:12]}"  # each partition has its own record
+        else:
+            yield from _compared("code", self.code_recorded, self.code_now)
+            yield from (f"    {change}" for change in self.code_changes)
+        yield from _compared("inputs", self.inputs_recorded, self.inputs_now)
+        for each in self.inputs:
+            yield f"  reads {_partitions(each.table, each.partitions)}{_describe_input(each)}"
+        for below in self.downstream:
+            yield f"  read by {_partitions(below.table, below.partitions)}"
+        for group in self.groups:
+            yield f"  {group.status}: {group.count}, {_shown(group.partitions)}"
+
+
+def _compared(what: str, recorded: str | None, now: str | None) -> Iterator[str]:
+    if now is None:
+        return
+    if recorded is None:
+        yield f"  {what}: now {now[:12]}, nothing recorded"
+    elif recorded == now:
+        yield f"  {what}: {now[:12]}, as recorded"
+    else:
+        yield f"  {what}: now {now[:12]}, recorded {recorded[:12]}"
+
+
+def _partitions(table: str, partitions: tuple[str, ...]) -> str:
+    return f"{task_key(table, '')} {_shown(partitions)}".rstrip()
+
+
+def _shown(partitions: tuple[str, ...], most: int = 6) -> str:
+    more = f" and {len(partitions) - most} more" if len(partitions) > most else ""
+    return ", ".join(each for each in partitions[:most] if each) + more
+
+
+def _describe_input(each: InputStatus) -> str:
+    selection = []
+    if each.lacks:
+        skipped = "skipped, " if each.skips_missing else ""
+        selection.append(f"{skipped}no data: {_shown(each.lacks) or 'at all'}")
+    if each.made_at_ms is not None:
+        newer = ", after what was made from it" if each.is_newer else ""
+        selection.append(f"newest of {format_time(each.made_at_ms)}{newer}")
+    return f" ({'; '.join(selection)})" if selection else ""
 
 
 def explain(
     project: Project, table: str, partition: str | None, state: PlanningState, now: datetime
 ) -> Explanation:
-    """Why a partition of a table stands as it does; without one, how all of its partitions stand.
+    """Explain the status of a partition; without one, of all partitions of a table.
 
     `table` is a table or the name of a task, `partition` a key or a value such as `2026-01-15`.
     """
-    scene = Scene(project, state, now)
-    node = next((each for each in scene.graph.nodes.values() if table in names_of(each)), None)
+    context = PlanningContext(project, state, now)
+    node = next((each for each in context.graph.nodes.values() if table in node_names(each)), None)
     if node is None:
-        names = {short_name(name) for each in scene.graph.nodes.values() for name in names_of(each)}
-        raise Invalid(f"there is no table or task {table!r}{near(table, names)}")
-    name = next(each for each in names_of(node) if table in (each, short_name(each)))
-    key = _key(node.partitions, partition, scene)
+        names = {
+            short_name(name) for each in context.graph.nodes.values() for name in node_names(each)
+        }
+        raise Invalid(f"there is no table or task {table!r}{suggest(table, names)}")
+    name = next(each for each in node_names(node) if table in (each, short_name(each)))
+    key = _key(node.partitions, partition, context)
     if name not in project.made_by and name in {each.name for each in project.sources}:
-        return _of_source(name, key, scene)
+        return _of_source(name, key, context)
     maker = project.made_by.get(name) or next(each for each in project.tasks if each.name == name)
-    planning = Planning(scene)
-    planning.add_all(scene.graph.in_order(scene.graph.upstream([maker.name], None)))
-    planned = planning.plan(short_name(name), {})
+    builder = PlanBuilder(context)
+    builder.add_all(context.graph.in_order(context.graph.upstream([maker.name], None)))
+    planned = builder.plan(short_name(name), {})
     if key is None:
-        return _of_all(name, maker, planned, scene)
-    return _of_one(name, maker, key, planned, scene)
+        return _of_all(name, maker, planned, context)
+    return _of_one(name, maker, key, planned, context)
 
 
-def _key(partitions: Partitions, said: str | None, scene: Scene) -> str | None:
-    """The one partition that is meant; an asset that is one piece needs none."""
-    if said is None:
+def _key(partitions: Partitions, selection: str | None, context: PlanningContext) -> str | None:
+    """The key of the one selected partition; '' for an asset without partitions."""
+    if selection is None:
         return None if partitions else ""
-    chosen = partitions.parse(said, scene.now, scene.dynamic)
+    chosen = partitions.parse(selection, context.now, context.dynamic)
     if len(chosen) != 1:
-        raise Invalid(f"{said!r} chooses {len(chosen)} partitions: write one of them")
+        raise Invalid(f"{selection!r} chooses {len(chosen)} partitions: write one of them")
     return next(iter(chosen))
 
 
-def _of_source(name: str, key: str | None, scene: Scene) -> Explanation:
-    table = scene.known.table(name)
+def _of_source(name: str, key: str | None, context: PlanningContext) -> Explanation:
+    table = context.tables.table(name)
     exists = table.state.table_id is not None
     return Explanation(
         table=name,
         partition=key,
         status=SOURCE if exists else WAITING,
-        why="something else fills it" if exists else "there is no such table yet",
+        why="the project does not fill it" if exists else "there is no such table yet",
         material=None if key is None else table.material(key),
         made_at_ms=table.state.changed_at_ms if key is None else table.made_at_ms(key),
-        downstream=tuple(_downstream(name, key, scene)),
+        downstream=tuple(_downstream(name, key, context)),
     )
 
 
-def _of_all(name: str, maker: MakerDef, planned: Plan, scene: Scene) -> Explanation:
-    standing = _standing(maker, planned)
+def _of_all(name: str, maker: MakerDef, planned: Plan, context: PlanningContext) -> Explanation:
+    statuses = _statuses(maker, planned)
     by_status: dict[str, list[str]] = {}
-    for key in maker.partitions.keys(scene.now, scene.dynamic):
-        by_status.setdefault(standing.get(key, (UP_TO_DATE, ""))[0], []).append(key)
+    for key in maker.partitions.keys(context.now, context.dynamic):
+        by_status.setdefault(statuses.get(key, (UP_TO_DATE, ""))[0], []).append(key)
     groups = tuple(
-        Group(status, tuple(runs(keys)), len(keys)) for status, keys in sorted(by_status.items())
+        StatusGroup(status, tuple(key_ranges(keys)), len(keys))
+        for status, keys in sorted(by_status.items())
     )
     count = sum(group.count for group in groups)
     return Explanation(
@@ -91,25 +215,31 @@ def _of_all(name: str, maker: MakerDef, planned: Plan, scene: Scene) -> Explanat
         partition=None,
         status=groups[0].status if len(groups) == 1 else "MIXED",
         why=f"{count} partitions",
-        code_now=scene.project.fingerprints[maker.name],
+        code_now=context.project.fingerprints[maker.name],
         groups=groups,
-        downstream=tuple(_downstream(name, None, scene)),
+        downstream=tuple(_downstream(name, None, context)),
     )
 
 
-def _of_one(name: str, maker: MakerDef, key: str, planned: Plan, scene: Scene) -> Explanation:
-    status, why = _standing(maker, planned).get(
+def _of_one(
+    name: str, maker: MakerDef, key: str, planned: Plan, context: PlanningContext
+) -> Explanation:
+    status, why = _statuses(maker, planned).get(
         key, (UP_TO_DATE, "nothing it is made from changed")
     )
-    table = scene.known.table(name) if name in scene.project.made_by else scene.outputs(maker)[0]
+    table = (
+        context.tables.table(name) if name in context.project.made_by else context.outputs(maker)[0]
+    )
     row = table.rows.get(key)
     made_at = table.made_at_ms(key)
-    axes = maker.partitions.axes(scene.dynamic)
-    inputs = scene.inputs(maker, PartitionSet.of_keys(axes, [key]))
-    code = scene.project.fingerprints[maker.name]
+    axes = maker.partitions.axes(context.dynamic)
+    inputs = context.inputs(maker, PartitionSet.of_keys(axes, [key]))
+    code = context.project.fingerprints[maker.name]
     recorded_code = None if row is None else table.state.code_fingerprints[row]
-    # A fingerprint of inputs has the code in it: with that of the record, only other data make another one.
-    tell = fingerprinting(recorded_code or code, [each.table.identity for each in inputs])
+    # An input fingerprint contains the code: with the recorded code, only other data make a difference.
+    fingerprint = fingerprint_function(
+        recorded_code or code, [each.table.identity for each in inputs]
+    )
     return Explanation(
         table=name,
         partition=key,
@@ -120,16 +250,16 @@ def _of_one(name: str, maker: MakerDef, key: str, planned: Plan, scene: Scene) -
         code_recorded=recorded_code,
         code_now=code,
         inputs_recorded=None if row is None else table.state.input_fingerprints[row],
-        inputs_now=tell([each.digests[0] for each in inputs]),
+        inputs_now=fingerprint([each.digests[0] for each in inputs]),
         inputs=tuple(_read_now(each, made_at) for each in inputs),
-        downstream=tuple(_downstream(name, key, scene)),
+        downstream=tuple(_downstream(name, key, context)),
         maker=maker.name,
         failed=tuple(each.key for each in _failed(task_key(maker.name, key), _by_key(planned))),
     )
 
 
-def _standing(maker: MakerDef, planned: Plan) -> dict[str, tuple[str, str]]:
-    """What a plan says of the partitions of a maker; those that are up to date are not there."""
+def _statuses(maker: MakerDef, planned: Plan) -> dict[str, tuple[str, str]]:
+    """The status and the reason of the partitions of a maker that are not up to date."""
     held, tasks = _held_back(planned.tasks), _by_key(planned)
     found: dict[str, tuple[str, str]] = {}
     for task in planned.tasks:
@@ -150,7 +280,7 @@ def _standing(maker: MakerDef, planned: Plan) -> dict[str, tuple[str, str]]:
 
 
 def _held_back(tasks: Sequence[PlannedTask]) -> set[str]:
-    """The tasks that did not fail themselves, but wait for one that did; each stands after its deps."""
+    """The tasks that did not fail, but wait for one that did; tasks come after their deps."""
     held: set[str] = set()
     failed: set[str] = set()
     for task in tasks:
@@ -166,10 +296,10 @@ def _by_key(planned: Plan) -> dict[str, PlannedTask]:
 
 
 def _failed(key: str, tasks: dict[str, PlannedTask]) -> list[PlannedTask]:
-    """The failure of a task that has failed itself, of another the nearest ones above it."""
+    """The task itself if it failed, otherwise the nearest failed tasks upstream."""
     failed: list[PlannedTask] = []
     seen, pending = set[str](), [key] if key in tasks else []
-    for each in pending:  # grows while it is walked
+    for each in pending:  # grows during the loop
         if each in seen:
             continue
         seen.add(each)
@@ -182,43 +312,49 @@ def _failed(key: str, tasks: dict[str, PlannedTask]) -> list[PlannedTask]:
 
 
 def _holding(key: str, tasks: dict[str, PlannedTask]) -> str:
-    """The nearest failures above a task."""
+    """The nearest failures upstream of a task, as part of a sentence."""
     failed: dict[str, list[str]] = {}
     for task in _failed(key, tasks):
         failed.setdefault(task.maker, []).append(task.partition)
     which = ", ".join(
-        f"{short_name(name)} {listed(keys)}".rstrip() for name, keys in failed.items()
+        f"{short_name(name)} {describe_keys(keys)}".rstrip() for name, keys in failed.items()
     )
-    return f"what it is made from failed last time: {which}"
+    return f"an upstream task failed last time: {which}"
 
 
-def _read_now(each: Input, made_at_ms: int | None) -> ReadNow:
+def _read_now(each: InputPartitions, made_at_ms: int | None) -> InputStatus:
     keys = each.keys(0)
     lacks = [key for key in keys if each.table.material(key) is None]
     times = [at for key in keys if (at := each.table.made_at_ms(key)) is not None]
     newest = max(times, default=None)
-    return ReadNow(
+    return InputStatus(
         table=each.table.name,
-        partitions=tuple(runs(keys)),
-        lacks=tuple(runs(lacks)),
+        partitions=tuple(key_ranges(keys)),
+        lacks=tuple(key_ranges(lacks)),
         made_at_ms=newest,
         is_newer=newest is not None and made_at_ms is not None and newest > made_at_ms,
-        skips_missing=each.takes_what_is_there,
+        skips_missing=each.skips_missing,
     )
 
 
-def _downstream(table: str, key: str | None, scene: Scene) -> Iterator[Affected]:
-    """What reads a partition directly; without one, who reads the table at all."""
-    reads = scene.project.tables[table] if table in scene.project.tables else Partitions()
-    for maker in sorted(scene.project.makers(), key=lambda each: each.name):
+def _downstream(
+    table: str, key: str | None, context: PlanningContext
+) -> Iterator[DownstreamPartitions]:
+    """What reads a partition directly; without a key, what reads the table at all."""
+    reads = context.project.tables[table] if table in context.project.tables else Partitions()
+    for maker in sorted(context.project.makers(), key=lambda each: each.name):
         found: dict[str, None] = {}
         is_reading = False
         for declared in maker.inputs:
             if declared.table == table and declared.mapping is not None:
                 is_reading = True
                 if key is not None:
-                    reading = Reading(maker.partitions, reads, scene.now, scene.dynamic)
-                    with scene.asking(maker, declared):
-                        found.update(dict.fromkeys(declared.mapping.downstream(key, reading)))
+                    mapping_context = MappingContext(
+                        maker.partitions, reads, context.now, context.dynamic
+                    )
+                    with context.mapping_errors(maker, declared):
+                        found.update(
+                            dict.fromkeys(declared.mapping.downstream(key, mapping_context))
+                        )
         if found or (is_reading and key is None):
-            yield Affected(maker.name, tuple(runs(found)))
+            yield DownstreamPartitions(maker.name, tuple(key_ranges(found)))

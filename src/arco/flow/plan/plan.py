@@ -1,15 +1,18 @@
-"""A plan: the tasks of a run, with why each is needed, what it reads and what it waits for.
+"""A plan: the tasks of a run, why each is needed, what it reads and what it waits for; and its document.
 
-The partitions that tasks read are kept once for all tasks that read the same, so that a plan in which
-thousands of tasks read a whole table stays small.
+The partitions that tasks read are stored once for all tasks that read the same, so that a plan in which
+thousands of tasks read a complete table stays small. The document is the same text for the same plan.
 """
 
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 
 import msgspec
 
 from arco.core.hashing import sha256_hex
+from arco.core.json import Json
+from arco.flow.plan.keys import key_ranges, short_name
 from arco.flow.plan.table_state import LastAttempt
 
 
@@ -24,10 +27,10 @@ class Reason(StrEnum):
     FORCED = "FORCED"
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class PlanTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A table that a maker writes, by its full name; `alone`: no two tasks may write it at once.
 
-    `on_change` is of mode append: whether rows that were appended before are replaced.
+    `on_change`: whether mode append replaces rows that were appended before.
     """
 
     table: str
@@ -37,8 +40,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     on_change: str = "block"
 
 
-class Again(msgspec.Struct, frozen=True, kw_only=True):
-    """When a failed attempt is made again."""
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and after which delay a failed attempt is retried."""
 
     times: int = 0
     delay_ms: int = 0
@@ -48,23 +51,23 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Maker(msgspec.Struct, frozen=True, kw_only=True):
-    """What is the same for all tasks of an asset or task of the project."""
+    """What all tasks of an asset or task of the project share."""
 
     name: str  # the full name of an asset, the name of a task
     kind: str  # asset or task
-    targets: tuple[Target, ...] = ()
+    targets: tuple[PlanTarget, ...] = ()
     pool: str = "default"
-    retry: Again = Again()
+    retry: RetryPolicy = RetryPolicy()
     timeout_ms: int | None = None
-    code_fingerprint: str | None = None  # of the code that the plan was made with
+    code_fingerprint: str | None = None  # of the code at planning time
     checks_fingerprint: str | None = None  # of the checks, if it has any
 
 
-class Reads(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Partitions of one table; a table that is not cut has the one partition ''.
+class ReadPartitions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Partitions of one table; a table without partitions has the one partition ''.
 
-    `skipped` are those that have no data and that nothing in the plan makes, where `skips_missing` allows
-    it: a task reads only those that have data when it is dispatched.
+    With `skips_missing`, a task reads only those that have data when it is dispatched. `skipped` are those
+    without data that the plan does not make.
     """
 
     table: str
@@ -74,7 +77,7 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition of one maker. `inputs` are places in the plan's `reads`, `deps` keys of tasks."""
+    """One partition of one maker. `inputs` are indexes into the plan's `reads`, `deps` task keys."""
 
     key: str
     maker: str
@@ -85,17 +88,17 @@ class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
     deps: tuple[str, ...] = ()
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition that was asked for and cannot be made, as data that it reads are not there."""
+class WaitingPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """A selected partition that cannot be made because inputs have no data."""
 
     key: str
     lacks: tuple[str, ...]
 
 
-class Blocked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A partition that is out of date and that the plan does not make; its readers use the existing rows.
+class BlockedPartition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An out-of-date partition that the plan does not make; its readers use the existing rows.
 
-    `reason` is one word for programs, `cause` a sentence that says why, `fix` what a user can do about it.
+    `reason` is one word for programs, `cause` a sentence, `fix` what the user can do.
     """
 
     key: str
@@ -105,27 +108,106 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """All that a run is going to do. Tasks stand after those that they wait for."""
+    """What a run will do. Tasks come after those that they wait for."""
 
     project: str
     selection: str
     now_ms: int
     state_number: int  # of the manifest that the state of partitions was read from
     makers: tuple[Maker, ...] = ()
-    reads: tuple[Reads, ...] = ()
+    reads: tuple[ReadPartitions, ...] = ()
     tasks: tuple[PlannedTask, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
-    blocked: tuple[Blocked, ...] = ()
-    columns: tuple[
-        LastAttempt, ...
-    ] = ()  # of tables whose last attempt met other columns than it returned
+    waiting: tuple[WaitingPartition, ...] = ()
+    blocked: tuple[BlockedPartition, ...] = ()
+    columns: tuple[LastAttempt, ...] = ()  # of tables whose last attempt returned other columns
     append_again: tuple[str, ...] = ()  # keys of tasks that may add rows which were appended before
-    up_to_date: int = 0  # how many partitions were asked for and need nothing
+    up_to_date: int = 0  # how many selected partitions need nothing
     pools: dict[str, int] = msgspec.field(default_factory=dict)
     dynamic: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    warnings: tuple[str, ...] = ()  # what keeps nobody from running, such as a source that is late
+    warnings: tuple[str, ...] = ()  # do not prevent a run, such as a late source
 
     @cached_property
     def plan_id(self) -> str:
-        """The SHA-256 of its JSON, in which the same plan is always the same bytes."""
+        """The SHA-256 of the JSON, which has the same bytes for the same plan."""
         return sha256_hex(msgspec.json.encode(self, order="deterministic"))
+
+
+def plan_document(plan: Plan) -> dict[str, Json]:
+    """The plan for `--json`; consecutive partitions are written as `ds=a..b`."""
+    reads = [_reads(each) for each in plan.reads]  # shared by the tasks that read the same
+    return {
+        "plan_id": plan.plan_id,
+        "project": plan.project,
+        "selection": plan.selection,
+        "now": format_time(plan.now_ms),
+        "state_number": plan.state_number,
+        "tasks": [
+            {
+                "key": task.key,
+                "asset": short_name(task.maker),
+                "partition": task.partition,
+                "reason": task.reason.value,
+                "detail": task.detail,
+                "inputs": [reads[number] for number in task.inputs],
+                "deps": list(task.deps),
+            }
+            for task in plan.tasks
+        ],
+        "waiting": [{"key": each.key, "lacks": list(each.lacks)} for each in plan.waiting],
+        "blocked": blocked_document(plan),
+        "columns": columns_document(plan),
+        "up_to_date": plan.up_to_date,
+        "warnings": list(plan.warnings),
+    }
+
+
+def blocked_document(plan: Plan) -> list[Json]:
+    """The blocked partitions; `fix` only where there is one."""
+    found: list[Json] = []
+    for each in plan.blocked:
+        document: dict[str, Json] = {"key": each.key, "reason": each.reason, "cause": each.cause}
+        found.append(document | ({"fix": each.fix} if each.fix else {}))
+    return found
+
+
+def columns_document(plan: Plan) -> list[Json]:
+    """For each table the columns in which the result of its last attempt differed."""
+    return [
+        {
+            "table": short_name(last.changes[0].table),
+            "task": last.task,
+            "run_id": last.run_id,
+            "status": last.status,
+            "code_fingerprint": last.code_fingerprint,
+            "added": [
+                {"column": each.column, "type": each.after}
+                for each in last.changes
+                if each.before is None
+            ],
+            "changed": [
+                {"column": each.column, "table_type": each.before, "result_type": each.after}
+                for each in last.changes
+                if each.before is not None and each.after is not None
+            ],
+            "missing": [
+                {"column": each.column, "type": each.before}
+                for each in last.changes
+                if each.after is None
+            ],
+        }
+        for last in plan.columns
+    ]
+
+
+def format_time(ms: int) -> str:
+    """A time in UTC, with milliseconds only if they are not 0."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    text = moment.isoformat(timespec="milliseconds" if ms % 1_000 else "seconds")
+    return text.replace("+00:00", "Z")
+
+
+def _reads(each: ReadPartitions) -> Json:
+    skipped = set(each.skipped)
+    read = [key for key in each.partitions if key not in skipped] if skipped else each.partitions
+    found: dict[str, Json] = {"table": short_name(each.table), "partitions": [*key_ranges(read)]}
+    return found | ({"skipped": [*key_ranges(each.skipped)]} if skipped else {})

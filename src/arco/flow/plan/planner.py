@@ -1,7 +1,7 @@
 """Planning: from definitions, a selection, the state and the time to tasks with their reasons.
 
-Makers are taken each after those that it reads from, so that what is planned above is known when a
-partition is judged. Nothing here depends on the order of a set or a dict.
+Makers are handled after those that they read from, so that what is planned upstream is known when a
+partition is examined. Nothing here depends on the order of a set or a dict.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,27 +10,43 @@ from datetime import datetime
 from functools import cache
 
 from arco.core.errors import Invalid
+from arco.flow.define.asset import AssetDef
+from arco.flow.define.options import Retry
 from arco.flow.define.project import Project
 from arco.flow.partition import Dynamic, PartitionSet
-from arco.flow.plan.above import Above, Before, above, before, lacking
-from arco.flow.plan.blocks import Block, block_of_append
-from arco.flow.plan.caution import late_sources, newer_rows_lost, written_by_others
-from arco.flow.plan.choice import choose_partitions
-from arco.flow.plan.graph import MakerDef
-from arco.flow.plan.inputs import Input
-from arco.flow.plan.judge import Judge, Verdict
-from arco.flow.plan.key import LONGEST_KEY, short_name
-from arco.flow.plan.makers import maker_of
-from arco.flow.plan.placed import NOWHERE, Placed, Plans
-from arco.flow.plan.plan import Blocked, Plan, PlannedTask, Reads, Reason, Waiting
-from arco.flow.plan.scene import Scene
-from arco.flow.plan.selection import selected, terms
-from arco.flow.plan.table_blocks import block_of_table, column_warnings
+from arco.flow.plan.blocks import Block, column_warnings, find_append_block, find_table_block
+from arco.flow.plan.context import InputPartitions, PlanningContext
+from arco.flow.plan.graph import MakerDef, select_makers, selection_terms
+from arco.flow.plan.keys import LONGEST_KEY, short_name
+from arco.flow.plan.partition_selection import select_partitions_of_all
+from arco.flow.plan.plan import (
+    BlockedPartition,
+    Maker,
+    Plan,
+    PlannedTask,
+    PlanTarget,
+    ReadPartitions,
+    Reason,
+    RetryPolicy,
+    WaitingPartition,
+)
+from arco.flow.plan.staleness import Staleness, StalenessCheck
 from arco.flow.plan.table_state import PlanningState
+from arco.flow.plan.upstream import (
+    NO_LEVEL,
+    CheckUpstreams,
+    PlannedPartitions,
+    PlannedTables,
+    Upstream,
+    find_check_upstreams,
+    find_upstreams,
+    missing_inputs,
+)
+from arco.flow.plan.warnings import late_sources, newer_rows_lost, written_by_others
 
 STALE = frozenset({Reason.CODE_CHANGED, Reason.UPSTREAM_CHANGED, Reason.FRESHNESS})
 _SHOWN_CHARS = 60
-_FORCED = Verdict(Reason.FORCED, "it was asked for")
+_FORCED = Staleness(Reason.FORCED, "it was asked for")
 
 
 def plan(
@@ -45,98 +61,114 @@ def plan(
     append_again: bool = False,
     pools: Mapping[str, int] | None = None,
 ) -> Plan:
-    """What has to be made of what was selected, in the order in which it can be.
+    """Plan what has to be made of the selection, in an order in which it can run.
 
-    `partitions` chooses among those that exist; `only` keeps what has one of these reasons; `force` makes
-    everything anew; `append_again` adds the rows of partitions that were appended before. `pools` are
-    slots that stand before those of the project.
+    `partitions` selects existing partitions; `only` keeps tasks with one of these reasons; `force` makes
+    all selected partitions; `append_again` adds rows also where they were appended before. `pools`
+    override the slots of the project's pools.
     """
-    scene = Scene(project, state, now)
-    planning = Planning(scene, only, force, append_again)
-    planning.add_all(selected(scene.graph, selection), partitions)
-    return planning.plan(" ".join(terms(selection)), {**project.pools, **(pools or {})})
+    context = PlanningContext(project, state, now)
+    planning = PlanBuilder(context, only, force, append_again)
+    planning.add_all(select_makers(context.graph, selection), partitions)
+    return planning.plan(" ".join(selection_terms(selection)), {**project.pools, **(pools or {})})
 
 
 @dataclass(frozen=True)
 class _Work:
-    """The partitions of one maker that were asked for, while they are judged."""
+    """The selected partitions of one maker, and what they depend on."""
 
     maker: MakerDef
     keys: list[str]
-    inputs: list[Input]
-    above: list[Above]
-    first: Before
-    placed: Placed
+    inputs: list[InputPartitions]
+    upstreams: list[Upstream]
+    check_upstreams: CheckUpstreams
+    planned: PlannedPartitions
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A task that will stand in the plan; entries sort as tasks do."""
+    """A task of the plan, before levels decide its place."""
 
     level: int
     number: int
-    verdict: Verdict
+    staleness: Staleness
     work: _Work
 
 
 @dataclass
-class Planning:
-    """A plan in the making."""
+class PlanBuilder:
+    """Collects the tasks of a plan, maker by maker."""
 
-    scene: Scene
+    context: PlanningContext
     only: frozenset[Reason] | None = None
     force: bool = False
     append_again: bool = False
-    plans: Plans = field(default_factory=Plans)
+    planned: PlannedTables = field(default_factory=PlannedTables)
     entries: list[_Entry] = field(default_factory=list)
-    waiting: list[Waiting] = field(default_factory=list)
-    blocked: list[Blocked] = field(default_factory=list)
-    appended_again: list[str] = field(default_factory=list)  # keys of tasks
+    waiting: list[WaitingPartition] = field(default_factory=list)
+    blocked: list[BlockedPartition] = field(default_factory=list)
+    appended_again: list[str] = field(default_factory=list)  # task keys
     works: list[_Work] = field(default_factory=list)
     left_out: dict[str, list[str]] = field(default_factory=dict)  # keys that are too long, by maker
     up_to_date: int = 0
 
     def add_all(self, makers: list[MakerDef], partitions: str | None = None) -> None:
-        """Judge what a text chooses of these, each of which stands after those that it reads from."""
+        """Plan the partitions that a text selects of these makers, which are in topological order."""
         _check_names(makers)
         cuts = [each.partitions for each in makers]
-        chosen = choose_partitions(partitions, cuts, self.scene.now, self.scene.dynamic)
+        chosen = select_partitions_of_all(partitions, cuts, self.context.now, self.context.dynamic)
         for maker, keys in zip(makers, chosen, strict=True):
             self._add(maker, keys)
 
     def _add(self, maker: MakerDef, chosen: PartitionSet) -> None:
-        inputs = list(self.scene.inputs(maker, chosen))
-        placed = Placed(maker.name)
-        self.plans.enter(placed, [each.table for each in maker.outputs])
-        first = before(self.scene.compared_with(maker), self.plans)
-        work = _Work(maker, list(chosen), inputs, above(inputs, self.plans), first, placed)
+        inputs = list(self.context.inputs(maker, chosen))
+        planned = PlannedPartitions(maker.name)
+        self.planned.add(planned, [each.table for each in maker.outputs])
+        check_upstreams = find_check_upstreams(self.context.compared_with(maker), self.planned)
+        work = _Work(
+            maker,
+            list(chosen),
+            inputs,
+            find_upstreams(inputs, self.planned),
+            check_upstreams,
+            planned,
+        )
         self.works.append(work)
-        lacks, judge = lacking(inputs, first, self.plans), self._judge(work)
-        block = cache(lambda: block_of_table(self.scene, maker, self.plans, is_forced=self.force))
-        verdicts = [_FORCED] * len(work.keys) if self.force else judge.verdicts()
-        for number, verdict in enumerate(verdicts):
-            if verdict is None:
+        lacks, check = (
+            missing_inputs(inputs, check_upstreams, self.planned),
+            self._staleness_check(work),
+        )
+        block = cache(
+            lambda: find_table_block(self.context, maker, self.planned, is_forced=self.force)
+        )
+        all_staleness = [_FORCED] * len(work.keys) if self.force else check.all()
+        for number, staleness in enumerate(all_staleness):
+            if staleness is None:
                 self.up_to_date += 1
-            elif self.only is None or verdict.reason in self.only:
-                key = placed.key(work.keys[number])
+            elif self.only is None or staleness.reason in self.only:
+                key = planned.key(work.keys[number])
                 if len(key) > LONGEST_KEY:
                     self.left_out.setdefault(maker.name, []).append(key)
                 elif (table_block := block()) is not None:
                     self._block(key, table_block)
-                elif self._is_blocked(work, judge, number, verdict):
+                elif self._is_blocked(work, check, number, staleness):
                     continue
                 elif lacked := lacks(number):
-                    self.waiting.append(Waiting(key=key, lacks=tuple(dict.fromkeys(lacked))))
+                    self.waiting.append(
+                        WaitingPartition(key=key, lacks=tuple(dict.fromkeys(lacked)))
+                    )
                 else:
-                    self._enter(work, number, verdict)
+                    self._enter(work, number, staleness)
 
-    def _is_blocked(self, work: _Work, judge: Judge, number: int, verdict: Verdict) -> bool:
-        """Whether a partition must not be made; noted with the cause."""
+    def _is_blocked(
+        self, work: _Work, check: StalenessCheck, number: int, staleness: Staleness
+    ) -> bool:
+        """Whether a partition must not be made; the cause is recorded."""
         partition = work.keys[number]
-        block = block_of_append(work.maker, judge, number, partition, verdict)
+        block = find_append_block(work.maker, check, number, partition, staleness)
         if block is None:
             return False
-        key = work.placed.key(partition)
+        key = work.planned.key(partition)
         if self.append_again:
             self.appended_again.append(key)
             return False
@@ -144,41 +176,43 @@ class Planning:
         return True
 
     def _block(self, key: str, block: Block) -> None:
-        self.blocked.append(Blocked(key=key, reason=block.reason, cause=block.cause, fix=block.fix))
-
-    def _judge(self, work: _Work) -> Judge:
-        scene, maker = self.scene, work.maker
-        return Judge(
-            maker=maker,
-            keys=work.keys,
-            code=scene.project.fingerprints[maker.name],
-            outputs=scene.outputs(maker),
-            own=scene.known.table(maker.name),
-            inputs=work.inputs,
-            above=work.above,
-            now_ms=scene.now_ms,
+        self.blocked.append(
+            BlockedPartition(key=key, reason=block.reason, cause=block.cause, fix=block.fix)
         )
 
-    def _enter(self, work: _Work, number: int, verdict: Verdict) -> None:
-        level = 1 + max((each.level(number) for each in work.above), default=NOWHERE)
-        level = max(level, 1 + work.first.level)
-        work.placed.levels[work.keys[number]] = level
-        self.entries.append(_Entry(level, number, verdict, work))
+    def _staleness_check(self, work: _Work) -> StalenessCheck:
+        context, maker = self.context, work.maker
+        return StalenessCheck(
+            maker=maker,
+            keys=work.keys,
+            code=context.project.fingerprints[maker.name],
+            outputs=context.outputs(maker),
+            own=context.tables.table(maker.name),
+            inputs=work.inputs,
+            upstreams=work.upstreams,
+            now_ms=context.now_ms,
+        )
+
+    def _enter(self, work: _Work, number: int, staleness: Staleness) -> None:
+        level = 1 + max((each.level(number) for each in work.upstreams), default=NO_LEVEL)
+        level = max(level, 1 + work.check_upstreams.level)
+        work.planned.levels[work.keys[number]] = level
+        self.entries.append(_Entry(level, number, staleness, work))
 
     def plan(self, selection: str, pools: dict[str, int]) -> Plan:
-        """The plan of all that was added."""
+        """The plan of everything that was added."""
         self.entries.sort(key=lambda each: (each.level, each.work.maker.name, each.number))
-        reads = _ReadsOnce(self.plans)
+        reads = _ReadsOnce(self.planned)
         tasks = tuple(_task(each, reads) for each in self.entries)
-        makers = [work.maker for work in self.works if work.placed.levels]
-        state, project = self.scene.state, self.scene.project
+        makers = [work.maker for work in self.works if work.planned.levels]
+        state, project = self.context.state, self.context.project
         return Plan(
             project=project.name,
             selection=selection,
-            now_ms=self.scene.now_ms,
+            now_ms=self.context.now_ms,
             state_number=state.number,
             makers=tuple(
-                maker_of(
+                _plan_maker(
                     each,
                     project.fingerprints[each.name],
                     project.checks_fingerprints.get(each.name),
@@ -193,7 +227,7 @@ class Planning:
             columns=tuple(
                 last
                 for work in self.works
-                for table in self.scene.outputs(work.maker)
+                for table in self.context.outputs(work.maker)
                 if (last := table.state.last_attempt) is not None
             ),
             up_to_date=self.up_to_date,
@@ -207,7 +241,7 @@ class Planning:
 
     def _warnings(self) -> Iterator[str]:
         yield from late_sources(
-            self.scene, {each.table for work in self.works for each in work.maker.inputs}
+            self.context, {each.table for work in self.works for each in work.maker.inputs}
         )
         for keys in self.left_out.values():
             more = f", and {len(keys) - 1} like it" if len(keys) > 1 else ""
@@ -216,30 +250,31 @@ class Planning:
                 f"{LONGEST_KEY} characters, and this {len(keys[0])}"
             )
         for work in self.works:
-            yield from written_by_others(self.scene, work.maker)
-            yield from column_warnings(self.scene, work.maker)
-            yield from newer_rows_lost(self.scene, work.maker, work.placed.levels.keys())
+            yield from written_by_others(self.context, work.maker)
+            yield from column_warnings(self.context, work.maker)
+            yield from newer_rows_lost(self.context, work.maker, work.planned.levels.keys())
 
 
 class _ReadsOnce:
-    """The partitions that tasks read, kept once for all that read the same."""
+    """The partitions that tasks read, stored once for all tasks that read the same."""
 
-    def __init__(self, plans: Plans) -> None:
-        self.all: list[Reads] = []
-        self._plans = plans
+    def __init__(self, planned: PlannedTables) -> None:
+        self.all: list[ReadPartitions] = []
+        self._planned = planned
         self._by_places: dict[tuple[int, range | tuple[int, ...]], int] = {}
         self._by_keys: dict[tuple[str, tuple[str, ...], bool], int] = {}
 
-    def number(self, read: Input, partition: int) -> int:
+    def number(self, read: InputPartitions, partition: int) -> int:
         places = read.upstreams.places[partition]
-        known = self._by_places.get((id(read), places))
-        if known is not None:
-            return known
-        name, keys, skips = read.table.name, read.keys(partition), read.takes_what_is_there
+        if (id(read), places) in self._by_places:
+            return self._by_places[id(read), places]
+        name, keys, skips = read.table.name, read.keys(partition), read.skips_missing
         number = self._by_keys.setdefault((name, keys, skips), len(self.all))
         if number == len(self.all):
-            skipped = read.skipped(partition, self._plans.of(name) or ())
-            reads = Reads(table=name, partitions=keys, skips_missing=skips, skipped=skipped)
+            skipped = read.skipped(partition, self._planned.of(name) or ())
+            reads = ReadPartitions(
+                table=name, partitions=keys, skips_missing=skips, skipped=skipped
+            )
             self.all.append(reads)
         self._by_places[id(read), places] = number
         return number
@@ -248,32 +283,88 @@ class _ReadsOnce:
 def _task(entry: _Entry, reads: _ReadsOnce) -> PlannedTask:
     work, number = entry.work, entry.number
     partition = work.keys[number]
-    deps = [key for each in work.above for key in each.deps(number)]
+    deps = [key for each in work.upstreams for key in each.deps(number)]
     return PlannedTask(
-        key=work.placed.key(partition),
+        key=work.planned.key(partition),
         maker=work.maker.name,
         partition=partition,
-        reason=entry.verdict.reason,
-        detail=entry.verdict.detail,
+        reason=entry.staleness.reason,
+        detail=entry.staleness.detail,
         inputs=tuple(reads.number(each, number) for each in work.inputs),
-        deps=tuple(dict.fromkeys([*deps, *work.first.deps])) if deps else work.first.deps,
+        deps=tuple(dict.fromkeys([*deps, *work.check_upstreams.deps]))
+        if deps
+        else work.check_upstreams.deps,
     )
 
 
 def _dynamic(project: Project) -> set[str]:
-    """The dynamic dimensions by which a project cuts anything; others have some of their own."""
+    """The dynamic dimensions that the project uses; the state may hold those of other projects."""
     cuts = [*project.tables.values(), *(each.partitions for each in project.makers())]
     return {each.name for cut in cuts for each in cut if isinstance(each, Dynamic)}
 
 
 def _check_names(makers: list[MakerDef]) -> None:
-    """Keys of tasks must tell makers apart."""
+    """Raise Invalid if a task has the name of a table: task keys must be unique."""
     seen: dict[str, str] = {}
     for each in makers:
         short = short_name(each.name)
         if short in seen:
             raise Invalid(
-                f"the task {short!r} is called like a table: give it a name without dots, "
+                f"the task {short!r} has the name of a table: give it a name without dots, "
                 "@task('report')"
             )
         seen[short] = each.name
+
+
+_TASK_MODE = "task"
+"""The mode of a table that a task of the project writes."""
+
+
+def _plan_maker(
+    declared: MakerDef,
+    code_fingerprint: str | None = None,
+    checks_fingerprint: str | None = None,
+) -> Maker:
+    """What all tasks of a maker share, with the fingerprints of its code and checks."""
+    return Maker(
+        name=declared.name,
+        kind="asset" if isinstance(declared, AssetDef) else "task",
+        targets=_plan_targets(declared),
+        pool=declared.pool,
+        retry=_retry_policy(declared.retries),
+        timeout_ms=declared.timeout_ms,
+        code_fingerprint=code_fingerprint,
+        checks_fingerprint=checks_fingerprint,
+    )
+
+
+def _plan_targets(declared: MakerDef) -> tuple[PlanTarget, ...]:
+    """The tables that a maker writes.
+
+    Tasks that merge or replace a complete table run alone: two at once would overwrite each other's rows.
+    """
+    if not isinstance(declared, AssetDef):
+        return tuple(
+            PlanTarget(table=each.table, format="", mode=_TASK_MODE) for each in declared.outputs
+        )
+    mode = declared.mode.kind
+    return tuple(
+        PlanTarget(
+            table=each.table,
+            format=declared.format,
+            mode=mode,
+            alone=mode in ("merge", "replace"),
+            on_change=declared.mode.on_change,
+        )
+        for each in declared.outputs
+    )
+
+
+def _retry_policy(retry: Retry) -> RetryPolicy:
+    return RetryPolicy(
+        times=retry.times,
+        delay_ms=retry.delay_ms,
+        factor=float(retry.factor),
+        max_ms=retry.max_ms,
+        jitter=float(retry.jitter),
+    )

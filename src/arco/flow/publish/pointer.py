@@ -1,8 +1,8 @@
-"""Pointers of plain Parquet tables: which files a table consists of, as a numbered chain for each.
+"""Pointers of plain Parquet tables: a chain for each table whose entries are the versions of its files.
 
-Each number says what it changes; every 64th also names an object with all files of the table, so that
-nobody has to read more than 64 numbers. The create of a number is what publishes (law 3). It names the
-attempt that publishes, or that its partitions are kept for (P35).
+Each entry has the files that it changes; every 64th also names an object with all files of the table, so
+that a reader needs at most 64 entries. Creating an entry is what publishes (law 3). It names the attempt
+that publishes, or that a fence reserves its partitions for (P35).
 """
 
 from enum import StrEnum
@@ -17,31 +17,31 @@ from arco.storage.link import Entry
 from arco.storage.store import Store
 
 POINTERS = "_catalog/parquet_pointers"
-EVERY = 64  # so often all files are written down
+FULL_LIST_INTERVAL = 64  # every entry with a multiple of this number lists all files
 
 
 Files = dict[str, tuple[StagedFile, ...]]  # by partition
 
 
-class Mode(StrEnum):
-    """What becomes of the files that are there."""
+class PublishMode(StrEnum):
+    """What a version does with the existing files."""
 
     APPEND = "append"
     REPLACE_PARTITION = "replace_partition"
     REPLACE = "replace"
-    FENCE = "fence"  # nothing
+    FENCE = "fence"  # changes no files
 
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a whole table holds."""
+class TableTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows, bytes and files of a table."""
 
     rows: int = 0
     bytes: int = 0
     files: int = 0
 
 
-class FullRef(msgspec.Struct, frozen=True, kw_only=True):
-    """An object with all files of a table as of the number that names it."""
+class FullListRef(msgspec.Struct, frozen=True, kw_only=True):
+    """An object with all files of a table, as of the entry that names it."""
 
     key: str
     sha256: str
@@ -49,23 +49,23 @@ class FullRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParquetPointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body of one number. `data_number` is the last one that changed the data, perhaps this one."""
+    """The body of an entry. `data_number` is the last entry that changed data, perhaps this one."""
 
-    mode: Mode
+    mode: PublishMode
     publication: Publication
-    totals: Totals
+    totals: TableTotals
     data_number: int
     changed: Files = msgspec.field(default_factory=dict)
-    full: FullRef | None = None
+    full: FullListRef | None = None
 
 
 def parquet_pointer_of(entry: Entry) -> ParquetPointer:
-    """What a number says."""
+    """The body of an entry."""
     return entry.body(ParquetPointer)
 
 
 def publication_of(entry: Entry) -> Publication | None:
-    """What a number publishes or fences."""
+    """The publication or fence of an entry."""
     return parquet_pointer_of(entry).publication
 
 
@@ -75,7 +75,7 @@ def pointers_of(store: Store, table_id: str) -> Chain:
 
 
 class ParquetPointers(Chains):
-    """The chains of all tables, by their ids."""
+    """The chains of all tables by table id."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, POINTERS)

@@ -1,4 +1,4 @@
-"""What is said about the files of a plain Parquet table."""
+"""Requests and answers about the files of a plain Parquet table."""
 
 import msgspec
 
@@ -14,9 +14,9 @@ class StagedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilesStaged(msgspec.Struct, frozen=True, kw_only=True):
-    """Files that an attempt has written and wants to be seen.
+    """Files that an attempt has written and asks to publish.
 
-    `mode` is replace_partition, replace or append: what becomes of the files that are there.
+    `mode` is replace_partition, replace or append: what happens to the existing files.
     """
 
     table_id: str
@@ -26,7 +26,7 @@ class FilesStaged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilesPublished(msgspec.Struct, frozen=True, kw_only=True):
-    """The version that publishes them: its number, and what the whole table has now."""
+    """The version that publishes staged files, with the totals of the table."""
 
     number: int
     rows: int
@@ -34,7 +34,7 @@ class FilesPublished(msgspec.Struct, frozen=True, kw_only=True):
     files: int
 
 
-class FilesNow(msgspec.Struct, frozen=True, kw_only=True):
+class TableVersionFiles(msgspec.Struct, frozen=True, kw_only=True):
     """A version of a table: all its files, by partition, and which attempt made each partition."""
 
     table_id: str

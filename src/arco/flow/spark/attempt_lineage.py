@@ -15,7 +15,7 @@ from arco.core.clock import utc
 from arco.events.lineage import LineageInput, LineageObserved, LineageOutput
 from arco.flow.coordinator.messages import LeasedTask
 from arco.flow.define import AssetDef, TaskDef
-from arco.flow.define.name import three_levels
+from arco.flow.define.table_name import qualified_name
 from arco.flow.lineage import Dataset, LineageObservation, ReadFact, ResolvedTable, to_event
 from arco.flow.lineage.partition_text import MAX_PARTITIONS
 from arco.flow.spark.lineage import Capture
@@ -182,7 +182,7 @@ class AttemptLineage:
         """The table with this name, or one known to the task that holds this path."""
         if dataset.name is not None:
             with suppress(Exception):
-                return self._table_context.find(three_levels(dataset.name))
+                return self._table_context.find(qualified_name(dataset.name))
             return None
         path = _normal_path(dataset.path or "")
         for table in self._table_context.found.values():

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
 from arco.core.errors import AttemptFenced, Conflict, Invalid, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
-from arco.flow.plan.blocks import files_shown
+from arco.flow.plan.blocks import describe_files
 from arco.flow.spark.commit_queue import pause
 from arco.flow.spark.iceberg_merge import IcebergMerge, values_expression
 from arco.flow.spark.iceberg_staging import StagingTable, delete_attempts
@@ -229,7 +229,7 @@ class _Publication:
         if foreign := self._table.foreign_files(row_filter):
             raise Invalid(
                 f"{self._target.table}: the rows of {self._target.partition} should be replaced, but the "
-                f"partition also holds files that no run of this pipeline added: {files_shown(foreign)}. "
+                f"partition also holds files that no run of this pipeline added: {describe_files(foreign)}. "
                 "Remove the rows of these files, or pass --append-again to add the new rows as well"
             )
         if (current := self._table.current) is not None:

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from arco.catalog.publication import ATTEMPT_PROPERTY
-from arco.flow.publish.staged import is_attempt_id
+from arco.flow.publish.tables import is_attempt_id
 from arco.flow.spark.iceberg_table import WAP_ID, IcebergTable
 from arco.flow.spark.jvm import is_raised_by, jvm_of, quote_name
 from arco.flow.spark.session import STAGING_CATALOG

@@ -8,7 +8,13 @@ from arco.core.clock import utc
 from arco.core.errors import Invalid
 from arco.flow.coordinator.messages import LeasedTask
 from arco.flow.define import AssetDef, InputDef, Project, TaskDef
-from arco.flow.partition import Partitions, PartitionSet, Reading, all_partitions, known
+from arco.flow.partition import (
+    MappingContext,
+    Partitions,
+    PartitionSet,
+    all_partitions,
+    checked_dynamic_values,
+)
 from arco.flow.spark.format_registry import TableFormats
 from arco.flow.spark.table_format import TableContext
 
@@ -49,8 +55,8 @@ class TaskInputs:
     def partitions(self, input_def: InputDef, maker: AssetDef | TaskDef) -> PartitionSet:
         """The partitions of an input that the task reads."""
         table_partitions = self.project.tables.get(input_def.table, _UNPARTITIONED)
-        dynamic = known(self.task.dynamic)
-        reading = Reading(maker.partitions, table_partitions, utc(self.task.now_ms), dynamic)
+        dynamic = checked_dynamic_values(self.task.dynamic)
+        reading = MappingContext(maker.partitions, table_partitions, utc(self.task.now_ms), dynamic)
         mapping = input_def.mapping or all_partitions
         chosen = mapping.upstream_set(self.task.partition, reading)
         leased = self._leased_partitions(input_def, maker)

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 from arco.core.errors import AttemptFenced, Fenced, Invalid, Unavailable, Unknown
 from arco.events.partition_key import parse_partition_key
 from arco.flow.partition import PartitionSet
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged, StagedFile
+from arco.flow.publish.wire import FilesPublished, FilesStaged, StagedFile, TableVersionFiles
 from arco.flow.spark.jvm import java_session, jvm_of, quote_name
 from arco.flow.spark.schema_evolution import (
     ExistingTable,
@@ -168,7 +168,7 @@ class ParquetFormat:
                     raise
         raise AssertionError  # the last try has returned or raised
 
-    def _current_files(self, target: WriteTarget) -> FilesNow:
+    def _current_files(self, target: WriteTarget) -> TableVersionFiles:
         return self._lake.files(self._opened[target.table].table_id)
 
     def _list_files(self, location: str, folder: str) -> list[StagedFile]:
@@ -207,7 +207,7 @@ class ParquetFormat:
         return {str(name): int(count) for name, count in rows.collect()}
 
 
-def _published(now: FilesNow) -> FilesPublished:
+def _published(now: TableVersionFiles) -> FilesPublished:
     files = [each for listed in now.files.values() for each in listed]
     return FilesPublished(
         number=now.number,

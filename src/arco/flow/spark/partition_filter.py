@@ -18,8 +18,8 @@ from arco.events.partition_key import parse_partition_key
 from arco.flow.lineage.plan_tree import PARTITION_FILTER_MARKER
 from arco.flow.partition import Daily, PartitionSet
 from arco.flow.partition.dimension import Axis
-from arco.flow.partition.subset import Box
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.partition_set import Box
+from arco.flow.partition.time_dimension import TimeDimension
 from arco.flow.spark.jvm import quote_name
 
 _MAX_LISTED = 24  # more days or hours become a range
@@ -89,7 +89,11 @@ class _Side:
         listed: list[str] = []
         conditions: list[Column] = []
         for part in parts:
-            if isinstance(self._axis, Timed) and len(part) > _MAX_LISTED and self._cast is not None:
+            if (
+                isinstance(self._axis, TimeDimension)
+                and len(part) > _MAX_LISTED
+                and self._cast is not None
+            ):
                 first, last = map(self._axis.value, (part[0], part[-1]))
                 conditions.append(self._column.between(self._literal(first), self._literal(last)))
             else:
@@ -114,6 +118,6 @@ def _comparable(axis: Axis, data_type: DataType) -> str | None:
         return "string"
     if isinstance(data_type, DateType) and isinstance(axis, Daily):
         return "date"
-    if isinstance(data_type, IntegralType) and not isinstance(axis, Timed):
+    if isinstance(data_type, IntegralType) and not isinstance(axis, TimeDimension):
         return data_type.simpleString()
     return None

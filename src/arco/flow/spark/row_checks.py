@@ -14,21 +14,21 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from arco.events.quality import CheckType
 from arco.flow.coordinator.messages import CheckOutcome
-from arco.flow.define.check import (
+from arco.flow.define.check_rules import (
     AcceptedValues,
     CheckDef,
     Expression,
     Freshness,
-    Judged,
+    FunctionRule,
     NotNull,
-    Query,
+    QueryRule,
     Range,
     References,
     RowCount,
     Rule,
     Unique,
 )
-from arco.flow.define.sql_text import tokens
+from arco.flow.define.sql_query import tokenize
 from arco.flow.duration import rough_duration
 from arco.flow.spark.jvm import quote_name
 
@@ -44,9 +44,9 @@ _TYPES: dict[type[Rule], CheckType] = {
     AcceptedValues: "RANGE_CHECK",
     Range: "RANGE_CHECK",
     Freshness: "FRESHNESS",
-    Query: "CUSTOM_SQL",
+    QueryRule: "CUSTOM_SQL",
     References: "CUSTOM_SQL",
-    Judged: "CUSTOM_SQL",
+    FunctionRule: "CUSTOM_SQL",
 }
 
 
@@ -116,7 +116,7 @@ def columns_of_rule(rule: Rule) -> tuple[str, ...]:
         case AcceptedValues(column) | Range(column) | References(column):
             return (column,)
         case Expression(expression):
-            return tuple(each.text.strip("`") for each in tokens(expression))
+            return tuple(each.text.strip("`") for each in tokenize(expression))
     return ()
 
 

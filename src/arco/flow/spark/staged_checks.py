@@ -17,16 +17,16 @@ from arco.core.clock import Clock
 from arco.core.errors import Invalid
 from arco.flow.coordinator.messages import CheckOutcome
 from arco.flow.define import CheckDef, Context, Project
-from arco.flow.define.check import (
+from arco.flow.define.check_rules import (
     Freshness,
-    Judged,
-    Query,
+    FunctionRule,
+    QueryRule,
     References,
     Result,
     RowCount,
     Unique,
 )
-from arco.flow.define.name import last_part
+from arco.flow.define.table_name import base_name
 from arco.flow.spark.failing_rows import (
     MASK,
     MAX_ROWS,
@@ -183,10 +183,10 @@ class StagedChecks:
             match check.rule:
                 case RowCount():
                     yield check, self._row_count_finding(check.rule)
-                case Query(query):
+                case QueryRule(query):
                     count = self._query_rows(query).count()
                     yield check, bad_rows(count, None, "were found by the query")
-                case Judged(function):
+                case FunctionRule(function):
                     yield check, self._call_check(check, function)
 
     def failing_rows(self, check: CheckDef) -> FailingRows | None:
@@ -196,7 +196,7 @@ class StagedChecks:
                 frame = self._repeated_rows(columns)
             case References(column, table, other):
                 frame = self._unmatched_rows(column, table, other)
-            case Query(query):
+            case QueryRule(query):
                 return self._failing_query_rows(check, query)
             case _:
                 return None
@@ -288,7 +288,7 @@ class StagedChecks:
 
     def _query_rows(self, query: str) -> DataFrame:
         """The rows that a query finds, with the staged rows in place of the table."""
-        for view in (_STAGED, last_part(self.table)):  # `silver.orders` and `orders`
+        for view in (_STAGED, base_name(self.table)):  # `silver.orders` and `orders`
             self.frame.createOrReplaceTempView(view)
         return self.session.sql(replace_tables(query, {self.table: _STAGED}))
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from arco.catalog.publication import Attempt
 from arco.flow.coordinator.run_state import attempt_ids_of
-from arco.flow.define.mode import Mode, OnMissingColumn
+from arco.flow.define.options import Mode, OnMissingColumn
 from arco.flow.partition import PartitionSet
 from arco.flow.plan.table_state import ColumnChange
 from arco.flow.spark.commit_queue import CommitQueues

@@ -25,8 +25,8 @@ from arco.core.errors import (
     Unsupported,
 )
 from arco.flow.coordinator.messages import AttemptOutcome, OutputResult, TaskStatus
-from arco.flow.define.name import last_part, three_levels
-from arco.flow.define.where import SourceLine, relative_file
+from arco.flow.define.declarations import SourceLine, relative_file
+from arco.flow.define.table_name import base_name, qualified_name
 from arco.flow.spark.jvm import JvmError, java_errors, java_message
 from arco.flow.spark.session import NoSpark
 from arco.flow.worker.outcome import escape_text
@@ -121,12 +121,12 @@ def table_hint(problem: BaseException, find: Callable[[str], LakeTable | None]) 
         return None
     with suppress(Exception):  # the error is reported with or without a hint
         relation = (problem.getMessageParameters() or {})["relationName"]
-        name = three_levels(relation.replace("`", '"'))
+        name = qualified_name(relation.replace("`", '"'))
         table = find(name)
         if table is not None and table.format.lower() == "parquet":
             return (
                 f"{name} exists, but Spark does not find tables of plain Parquet files by name: give an "
-                f"asset a parameter {last_part(name)}=table({name!r}), and a task reads=[{name!r}]"
+                f"asset a parameter {base_name(name)}=table({name!r}), and a task reads=[{name!r}]"
             )
     return None
 

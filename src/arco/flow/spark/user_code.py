@@ -16,8 +16,8 @@ from pyspark.sql.udf import UserDefinedFunction
 
 from arco.core.errors import Invalid
 from arco.flow.define import AssetDef, Context, TaskDef
-from arco.flow.define.name import last_part, three_levels
-from arco.flow.define.sql_text import Named, Token, tables_named, tokens
+from arco.flow.define.sql_query import SqlToken, TableReference, find_table_references, tokenize
+from arco.flow.define.table_name import base_name, qualified_name
 from arco.flow.spark.jvm import java_session, jvm_of, quote_name
 
 _VIEW = "arco_input"
@@ -140,7 +140,7 @@ def replace_tables(sql: str, views: Mapping[str, str]) -> str:
     A table that the query reads in another version is left alone, and so is one that has no view.
     """
     parts, at = [], 0
-    for named in tables_named(sql):
+    for named in find_table_references(sql):
         view = views.get(_full_name(named.name))
         if view is None or named.then.upper() in _TIME_TRAVEL:
             continue
@@ -155,7 +155,7 @@ def replace_parameters(sql: str, values: Mapping[str, str]) -> str:
     Spark has such parameters itself, but the parser of Iceberg's extension does not pass them on.
     """
     parts, at = [], 0
-    pieces = list(tokens(sql))
+    pieces = list(tokenize(sql))
     for before, colon, word in zip([None, *pieces], pieces, pieces[1:], strict=False):
         if colon.text != ":" or word.kind != "word" or word.text not in values:
             continue
@@ -166,7 +166,7 @@ def replace_parameters(sql: str, values: Mapping[str, str]) -> str:
     return "".join([*parts, sql[at:]])
 
 
-def _is_operator(before: Token | None, colon: Token) -> bool:
+def _is_operator(before: SqlToken | None, colon: SqlToken) -> bool:
     """Whether a colon is an operator, as in `payload:name` and `amount::int`."""
     if before is None or before.end != colon.start:
         return False
@@ -180,17 +180,17 @@ def _literal(value: str) -> str:
 
 def _full_name(name: str) -> str:
     try:
-        return three_levels(name)
+        return qualified_name(name)
     except Invalid:
         return name
 
 
-def _alias(named: Named) -> str:
+def _alias(named: TableReference) -> str:
     following = named.then.upper()
     is_word = following[:1].isalpha() or following[:1] in ("_", "`")
     if following == _SAMPLE or (is_word and following not in _NO_ALIAS):
         return ""
-    return f" AS {quote_name(last_part(_full_name(named.name)))}"
+    return f" AS {quote_name(base_name(_full_name(named.name)))}"
 
 
 def allow_early_udfs() -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from arco.flow.coordinator.messages import AttemptOutcome, CodeVersion, LeasedTask, Progress
 from arco.flow.define.project import Project
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 
 
 class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Lake(Protocol):
     def describe(self, table: LakeTable, wanted: NewLakeTable) -> None:
         """Set comment, owner and tags to those of the definition."""
 
-    def files(self, table_id: str) -> FilesNow:
+    def files(self, table_id: str) -> TableVersionFiles:
         """All files of a plain Parquet table now."""
 
     def publish(self, staged: FilesStaged) -> FilesPublished:

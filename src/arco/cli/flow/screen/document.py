@@ -2,9 +2,8 @@
 
 from arco.cli.flow.screen.board import Board, took_ms
 from arco.flow.coordinator.messages import TaskStatus
-from arco.flow.plan.document import blocked_document
-from arco.flow.plan.key import short_name
-from arco.flow.plan.plan import Plan, PlannedTask
+from arco.flow.plan.keys import short_name
+from arco.flow.plan.plan import Plan, PlannedTask, blocked_document
 
 
 def run_document(board: Board) -> dict[str, object]:

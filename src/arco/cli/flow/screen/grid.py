@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from arco.cli.flow.screen.marks import Mark
 from arco.events.partition_key import parse_partition_key
 from arco.flow.partition import Daily, Hourly, Monthly, Partitions, Weekly
-from arco.flow.partition.timed import Timed
+from arco.flow.partition.time_dimension import TimeDimension
 
 _MOST_ROWS = 120
 _MOST_COLUMNS = 60
@@ -38,7 +38,7 @@ class Tally:
 
 def picture(partitions: Partitions, marks: dict[str, Mark]) -> Grid | Tally:
     """The best picture of these: all cells if a person can look at them, else counts."""
-    timed = [each for each in partitions if isinstance(each, Timed)]
+    timed = [each for each in partitions if isinstance(each, TimeDimension)]
     if len(timed) == 1 and len(partitions.names) == 1:
         return _calendar(timed[0], marks)
     if len(timed) == 1:
@@ -46,7 +46,7 @@ def picture(partitions: Partitions, marks: dict[str, Mark]) -> Grid | Tally:
     return _listed(partitions, marks)
 
 
-def _calendar(timed: Timed, marks: dict[str, Mark]) -> Grid | Tally:
+def _calendar(timed: TimeDimension, marks: dict[str, Mark]) -> Grid | Tally:
     corner, columns, every, cell = _layout(timed)
     grid = Grid(corner, columns=columns, every=every)
     for key, mark in sorted(marks.items()):
@@ -57,7 +57,7 @@ def _calendar(timed: Timed, marks: dict[str, Mark]) -> Grid | Tally:
     return grid if len(grid.rows) <= _MOST_ROWS else _tally(timed, marks)
 
 
-def _product(timed: Timed, marks: dict[str, Mark]) -> Grid | Tally:
+def _product(timed: TimeDimension, marks: dict[str, Mark]) -> Grid | Tally:
     """Time goes down, all else stands side by side."""
     grid = Grid(timed.name)
     columns: dict[str, None] = {}
@@ -92,7 +92,7 @@ def _listed(partitions: Partitions, marks: dict[str, Mark]) -> Grid | Tally:
     return grid if len(grid.columns) <= _MOST_COLUMNS else tally
 
 
-def _tally(timed: Timed, marks: dict[str, Mark]) -> Tally:
+def _tally(timed: TimeDimension, marks: dict[str, Mark]) -> Tally:
     """By month; by year where weeks and months are counted, or where there are too many months."""
     by_year = isinstance(timed, Weekly | Monthly)
     for width in (4,) if by_year else (7, 4):
@@ -104,7 +104,7 @@ def _tally(timed: Timed, marks: dict[str, Mark]) -> Tally:
     return Tally("year" if width == 4 else "month", rows)
 
 
-def _layout(timed: Timed) -> tuple[str, tuple[str, ...], int, Callable[[str], Cell]]:
+def _layout(timed: TimeDimension) -> tuple[str, tuple[str, ...], int, Callable[[str], Cell]]:
     """How the partitions of a grain lie on a page: corner, columns, which are named, the cell of one."""
     match timed:
         case Hourly():

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
-from arco.flow.plan.known import KnownTable
+from arco.flow.plan.context import TableIndex
 
 
 class Mark(StrEnum):
@@ -44,7 +44,7 @@ STYLES = {
 
 
 def marks_of(
-    table: KnownTable,
+    table: TableIndex,
     existing: Iterable[str],
     stale: Collection[str],
     current: Collection[str] = (),

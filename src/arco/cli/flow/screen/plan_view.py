@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from arco.cli.flow.screen.words import counted, cut, some
-from arco.flow.plan.key import read_key, short_name
-from arco.flow.plan.plan import Blocked, Plan, PlannedTask, Reason
-from arco.flow.plan.runs import runs
+from arco.flow.plan.keys import key_ranges, read_key, short_name
+from arco.flow.plan.plan import BlockedPartition, Plan, PlannedTask, Reason
 
 HEADINGS = ("ASSET", "TASKS", "PARTITIONS", "REASON", "WHY")
 ALL_HEADINGS = ("TASK", "REASON", "WHY")
@@ -24,7 +23,7 @@ def grouped_rows(plan: Plan) -> list[tuple[str, ...]]:
         (
             short_name(maker),
             f"{len(tasks):,}",
-            some(runs(task.partition for task in tasks if task.partition)),
+            some(key_ranges(task.partition for task in tasks if task.partition)),
             reason,
             _why(tasks),
         )
@@ -70,7 +69,7 @@ def waiting_lines(plan: Plan) -> Iterator[str]:
         lacks = each.lacks[0] if each.lacks else ""
         groups.setdefault((maker, read_key(lacks).maker), []).append(partition)
     for (maker, lacks), keys in list(groups.items())[:_MOST_WAITING]:
-        said = some(runs(key for key in keys if key))
+        said = some(key_ranges(key for key in keys if key))
         name = f"{short_name(maker)} {said}".rstrip()
         yield f"{name}: cannot be made, as {short_name(lacks)} lacks the data it reads"
     if len(groups) > _MOST_WAITING:
@@ -79,11 +78,13 @@ def waiting_lines(plan: Plan) -> Iterator[str]:
 
 def blocked_lines(plan: Plan) -> Iterator[str]:
     """What is out of date and is not made, with the cause and what to do; one line per asset and reason."""
-    groups: dict[tuple[str, str], list[Blocked]] = {}
+    groups: dict[tuple[str, str], list[BlockedPartition]] = {}
     for each in plan.blocked:
         groups.setdefault((read_key(each.key).maker, each.reason), []).append(each)
     for (maker, _), blocked in list(groups.items())[:_MOST_WAITING]:
-        partitions = some(runs(key for each in blocked if (key := read_key(each.key).partition)))
+        partitions = some(
+            key_ranges(key for each in blocked if (key := read_key(each.key).partition))
+        )
         name = f"{short_name(maker)} {partitions}".rstrip()
         first = blocked[0]
         more = " (and similar)" if len({each.cause for each in blocked}) > 1 else ""

@@ -11,9 +11,8 @@ from arco.cli.flow.screen.lines import check_line
 from arco.cli.flow.screen.words import counted, cut, duration, first_line, number, some
 from arco.cli.listing import one_line
 from arco.flow.coordinator.messages import CheckOutcome, RunStatus, TaskStatus, TaskView
-from arco.flow.plan.key import short_name
+from arco.flow.plan.keys import key_ranges, short_name
 from arco.flow.plan.plan import Maker, PlannedTask
-from arco.flow.plan.runs import runs
 
 HEADINGS = ("WRITTEN", "PARTITIONS", "ROWS", "CHECKS", "TIME")
 
@@ -205,7 +204,7 @@ def user_frame(error: str | None) -> str | None:
 
 def _partitions(found: Found) -> str:
     keys = [task.partition for task, _ in found if task.partition]
-    return one_line(some(runs(keys), 2)) + (f" ({len(keys):,})" if len(keys) > 1 else "")
+    return one_line(some(key_ranges(keys), 2)) + (f" ({len(keys):,})" if len(keys) > 1 else "")
 
 
 def _own(view: TaskView) -> bool:
