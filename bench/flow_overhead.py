@@ -16,8 +16,8 @@ from typing import NoReturn
 import msgspec
 
 from arco.cli.flow.here import Here, arco_here
-from arco.cli.flow.lake import HttpLake
 from arco.cli.place import Place
+from arco.client.lake import HttpLake
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.flow.define import load_project

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from arco.cli.snippets import Engine
+from arco.cli.connect import Engine
 from tests.interop.rest import Rest
 
 _EXTENSIONS = ("avro", "httpfs", "iceberg")  # as wheels: nothing is fetched while the tests run

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from arco.cli.snippets import Engine
+from arco.cli.connect import Engine
 from tests.interop.rest import Rest
 
 ROWS = pa.schema([("id", pa.int64()), ("word", pa.string())])

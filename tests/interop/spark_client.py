@@ -13,7 +13,7 @@ from warnings import catch_warnings, simplefilter
 
 import pytest
 
-from arco.cli.snippets import Engine
+from arco.cli.connect import Engine
 from arco.flow.spark.jars import SPARK_PACKAGE
 from tests.interop.java import jars, java
 from tests.interop.rest import Rest

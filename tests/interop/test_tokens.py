@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import UnauthorizedError
 
-from arco.cli.snippets import Engine
+from arco.cli.connect import Engine
 from tests.cli.command import arco
 from tests.cli.serving import Served, serving
 from tests.interop import duckdb_client, pyiceberg_client, spark_client

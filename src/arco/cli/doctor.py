@@ -73,8 +73,8 @@ async def _look_deep(
     """What the workspace holds, domain by domain; only where the store can be relied on."""
     from arco.cli.finding import trouble
     from arco.cli.inspecting import findings_of
+    from arco.cli.output import progress_bar
     from arco.cli.pointers import resolve_pointers
-    from arco.cli.progress import progress_bar
     from arco.compactor.anti_entropy import inspect
     from arco.compactor.domains import DOMAINS
     from arco.core.errors import ArcoError

@@ -89,7 +89,7 @@ async def _collect(
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
     from arco.cli.api import service_token
-    from arco.cli.progress import progress_bar
+    from arco.cli.output import progress_bar
     from arco.cli.tables import collect_runs, parquet_janitor, table_janitor
     from arco.compactor.domains import DOMAINS
     from arco.compactor.gc import collect_garbage

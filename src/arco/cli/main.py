@@ -131,10 +131,10 @@ app.command(
     help="Delete what is too old and what nobody names.",
     help_epilogue=_GC_EXAMPLES,
 )
-app.command("arco.cli.catalog:app", name="catalog", help="Catalogs of a running Arco.")
-app.command("arco.cli.schema:app", name="schema", help="Schemas of a running Arco.")
-app.command("arco.cli.table:app", name="table", help="Tables of a running Arco.")
-app.command("arco.cli.views:app", name="view", help="Views of a running Arco.")
+app.command("arco.cli.objects:catalog", name="catalog", help="Catalogs of a running Arco.")
+app.command("arco.cli.objects:schema", name="schema", help="Schemas of a running Arco.")
+app.command("arco.cli.objects:table", name="table", help="Tables of a running Arco.")
+app.command("arco.cli.objects:view", name="view", help="Views of a running Arco.")
 app.command("arco.cli.column:app", name="column", help="Columns of a table: add, change, drop.")
 app.command(
     "arco.cli.connect:app",
@@ -172,8 +172,10 @@ app.command(
 app.command("arco.cli.flow.run:app", name="run", help="Plan, and carry the plan out on Spark.")
 app.command("arco.cli.flow.runs:app", name="runs", help="List runs, or show one of them.")
 app.command("arco.cli.flow.logs:app", name="logs", help="Print what a task has logged.")
-app.command("arco.cli.flow.cancel:app", name="cancel", help="Stop a run for good.")
-app.command("arco.cli.flow.retry:app", name="retry", help="Do once more what a run has not done.")
+app.command("arco.cli.flow.runs:cancel_app", name="cancel", help="Stop a run for good.")
+app.command(
+    "arco.cli.flow.run:retry_app", name="retry", help="Do once more what a run has not done."
+)
 app.command(
     "arco.cli.flow.partitions:app", name="partitions", help="Show the partitions of a table."
 )

@@ -1,7 +1,8 @@
-"""Output: one sentence for an error, one document for a program."""
+"""Output: one sentence for an error, one document for a program, a progress bar for a person."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
@@ -71,11 +72,31 @@ def next_step(problem: ArcoError) -> str:
 
 def print_document(document: object) -> None:
     """Print one JSON document to stdout."""
-    import msgspec
-
     from arco.core.json import encode
 
-    print(msgspec.json.format(encode(document), indent=2).decode())
+    print_raw(encode(document))
+
+
+def print_raw(document: bytes) -> None:
+    """Print a JSON document as the server sent it, indented."""
+    import msgspec
+
+    print(msgspec.json.format(document, indent=2).decode())
+
+
+@contextmanager
+def progress_bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
+    """A function to report progress with; None where stderr is no terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _plain(problem: Exception) -> str:

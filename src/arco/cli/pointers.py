@@ -19,7 +19,7 @@ async def resolve_pointers(
     place: Place, store: "Store", locations: AllowedLocations, *, quiet: bool
 ) -> "PointerReport":
     """Look whether the metadata file of every Iceberg table is there; reads only."""
-    from arco.cli.progress import progress_bar
+    from arco.cli.output import progress_bar
     from arco.iceberg.files import TableFiles
     from arco.iceberg.location import Locations
     from arco.iceberg.pointer_check import PointerCheck

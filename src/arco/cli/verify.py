@@ -112,7 +112,7 @@ async def _verify(
     every: bool,
     quiet: bool,
 ) -> "list[Report]":
-    from arco.cli.progress import progress_bar
+    from arco.cli.output import progress_bar
     from arco.compactor.verify import verify as check
     from arco.core.runtime import system_runtime
     from arco.storage.roles import Role

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from arco.cli.flow.crew import needs_of
-from arco.cli.flow.lake import HttpLake
+from arco.client.lake import HttpLake
 from arco.flow.define import load_project, problems
 from arco.flow.work.port import LakeColumn, NewLakeTable
-from tests.api.flow.test_lake import with_lake
+from tests.client.test_lake import with_lake
 
 CODE = """
 from arco import asset, source

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog import load_catalog
 
 from arco.cli.flow.here import Here, arco_here
-from arco.cli.flow.lake import HttpLake
 from arco.cli.place import Place as Root
+from arco.client.lake import HttpLake
 from arco.core.runtime import Runtime, system_runtime
 from arco.flow.run.book import RunBook
 from arco.flow.run.wire import LEASE_MS, RunStatus

@@ -16,12 +16,12 @@ from functools import partial
 
 from arco.cli.flags import Server
 from arco.cli.flow.carrying import worker_name
+from arco.cli.flow.connection import ArcoTarget, ConnectedArco, connect_arco
 from arco.cli.flow.crew import needs_of
 from arco.cli.flow.flags import Choice, Own
-from arco.cli.flow.lake import HttpLake
 from arco.cli.flow.planning import make_plan
 from arco.cli.flow.project import Loaded, load
-from arco.cli.flow.reach import Reach, Reached, reached
+from arco.client.lake import HttpLake
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
 from arco.flow.run.port import TaskBook
@@ -80,12 +80,12 @@ async def together(wanted: Run) -> RunStatus:
             await runtime.tasks.in_thread(executor.close)
 
 
-def _arco(wanted: Run, runtime: Runtime) -> AbstractAsyncContextManager[Reached]:
-    return reached(Reach(Server(), Own(root=wanted.root, no_fsync=True)), runtime)
+def _arco(wanted: Run, runtime: Runtime) -> AbstractAsyncContextManager[ConnectedArco]:
+    return connect_arco(ArcoTarget(Server(), Own(root=wanted.root, no_fsync=True)), runtime)
 
 
 @asynccontextmanager
-async def _lake(arco: Reached, runtime: Runtime) -> AsyncIterator[HttpLake]:
+async def _lake(arco: ConnectedArco, runtime: Runtime) -> AsyncIterator[HttpLake]:
     lake = HttpLake(arco.url, runtime)
     try:
         yield lake
@@ -94,7 +94,7 @@ async def _lake(arco: Reached, runtime: Runtime) -> AsyncIterator[HttpLake]:
 
 
 async def _spark(
-    wanted: Run, arco: Reached, loaded: Loaded, lake: HttpLake, seen: Lake, runtime: Runtime
+    wanted: Run, arco: ConnectedArco, loaded: Loaded, lake: HttpLake, seen: Lake, runtime: Runtime
 ) -> SparkExecutor:
     opening = Opening(
         arco.url,
@@ -110,7 +110,7 @@ async def _spark(
 
 async def _work(
     wanted: Run,
-    arco: Reached,
+    arco: ConnectedArco,
     loaded: Loaded,
     book: TaskBook,
     executor: Executor,

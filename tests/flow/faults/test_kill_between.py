@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from arco.cli.flow.here import Here
-from arco.cli.flow.lake import HttpLake
+from arco.client.lake import HttpLake
 from arco.core.runtime import Runtime
 from tests.flow.faults import spark
 from tests.flow.faults.audit import with_arco

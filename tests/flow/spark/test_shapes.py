@@ -256,7 +256,7 @@ def test_a_table_that_was_dropped_is_described_again_when_it_is_made_again(house
     for _ in range(2):
         made = house.run("$.sales", DAY, params={"sql": "SELECT 1 AS id"}, at=-1)
         assert made.status is TaskStatus.SUCCESS, made.error
-        told = house.shared.lake._remote.get(
+        told = house.shared.lake.arco.transport.get(
             f"/catalogs/default/schemas/{house.schema}/tables/sales"
         )
         assert b'"comment":"All of them."' in told

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from arco.cli.flow.here import Here, arco_here
-from arco.cli.flow.over_http import HttpCoordinator
 from arco.cli.place import Place
+from arco.client.coordinator import HttpCoordinator
 from arco.core.clock import SystemClock
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.tasks import AsyncioTasks

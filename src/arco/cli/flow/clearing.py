@@ -1,7 +1,7 @@
-"""Clearing partitions: one commit removes their rows, and one event each says that they were never made.
+"""Clearing partitions: one commit removes their rows, and an event for each records that it was never made.
 
-The commit names an attempt of its own (P35): an attempt that is at work on one of the partitions loses it,
-and cannot bring its rows back. Should the process end between the commit and the events, clearing the same
+The commit names its own attempt (P35): an attempt that runs on one of the partitions loses it, and cannot
+bring its rows back. Should the process end between the commit and the events, clearing the same
 partitions again completes it.
 """
 
@@ -14,17 +14,15 @@ import msgspec
 
 from arco.catalog.name import parse_dotted
 from arco.catalog.publication import ATTEMPT_PROPERTY, WHOLE_TABLE, Attempt
-from arco.cli.remote import path
-from arco.cli.sending import send_batch
 from arco.core import json
 from arco.core.errors import Conflict, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.events.partition_name import values_of
 from arco.flow.plan.key import short_name
-from arco.flow.publish.wire import FilesNow, FilesPublished, FilesStaged
+from arco.flow.publish.wire import FilesStaged
 
 if TYPE_CHECKING:
-    from arco.cli.remote import Remote
+    from arco.client import Arco
     from arco.core.runtime import Runtime
     from arco.flow.state import TableState
 
@@ -66,14 +64,13 @@ def _is_named(key: str, name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Clearing:
-    """Clears partitions of one table; `url` and `token` reach the Arco for Iceberg, too."""
+class PartitionClearing:
+    """Clears partitions of one table; `token` is for the Iceberg catalog of the same Arco."""
 
-    remote: "Remote"
+    arco: "Arco"
     runtime: "Runtime"
     table: str
     state: "TableState"
-    url: str
     token: str | None
 
     def clear(self, keys: tuple[str, ...]) -> int:
@@ -106,16 +103,14 @@ class Clearing:
         )
 
     def _clear_parquet(self, keys: tuple[str, ...]) -> int:
-        at = path("tables", self._table_id)
-        now = json.decode(self.remote.get(f"{at}/files"), FilesNow)
+        current = self.arco.tables.files_of(self._table_id)
         staged = FilesStaged(
             table_id=self._table_id,
-            attempt=self._attempt(keys, now.number),
+            attempt=self._attempt(keys, current.number),
             mode="replace_partition",
             files=dict.fromkeys(keys, ()),
         )
-        answer = self.remote.change("POST", f"{at}/versions", staged)
-        return json.decode(answer, FilesPublished).number
+        return self.arco.tables.publish_files(staged).number
 
     def _clear_iceberg(self, keys: tuple[str, ...]) -> int:
         from pyiceberg.catalog import load_catalog
@@ -124,13 +119,15 @@ class Clearing:
         catalog, *levels = parse_dotted(self.table)
         options = {"token": self.token} if self.token else {}
         rest = load_catalog(
-            "arco", type="rest", uri=f"{self.url}/iceberg", warehouse=catalog, **options
+            "arco", type="rest", uri=f"{self.arco.url}/iceberg", warehouse=catalog, **options
         )
         table = rest.load_table(tuple(levels))
         attempt = self._attempt(keys, _number(table.metadata_location))
-        said = msgspec.json.encode(attempt).decode()
+        attempt_json = msgspec.json.encode(attempt).decode()
         try:
-            table.delete(_rows_of(table, keys), snapshot_properties={ATTEMPT_PROPERTY: said})
+            table.delete(
+                _rows_of(table, keys), snapshot_properties={ATTEMPT_PROPERTY: attempt_json}
+            )
         except CommitFailedException as lost:
             raise Conflict(
                 f"{short_name(self.table)} was changed meanwhile, and nothing was cleared: try again"
@@ -138,10 +135,10 @@ class Clearing:
         return _number(table.metadata_location)
 
     def _record(self, keys: Iterable[str], number: int) -> None:
-        sent = send_batch(self.remote, 1, [*self._events(keys, number)])
-        if sent.refused:
+        sent = self.arco.events.send_lines([*self._events(keys, number)])
+        if sent.rejected:
             raise Unavailable(
-                f"the rows are gone, but that could not be recorded: {sent.refused[0].reason}; clear the "
+                f"the rows are gone, but that could not be recorded: {sent.rejected[0].reason}; clear the "
                 "same partitions again"
             )
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from arco.cli.flow.flags import pairs
-from arco.cli.flow.lake import HttpLake
+from arco.cli.flow.connection import ConnectedArco
+from arco.cli.flow.flags import SparkFlags, pairs
 from arco.cli.flow.project import Loaded
-from arco.cli.flow.reach import Reached
-from arco.cli.flow.spark_flags import OnSpark
+from arco.client.lake import HttpLake
 from arco.core.errors import Invalid
 from arco.core.runtime import Runtime
 from arco.flow.define import AssetDef, CheckDef, Project
@@ -99,8 +98,8 @@ class _Code:
 def make_crew(
     loaded: Loaded,
     modules: "Mapping[str, bytes]",
-    arco: Reached,
-    spark: OnSpark,
+    arco: ConnectedArco,
+    spark: SparkFlags,
     runtime: Runtime,
 ) -> SparkCrew:
     """The executor of a project, whose modules were read when it was loaded; Spark is not started yet."""

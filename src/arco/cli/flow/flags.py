@@ -1,5 +1,6 @@
-"""Flags that the commands about pipelines share, each said once."""
+"""Flags that the commands about pipelines share."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from arco.cli.flags import names_come_from_the_line
+from arco.cli.flags import names_come_from_the_line, variable_lines
 from arco.cli.place import Place
 from arco.cli.settings import VARIABLES, Flag, choose_place, ignore_empty
+from arco.cli.spark import LOCAL, Spark, demand_installed
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
@@ -35,8 +37,13 @@ ProjectDir = Annotated[
         "or pipelines/.",
     ),
 ]
+Repeated = Parameter(
+    negative="", show_default=False, metavar="KEY=VALUE", env_var_split=variable_lines
+)
 RUN_ID_HELP = "The run: its id, the beginning or end of it if that is unique, or `last`."
 RunId = Annotated[str, Parameter(metavar="RUN", show_env_var=False, help=RUN_ID_HELP)]
+
+_MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
 
 
 class DataFormat(StrEnum):
@@ -119,6 +126,34 @@ class Own(Place):
     no_fsync
         Do not wait for the disk: for tests, never for data.
     """
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class SparkFlags:
+    """Flags that say on which Spark tasks are carried out.
+
+    Parameters
+    ----------
+    master
+        Spark's master: local[*] for this machine, or spark://host:7077, yarn, k8s://https://host.
+    conf
+        A setting of Spark, as spark.sql.shuffle.partitions=8; may be repeated.
+    memory
+        The memory of Spark's driver, such as 2g.
+    """
+
+    master: str = LOCAL
+    conf: Annotated[tuple[str, ...], Repeated] = ()
+    memory: Annotated[str | None, Parameter(metavar="SIZE")] = None
+
+    def check(self) -> None:
+        """Refuse what cannot be before anything is opened: flags, a missing Java, a missing Spark."""
+        if self.memory is not None and not _MEMORY.fullmatch(self.memory):
+            raise Invalid(f"--memory takes a size such as 2g or 512m, not {self.memory[:80]!r}")
+        pairs("--conf", self.conf)
+        Spark(master=self.master).check()
+        demand_installed()
 
 
 def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:

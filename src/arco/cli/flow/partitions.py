@@ -15,6 +15,7 @@ from arco.core.errors import Invalid, NotFound
 if TYPE_CHECKING:
     from arco.cli.flow.project import Loaded
     from arco.cli.flow.screen.marks import Mark
+    from arco.client import Arco
     from arco.flow.partition import Partitions
     from arco.flow.plan.known import KnownTable
     from arco.flow.state import State
@@ -56,8 +57,8 @@ def partitions(
     place
         An Arco for the life of this command.
     """
+    from arco.cli.flow.connection import ArcoTarget, connect_arco
     from arco.cli.flow.project import load
-    from arco.cli.flow.reach import Reach, reached
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
     from arco.flow.define.name import three_levels
@@ -74,7 +75,8 @@ def partitions(
         raise unknown
 
     async def work() -> "State":
-        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
+        target = ArcoTarget(server, place)
+        async with connect_arco(target, runtime, needs_coordinator=False) as arco:
             return await arco.coordinator.state(loaded.tables, loaded.replaced)
 
     found = _Found.of(loaded, name, run(work()), runtime.clock.now_ms())
@@ -106,19 +108,20 @@ def add(
     place
         An Arco for the life of this command.
     """
-    from arco.cli.flow.reach import Reach, ask
+    from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.cli.flow.screen.words import counted
     from arco.cli.output import print_document
-    from arco.core import json as documents
 
     if not values:
         raise Invalid("there is no value to add: arco partitions add customer acme")
-    body = {"dimension": dimension, "values": values, "remove": remove}
-    answer = ask(
-        Reach(server, place), lambda remote: remote.change("POST", "/partition-values", body)
-    )
+
+    def change(arco: "Arco") -> None:
+        flow = arco.flow
+        (flow.remove_partition_values if remove else flow.add_partition_values)(dimension, values)
+
+    call_arco(ArcoTarget(server, place), change)
     if json:
-        print_document(documents.decode(answer, dict))
+        print_document({"dimension": dimension, "values": values, "removed": remove})
     else:
         verb = "Took" if remove else "Added"
         what = "from" if remove else "to"
@@ -150,10 +153,8 @@ def clear(
     place
         An Arco for the life of this command.
     """
-    from dataclasses import replace
-
-    from arco.cli.flow.clearing import Clearing, chosen_partitions
-    from arco.cli.flow.reach import Reach, reached
+    from arco.cli.flow.clearing import PartitionClearing, chosen_partitions
+    from arco.cli.flow.connection import ArcoTarget, call_in_thread, connect_arco
     from arco.cli.flow.screen.words import counted
     from arco.cli.output import print_document
     from arco.core.runtime import system_runtime
@@ -163,22 +164,20 @@ def clear(
 
     if not partitions:
         raise Invalid("no partition is named: arco partitions clear silver.orders ds=2026-01-15")
-    runtime, name = system_runtime(), three_levels(table)
+    runtime, name, target = system_runtime(), three_levels(table), ArcoTarget(server, place)
 
     async def work() -> tuple[tuple[str, ...], int] | None:
-        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
-            state = (await arco.coordinator.state([name])).tables[name]
+        async with connect_arco(target, runtime, needs_coordinator=False) as connected:
+            state = (await connected.coordinator.state([name])).tables[name]
             keys = chosen_partitions(name, state, partitions)
-            asked = replace(server, url=arco.url)
 
-            def clearing() -> int | None:
+            def clear_confirmed(arco: "Arco") -> int | None:
                 if not yes and not _is_confirmed(short_name(name), keys):
                     return None
-                with asked.open() as remote:
-                    return Clearing(remote, runtime, name, state, arco.url, arco.token).clear(keys)
+                token = connected.token
+                return PartitionClearing(arco, runtime, name, state, token).clear(keys)
 
-            # An Arco of our own answers on this very loop, so nothing may hold it up.
-            number = await runtime.tasks.in_thread(clearing)
+            number = await call_in_thread(target, connected, runtime, clear_confirmed)
             return None if number is None else (keys, number)
 
     done = run(work())

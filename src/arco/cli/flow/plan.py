@@ -50,9 +50,9 @@ def plan(
     place
         An Arco for the life of this command.
     """
+    from arco.cli.flow.connection import ArcoTarget, connect_arco
     from arco.cli.flow.planning import make_plan
     from arco.cli.flow.project import load
-    from arco.cli.flow.reach import Reach, reached
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
 
@@ -60,7 +60,9 @@ def plan(
     loaded, runtime = load(project, format_), system_runtime()
 
     async def work() -> "Plan":
-        async with reached(Reach(server, place), runtime, needs_book=False) as arco:
+        async with connect_arco(
+            ArcoTarget(server, place), runtime, needs_coordinator=False
+        ) as arco:
             now_ms = runtime.clock.now_ms()
             return await make_plan(arco.coordinator, loaded, selection, choice, now_ms)
 
@@ -83,12 +85,12 @@ def print_plan(made: "Plan", *, every: bool = False) -> None:
         headline,
         waiting_lines,
     )
-    from arco.cli.listing import one_line, print_rows
+    from arco.cli.rendering import one_line, print_rows
 
     if made.tasks and every:
-        print_rows(ALL_HEADINGS, [list(all_rows(made))])
+        print_rows(ALL_HEADINGS, all_rows(made))
     elif made.tasks:
-        print_rows(HEADINGS, [grouped_rows(made)])
+        print_rows(HEADINGS, grouped_rows(made))
     for line in (*waiting_lines(made), *blocked_lines(made), *made.warnings):
         print(one_line(line))
     print(headline(made))

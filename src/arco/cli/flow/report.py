@@ -4,8 +4,8 @@ from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.document import run_document
 from arco.cli.flow.screen.plan_view import blocked_lines, headline, waiting_lines
 from arco.cli.flow.screen.summary import HEADINGS, Ending
-from arco.cli.listing import one_line, print_rows
 from arco.cli.output import print_document
+from arco.cli.rendering import one_line, print_rows
 from arco.flow.run.wire import RunView
 
 
@@ -68,7 +68,7 @@ class Report:
     def _tell(self, ending: Ending) -> None:
         print()
         if rows := ending.rows():
-            print_rows(HEADINGS, [rows])
+            print_rows(HEADINGS, rows)
             print()
         for line in ending.failures():
             print(line)

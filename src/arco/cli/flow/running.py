@@ -3,20 +3,23 @@
 import getpass
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from arco.cli.flow.carrying import Carrying, Crew, Shown, is_watched, worker_name
-from arco.cli.flow.flags import Choice, pairs
+from arco.cli.flow.connection import (
+    ArcoTarget,
+    ConnectedArco,
+    call_in_thread,
+    connect_arco,
+)
+from arco.cli.flow.flags import Choice, SparkFlags, pairs
 from arco.cli.flow.planning import make_plan, plan_again
 from arco.cli.flow.project import Loaded
-from arco.cli.flow.reach import Reach, Reached, reached
 from arco.cli.flow.report import Report
-from arco.cli.flow.run_ids import find_run
 from arco.cli.flow.screen.board import Board
-from arco.cli.flow.spark_flags import OnSpark
 from arco.cli.flow.tidying import Tidying
 from arco.core.clock import utc
 from arco.core.errors import Invalid
@@ -42,19 +45,19 @@ class Asked:
 
     loaded: Loaded
     modules: Mapping[str, bytes]
-    reach: Reach
-    spark: OnSpark
+    reach: ArcoTarget
+    spark: SparkFlags
     parallel: int = 2
     param: tuple[str, ...] = ()
     as_json: bool = False
     detach: bool = False
 
 
-def check_running(reach: Reach, spark: OnSpark, parallel: int, *, detach: bool) -> None:
+def check_running(reach: ArcoTarget, spark: SparkFlags, parallel: int, *, detach: bool) -> None:
     """Refuse what cannot work, before a project is loaded or anything is opened."""
     if not 1 <= parallel <= MOST_PARALLEL:
         raise Invalid(f"--parallel takes 1 to {MOST_PARALLEL:,} tasks at once, not {parallel}")
-    if detach and reach.is_own:
+    if detach and reach.is_embedded:
         raise Invalid(
             "--detach leaves the run to others, and an Arco of its own ends with it: use --url"
         )
@@ -74,7 +77,7 @@ class Running:
     async def new(self, selection: Sequence[str], choice: Choice) -> int:
         """A new run of what has to be made."""
         asked = self._asked
-        async with reached(asked.reach, self._runtime) as arco:
+        async with connect_arco(asked.reach, self._runtime) as arco:
             arco.host(self._name)
             now_ms = self._runtime.clock.now_ms()
             plan = await make_plan(arco.coordinator, asked.loaded, selection, choice, now_ms)
@@ -88,7 +91,7 @@ class Running:
 
     async def again(self, run_id: str) -> int:
         """A new run of what an older one has not done, planned with the present code."""
-        async with reached(self._asked.reach, self._runtime) as arco:
+        async with connect_arco(self._asked.reach, self._runtime) as arco:
             arco.host(self._name)
             run_id = await self._find_run(arco, run_id)
             left = await self._left_of(arco, run_id)
@@ -100,23 +103,17 @@ class Running:
                 begun = await arco.coordinator.look(new.run_id)  # with all of its tasks
                 return await self._finish(arco, begun, report, crew)
 
-    async def _find_run(self, arco: Reached, given: str) -> str:
-        server = replace(self._asked.reach.server, url=arco.url)
+    async def _find_run(self, arco: ConnectedArco, given: str) -> str:
+        target = self._asked.reach
+        return await call_in_thread(target, arco, self._runtime, lambda each: each.runs.find(given))
 
-        def find() -> str:
-            with server.open() as remote:
-                return find_run(remote, given)
-
-        # An Arco of our own answers on this very loop, so nobody may hold it up.
-        return await self._runtime.tasks.in_thread(find)
-
-    async def _planned_again(self, arco: Reached, left: RunView) -> Plan:
+    async def _planned_again(self, arco: ConnectedArco, left: RunView) -> Plan:
         """A plan of the tasks that are left of a run, by the project and the tables as they are now."""
         loaded, now_ms = self._asked.loaded, self._runtime.clock.now_ms()
         state = await arco.coordinator.state(loaded.tables)
         return plan_again(loaded.project, left, state, utc(now_ms))
 
-    async def _left_of(self, arco: Reached, run_id: str) -> RunView:
+    async def _left_of(self, arco: ConnectedArco, run_id: str) -> RunView:
         """What is left to do of a run that is over; of any other it is told before Spark is started."""
         clock = self._runtime.clock
         ends_ms = clock.elapsed_ms() + ENDING_MS
@@ -139,7 +136,7 @@ class Running:
         )
 
     async def _finish(
-        self, arco: Reached, begun: RunView, report: Report, spark: "SparkCrew | None"
+        self, arco: ConnectedArco, begun: RunView, report: Report, spark: "SparkCrew | None"
     ) -> int:
         if spark is None:
             return report.handed_over(begun)
@@ -151,7 +148,7 @@ class Running:
         code = report.ended()
         if interrupted is not None:
             return interrupted
-        if self._asked.reach.is_own:
+        if self._asked.reach.is_embedded:
             session = await self._runtime.tasks.in_thread(spark.lend)
             await Tidying(self._asked.reach.place, self._runtime, report.say).after(session)
         return code
@@ -175,7 +172,7 @@ class Running:
 
     @asynccontextmanager
     async def _executor(
-        self, arco: Reached, plan: Plan, report: Report
+        self, arco: ConnectedArco, plan: Plan, report: Report
     ) -> "AsyncIterator[SparkCrew | None]":
         if self._asked.detach:
             yield None

@@ -64,7 +64,7 @@ def _listed(found: "list[Problem]") -> list[dict[str, object]]:
 
 def _tell(loaded: "Project", found: "list[Problem]", warned: "list[Problem]") -> None:
     from arco.cli.flow.screen.words import counted
-    from arco.cli.listing import one_line
+    from arco.cli.rendering import one_line
 
     for each in found:
         print(one_line(str(each)))

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server
-from arco.cli.flow.flags import FormatFlag, ProjectDir, command
-from arco.cli.flow.spark_flags import OnSpark, Repeated
+from arco.cli.flow.flags import FormatFlag, ProjectDir, Repeated, SparkFlags, command
 from arco.cli.settings import Flag
 from arco.core.errors import Invalid
 
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from arco.cli.flow.code import LoadedFiles
+    from arco.cli.flow.connection import ArcoTarget
     from arco.cli.flow.project import Loaded
-    from arco.cli.flow.reach import Reach
     from arco.flow.define import Project
 
 _EXAMPLES = """\
@@ -32,7 +31,7 @@ loads a project that has changed again once it runs no task.
 SIGTERM or Ctrl-C ends it: what it has begun is given back, and others go on
 with it."""
 
-_SERVER, _SPARK = Server(), OnSpark()
+_SERVER, _SPARK = Server(), SparkFlags()
 
 app = command("worker", "Carry out tasks of a running Arco, with a warm Spark.", _EXAMPLES)
 
@@ -45,7 +44,7 @@ def worker(
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
     pool: Annotated[tuple[str, ...], Parameter.combine(Repeated, Parameter(metavar="NAME"))] = (),
     once: Flag = False,
-    spark: OnSpark = _SPARK,
+    spark: SparkFlags = _SPARK,
     format_: FormatFlag = None,
     server: Server = _SERVER,
     json: AsJson = False,
@@ -70,8 +69,8 @@ def worker(
         Print one JSON document at the end.
     """
     from arco.cli.flow.code import load_files
+    from arco.cli.flow.connection import ArcoTarget
     from arco.cli.flow.project import find_folder, load
-    from arco.cli.flow.reach import Reach
     from arco.cli.place import Place
     from arco.core import tasks
     from arco.flow.work.printed import own_stdout
@@ -88,7 +87,7 @@ def worker(
         return found
 
     files = load_files(find_folder(project).resolve(), load_checked)
-    reach = Reach(server, Place())
+    reach = ArcoTarget(server, Place())
     work = _Working(
         files,
         load_checked,
@@ -121,8 +120,8 @@ class _Working:
         self,
         files: "LoadedFiles",
         load: "Callable[[], Loaded]",
-        reach: "Reach",
-        spark: OnSpark,
+        reach: "ArcoTarget",
+        spark: SparkFlags,
         *,
         slots: int,
         name: str | None,
@@ -144,14 +143,14 @@ class _Working:
         from arco.cli.flow.bell import listening
         from arco.cli.flow.carrying import Counted, worker_name, working_runtime
         from arco.cli.flow.code import WatchedCode
+        from arco.cli.flow.connection import connect_arco
         from arco.cli.flow.crew import make_crew
-        from arco.cli.flow.reach import reached
         from arco.core.runtime import system_runtime
         from arco.flow.work.worker import Worker
 
         runtime = system_runtime()
         name = self._name or worker_name(runtime)
-        async with reached(self._reach, runtime) as arco:
+        async with connect_arco(self._reach, runtime) as arco:
             files = self._files
             crew = make_crew(files.loaded, files.modules, arco, self._spark, runtime)
             code = WatchedCode(files, self._load, crew, self._say)
@@ -182,7 +181,7 @@ class _Working:
 
     def _say(self, line: str) -> None:
         """A line for people, from any thread."""
-        from arco.cli.listing import one_line
+        from arco.cli.rendering import one_line
         from arco.flow.work.printed import stdout_of_ours
 
         if not self._as_json:

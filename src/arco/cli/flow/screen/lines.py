@@ -11,7 +11,7 @@ from arco.cli.flow.screen.board import (
     took_ms,
 )
 from arco.cli.flow.screen.words import counted, duration, first_line
-from arco.cli.listing import one_line
+from arco.cli.rendering import one_line
 from arco.flow.run.task_state import AT_WORK, ENDED
 from arco.flow.run.wire import CheckOutcome, RunView, TaskStatus, TaskView
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from arco.cli.flow.screen.board import Board
 from arco.cli.flow.screen.lines import lines_of
 from arco.cli.flow.screen.words import cut, duration, number
-from arco.cli.listing import one_line
+from arco.cli.rendering import one_line
 from arco.flow.run.task_state import AT_WORK
 from arco.flow.run.wire import Progress, RunView, TaskStatus, TaskView
 

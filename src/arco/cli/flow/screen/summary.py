@@ -9,7 +9,7 @@ from shlex import quote
 from arco.cli.flow.screen.board import Board, failed_checks, is_own_block, took_ms
 from arco.cli.flow.screen.lines import check_line
 from arco.cli.flow.screen.words import counted, cut, duration, first_line, number, some
-from arco.cli.listing import one_line
+from arco.cli.rendering import one_line
 from arco.flow.plan.key import short_name
 from arco.flow.plan.plan import Maker, PlannedTask
 from arco.flow.plan.runs import runs

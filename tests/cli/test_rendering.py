@@ -1,15 +1,14 @@
 import json
 from collections.abc import Iterator
 
-import msgspec
 import pytest
 
-from arco.cli.listing import one_line, print_items, print_rows
+from arco.cli.rendering import one_line, print_items, print_rows
 from arco.core.errors import Unavailable
 
 
 def test_every_row_is_aligned_and_nothing_is_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows(("NAME", "X"), [[("a", "1"), ("数据", "2")], [], [("w" * 300, "3")]])
+    print_rows(("NAME", "X"), [("a", "1"), ("数据", "2"), ("w" * 300, "3")])
 
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[-1] for line in lines] == ["X", "1", "2", "3"]
@@ -18,18 +17,17 @@ def test_every_row_is_aligned_and_nothing_is_cut_off(capsys: pytest.CaptureFixtu
     assert lines[2].index("2") == lines[1].index("1") - 2  # two letters that are two cells wide
 
 
-def test_a_pipe_gets_lines_while_pages_are_still_to_come(
+def test_a_pipe_gets_lines_while_rows_are_still_to_come(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     seen = []
 
-    def pages() -> Iterator[list[tuple[str, ...]]]:
-        yield [(f"row {number}",) for number in range(1_000)]
-        yield [("row 1000",)]
+    def rows() -> Iterator[tuple[str, ...]]:
+        yield from ((f"row {number}",) for number in range(1_001))
         seen.append(capsys.readouterr().out)
-        yield [("x" * 200,)]
+        yield ("x" * 200,)
 
-    print_rows(("NAME",), pages())
+    print_rows(("NAME",), rows())
 
     assert seen[0].splitlines()[-1] == "row 1000"
     assert capsys.readouterr().out == "x" * 200 + "\n"
@@ -45,9 +43,9 @@ def test_many_rows_on_a_terminal_come_with_a_bar(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
 
-    print_rows(("NAME",), [[("few",)]])
+    print_rows(("NAME",), [("few",)])
     few = capsys.readouterr()
-    print_rows(("NAME",), [[(f"row {number}",) for number in range(1_000)], [("last",)]])
+    print_rows(("NAME",), [*((f"row {number}",) for number in range(1_000)), ("last",)])
     many = capsys.readouterr()
 
     assert "━" not in few.err
@@ -61,7 +59,7 @@ def test_many_rows_on_a_terminal_come_with_a_bar(
 def test_a_list_for_programs_is_one_document_with_an_item_to_a_line(
     items: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_items(iter([[], [msgspec.Raw(b"%d" % item) for item in items]]))
+    print_items(b"%d" % item for item in items)
 
     printed = capsys.readouterr().out
     assert json.loads(printed) == {"items": items}
@@ -69,23 +67,23 @@ def test_a_list_for_programs_is_one_document_with_an_item_to_a_line(
 
 
 def test_a_list_that_cannot_be_had_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    def pages() -> Iterator[list[msgspec.Raw]]:
+    def documents() -> Iterator[bytes]:
         raise Unavailable("gone")
-        yield []
+        yield b""
 
     with pytest.raises(Unavailable):
-        print_items(pages())
+        print_items(documents())
 
     assert capsys.readouterr().out == ""
 
 
 def test_a_list_that_breaks_off_is_no_document(capsys: pytest.CaptureFixture[str]) -> None:
-    def pages() -> Iterator[list[msgspec.Raw]]:
-        yield [msgspec.Raw(b"1")]
+    def documents() -> Iterator[bytes]:
+        yield b"1"
         raise Unavailable("gone")
 
     with pytest.raises(Unavailable):
-        print_items(pages())
+        print_items(documents())
 
     with pytest.raises(json.JSONDecodeError):
         json.loads(capsys.readouterr().out)

@@ -1,33 +1,29 @@
 """A run may be named by a part of its id, or as the last one."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator
 
-import msgspec
 import pytest
 
-from arco.cli.flow.run_ids import find_run
-from arco.cli.remote import Remote
+from arco.client.models import RunInfo
+from arco.client.runs import Runs
 from arco.core.errors import Invalid, NotFound
 
 NEWEST, OLDER, OLDEST = (f"01M7GVFS186HGNANJXDTGV{end}" for end in ("ZZ01", "AB02", "AB03"))
 
 
-class Pages:
-    """A server that lists runs, two in a page."""
+class ListedRuns(Runs):
+    """A server that lists runs."""
 
-    def __init__(self, *runs: str) -> None:
-        self._runs = runs
+    def __init__(self, *run_ids: str) -> None:
+        self._run_ids = run_ids
 
-    def pages(self, where: str, params: Mapping[str, Any]) -> Iterator[list[msgspec.Raw]]:
-        assert where == "/runs"
-        for at in range(0, len(self._runs), 2):
-            page = self._runs[at : at + 2]
-            yield [msgspec.Raw(msgspec.json.encode({"run_id": each})) for each in page]
+    def list(self, *, status: str | None = None) -> Iterator[RunInfo]:
+        assert status is None
+        return (RunInfo(run_id=each) for each in self._run_ids)
 
 
-def _found(given: str, *runs: str) -> str:
-    return find_run(cast(Remote, Pages(*runs)), given)
+def _found(given: str, *run_ids: str) -> str:
+    return ListedRuns(*run_ids).find(given)
 
 
 @pytest.mark.parametrize(

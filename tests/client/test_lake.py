@@ -8,8 +8,8 @@ import pytest
 
 from arco.catalog.publication import Attempt
 from arco.cli.flow.here import arco_here
-from arco.cli.flow.lake import HttpLake
 from arco.cli.place import Place
+from arco.client.lake import HttpLake
 from arco.core.errors import AttemptFenced, NotFound
 from arco.core.runtime import system_runtime
 from arco.flow.publish.wire import FilesStaged, StagedFile
@@ -55,7 +55,7 @@ async def test_a_table_says_which_columns_are_marked_as_pii() -> None:
     def work(lake: HttpLake) -> None:
         lake.make(ORDERS)
         url = "/catalogs/default/schemas/silver/tables/orders/columns/id"
-        lake._remote.change("PATCH", url, {"pii_type": "CUSTOMER_ID"})
+        lake.arco.transport.change("PATCH", url, {"pii_type": "CUSTOMER_ID"})
         found = lake.find(ORDERS.name)
         assert found is not None
         assert [each.pii_type for each in found.columns] == ["CUSTOMER_ID"]
@@ -67,7 +67,7 @@ async def test_a_schema_is_made_for_a_table_that_is_not_there_yet_and_once() -> 
     def work(lake: HttpLake) -> None:
         for _ in range(2):
             lake.make_schema("default.ops.board")
-        assert b'"default.ops"' in lake._remote.get("/catalogs/default/schemas")
+        assert b'"default.ops"' in lake.arco.transport.get("/catalogs/default/schemas")
         assert lake.find("default.ops.board") is None
 
     await with_lake(work)
@@ -93,7 +93,7 @@ async def test_a_description_is_brought_to_what_the_definition_says_and_no_furth
         made = lake.make(ORDERS)
         for _ in range(2):
             lake.describe(made, other)
-        told = lake._remote.get("/catalogs/default/schemas/silver/tables/orders")
+        told = lake.arco.transport.get("/catalogs/default/schemas/silver/tables/orders")
         assert b'"comment":"Better"' in told
         assert b'"owner":"user:ada"' in told
         assert b'"tags":["gold","x"]' in told

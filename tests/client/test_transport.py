@@ -7,7 +7,7 @@ import pytest
 
 from arco.api.problem import CONTENT_TYPE, encode_problem, headers_of, problem_of
 from arco.cli.flags import Server
-from arco.cli.remote import Remote
+from arco.client.transport import Transport
 from arco.core import errors
 from arco.core.errors import (
     AlreadyExists,
@@ -21,10 +21,9 @@ from arco.core.errors import (
     Unknown,
     Unsupported,
 )
-from arco.core.runtime import system_runtime
 from tests.cli.command import arco, is_one_sentence
-from tests.cli.scripted import CUT, Reply, Script, losing_answers, scripted
 from tests.cli.serving import serving
+from tests.client.scripted import CUT, Reply, Script, losing_answers, scripted
 
 OK = Reply(200, b'{"id": "1"}')
 DOCUMENT = b'{"id": "1"}'
@@ -42,10 +41,10 @@ def refusal(error: ArcoError) -> Reply:
 
 
 @contextmanager
-def remote(script: Script, token: str | None = None) -> Iterator[tuple[Remote, list[float]]]:
-    """A client, and the pauses that it would have made."""
+def connected(script: Script, token: str | None = None) -> Iterator[tuple[Transport, list[float]]]:
+    """A transport, and the pauses that it would have made."""
     pauses: list[float] = []
-    client = Remote(script.url, system_runtime(), pauses.append, token=token)
+    client = Transport(script.url, pause=pauses.append, token=token)
     yield client, pauses
     client.close()
 
@@ -54,7 +53,7 @@ def remote(script: Script, token: str | None = None) -> Iterator[tuple[Remote, l
     "lost", [CUT, refusal(Unavailable("x")), refusal(Unknown("x")), Reply(502)]
 )
 def test_a_read_that_was_lost_is_asked_again(lost: Reply) -> None:
-    with scripted(lost, lost, OK) as script, remote(script) as (client, pauses):
+    with scripted(lost, lost, OK) as script, connected(script) as (client, pauses):
         assert client.get("/catalogs/a") == DOCUMENT
 
     assert [each.path for each in script.asked] == ["/api/v1/catalogs/a"] * 3
@@ -68,7 +67,7 @@ def test_a_read_that_was_lost_is_asked_again(lost: Reply) -> None:
 def test_a_read_that_stays_lost_is_unavailable_and_never_in_doubt(lost: Reply) -> None:
     with (
         scripted(lost) as script,
-        remote(script) as (client, pauses),
+        connected(script) as (client, pauses),
         pytest.raises(Unavailable),
     ):
         client.get("/catalogs/a")
@@ -78,7 +77,7 @@ def test_a_read_that_stays_lost_is_unavailable_and_never_in_doubt(lost: Reply) -
 
 def test_the_pause_is_as_long_as_the_server_asks_for() -> None:
     busy = Reply(503, b"{}", headers={"Retry-After": "3"})
-    with scripted(busy, OK) as script, remote(script) as (client, pauses):
+    with scripted(busy, OK) as script, connected(script) as (client, pauses):
         client.get("/catalogs")
 
     [pause_ms] = pauses
@@ -96,7 +95,7 @@ def test_the_pause_is_as_long_as_the_server_asks_for() -> None:
     ],
 )
 def test_a_change_is_sent_again_with_the_same_key(lost: Reply) -> None:
-    with scripted(lost, lost, Reply(201, DOCUMENT)) as script, remote(script) as (client, _):
+    with scripted(lost, lost, Reply(201, DOCUMENT)) as script, connected(script) as (client, _):
         assert client.change("POST", "/catalogs", {"name": "a"}) == DOCUMENT
         client.change("POST", "/catalogs", {"name": "a"})
 
@@ -127,7 +126,7 @@ def test_a_change_in_doubt_is_unknown_and_one_that_was_turned_away_is_not(
 ) -> None:
     with (
         scripted(*replies) as script,
-        remote(script) as (client, _),
+        connected(script) as (client, _),
         pytest.raises(error) as caught,
     ):
         client.change("DELETE", "/catalogs/a")
@@ -139,7 +138,7 @@ def test_a_change_in_doubt_is_unknown_and_one_that_was_turned_away_is_not(
 def test_every_error_comes_back_as_what_it_was(kind: type[ArcoError]) -> None:
     with (
         scripted(refusal(kind("about the request"))) as script,
-        remote(script) as (client, _),
+        connected(script) as (client, _),
         pytest.raises(ArcoError) as caught,
     ):
         client.change("POST", "/catalogs", {})
@@ -160,7 +159,7 @@ def test_every_error_comes_back_as_what_it_was(kind: type[ArcoError]) -> None:
 def test_a_server_that_is_no_arco_is_told_apart(reply: Reply) -> None:
     with (
         scripted(reply) as script,
-        remote(script, "secret") as (client, _),
+        connected(script, "secret") as (client, _),
         pytest.raises(Unsupported, match="not an Arco"),
     ):
         client.get("/catalogs")
@@ -174,7 +173,7 @@ def test_a_list_is_read_to_its_end() -> None:
         Reply(200, b'{"items": [], "next_page_token": "d"}'),
         Reply(200, b'{"items": [3], "next_page_token": null}'),
     ]
-    with scripted(*pages) as script, remote(script) as (client, _):
+    with scripted(*pages) as script, connected(script) as (client, _):
         found = [json.loads(bytes(each)) for page in client.pages("/catalogs") for each in page]
 
     assert found == [1, 2, 3]
@@ -191,10 +190,10 @@ def test_the_token_comes_from_the_variable_or_from_a_file(
     with scripted(OK) as script:
         for server in (Server(script.url), Server(script.url, str(file))):
             with server.open() as client:
-                client.get("/catalogs")
+                client.transport.get("/catalogs")
         monkeypatch.delenv("ARCO_TOKEN")
         with Server(script.url).open() as client:
-            client.get("/catalogs")
+            client.transport.get("/catalogs")
 
     first, second, third = (each.headers.get("authorization") for each in script.asked)
     assert (first, second, third) == ("Bearer from-the-variable", "Bearer from-a-file", None)
@@ -234,7 +233,7 @@ def test_nobody_at_the_url_is_said_at_once() -> None:
 )
 def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
     with pytest.raises(Invalid):
-        Remote(url, system_runtime(), lambda _: None, token=None)
+        Transport(url)
 
 
 def test_a_change_whose_answer_was_lost_is_made_once(tmp_path: Path) -> None:
@@ -267,7 +266,7 @@ def test_where_tokens_are_asked_for_one_is_needed(tmp_path: Path) -> None:
 def test_a_store_that_contradicts_itself_leads_to_verify() -> None:
     with (
         scripted(refusal(Corrupt("x"))) as script,
-        remote(script) as (client, _),
+        connected(script) as (client, _),
         pytest.raises(Corrupt) as caught,
     ):
         client.get("/catalogs")
@@ -279,7 +278,7 @@ def test_what_an_older_arco_does_not_know_is_not_taken_for_a_missing_object() ->
     body = b'{"code": "no_such_route", "detail": "there is no such route"}'
     with (
         scripted(Reply(404, body, CONTENT_TYPE)) as script,
-        remote(script) as (client, _),
+        connected(script) as (client, _),
         pytest.raises(ArcoError) as caught,
     ):
         client.get("/catalogs")
@@ -296,7 +295,7 @@ def test_what_a_server_says_to_do_about_something_missing_is_said_as_it_is() -> 
     ):
         with (
             scripted(refusal(error)) as script,
-            remote(script) as (client, _),
+            connected(script) as (client, _),
             pytest.raises(NotFound) as caught,
         ):
             client.get("/runs/x")

@@ -5,7 +5,7 @@ import pytest
 
 from arco.catalog.model import TableFormat
 from arco.cli import flags
-from arco.cli.column_spec import read_column, read_columns
+from arco.cli.column import read_column, read_columns
 from arco.core.errors import Invalid
 
 
