@@ -74,14 +74,20 @@ class CatalogObjects(Generic[I]):
         return self._read(self.parse(name).path, {"as_of": as_of}, self._info)
 
     def list(
-        self, parent: Name | None = None, *, dropped: bool = False, as_of: str | None = None
+        self,
+        parent: Name | None = None,
+        *,
+        catalog: str | None = None,
+        dropped: bool = False,
+        as_of: str | None = None,
     ) -> Iterator[I]:
-        """The objects right in `parent`, page by page; of a catalog all its tables or views.
+        """The objects right in the schema (or, of schemas, the catalog) `parent`.
 
-        `dropped` lists the objects that were dropped and can still be restored.
+        Without it: the schemas at the top of `catalog`, or all tables or views of it. `dropped` lists the
+        objects that were dropped and can still be restored.
         """
         params = {"as_of": as_of, "dropped": _flag(dropped)}
-        within = self._parent(parent)
+        within = self._parent(parent, catalog)
         if self.type in _IN_SCHEMAS and within is not None and not within.schema:
             # All schemas as of one version, whatever is published meanwhile.
             head = self._read("/manifests/catalog", {"as_of": as_of}, ManifestInfo)
@@ -171,14 +177,14 @@ class CatalogObjects(Generic[I]):
         """Tables and views share their names, so `tables` works for both."""
         return frozenset({"table", "view"} if self.type is ObjectType.TABLE else {self.type.value})
 
-    def _parent(self, parent: Name | None) -> ObjectName | None:
+    def _parent(self, parent: Name | None, catalog: str | None) -> ObjectName | None:
         if isinstance(parent, ObjectName):
             return parent
         if self.type is ObjectType.CATALOG:
             return None
         if self.type is ObjectType.SCHEMA:
-            return parse_parent_of_schemas(parent)
-        return parse_parent_of_tables(parent)
+            return parse_parent_of_schemas(parent, catalog)
+        return parse_parent_of_tables(parent, catalog)
 
     def _children(self, parent: ObjectName | None, params: Params) -> Iterator[I]:
         if parent is None or self.type is ObjectType.CATALOG:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from threading import Event
 from typing import TYPE_CHECKING
 
 from arco.client.models import (
@@ -30,7 +29,7 @@ LAST = "last"
 _ID_CHARS = 26
 _MOST_RUNS = 10_000  # newest runs that a part of an id is looked up in
 _SHOWN = 5
-_POLL_S = 1.0
+_POLL_MS = 1_000
 
 
 class Runs:
@@ -104,7 +103,7 @@ class Runs:
             if chunk.is_over or not (has_more or follow):
                 return
             if not has_more:
-                Event().wait(_POLL_S)
+                self._transport.pause(_POLL_MS)
 
     def find(self, given: str) -> str:
         """The id of the run that is meant by an id, by its beginning or end, or by `last`.

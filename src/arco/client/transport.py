@@ -85,7 +85,7 @@ class Transport:
         self.url = url.rstrip("/")
         self._token = token
         self._runtime = system_runtime() if runtime is None else runtime
-        self._pause = _wait if pause is None else pause
+        self.pause = _wait if pause is None else pause
         self._retry = RetryPolicy() if retry is None else retry
         self._http = http_client(url, transport=http)
 
@@ -179,7 +179,7 @@ class Transport:
             spent_ms = clock.elapsed_ms() - started_ms
             if attempt >= retry.attempts or spent_ms + pause_ms > retry.budget_ms:
                 break
-            self._pause(pause_ms)
+            self.pause(pause_ms)
         if doubtful:
             raise Unknown(f"{self.url} gave no clear answer, so the change may have been made")
         # A read changes nothing, so nothing about it can be in doubt.
