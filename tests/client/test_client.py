@@ -12,6 +12,7 @@ from arco.catalog.publication import Attempt
 from arco.client import Arco, ColumnDefinition
 from arco.client.coordinator import HttpCoordinator
 from arco.client.models import QuarantineLine
+from arco.client.objects import CatalogObjects
 from arco.core.errors import NotEmpty, NotFound, PreconditionFailed
 from arco.core.runtime import system_runtime
 from arco.flow.plan.plan import Plan
@@ -58,21 +59,25 @@ class Recorder(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         return self.handle_request(request)
 
 
+def object_calls(
+    objects: CatalogObjects[Any], name: str, new_name: str, parent: str | None = None
+) -> Iterator[Callable[[], object]]:
+    """The calls that all types of objects have."""
+    yield lambda: objects.get(name)
+    yield lambda: next(objects.list(parent))
+    yield lambda: objects.rename(name, new_name)
+    yield lambda: objects.update(name, comment=None)
+    yield lambda: objects.drop(name)
+    yield lambda: next(objects.history(object_id=ID))
+    yield lambda: next(objects.diff(start="1"))
+
+
 def calls(arco: Arco) -> Iterator[Callable[[], object]]:
     """A call of every method that sends a request."""
-    for objects, name, new in (
-        (arco.catalogs, "c", "d"),
-        (arco.schemas, "c.s", "c.r"),
-        (arco.tables, "c.s.t", "c.s.u"),
-        (arco.views, "c.s.v", "c.s.w"),
-    ):
-        yield lambda each=objects, at=name: each.get(at)
-        yield lambda each=objects: next(each.list("c.s" if each is not arco.schemas else "c"))
-        yield lambda each=objects, at=name, to=new: each.rename(at, to)
-        yield lambda each=objects, at=name: each.update(at, comment=None)
-        yield lambda each=objects, at=name: each.drop(at)
-        yield lambda each=objects: next(each.history(object_id=ID))
-        yield lambda each=objects: next(each.diff(start="1"))
+    yield from object_calls(arco.catalogs, "c", "d")
+    yield from object_calls(arco.schemas, "c.s", "c.r", parent="c")
+    yield from object_calls(arco.tables, "c.s.t", "c.s.u", parent="c.s")
+    yield from object_calls(arco.views, "c.s.v", "c.s.w", parent="c.s")
     yield lambda: arco.tables.undrop(object_id=ID)
     yield lambda: arco.catalogs.create("c")
     yield lambda: arco.schemas.create("c.s")

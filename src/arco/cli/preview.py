@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, InCatalog, Server, TableName
-from arco.cli.flow.flags import Own, command
+from arco.cli.flow.flags import EmbeddedPlace, command
 from arco.client.object_name import ObjectName, parse_table
 from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable, Unsupported
 
@@ -42,7 +42,7 @@ spells them; a scan without a match reads the whole table."""
 _BATCH_ROWS = 10_000
 _MOST_ROWS = 100_000
 
-_SERVER, _OWN = Server(), Own()
+_SERVER, _OWN = Server(), EmbeddedPlace()
 
 app = command("preview", "Show some rows of an Iceberg or Parquet table.", _EXAMPLES)
 
@@ -59,7 +59,7 @@ def preview(
     as_of: Annotated[str | None, Parameter(metavar="WHEN")] = None,
     catalog: InCatalog = None,
     server: Server = _SERVER,
-    place: Own = _OWN,
+    place: EmbeddedPlace = _OWN,
     json: AsJson = False,
     csv: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:

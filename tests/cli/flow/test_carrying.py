@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from arco.cli.flow.carrying import Counted
+from arco.cli.flow.run_execution import CountingExecutor
 from arco.flow.run.wire import LeasedTask, Outcome, TaskStatus
 from arco.flow.work.port import Watch
 from arco.flow.work.said import Said
@@ -28,7 +28,7 @@ class Stopping:
 
 def test_an_attempt_that_is_stopped_is_told_of() -> None:
     said: list[str] = []
-    counted = Counted(Stopping(lambda: counted.interrupt(TASK.attempt_id)), said.append)
+    counted = CountingExecutor(Stopping(lambda: counted.interrupt(TASK.attempt_id)), said.append)
     counted.execute(TASK, Said())
     assert said == ["start     t", "stopping  t", "cancelled t  it was stopped"]
     assert counted.counts == {"CANCELLED": 1}
@@ -36,7 +36,7 @@ def test_an_attempt_that_is_stopped_is_told_of() -> None:
 
 def test_one_that_does_not_stop_is_told_of_when_it_is_given_up_and_counted_once() -> None:
     said: list[str] = []
-    counted = Counted(Stopping(lambda: counted.gave_up(TASK)), said.append)
+    counted = CountingExecutor(Stopping(lambda: counted.gave_up(TASK)), said.append)
     counted.execute(TASK, Said())
     assert said[1] == "given up  t  its code does not stop, and goes on alone"
     assert said[2].startswith("cancelled t")

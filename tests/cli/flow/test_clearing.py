@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.cli.flow.clearing import chosen_partitions
+from arco.cli.flow.partition_clearing import chosen_partitions
 from arco.core.errors import NotFound
 from arco.flow.state import TableState
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from arco.cli.flow.code import WatchedCode, load_files
-from arco.cli.flow.project import Loaded, load
+from arco.cli.flow.project import LoadedProject, ReloadingProject, load, load_files
 from arco.core.errors import Unavailable
 from arco.flow.define import Project
 from arco.flow.run.wire import LeasedTask, MakerCode
@@ -42,14 +41,14 @@ class Watched:
         self.said: list[str] = []
         self.spark = Switches()
         files = load_files(folder, self.load)
-        self.code = WatchedCode(files, self.load, self.spark, self.said.append)
+        self.code = ReloadingProject(files, self.load, self.spark, self.said.append)
 
     def write(self, name: str, text: str) -> None:
         path = self.folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedProject:
         return load(str(self.folder))
 
 
@@ -101,7 +100,7 @@ def test_leased_tasks_keep_the_code_that_they_were_planned_with(tmp_path: Path) 
 def test_files_that_change_while_they_are_loaded_are_refused(tmp_path: Path) -> None:
     watched, count = Watched(tmp_path), 0
 
-    def load_and_edit() -> Loaded:
+    def load_and_edit() -> LoadedProject:
         nonlocal count
         count += 1
         watched.write("helper.py", f"def rows(spark):\n    return spark.range({10**count})\n")

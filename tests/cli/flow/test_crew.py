@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from arco.cli.flow.crew import needs_of
+from arco.cli.flow.spark_executor import spark_needs
 from arco.client.lake import HttpLake
 from arco.flow.define import load_project, problems
 from arco.flow.work.port import LakeColumn, NewLakeTable
@@ -40,11 +40,11 @@ async def test_a_table_that_a_check_alone_looks_into_brings_its_catalog(
     columns = (LakeColumn(name="id", data_type="bigint"),)
 
     def work(lake: HttpLake) -> None:
-        assert needs_of(project, lake).catalogs == frozenset()
+        assert spark_needs(project, lake).catalogs == frozenset()
         made = lake.make(
             NewLakeTable(name="default.raw.customers", format="iceberg", columns=columns)
         )
-        needs = needs_of(project, lake)
+        needs = spark_needs(project, lake)
         assert needs.catalogs == {"default"}
         assert needs.elsewhere == (made.location,)
 

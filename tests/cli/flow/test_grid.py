@@ -2,9 +2,15 @@
 
 from datetime import UTC, datetime
 
-from arco.cli.flow.screen.drawing import drawn, legend
-from arco.cli.flow.screen.grid import Grid, Tally, picture
-from arco.cli.flow.screen.marks import Mark, marks_of
+from arco.cli.flow.partition_grid import (
+    PartitionCounts,
+    PartitionGrid,
+    PartitionMark,
+    draw,
+    lay_out,
+    legend,
+    marks_of,
+)
 from arco.flow.partition import (
     Daily,
     Dimension,
@@ -22,20 +28,20 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def marks(
-    *dimensions: Dimension, now: datetime = NOW, **known: Mark
-) -> tuple[Partitions, dict[str, Mark]]:
+    *dimensions: Dimension, now: datetime = NOW, **known: PartitionMark
+) -> tuple[Partitions, dict[str, PartitionMark]]:
     cut = Partitions(dimensions)
-    return cut, dict.fromkeys(cut.keys(now), Mark.COMPLETE) | known
+    return cut, dict.fromkeys(cut.keys(now), PartitionMark.COMPLETE) | known
 
 
-def lines(cut: Partitions, found: dict[str, Mark]) -> list[str]:
-    return [line.plain for line in drawn(picture(cut, found))]
+def lines(cut: Partitions, found: dict[str, PartitionMark]) -> list[str]:
+    return [line.plain for line in draw(lay_out(cut, found))]
 
 
 def test_days_are_a_calendar_with_a_row_for_each_month() -> None:
     cut, found = marks(Daily("ds", start="2026-01-30", end="2026-02-04"))
-    found["ds=2026-01-31"] = Mark.FAILED_NEVER_MADE
-    found["ds=2026-02-02"] = Mark.MISSING
+    found["ds=2026-01-31"] = PartitionMark.FAILED_NEVER_MADE
+    found["ds=2026-02-02"] = PartitionMark.MISSING
 
     assert lines(cut, found) == [
         "month    01      05        10        15        20        25        30",
@@ -60,8 +66,8 @@ def test_an_hour_that_the_clocks_show_twice_has_a_place_of_its_own() -> None:
         Hourly("h", start="2026-10-25T00", end="2026-10-26T00", tz="Europe/Paris"), now=summer
     )
 
-    drawing = picture(cut, found)
-    assert isinstance(drawing, Grid)
+    drawing = lay_out(cut, found)
+    assert isinstance(drawing, PartitionGrid)
     assert len(drawing.rows["2026-10-25"]) == 25
 
 
@@ -82,7 +88,7 @@ def test_of_a_product_time_goes_down_and_the_rest_stands_beside_it() -> None:
     cut, found = marks(
         Daily("ds", start="2026-01-01", end="2026-01-03"), Static("region", ["eu", "us"])
     )
-    found["ds=2026-01-02/region=us"] = Mark.STALE
+    found["ds=2026-01-02/region=us"] = PartitionMark.STALE
 
     assert lines(cut, found) == ["ds          eu  us", "2026-01-01  C   C", "2026-01-02  C   S"]
 
@@ -98,17 +104,17 @@ def test_a_hundred_thousand_hours_are_counted_by_month() -> None:
     cut, found = marks(Hourly("h", start="2018-01-01T00"), now=late)
     assert len(found) > 100_000
 
-    drawing = picture(cut, found)
-    assert isinstance(drawing, Tally)
+    drawing = lay_out(cut, found)
+    assert isinstance(drawing, PartitionCounts)
     assert len(drawing.rows) == 12 * 12
-    assert drawing.rows["2018-01"] == {Mark.COMPLETE: 31 * 24}
+    assert drawing.rows["2018-01"] == {PartitionMark.COMPLETE: 31 * 24}
     assert len(lines(cut, found)) == 145
 
 
 def test_many_values_of_a_list_are_counted() -> None:
     cut = Partitions([Dynamic("customer")])
-    found = {f"customer={n:05}": Mark.COMPLETE for n in range(10_000)}
-    found["customer=00007"] = Mark.FAILED_NEVER_MADE
+    found = {f"customer={n:05}": PartitionMark.COMPLETE for n in range(10_000)}
+    found["customer=00007"] = PartitionMark.FAILED_NEVER_MADE
 
     assert lines(cut, found) == [
         "customer  complete  failed, never made",
@@ -117,7 +123,7 @@ def test_many_values_of_a_list_are_counted() -> None:
 
 
 def test_the_legend_counts_what_there_is() -> None:
-    told = legend([Mark.COMPLETE, Mark.COMPLETE, Mark.MISSING])
+    told = legend([PartitionMark.COMPLETE, PartitionMark.COMPLETE, PartitionMark.MISSING])
 
     assert told.plain == "C complete 2   . missing 1"
 
@@ -130,14 +136,14 @@ def test_a_mark_follows_from_status_and_data() -> None:
     )
 
     assert marks_of(KnownTable("t", state, is_made=True), ["a", "z"], {"d"}, {"g"}) == {
-        "a": Mark.COMPLETE,
-        "z": Mark.MISSING,
-        "b": Mark.FAILED_OLDER_DATA_SERVED,
-        "f": Mark.FAILED_NEVER_MADE,
-        "g": Mark.COMPLETE,  # its data are those that the present code would make
-        "c": Mark.RUNNING,
-        "d": Mark.STALE,
-        "e": Mark.MISSING,
+        "a": PartitionMark.COMPLETE,
+        "z": PartitionMark.MISSING,
+        "b": PartitionMark.FAILED_OLDER_DATA_SERVED,
+        "f": PartitionMark.FAILED_NEVER_MADE,
+        "g": PartitionMark.COMPLETE,  # its data are those that the present code would make
+        "c": PartitionMark.RUNNING,
+        "d": PartitionMark.STALE,
+        "e": PartitionMark.MISSING,
     }
 
 
@@ -145,10 +151,10 @@ def test_a_source_whose_partitions_nobody_tells_apart_is_there_as_planning_sees_
     whole = TableState(table_id="t", version="7")
     told = TableState(table_id="t", version="7", keys=("ds=1",), statuses=("",), materials=("m",))
 
-    def marked(state: TableState, *existing: str, is_made: bool = False) -> list[Mark]:
+    def marked(state: TableState, *existing: str, is_made: bool = False) -> list[PartitionMark]:
         return [*marks_of(KnownTable("t", state, is_made), existing, ()).values()]
 
-    assert marked(whole, "") == [Mark.COMPLETE]
-    assert marked(TableState(), "") == [Mark.MISSING]
-    assert marked(told, "ds=1", "ds=2") == [Mark.COMPLETE, Mark.MISSING]
-    assert marked(whole, "", is_made=True) == [Mark.MISSING]
+    assert marked(whole, "") == [PartitionMark.COMPLETE]
+    assert marked(TableState(), "") == [PartitionMark.MISSING]
+    assert marked(told, "ds=1", "ds=2") == [PartitionMark.COMPLETE, PartitionMark.MISSING]
+    assert marked(whole, "", is_made=True) == [PartitionMark.MISSING]

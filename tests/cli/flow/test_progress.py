@@ -5,9 +5,8 @@ import io
 import msgspec
 from rich.console import Console
 
-from arco.cli.flow.screen.board import Board
-from arco.cli.flow.screen.lines import Lines
-from arco.cli.flow.screen.live import Screen
+from arco.cli.flow.run_progress import ProgressLines, RunProgress
+from arco.cli.flow.run_screen import ProgressScreen
 from arco.flow.run.wire import Progress, RunStatus, TaskStatus, TaskView
 from tests.cli.flow.views import check, done, planned, seen
 
@@ -17,9 +16,9 @@ SPEND = "gold.spend@ds=2026-01-05"
 
 def lines(*views: tuple[TaskView, ...]) -> list[str]:
     said: list[str] = []
-    shown = Lines(Board(planned(ORDERS, SPEND)), said.append)
+    shown = ProgressLines(RunProgress(planned(ORDERS, SPEND)), said.append)
     for number, tasks in enumerate(views, 1):
-        shown.take(seen(*tasks, number=number))
+        shown.update(seen(*tasks, number=number))
     return said
 
 
@@ -50,9 +49,9 @@ def test_a_task_that_goes_well_is_told_of_twice() -> None:
 def test_a_partition_does_not_speak_to_the_terminal() -> None:
     loud = "silver.orders@customer=\x1b[2Jgone"
     said: list[str] = []
-    shown = Lines(Board(planned(loud)), said.append)
-    shown.take(seen(running(loud)))
-    shown.take(seen(done(loud), number=2))
+    shown = ProgressLines(RunProgress(planned(loud)), said.append)
+    shown.update(seen(running(loud)))
+    shown.update(seen(done(loud), number=2))
     assert said == [
         "start     silver.orders@customer=\\x1b[2Jgone  missing",
         "done      silver.orders@customer=\\x1b[2Jgone  10 rows, 1.5s",
@@ -109,12 +108,12 @@ def test_words_of_others_do_not_speak_to_the_terminal() -> None:
 
 
 def test_a_terminal_shows_what_is_in_work_and_how_far_it_is() -> None:
-    board, out = Board(planned(ORDERS, SPEND)), io.StringIO()
+    board, out = RunProgress(planned(ORDERS, SPEND)), io.StringIO()
     console = Console(file=out, force_terminal=True, width=120, color_system=None)
-    screen = Screen(board, console, lambda: 4_000.0)
+    screen = ProgressScreen(board, console, lambda: 4_000.0)
     with screen:
-        screen.take(seen(running(ORDERS)))
-        board.heard[ORDERS] = Progress(phase="writing", done=0.5, rows=1_200)
+        screen.update(seen(running(ORDERS)))
+        board.local[ORDERS] = Progress(phase="writing", done=0.5, rows=1_200)
         screen._live.refresh()
 
     drawn = out.getvalue()
@@ -127,11 +126,11 @@ def test_a_terminal_shows_what_is_in_work_and_how_far_it_is() -> None:
 
 
 def test_a_terminal_says_above_the_bars_what_did_not_go_well_and_nothing_else() -> None:
-    board, out = Board(planned(ORDERS, SPEND)), io.StringIO()
+    board, out = RunProgress(planned(ORDERS, SPEND)), io.StringIO()
     console = Console(file=out, force_terminal=True, width=120, color_system=None)
     failed = TaskView(key=SPEND, status=TaskStatus.FAILED, attempt=1, error="ValueError: x")
-    with Screen(board, console, lambda: 0.0) as screen:
-        screen.take(seen(done(ORDERS), failed, status=RunStatus.FAILED))
+    with ProgressScreen(board, console, lambda: 0.0) as screen:
+        screen.update(seen(done(ORDERS), failed, status=RunStatus.FAILED))
 
     assert f"FAILED    {SPEND}  ValueError: x" in out.getvalue()
     assert f"done      {ORDERS}" not in out.getvalue()

@@ -5,12 +5,11 @@ import shlex
 import msgspec
 import pytest
 
-from arco.cli.flow.report import Report
+from arco.cli.flow.plan_rendering import blocked_lines, headline
+from arco.cli.flow.run_progress import RunProgress
+from arco.cli.flow.run_session import RunReport
+from arco.cli.flow.run_summary import RunSummary, run_document
 from arco.cli.flow.runs import print_run
-from arco.cli.flow.screen.board import Board
-from arco.cli.flow.screen.document import run_document
-from arco.cli.flow.screen.plan_view import blocked_lines, headline
-from arco.cli.flow.screen.summary import Ending
 from arco.core import json
 from arco.flow.plan.plan import Blocked, Plan, Waiting
 from arco.flow.run.wire import CodeWait, MakerCode, RunStatus, TaskStatus, TaskView, WorkerCode
@@ -26,10 +25,10 @@ def ended(
     *tasks: TaskView,
     status: RunStatus = RunStatus.SUCCESS,
     plan: Plan | None = None,
-) -> Ending:
-    board = Board(plan or planned(*ORDERS, *SPEND))
-    board.take(seen(*tasks, status=status))
-    return Ending(board)
+) -> RunSummary:
+    board = RunProgress(plan or planned(*ORDERS, *SPEND))
+    board.update(seen(*tasks, status=status))
+    return RunSummary(board)
 
 
 def failed(key: str, error: str) -> TaskView:
@@ -253,7 +252,7 @@ def test_what_a_plan_does_not_make_is_not_all_done_and_shown_with_its_cause() ->
         f"gold.spend ds=2026-01-01..2026-01-03: blocked: rows of {SPEND[0]} exist (and similar). Drop them"
     ]
     assert headline(plan) == "1 task to do of 1 asset, 3 blocked."
-    assert run_document(ending.board)["blocked"] == [
+    assert run_document(ending.progress)["blocked"] == [
         {"key": key, "reason": "APPENDED", "cause": f"rows of {key} exist", "fix": "Drop them"}
         for key in SPEND
     ]
@@ -304,7 +303,7 @@ def test_a_program_gets_all_of_it_as_one_document() -> None:
         done(ORDERS[0], check("a"), rows=7),
         failed(ORDERS[1], "x"),
         status=RunStatus.FAILED,
-    ).board
+    ).progress
 
     told = json.decode(json.encode(run_document(board)), dict)
     assert (told["run_id"], told["status"]) == (RUN, "FAILED")
@@ -338,5 +337,5 @@ def test_a_detached_run_exits_with_1_if_something_cannot_be_made(
 ) -> None:
     plan = msgspec.structs.replace(planned(*ORDERS), waiting=waiting)
     for as_json in (False, True):
-        assert Report(Board(plan), "", as_json=as_json).handed_over(seen()) == code
+        assert RunReport(RunProgress(plan), "", as_json=as_json).print_detached(seen()) == code
     assert ("1 of what was asked for cannot be made" in capsys.readouterr().out) == bool(code)

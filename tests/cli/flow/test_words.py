@@ -1,12 +1,12 @@
-from arco.cli.flow.screen.words import counted, cut, duration, first_line, moment
+from arco.cli.flow.text_format import count_of, first_line, format_duration, format_time, shorten
 
 
 def test_a_time_that_nobody_knows_is_not_told() -> None:
-    assert (duration(840), duration(None)) == ("0.8s", "")
+    assert (format_duration(840), format_duration(None)) == ("0.8s", "")
 
 
 def test_one_is_not_many() -> None:
-    assert (counted(1, "task"), counted(0, "task"), counted(1_200, "task")) == (
+    assert (count_of(1, "task"), count_of(0, "task"), count_of(1_200, "task")) == (
         "1 task",
         "0 tasks",
         "1,200 tasks",
@@ -19,9 +19,9 @@ def test_the_first_line_is_one_that_says_something() -> None:
 
 
 def test_a_moment_is_told_in_utc_to_the_second() -> None:
-    assert moment(1_767_225_600_999) == "2026-01-01T00:00:00Z"
+    assert format_time(1_767_225_600_999) == "2026-01-01T00:00:00Z"
 
 
 def test_a_text_that_is_too_long_is_cut() -> None:
-    assert cut("abcdef", 4) == "abc…"
-    assert cut("abcd", 4) == "abcd"
+    assert shorten("abcdef", 4) == "abc…"
+    assert shorten("abcd", 4) == "abcd"

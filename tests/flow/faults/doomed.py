@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from arco.cli.flags import Server
-from arco.cli.flow.carrying import worker_name
 from arco.cli.flow.connection import ArcoTarget, ConnectedArco, connect_arco
-from arco.cli.flow.crew import needs_of
-from arco.cli.flow.flags import Choice, Own
-from arco.cli.flow.planning import make_plan
-from arco.cli.flow.project import Loaded, load
+from arco.cli.flow.flags import EmbeddedPlace, PartitionChoice
+from arco.cli.flow.plan import make_plan
+from arco.cli.flow.project import LoadedProject, load
+from arco.cli.flow.run_execution import worker_name
+from arco.cli.flow.spark_executor import spark_needs
 from arco.client.lake import HttpLake
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
@@ -81,7 +81,9 @@ async def together(wanted: Run) -> RunStatus:
 
 
 def _arco(wanted: Run, runtime: Runtime) -> AbstractAsyncContextManager[ConnectedArco]:
-    return connect_arco(ArcoTarget(Server(), Own(root=wanted.root, no_fsync=True)), runtime)
+    return connect_arco(
+        ArcoTarget(Server(), EmbeddedPlace(root=wanted.root, no_fsync=True)), runtime
+    )
 
 
 @asynccontextmanager
@@ -94,12 +96,17 @@ async def _lake(arco: ConnectedArco, runtime: Runtime) -> AsyncIterator[HttpLake
 
 
 async def _spark(
-    wanted: Run, arco: ConnectedArco, loaded: Loaded, lake: HttpLake, seen: Lake, runtime: Runtime
+    wanted: Run,
+    arco: ConnectedArco,
+    loaded: LoadedProject,
+    lake: HttpLake,
+    seen: Lake,
+    runtime: Runtime,
 ) -> SparkExecutor:
     opening = Opening(
         arco.url,
         None,
-        partial(needs_of, loaded.project, lake),
+        partial(spark_needs, loaded.project, lake),
         master=f"local[{wanted.slots + 1}]",  # who naps keeps nobody else from working
         settings=SETTINGS,
         memory=MEMORY,
@@ -111,13 +118,13 @@ async def _spark(
 async def _work(
     wanted: Run,
     arco: ConnectedArco,
-    loaded: Loaded,
+    loaded: LoadedProject,
     book: TaskBook,
     executor: Executor,
     runtime: Runtime,
     params: dict[str, str],
 ) -> str:
-    choice, now_ms = Choice(partitions=wanted.partitions), runtime.clock.now_ms()
+    choice, now_ms = PartitionChoice(partitions=wanted.partitions), runtime.clock.now_ms()
     plan = await make_plan(arco.coordinator, loaded, wanted.selection, choice, now_ms)
     key, name = f"doomed:{new_ulid(runtime)}", worker_name(runtime)
     begun = await arco.coordinator.submit(

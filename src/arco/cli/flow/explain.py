@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server, TableName
-from arco.cli.flow.flags import FormatFlag, Own, ProjectDir, command
+from arco.cli.flow.flags import EmbeddedPlace, FormatFlag, ProjectDir, command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ Examples:
   arco explain silver.orders ds=2026-01-10
   arco explain silver.customers --json     one that is not partitioned"""
 
-_SERVER, _PLACE = Server(), Own()
+_SERVER, _PLACE = Server(), EmbeddedPlace()
 _MOST_FAILURES = 3
 _BAD = ("FAILED", "BLOCKED")
 
@@ -37,7 +37,7 @@ def explain(
     project: ProjectDir = None,
     format_: FormatFlag = None,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Say how a partition stands: by which code and from which data it was made, and what has changed.
@@ -135,9 +135,8 @@ def _failed_runs(arco: "Arco", tasks: "Sequence[str]") -> dict[str, str]:
 
 
 def _failures(task: str, run: "RunView") -> "Iterator[Failure]":
-    from arco.cli.flow.screen.board import failed_checks
-    from arco.cli.flow.screen.lines import check_line
-    from arco.cli.flow.screen.words import first_line
+    from arco.cli.flow.run_progress import check_line, failed_checks
+    from arco.cli.flow.text_format import first_line
     from arco.flow.plan.explanation import Failure
 
     for view in run.changed:

@@ -63,7 +63,7 @@ FormatFlag = Annotated[
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Choice:
+class PartitionChoice:
     """Flags that say which partitions are meant.
 
     Parameters
@@ -110,7 +110,7 @@ class Choice:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Own(Place):
+class EmbeddedPlace(Place):
     """Flags that bring an Arco for the life of a command.
 
     Parameters

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from msgspec import structs
 
 from arco.cli.flags import AsJson, Server
-from arco.cli.flow.flags import Own, RunId, command
+from arco.cli.flow.flags import EmbeddedPlace, RunId, command
 from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Examples:
 
 `arco runs RUN` names the tasks of a run."""
 
-_SERVER, _PLACE = Server(), Own()
+_SERVER, _PLACE = Server(), EmbeddedPlace()
 
 app = command("logs", "Print what a task has logged.", _EXAMPLES)
 
@@ -38,7 +38,7 @@ def logs(
     attempt: Annotated[int | None, Parameter(metavar="N")] = None,
     follow: Flag = False,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Print what an attempt at a task has logged.

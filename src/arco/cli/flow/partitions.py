@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server, TableName
-from arco.cli.flow.flags import FormatFlag, Own, ProjectDir, command
+from arco.cli.flow.flags import EmbeddedPlace, FormatFlag, ProjectDir, command
 from arco.cli.settings import Flag
 from arco.core.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
-    from arco.cli.flow.project import Loaded
-    from arco.cli.flow.screen.marks import Mark
+    from arco.cli.flow.partition_grid import PartitionMark
+    from arco.cli.flow.project import LoadedProject
     from arco.client import Arco
     from arco.flow.partition import Partitions
     from arco.flow.plan.known import KnownTable
@@ -32,7 +32,7 @@ C is complete, S stale, R running, O failed while older data are served, F faile
 and never made, . missing. Where there are too many to look at, they are counted
 by month or year."""
 
-_SERVER, _PLACE = Server(), Own()
+_SERVER, _PLACE = Server(), EmbeddedPlace()
 
 app = command("partitions", "Show the partitions of a table.", _EXAMPLES)
 
@@ -45,7 +45,7 @@ def partitions(
     project: ProjectDir = None,
     format_: FormatFlag = None,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Show which partitions of a table are there, which are missing, and which are out of date.
@@ -90,7 +90,7 @@ def add(
     *values: Annotated[str, Parameter(metavar="VALUE", show_env_var=False)],
     remove: Flag = False,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Add values to a dynamic dimension: each is a partition from now on.
@@ -109,7 +109,7 @@ def add(
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
-    from arco.cli.flow.screen.words import counted
+    from arco.cli.flow.text_format import count_of
     from arco.cli.output import print_document
 
     if not values:
@@ -125,7 +125,7 @@ def add(
     else:
         verb = "Took" if remove else "Added"
         what = "from" if remove else "to"
-        print(f"{verb} {counted(len(values), 'value')} {what} the dimension {dimension}.")
+        print(f"{verb} {count_of(len(values), 'value')} {what} the dimension {dimension}.")
     if not remove and (slip := _slip(dimension)) is not None:
         print(f"arco: {slip}. With --remove they are taken away.", file=sys.stderr)
 
@@ -139,7 +139,7 @@ def clear(
         bool, Parameter(name="--yes", negative="", show_default=False, help="Do not ask.")
     ] = False,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Remove the rows of partitions and what is recorded of them, so that they are made again.
@@ -153,9 +153,9 @@ def clear(
     place
         An Arco for the life of this command.
     """
-    from arco.cli.flow.clearing import PartitionClearing, chosen_partitions
     from arco.cli.flow.connection import ArcoTarget, call_in_thread, connect_arco
-    from arco.cli.flow.screen.words import counted
+    from arco.cli.flow.partition_clearing import PartitionClearing, chosen_partitions
+    from arco.cli.flow.text_format import count_of
     from arco.cli.output import print_document
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
@@ -188,7 +188,7 @@ def clear(
     if json:
         print_document({"table": name, "partitions": list(keys), "version": number})
     else:
-        many = counted(len(keys), "partition")
+        many = count_of(len(keys), "partition")
         print(f"Cleared {many} of {short_name(name)} in version {number}; the next run makes them.")
 
 
@@ -226,11 +226,11 @@ class _Found:
     name: str
     cut: "Partitions"
     table: "KnownTable"
-    marks: Mapping[str, "Mark"]
+    marks: Mapping[str, "PartitionMark"]
 
     @classmethod
-    def of(cls, loaded: "Loaded", name: str, state: "State", now_ms: int) -> "_Found":
-        from arco.cli.flow.screen.marks import Mark, marks_of
+    def of(cls, loaded: "LoadedProject", name: str, state: "State", now_ms: int) -> "_Found":
+        from arco.cli.flow.partition_grid import PartitionMark, marks_of
         from arco.core.clock import utc
         from arco.flow.plan.known import Known
 
@@ -240,7 +240,9 @@ class _Found:
         stale, current = _stale_and_current(loaded, name, state, now_ms, existing)
         marks = marks_of(known, existing, stale, current)
         # What was cleared and is not declared any more is no partition of the table now.
-        gone = [key for key, mark in marks.items() if mark is Mark.MISSING and key not in cut]
+        gone = [
+            key for key, mark in marks.items() if mark is PartitionMark.MISSING and key not in cut
+        ]
         for key in gone:
             del marks[key]
         return cls(name, cut, known, marks)
@@ -249,9 +251,8 @@ class _Found:
         """The picture, for people."""
         from rich.console import Console
 
-        from arco.cli.flow.screen.drawing import drawn, legend
-        from arco.cli.flow.screen.grid import picture
-        from arco.cli.flow.screen.words import counted
+        from arco.cli.flow.partition_grid import draw, lay_out, legend
+        from arco.cli.flow.text_format import count_of
         from arco.flow.plan.key import short_name
 
         console = Console(highlight=False, soft_wrap=True)
@@ -260,8 +261,8 @@ class _Found:
             mark = next(iter(self.marks.values()), None)
             console.print(f"{name} is not partitioned: {'missing' if mark is None else mark.word}.")
             return
-        console.print(f"{name}: {counted(len(self.marks), 'partition')}\n")
-        for line in drawn(picture(self.cut, dict(self.marks))):
+        console.print(f"{name}: {count_of(len(self.marks), 'partition')}\n")
+        for line in draw(lay_out(self.cut, dict(self.marks))):
             console.print(line)
         console.print()
         console.print(legend(self.marks.values()))
@@ -295,7 +296,7 @@ class _Found:
 
 
 def _stale_and_current(
-    loaded: "Loaded", name: str, state: "State", now_ms: int, existing: Sequence[str]
+    loaded: "LoadedProject", name: str, state: "State", now_ms: int, existing: Sequence[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The partitions whose code or inputs have changed since they were made, and those that are current."""
     from arco.core.clock import utc

@@ -1,14 +1,23 @@
-"""The project that a command is about: found, loaded, and refused while something is wrong with it."""
+"""The project of a command: found, loaded, and refused while something is wrong with it.
+
+A worker loads it again when its files change. Fingerprints are of the code as it was loaded, and Spark gets
+the modules as they were at that moment, whatever the files hold since.
+"""
 
 import shlex
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from arco.core.errors import Invalid, NotFound
+from arco.core.errors import ArcoError, Invalid, NotFound, Unavailable
+from arco.flow.define import Project
+from arco.flow.define.files import Stamps, modules_of, stamps_of
+from arco.flow.run.wire import LeasedTask, MakerCode
+from arco.flow.work.code import code_of
 
 if TYPE_CHECKING:
     from arco.cli.flow.flags import DataFormat
@@ -19,7 +28,7 @@ PACKAGE = "pipelines"
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedProject:
     """A project without problems, and the full names of the tables that it is about."""
 
     project: "Project"
@@ -54,7 +63,7 @@ def find_folder(given: str | None) -> Path:
     )
 
 
-def load(given: str | None, format_: "DataFormat | None" = None) -> Loaded:
+def load(given: str | None, format_: "DataFormat | None" = None) -> LoadedProject:
     """The project, or `Invalid` with the first thing that is wrong with it."""
     from arco.flow.define import problems
 
@@ -67,7 +76,7 @@ def load(given: str | None, format_: "DataFormat | None" = None) -> Loaded:
         flags = "" if given is None else f" --project {shlex.quote(given)}"
         wrong.add_note(f"`arco validate{flags}` tells all of them.")
         raise wrong
-    return Loaded(project, tables_of(project), _flags(given, format_))
+    return LoadedProject(project, tables_of(project), _flags(given, format_))
 
 
 def load_folder(folder: Path, *, format: str | None = None) -> "Project":  # noqa: A002 - as it is declared
@@ -99,3 +108,94 @@ def _advised(said: str, step: str) -> NotFound:
     missing = NotFound(said)
     missing.add_note(step)
     return missing
+
+
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class LoadedFiles:
+    """A project, its modules, and its files as they stood before and after it was loaded."""
+
+    loaded: LoadedProject
+    modules: dict[str, bytes]
+    stamps: Stamps
+    code: dict[str, MakerCode]
+
+
+def load_files(folder: Path, load: Callable[[], LoadedProject]) -> LoadedFiles:
+    """The project of a folder, out of files that did not change while it was loaded."""
+    for _ in range(_TRIES):
+        stamps = stamps_of(folder)
+        loaded = load()
+        found = LoadedFiles(loaded, modules_of(folder), stamps, code_of(loaded.project))
+        if stamps_of(folder) == stamps:
+            return found
+    raise Unavailable(
+        f"the files of the project in {folder} changed each time while they were loaded: wait until "
+        "whatever writes them is done"
+    )
+
+
+class SwitchableExecutor(Protocol):
+    """What carries tasks out, and can be given a project that was loaded again."""
+
+    def switch(self, project: Project, modules: Mapping[str, bytes]) -> None:
+        """Use it from now on; no task runs."""
+
+
+class ReloadingProject:
+    """A project that is loaded again when its files change; fills `arco.flow.work.port.ProjectCode`."""
+
+    def __init__(
+        self,
+        now: LoadedFiles,
+        load: Callable[[], LoadedProject],
+        crew: SwitchableExecutor,
+        say: Callable[[str], None],
+    ) -> None:
+        self._now = now
+        self._folder = now.loaded.project.folder
+        self._load = load
+        self._crew = crew
+        self._say = say
+        self._failed: Stamps | None = None  # the files that could not be loaded
+
+    @property
+    def project(self) -> str:
+        return self._now.loaded.project.name
+
+    @property
+    def code(self) -> dict[str, MakerCode]:
+        return self._now.code
+
+    def refresh(self, leased: Sequence[LeasedTask] = ()) -> None:
+        """Load the project again if its files have changed, unless leased tasks need what is loaded."""
+        stamps = stamps_of(self._folder)
+        if stamps in (self._now.stamps, self._failed):
+            return
+        try:
+            new = load_files(self._folder, self._load)
+            if not all(_has_code(new, task) for task in leased):
+                return  # looked at again once these are done
+            self._crew.switch(new.loaded.project, new.modules)
+        except ArcoError as problem:
+            self._failed = stamps
+            self._say(f"the project has changed and cannot be loaded: {problem}")
+            self._say("going on with the code that was loaded before")
+            return
+        changed = new.code != self._now.code
+        self._now, self._failed = new, None
+        self._say("reloaded the project" + ("" if changed else ": no asset or task has other code"))
+
+    def report_other_code(self, run_ids: Sequence[str]) -> None:
+        """Say which runs wait for other code than this worker has."""
+        for run_id in run_ids:
+            self._say(
+                f"run {run_id} was planned with other code than this worker has: `arco runs {run_id}` "
+                "shows both; update the project here, or `arco cancel` and `arco retry` the run"
+            )
+
+
+def _has_code(new: LoadedFiles, task: LeasedTask) -> bool:
+    return task.code is None or new.code.get(task.maker) == task.code

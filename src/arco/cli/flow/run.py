@@ -7,9 +7,9 @@ from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server
 from arco.cli.flow.flags import (
-    Choice,
+    EmbeddedPlace,
     FormatFlag,
-    Own,
+    PartitionChoice,
     ProjectDir,
     Repeated,
     RunId,
@@ -21,7 +21,7 @@ from arco.cli.flow.flags import (
 from arco.cli.settings import Flag
 
 if TYPE_CHECKING:
-    from arco.cli.flow.running import Running
+    from arco.cli.flow.run_session import RunSession
 
 _EXAMPLES = """\
 Examples:
@@ -46,7 +46,7 @@ A new run is made of all that failed, was skipped, blocked or cancelled. It is
 planned with the project as it is now, so a repaired asset is made by its new
 code."""
 
-_SERVER, _PLACE, _SPARK, _CHOICE = Server(), Own(), SparkFlags(), Choice()
+_SERVER, _PLACE, _SPARK, _CHOICE = Server(), EmbeddedPlace(), SparkFlags(), PartitionChoice()
 
 
 @Parameter(name="*")
@@ -74,25 +74,24 @@ class RunOptions:
     format_: FormatFlag = None
     detach: Flag = False
     server: Server = _SERVER
-    place: Own = _PLACE
+    place: EmbeddedPlace = _PLACE
     json: AsJson = False
 
-    def running(self, param: tuple[str, ...] = ()) -> "Running":
+    def session(self, param: tuple[str, ...] = ()) -> "RunSession":
         """A session that carries runs out in this way; what cannot work is refused before it is opened."""
-        from arco.cli.flow.code import load_files
         from arco.cli.flow.connection import ArcoTarget
-        from arco.cli.flow.project import find_folder, load
-        from arco.cli.flow.running import Asked, Running, check_running
+        from arco.cli.flow.project import find_folder, load, load_files
+        from arco.cli.flow.run_session import RunRequest, RunSession, check_request
 
-        reach = ArcoTarget(self.server, self.place)
-        check_running(reach, self.spark, self.parallel, detach=self.detach)
+        target = ArcoTarget(self.server, self.place)
+        check_request(target, self.spark, self.parallel, detach=self.detach)
         folder = find_folder(self.project).resolve()
         files = load_files(folder, lambda: load(self.project, self.format_))
-        return Running(
-            Asked(
+        return RunSession(
+            RunRequest(
                 files.loaded,
                 files.modules,
-                reach,
+                target,
                 self.spark,
                 self.parallel,
                 param,
@@ -116,7 +115,7 @@ retry_app = command("retry", "Do once more what a run has not done.", _RETRY_EXA
 @app.default
 def run(
     *selection: Selection,
-    choice: Choice = _CHOICE,
+    choice: PartitionChoice = _CHOICE,
     param: Params = (),
     options: RunOptions = _OPTIONS,
 ) -> int:
@@ -133,7 +132,7 @@ def run(
 
     choice.only()  # refused before anything is asked
     pairs("--param", param)
-    return tasks.run(options.running(param).new(selection, choice))
+    return tasks.run(options.session(param).start(selection, choice))
 
 
 @retry_app.default
@@ -147,4 +146,4 @@ def retry(run: RunId, /, *, options: RunOptions = _OPTIONS) -> int:
     """
     from arco.core import tasks
 
-    return tasks.run(options.running().again(run))
+    return tasks.run(options.session().retry(run))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server
-from arco.cli.flow.flags import RUN_ID_HELP, Own, Repeated, RunId, command
+from arco.cli.flow.flags import RUN_ID_HELP, EmbeddedPlace, Repeated, RunId, command
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Examples:
 Tasks that run are stopped, also in Spark; the others do not begin. What is
 published stays published. `arco retry RUN` does the rest another time."""
 
-_SERVER, _PLACE = Server(), Own()
+_SERVER, _PLACE = Server(), EmbeddedPlace()
 _CANCEL_LOOKS = 20
 _CANCEL_WAIT_MS = 1_000
 _MOST_WARNINGS = 10
@@ -57,7 +57,7 @@ def runs(
         tuple[str, ...], Parameter.combine(Repeated, Parameter(metavar="STATUS"))
     ] = (),
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """List runs, the latest first, or show one of them task by task.
@@ -90,7 +90,7 @@ def cancel(
     /,
     *,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Stop a run for good; what is published stays published.
@@ -156,16 +156,16 @@ def _list(target: "ArcoTarget", limit: int, statuses: list[str], *, as_json: boo
 
 
 def _row(run: "RunInfo") -> tuple[str, ...]:
-    from arco.cli.flow.screen.words import cut, duration, first_line
+    from arco.cli.flow.text_format import first_line, format_duration, shorten
     from arco.cli.object_rendering import moment
 
     return (
         run.run_id,
         (run.status or "").lower(),
         moment(run.started_at),
-        duration(run.duration_ms),
+        format_duration(run.duration_ms),
         run.triggered_by or run.trigger_type or "",
-        cut(first_line(run.error_message), 80),
+        shorten(first_line(run.error_message), 80),
     )
 
 
@@ -191,7 +191,7 @@ def _counts(view: "RunView") -> str:
 
 def print_run(view: "RunView", flags: str) -> None:
     """A run for people."""
-    from arco.cli.flow.screen.words import duration, first_line, moment
+    from arco.cli.flow.text_format import first_line, format_duration, format_time
     from arco.cli.rendering import one_line, print_fields, print_rows
 
     took = None
@@ -201,9 +201,9 @@ def print_run(view: "RunView", flags: str) -> None:
         (
             ("run", view.run_id),
             ("status", view.status.lower()),
-            ("requested", moment(view.requested_at_ms)),
-            ("ended", moment(view.completed_at_ms)),
-            ("time", duration(took)),
+            ("requested", format_time(view.requested_at_ms)),
+            ("ended", format_time(view.completed_at_ms)),
+            ("time", format_duration(took)),
             ("tasks", _counts(view)),
             ("error", first_line(view.error)),
         )
@@ -222,12 +222,12 @@ def print_run(view: "RunView", flags: str) -> None:
 
 def code_lines(view: "RunView") -> "Iterator[str]":
     """Why ready tasks do not begin: which code they were planned with, and which the workers have."""
-    from arco.cli.flow.screen.words import counted
+    from arco.cli.flow.text_format import count_of
     from arco.flow.plan.key import short_name
 
     for wait in view.waits_for_code[:_MOST_CODE_WAITS]:
         name, planned = short_name(wait.maker), wait.planned
-        tasks = f"{counted(wait.tasks, 'ready task')} of {name}"
+        tasks = f"{count_of(wait.tasks, 'ready task')} of {name}"
         if not wait.workers:
             yield f"waiting  {tasks}: no worker is connected that takes them: `arco worker` starts one"
         for each in wait.workers:
@@ -245,7 +245,7 @@ def code_lines(view: "RunView") -> "Iterator[str]":
         )
     more = len(view.waits_for_code) - _MOST_CODE_WAITS
     if more > 0:
-        yield f"and {counted(more, 'asset')} more, which --json shows"
+        yield f"and {count_of(more, 'asset')} more, which --json shows"
 
 
 def _when(view: "TaskView") -> tuple[float, str]:
@@ -254,9 +254,8 @@ def _when(view: "TaskView") -> tuple[float, str]:
 
 
 def _task(view: "TaskView") -> tuple[str, ...]:
-    from arco.cli.flow.screen.board import failed_checks, took_ms
-    from arco.cli.flow.screen.lines import check_line
-    from arco.cli.flow.screen.words import cut, duration, first_line, number
+    from arco.cli.flow.run_progress import check_line, failed_checks, took_ms
+    from arco.cli.flow.text_format import first_line, format_duration, format_number, shorten
 
     failed = failed_checks(view)
     passed = len(view.checks) - len(failed)
@@ -266,16 +265,16 @@ def _task(view: "TaskView") -> tuple[str, ...]:
         view.key,
         view.status.lower(),
         str(view.attempt or ""),
-        number(view.rows_written),
+        format_number(view.rows_written),
         f"{passed}/{len(view.checks)}" if view.checks else "",
-        duration(took_ms(view)),
-        cut(said, 100),
+        format_duration(took_ms(view)),
+        shorten(said, 100),
     )
 
 
 def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
     """A line for each warning, with whom it was given to: the one that most tasks were given first."""
-    from arco.cli.flow.screen.words import counted, some
+    from arco.cli.flow.text_format import count_of, list_some
 
     said: dict[str, list[str]] = {}
     for view in views:
@@ -283,15 +282,14 @@ def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
             said.setdefault(text, []).append(view.key)
     found = sorted(said.items(), key=lambda each: -len(each[1]))
     for text, keys in found[:_MOST_WARNINGS]:
-        yield f"warning  {some(keys, 2)}: {text}"
+        yield f"warning  {list_some(keys, 2)}: {text}"
     if len(found) > _MOST_WARNINGS:
-        yield f"and {counted(len(found) - _MOST_WARNINGS, 'warning')} more, which --json tells"
+        yield f"and {count_of(len(found) - _MOST_WARNINGS, 'warning')} more, which --json tells"
 
 
 def _warnings(view: "TaskView") -> list[str]:
     """What a task was warned of, by the words of the worker, who knows of more than checks."""
-    from arco.cli.flow.screen.board import failed_checks
-    from arco.cli.flow.screen.lines import check_line
+    from arco.cli.flow.run_progress import check_line, failed_checks
 
     failed = (each for each in failed_checks(view) if each.severity != "error")
     return list(view.warnings) or [check_line(each) for each in failed]

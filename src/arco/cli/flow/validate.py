@@ -63,7 +63,7 @@ def _listed(found: "list[Problem]") -> list[dict[str, object]]:
 
 
 def _tell(loaded: "Project", found: "list[Problem]", warned: "list[Problem]") -> None:
-    from arco.cli.flow.screen.words import counted
+    from arco.cli.flow.text_format import count_of
     from arco.cli.rendering import one_line
 
     for each in found:
@@ -72,10 +72,10 @@ def _tell(loaded: "Project", found: "list[Problem]", warned: "list[Problem]") ->
         print(one_line(f"{each.file}:{each.line}: warning: {each.message}"))
     if found:
         more = " There may be more once all files can be loaded." if loaded.unread else ""
-        print(f"\n{counted(len(found), 'problem')} in the project {loaded.name}.{more}")
+        print(f"\n{count_of(len(found), 'problem')} in the project {loaded.name}.{more}")
         return
     what = [
-        counted(len(each), name)
+        count_of(len(each), name)
         for each, name in (
             (loaded.assets, "asset"),
             (loaded.sources, "source"),

@@ -12,9 +12,8 @@ from arco.core.errors import Invalid
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arco.cli.flow.code import LoadedFiles
     from arco.cli.flow.connection import ArcoTarget
-    from arco.cli.flow.project import Loaded
+    from arco.cli.flow.project import LoadedFiles, LoadedProject
     from arco.flow.define import Project
 
 _EXAMPLES = """\
@@ -68,9 +67,8 @@ def worker(
     json
         Print one JSON document at the end.
     """
-    from arco.cli.flow.code import load_files
     from arco.cli.flow.connection import ArcoTarget
-    from arco.cli.flow.project import find_folder, load
+    from arco.cli.flow.project import find_folder, load, load_files
     from arco.cli.place import Place
     from arco.core import tasks
     from arco.flow.work.printed import own_stdout
@@ -81,7 +79,7 @@ def worker(
         raise Invalid("--name takes 1 to 255 characters")
     spark.check()
 
-    def load_checked() -> "Loaded":
+    def load_checked() -> "LoadedProject":
         found = load(project, format_)
         _check_pools(found.project, pool)
         return found
@@ -119,7 +117,7 @@ class _Working:
     def __init__(
         self,
         files: "LoadedFiles",
-        load: "Callable[[], Loaded]",
+        load: "Callable[[], LoadedProject]",
         reach: "ArcoTarget",
         spark: SparkFlags,
         *,
@@ -140,11 +138,15 @@ class _Working:
         self._as_json = as_json
 
     async def work(self) -> int:
-        from arco.cli.flow.bell import listening
-        from arco.cli.flow.carrying import Counted, worker_name, working_runtime
-        from arco.cli.flow.code import WatchedCode
         from arco.cli.flow.connection import connect_arco
-        from arco.cli.flow.crew import make_crew
+        from arco.cli.flow.project import ReloadingProject
+        from arco.cli.flow.run_execution import (
+            CountingExecutor,
+            catch_signals,
+            worker_name,
+            worker_runtime,
+        )
+        from arco.cli.flow.spark_executor import make_executor
         from arco.core.runtime import system_runtime
         from arco.flow.work.worker import Worker
 
@@ -152,14 +154,14 @@ class _Working:
         name = self._name or worker_name(runtime)
         async with connect_arco(self._reach, runtime) as arco:
             files = self._files
-            crew = make_crew(files.loaded, files.modules, arco, self._spark, runtime)
-            code = WatchedCode(files, self._load, crew, self._say)
-            executor = Counted(crew, self._say)
+            crew = make_executor(files.loaded, files.modules, arco, self._spark, runtime)
+            code = ReloadingProject(files, self._load, crew, self._say)
+            executor = CountingExecutor(crew, self._say)
             await runtime.tasks.in_thread(crew.warm_up)
             made = Worker(
                 arco.coordinator,
                 executor,
-                working_runtime(runtime, self._slots),
+                worker_runtime(runtime, self._slots),
                 name=name,
                 slots=self._slots,
                 code=code,
@@ -169,7 +171,7 @@ class _Working:
             )
             self._say(f"Worker {name} takes tasks of {code.project} from {arco.url}.")
             over = runtime.tasks.event()
-            with listening() as bell:
+            with catch_signals() as bell:
                 ringing = runtime.tasks.spawn(bell.wait(runtime, over))
                 try:
                     await made.run(until=over, once=self._once)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from arco.cli.flow.connection import ConnectedArco
 from arco.cli.flow.flags import SparkFlags, pairs
-from arco.cli.flow.project import Loaded
+from arco.cli.flow.project import LoadedProject
 from arco.client.lake import HttpLake
 from arco.core.errors import Invalid
 from arco.core.runtime import Runtime
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _ICEBERG = "iceberg"
 
 
-class SparkCrew:
+class ProjectExecutor:
     """The executor of a project; fills `arco.flow.work.port.Executor`."""
 
     def __init__(
@@ -69,7 +69,7 @@ class SparkCrew:
     def switch(self, project: Project, modules: "Mapping[str, bytes]") -> None:
         """Use the project as it was loaded again; no task runs. Spark is opened again if it has to be."""
         executor, before = self._executor, self._code.needs
-        reopen = executor.is_open and needs_of(project, self._lake) != before
+        reopen = executor.is_open and spark_needs(project, self._lake) != before
         self._code.project, self._code.modules = project, modules
         executor.switch(project, modules, reopen=reopen)
 
@@ -91,17 +91,17 @@ class _Code:
     needs: "Needs | None" = None
 
     def needs_now(self, lake: HttpLake) -> "Needs":
-        self.needs = needs_of(self.project, lake)
+        self.needs = spark_needs(self.project, lake)
         return self.needs
 
 
-def make_crew(
-    loaded: Loaded,
+def make_executor(
+    loaded: LoadedProject,
     modules: "Mapping[str, bytes]",
     arco: ConnectedArco,
     spark: SparkFlags,
     runtime: Runtime,
-) -> SparkCrew:
+) -> ProjectExecutor:
     """The executor of a project, whose modules were read when it was loaded; Spark is not started yet."""
     from arco.flow.spark.executor import SparkExecutor
     from arco.flow.spark.opening import Opening
@@ -118,10 +118,10 @@ def make_crew(
         modules=lambda: code.modules,
     )
     executor = SparkExecutor(loaded.project, lake, opening, runtime.clock)
-    return SparkCrew(executor, lake, code)
+    return ProjectExecutor(executor, lake, code)
 
 
-def needs_of(project: Project, lake: HttpLake) -> "Needs":
+def spark_needs(project: Project, lake: HttpLake) -> "Needs":
     """The catalogs that have Iceberg tables which the project reads or writes, and where tables lie.
 
     What its checks look into is read too. Of a table that something else fills, only the catalog knows

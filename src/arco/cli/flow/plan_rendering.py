@@ -1,9 +1,9 @@
-"""A plan for people: what would be made, why, and how many of it; ranges, not a thousand lines."""
+"""A plan as people read it: what would be made, why, and how much of it; ranges, not a thousand lines."""
 
 from collections import Counter
 from collections.abc import Iterator
 
-from arco.cli.flow.screen.words import counted, cut, some
+from arco.cli.flow.text_format import count_of, list_some, shorten
 from arco.flow.plan.key import read_key, short_name
 from arco.flow.plan.plan import Blocked, Plan, PlannedTask, Reason
 from arco.flow.plan.runs import runs
@@ -24,7 +24,7 @@ def grouped_rows(plan: Plan) -> list[tuple[str, ...]]:
         (
             short_name(maker),
             f"{len(tasks):,}",
-            some(runs(task.partition for task in tasks if task.partition)),
+            list_some(runs(task.partition for task in tasks if task.partition)),
             reason,
             _why(tasks),
         )
@@ -40,9 +40,9 @@ def all_rows(plan: Plan) -> Iterator[tuple[str, ...]]:
 def headline(plan: Plan) -> str:
     """One sentence: how much there is to do."""
     if not plan.tasks and not plan.waiting and not plan.blocked:
-        known = f": {counted(plan.up_to_date, 'partition')} up to date" if plan.up_to_date else ""
+        known = f": {count_of(plan.up_to_date, 'partition')} up to date" if plan.up_to_date else ""
         return f"Nothing to do{known}."
-    said = [f"{counted(len(plan.tasks), 'task')} to do"]
+    said = [f"{count_of(len(plan.tasks), 'task')} to do"]
     if plan.up_to_date:
         said.append(f"{plan.up_to_date:,} up to date")
     if plan.waiting:
@@ -58,7 +58,7 @@ def _of(plan: Plan) -> str:
     kinds = Counter(
         "@task" if each.kind == "task" else "asset" for each in plan.makers if each.name in planned
     )
-    said = [counted(kinds[kind], kind) for kind in ("asset", "@task") if kinds[kind]]
+    said = [count_of(kinds[kind], kind) for kind in ("asset", "@task") if kinds[kind]]
     return f" of {' and '.join(said)}" if said else ""
 
 
@@ -70,7 +70,7 @@ def waiting_lines(plan: Plan) -> Iterator[str]:
         lacks = each.lacks[0] if each.lacks else ""
         groups.setdefault((maker, read_key(lacks).maker), []).append(partition)
     for (maker, lacks), keys in list(groups.items())[:_MOST_WAITING]:
-        said = some(runs(key for key in keys if key))
+        said = list_some(runs(key for key in keys if key))
         name = f"{short_name(maker)} {said}".rstrip()
         yield f"{name}: cannot be made, as {short_name(lacks)} lacks the data it reads"
     if len(groups) > _MOST_WAITING:
@@ -83,7 +83,9 @@ def blocked_lines(plan: Plan) -> Iterator[str]:
     for each in plan.blocked:
         groups.setdefault((read_key(each.key).maker, each.reason), []).append(each)
     for (maker, _), blocked in list(groups.items())[:_MOST_WAITING]:
-        partitions = some(runs(key for each in blocked if (key := read_key(each.key).partition)))
+        partitions = list_some(
+            runs(key for each in blocked if (key := read_key(each.key).partition))
+        )
         name = f"{short_name(maker)} {partitions}".rstrip()
         first = blocked[0]
         more = " (and similar)" if len({each.cause for each in blocked}) > 1 else ""
@@ -96,4 +98,4 @@ def blocked_lines(plan: Plan) -> Iterator[str]:
 def _why(tasks: list[PlannedTask]) -> str:
     details = dict.fromkeys(task.detail for task in tasks)
     first = next(iter(details))
-    return cut(first, _WHY) if len(details) == 1 else f"{cut(first, _WHY)} ..."
+    return shorten(first, _WHY) if len(details) == 1 else f"{shorten(first, _WHY)} ..."

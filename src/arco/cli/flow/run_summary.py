@@ -1,4 +1,4 @@
-"""The end of a run: what was written, what was not and why, and where to look next."""
+"""The end of a run: what was written, what was not and why, and what to look at; or one document."""
 
 import re
 from collections import Counter
@@ -6,18 +6,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from arco.cli.flow.screen.board import Board, failed_checks, is_own_block, took_ms
-from arco.cli.flow.screen.lines import check_line
-from arco.cli.flow.screen.words import counted, cut, duration, first_line, number, some
+from arco.cli.flow.run_progress import RunProgress, check_line, failed_checks, is_own_block, took_ms
+from arco.cli.flow.text_format import (
+    count_of,
+    first_line,
+    format_duration,
+    format_number,
+    list_some,
+    shorten,
+)
 from arco.cli.rendering import one_line
+from arco.flow.plan.document import blocked_document
 from arco.flow.plan.key import short_name
-from arco.flow.plan.plan import Maker, PlannedTask
+from arco.flow.plan.plan import Maker, Plan, PlannedTask
 from arco.flow.plan.runs import runs
 from arco.flow.run.wire import CheckOutcome, RunStatus, TaskStatus, TaskView
 
 HEADINGS = ("WRITTEN", "PARTITIONS", "ROWS", "CHECKS", "TIME")
 
-_MOST_FAILURES = 5  # that are told with their errors
+_MOST_FAILURES = 5  # that are shown with their errors
 _MOST_OF_ONE = 2  # asset, so that it hides no other
 _MOST_LINES = 14  # of one error
 _MOST_OTHERS = 30
@@ -29,17 +36,17 @@ Found = Sequence[tuple[PlannedTask, TaskView]]
 
 
 @dataclass(frozen=True)
-class Ending:
+class RunSummary:
     """A run that is over."""
 
-    board: Board
+    progress: RunProgress
 
     @property
     def is_good(self) -> bool:
-        """Whether all that was asked for is there now."""
-        run = self.board.run
+        """Whether all that the request names is made now."""
+        run = self.progress.run
         done = run is None or run.status is RunStatus.SUCCESS
-        plan = self.board.plan
+        plan = self.progress.plan
         return done and not plan.waiting and not plan.blocked
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -48,12 +55,12 @@ class Ending:
 
     def _makers(self) -> list[Maker]:
         """Assets and tasks in the order in which they were made."""
-        by_name = {maker.name: maker for maker in self.board.plan.makers}
-        names = dict.fromkeys(task.maker for task in self.board.plan.tasks)
+        by_name = {maker.name: maker for maker in self.progress.plan.makers}
+        names = dict.fromkeys(task.maker for task in self.progress.plan.tasks)
         return [by_name[name] for name in names if name in by_name]
 
     def _row(self, maker: Maker) -> tuple[str, ...] | None:
-        found = list(self.board.of(maker.name))
+        found = list(self.progress.tasks_of(maker.name))
         good = [(task, view) for task, view in found if view.status is TaskStatus.SUCCESS]
         if not good:
             return None
@@ -63,20 +70,22 @@ class Ending:
         return (
             ", ".join(names),
             _partitions(good),
-            number(sum(rows)) if rows else "",
+            format_number(sum(rows)) if rows else "",
             _checks(good),
-            duration(sum(took)) if took else "",
+            format_duration(sum(took)) if took else "",
         )
 
     def headline(self) -> str:
         """One sentence: how it ended, in how long."""
-        run = self.board.run
+        run = self.progress.run
         if run is None:
             return ""
-        counts = ", ".join(f"{n:,} {status.lower()}" for status, n in self.board.counts().items())
+        counts = ", ".join(
+            f"{n:,} {status.lower()}" for status, n in self.progress.counts().items()
+        )
         took = ""
         if run.requested_at_ms is not None and run.completed_at_ms is not None:
-            took = f" in {duration(run.completed_at_ms - run.requested_at_ms)}"
+            took = f" in {format_duration(run.completed_at_ms - run.requested_at_ms)}"
         tail = f": {first_line(run.error)}" if run.error else ""
         return one_line(f"Run {run.run_id}: {run.status.lower()}{took}, {counts}{tail}")
 
@@ -85,20 +94,20 @@ class Ending:
 
         Those of an asset that failed alike share a line.
         """
-        bad, told, of_one = self._bad(), list[TaskView](), Counter[str]()
+        bad, shown, of_one = self._bad(), list[TaskView](), Counter[str]()
         for task, view in bad:
-            if len(told) < _MOST_FAILURES and of_one[task.maker] < _MOST_OF_ONE:
-                told.append(view)
+            if len(shown) < _MOST_FAILURES and of_one[task.maker] < _MOST_OF_ONE:
+                shown.append(view)
                 of_one[task.maker] += 1
                 yield from _failure(view)
-        others = _alike([(task, view) for task, view in bad if view not in told])
+        others = _alike([(task, view) for task, view in bad if view not in shown])
         for same in others[:_MOST_OTHERS]:
             task, view = same[0]
             name = f"{short_name(task.maker)} {_partitions(same)}".rstrip()
             yield f"{name}: {view.status.lower()} as well: {_why(view)}"
         if hidden := sum(len(same) for same in others[_MOST_OTHERS:]):
-            run_id = "RUN" if self.board.run is None else self.board.run.run_id
-            yield f"and {counted(hidden, 'task')} more: `arco runs {run_id} --status failed,blocked`"
+            run_id = "RUN" if self.progress.run is None else self.progress.run.run_id
+            yield f"and {count_of(hidden, 'task')} more: `arco runs {run_id} --status failed,blocked`"
         yield from self._held_back()
         yield from self._warned()
 
@@ -113,7 +122,7 @@ class Ending:
         """What only warns, in one line an asset and check: a year of days is no reason for 365 lines."""
         for maker in self._makers():
             warned: dict[str, list[tuple[PlannedTask, TaskView, CheckOutcome]]] = {}
-            for task, view in self.board.of(maker.name):
+            for task, view in self.progress.tasks_of(maker.name):
                 for each in failed_checks(view):
                     if each.severity != "error":
                         warned.setdefault(each.name, []).append((task, view, each))
@@ -124,15 +133,15 @@ class Ending:
                 name = f"{short_name(maker.name)} {which}".rstrip()
                 yield f"{name}: warning: {next(iter(said))}{more}"
 
-    def next_steps(self, reach: str, project: str = "") -> list[tuple[str, str]]:
+    def next_steps(self, target: str, project: str = "") -> list[tuple[str, str]]:
         """Commands that work as they are printed, each with what it shows.
 
-        `reach` are the flags that find this Arco, `project` those that find the project.
+        `target` are the flags that find this Arco, `project` those that find the project.
         """
-        run = self.board.run
+        run = self.progress.run
         if run is None:
             return []
-        flags = f" {reach}" if reach else ""
+        flags = f" {target}" if target else ""
         both = f" {project}{flags}" if project else flags
         steps = [(f"arco runs {run.run_id}{flags}", "this run, task by task")]
         bad = self._bad()
@@ -145,7 +154,7 @@ class Ending:
         if written:
             table = _table(written[-1])
             steps.append((f"arco lineage {table} --columns{flags}", "where its columns come from"))
-        parted = {task.maker for task in self.board.plan.tasks if task.partition}
+        parted = {task.maker for task in self.progress.plan.tasks if task.partition}
         if of_parts := [maker for maker in written if maker.name in parted]:
             table = _table(of_parts[-1])
             steps.append((f"arco partitions {table}{both}", "which of its partitions are there"))
@@ -159,8 +168,8 @@ class Ending:
 
     def _seen(self) -> Found:
         """The tasks that something is known of, in the order of the plan."""
-        views = self.board.views
-        return [(task, views[task.key]) for task in self.board.plan.tasks if task.key in views]
+        views = self.progress.views
+        return [(task, views[task.key]) for task in self.progress.plan.tasks if task.key in views]
 
 
 def _table(maker: Maker) -> str:
@@ -190,7 +199,7 @@ def _why(view: TaskView) -> str:
     if view.status is not TaskStatus.FAILED:
         return "; ".join(check_line(each) for each in failed_checks(view)[:1])
     frame = user_frame(view.error)
-    said = cut(one_line(first_line(view.error)), _WHY_CHARS) or "no reason was told"
+    said = shorten(one_line(first_line(view.error)), _WHY_CHARS) or "no reason was told"
     return said if frame is None or frame in said else f"{said} ({frame})"
 
 
@@ -205,7 +214,7 @@ def user_frame(error: str | None) -> str | None:
 
 def _partitions(found: Found) -> str:
     keys = [task.partition for task, _ in found if task.partition]
-    return one_line(some(runs(keys), 2)) + (f" ({len(keys):,})" if len(keys) > 1 else "")
+    return one_line(list_some(runs(keys), 2)) + (f" ({len(keys):,})" if len(keys) > 1 else "")
 
 
 def _own(view: TaskView) -> bool:
@@ -224,7 +233,7 @@ def _failure(view: TaskView) -> Iterator[str]:
         for line in lines[:_MOST_LINES]:
             yield f"    {one_line(line)}"
         if len(lines) > _MOST_LINES:
-            yield f"    ... {counted(len(lines) - _MOST_LINES, 'more line')}"
+            yield f"    ... {count_of(len(lines) - _MOST_LINES, 'more line')}"
 
 
 def _checks(found: Found) -> str:
@@ -236,3 +245,51 @@ def _checks(found: Found) -> str:
     return ", ".join(
         f"{tally[word]:,} {word}" for word in ("passed", "warned", "failed") if tally[word]
     )
+
+
+def run_document(progress: RunProgress) -> dict[str, object]:
+    """A run as one document; a plan without tasks has no run, and is a success."""
+    run, plan = progress.run, progress.plan
+    return {
+        "run_id": None if run is None else run.run_id,
+        "status": "SUCCESS" if run is None else run.status,
+        "plan_id": plan.plan_id,
+        "project": plan.project,
+        "requested_at_ms": None if run is None else run.requested_at_ms,
+        "completed_at_ms": None if run is None else run.completed_at_ms,
+        "error": None if run is None else run.error,
+        "counts": {status.value: count for status, count in progress.counts().items()},
+        "up_to_date": plan.up_to_date,
+        "waiting": waiting_document(plan),
+        "blocked": blocked_document(plan),
+        "tasks": [_task(progress, task) for task in plan.tasks],
+    }
+
+
+def waiting_document(plan: Plan) -> list[dict[str, object]]:
+    """What was asked for and cannot be made."""
+    return [{"key": each.key, "lacks": list(each.lacks)} for each in plan.waiting]
+
+
+def _task(progress: RunProgress, task: PlannedTask) -> dict[str, object]:
+    view = progress.views.get(task.key)
+    document: dict[str, object] = {
+        "key": task.key,
+        "asset": short_name(task.maker),
+        "partition": task.partition,
+        "reason": task.reason,
+        "status": TaskStatus.PENDING if view is None else view.status,
+    }
+    if view is None:
+        return document
+    return document | {
+        "attempt": view.attempt,
+        "rows": view.rows_written,
+        "started_at_ms": view.started_at_ms,
+        "completed_at_ms": view.completed_at_ms,
+        "duration_ms": took_ms(view),
+        "error": view.error,
+        "checks": list(view.checks),
+        "warnings": list(view.warnings),
+        "note": view.note,
+    }

@@ -1,4 +1,4 @@
-"""Progress on a terminal: the tasks by status, those in work with how far they are, and what went wrong."""
+"""The progress of a run on a terminal: tasks by status, the running ones with their progress, problems."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
@@ -9,9 +9,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from arco.cli.flow.screen.board import Board
-from arco.cli.flow.screen.lines import lines_of
-from arco.cli.flow.screen.words import cut, duration, number
+from arco.cli.flow.run_progress import RunProgress, change_lines
+from arco.cli.flow.text_format import format_duration, format_number, shorten
 from arco.cli.rendering import one_line
 from arco.flow.run.task_state import AT_WORK
 from arco.flow.run.wire import Progress, RunView, TaskStatus, TaskView
@@ -29,15 +28,17 @@ STYLES = {
     TaskStatus.CANCELLED: "yellow",
 }
 _BAR = 24
-_MOST_IN_WORK = 12
+_MOST_RUNNING = 12
 _QUIET = AT_WORK | {TaskStatus.SUCCESS}
 
 
-class Screen:
-    """Draws the board anew a few times a second, and says above it what did not go well."""
+class ProgressScreen:
+    """Draws the progress a few times a second, and prints problems above it."""
 
-    def __init__(self, board: Board, console: Console, now_ms: Callable[[], float]) -> None:
-        self._board = board
+    def __init__(
+        self, progress: RunProgress, console: Console, now_ms: Callable[[], float]
+    ) -> None:
+        self._progress = progress
         self._console = console
         self._now_ms = now_ms
         self._began_ms = now_ms()
@@ -45,12 +46,14 @@ class Screen:
             get_renderable=self._draw, console=console, transient=True, refresh_per_second=5
         )
 
-    def take(self, view: RunView) -> None:
-        """Note what is new; whatever ended well is counted, the rest is said."""
-        for step in self._board.take(view):
-            told = step.now.status not in _QUIET or step.now.warnings or _warns(step.now)
-            for line in lines_of(step) if told else ():
-                self._live.console.print(Text(line, style=STYLES.get(step.now.status, "dim")))
+    def update(self, view: RunView) -> None:
+        """Apply changes: what ended well is only counted, the rest is printed."""
+        for change in self._progress.update(view):
+            is_printed = (
+                change.now.status not in _QUIET or change.now.warnings or _warns(change.now)
+            )
+            for line in change_lines(change) if is_printed else ():
+                self._live.console.print(Text(line, style=STYLES.get(change.now.status, "dim")))
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -60,37 +63,38 @@ class Screen:
         self._live.stop()
 
     def _draw(self) -> "RenderableType":
-        in_work = self._board.in_work()
+        running = self._progress.running()
         parts: list[RenderableType] = [self._head()]
-        if in_work:
-            parts.append(self._table(in_work[:_MOST_IN_WORK]))
-        if len(in_work) > _MOST_IN_WORK:
-            parts.append(Text(f"  and {len(in_work) - _MOST_IN_WORK} more in work", style="dim"))
+        if running:
+            parts.append(self._table(running[:_MOST_RUNNING]))
+        if len(running) > _MOST_RUNNING:
+            parts.append(Text(f"  and {len(running) - _MOST_RUNNING} more in work", style="dim"))
         return Group(*parts)
 
     def _head(self) -> "RenderableType":
-        done, total = self._board.ended(), len(self._board.plan.tasks)
+        done, total = self._progress.ended(), len(self._progress.plan.tasks)
         words = Text(f" {done} of {total}  ")
-        for status, count in self._board.counts().items():
+        for status, count in self._progress.counts().items():
             words.append(f"{count} {status.lower()}  ", STYLES.get(status, "dim"))
-        words.append(duration(self._now_ms() - self._began_ms), "dim")
+        words.append(format_duration(self._now_ms() - self._began_ms), "dim")
         head = Table.grid(padding=(0, 1))
         head.add_row(ProgressBar(total=max(total, 1), completed=done, width=_BAR), words)
         return head
 
-    def _table(self, in_work: list[TaskView]) -> Table:
+    def _table(self, running: list[TaskView]) -> Table:
         table = Table.grid(padding=(0, 2))
-        for view in in_work:
-            progress = self._board.progress(view) or Progress(phase="starting")
+        for view in running:
+            progress = self._progress.progress(view) or Progress(phase="starting")
             began = view.started_at_ms
             table.add_row(
-                Text(f"  {cut(one_line(view.key), 60)}"),
+                Text(f"  {shorten(one_line(view.key), 60)}"),
                 Text(progress.phase or "working", style="cyan"),
                 _bar(progress.done),
                 Text(_rows(progress.rows), style="dim"),
-                Text(cut(one_line(progress.message), 40), style="dim"),
+                Text(shorten(one_line(progress.message), 40), style="dim"),
                 Text(
-                    "" if began is None else duration(max(0, self._now_ms() - began)), style="dim"
+                    "" if began is None else format_duration(max(0, self._now_ms() - began)),
+                    style="dim",
                 ),
             )
         return table
@@ -101,7 +105,7 @@ def _bar(done: float | None) -> "RenderableType":
 
 
 def _rows(rows: int | None) -> str:
-    return "" if rows is None else f"{number(rows)} rows"
+    return "" if rows is None else f"{format_number(rows)} rows"
 
 
 def _warns(view: TaskView) -> bool:
