@@ -1,8 +1,11 @@
-"""`arco doctor`: whether this machine, with this store, can keep Arco's promises."""
+"""`arco doctor`: whether this machine, with this store, can keep the guarantees of Arco."""
 
+import sys
 from typing import TYPE_CHECKING
 
+from arco.cli.finding import Finding, Status
 from arco.cli.locations import AllowedLocations
+from arco.cli.output import print_document
 from arco.cli.place import Place
 from arco.cli.settings import Flag
 
@@ -10,10 +13,73 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arco.cli.finding import Finding
-    from arco.cli.report import Report
     from arco.core.scope import Scope
     from arco.iceberg.pointer_check import PointerReport
     from arco.storage.address import Address
+
+FORMAT = 1
+
+_MARKS = {
+    Status.OK: ("✓", "ok", "green"),
+    Status.NOTE: ("·", "note", "blue"),
+    Status.WARNING: ("!", "warning", "yellow"),
+    Status.FAILED: ("✗", "FAILED", "bold red"),
+}
+_NAME_WIDTH = 16
+
+
+class DoctorReport:
+    """Findings as they come in."""
+
+    def __init__(self, subject: dict[str, str], *, as_json: bool) -> None:
+        self._subject = subject
+        self._as_json = as_json
+        self._findings: list[Finding] = []
+        if not as_json:
+            words = ", ".join(f"{name} {value}" for name, value in subject.items())
+            print(words, end="\n\n", flush=True)
+
+    def add(self, finding: Finding) -> None:
+        """Take note, and show it to people at once: some checks take their time."""
+        self._findings.append(finding)
+        if not self._as_json:
+            _show(finding)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing has failed so far."""
+        return all(each.status is not Status.FAILED for each in self._findings)
+
+    def close(self) -> bool:
+        """Finish the output; whether all is well."""
+        failed = [each.name for each in self._findings if each.status is Status.FAILED]
+        bad = list(dict.fromkeys(failed))
+        if self._as_json:
+            checks = self._findings
+            print_document(
+                {"format": FORMAT, "ok": not bad, "subject": self._subject, "checks": checks}
+            )
+        elif not bad:
+            print("\nAll is well.")
+        if bad:
+            sys.stdout.flush()
+            count = f"{len(failed)} of {len(self._findings)} checks failed"
+            print(f"arco: {count}: {', '.join(bad)}.", file=sys.stderr)
+        return not bad
+
+
+def _show(finding: Finding) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    symbol, word, style = _MARKS[finding.status]
+    mark = symbol if console.encoding.startswith("utf") else word
+    line = Text.assemble("  ", (mark, style), f" {finding.name:<{_NAME_WIDTH}} {finding.figure}")
+    console.print(line)
+    if finding.next_step:
+        console.print(Text(f"      {finding.next_step}", style="" if style == "blue" else style))
+
 
 ICEBERG = "iceberg tables"
 
@@ -41,7 +107,6 @@ def doctor(
         Print one JSON document.
     """
     from arco import __version__
-    from arco.cli.report import Report
     from arco.core.tasks import run
 
     place = place or Place()
@@ -52,14 +117,14 @@ def doctor(
         "tenant": scope.tenant,
         "workspace": scope.workspace,
     }
-    report = Report(subject, as_json=json)
+    report = DoctorReport(subject, as_json=json)
     run(_fill(report, place.address(), scope, fsync=not place.no_fsync))
     if deep and report.is_good:
         run(_look_deep(report, place, locations or AllowedLocations(), quiet=json))
     return 0 if report.close() else 1
 
 
-async def _fill(report: "Report", address: "Address", scope: "Scope", *, fsync: bool) -> None:
+async def _fill(report: "DoctorReport", address: "Address", scope: "Scope", *, fsync: bool) -> None:
     from arco.cli.examine import examine
     from arco.core.runtime import system_runtime
 
@@ -68,7 +133,7 @@ async def _fill(report: "Report", address: "Address", scope: "Scope", *, fsync: 
 
 
 async def _look_deep(
-    report: "Report", place: Place, locations: AllowedLocations, *, quiet: bool
+    report: "DoctorReport", place: Place, locations: AllowedLocations, *, quiet: bool
 ) -> None:
     """What the workspace holds, domain by domain; only where the store can be relied on."""
     from arco.cli.finding import trouble
@@ -87,12 +152,12 @@ async def _look_deep(
     for domain in DOMAINS:
         try:
             with progress_bar(f"looking at {domain}", quiet=quiet) as progress:
-                found = await inspect(store, domain, progress=progress)
+                inspection = await inspect(store, domain, progress=progress)
         except ArcoError as problem:
             is_local = place.address().scheme == "file"
             report.add(trouble(domain, problem, is_local=is_local))
             continue
-        for finding in findings_of(found):
+        for finding in findings_of(inspection):
             report.add(finding)
     try:
         resolved = await resolve_pointers(place, store, locations, quiet=quiet)

@@ -138,7 +138,7 @@ Format = Annotated[
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Described:
-    """Flags that say something about an object.
+    """Flags that describe an object.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class Server:
 def names_come_from_the_line(
     _app: "App", _commands: tuple[str, ...], arguments: "ArgumentCollection"
 ) -> None:
-    """A variable stands in for a flag, never for the name of what is to be dropped, nor for --force."""
+    """An environment variable sets a flag, never the name of an object to drop, nor --force."""
     for argument in arguments:
         is_name = not any(name.startswith("--") for name in argument.names)
         if is_name or "--force" in argument.names:
@@ -231,8 +231,8 @@ CONFIG = (VARIABLES, ignore_empty, names_come_from_the_line)
 
 
 def _pair(text: str) -> tuple[str, str]:
-    key, found, value = text.partition("=")
-    if not found or not key:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
         raise Invalid(f"--property takes key=value, not {text[:80]!r}")
     return key, value
 

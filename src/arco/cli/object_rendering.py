@@ -22,22 +22,22 @@ _BOOKKEEPING = frozenset(
 )
 
 
-def row_of(found: ObjectInfo) -> Cells:
+def row_of(info: ObjectInfo) -> Cells:
     """One line of a list."""
-    kind = (found.format or "", _type(found)) if isinstance(found, TableInfo) else ()
-    described = (found.owner or "", moment(found.updated_at), found.comment or "")
-    dropped = () if found.dropped_at is None else (moment(found.dropped_at), found.id)
-    return (found.full_name, *kind, *described, *dropped)
+    kind = (info.format or "", _type(info)) if isinstance(info, TableInfo) else ()
+    described = (info.owner or "", moment(info.updated_at), info.comment or "")
+    dropped = () if info.dropped_at is None else (moment(info.dropped_at), info.id)
+    return (info.full_name, *kind, *described, *dropped)
 
 
-def print_object(found: ObjectInfo) -> None:
+def print_object(info: ObjectInfo) -> None:
     """Print everything about one object."""
-    print_fields(_fields(found))
-    if isinstance(found, TableInfo) and found.columns:
+    print_fields(_fields(info))
+    if isinstance(info, TableInfo) and info.columns:
         print()
         headings = ("#", "COLUMN", "TYPE", "NULL", "PII", "SENSITIVITY", "COMMENT")
-        print_rows(headings, [_column(at, each) for at, each in enumerate(found.columns, 1)])
-    for query in found.representations if isinstance(found, ViewInfo) else ():
+        print_rows(headings, [_column(at, each) for at, each in enumerate(info.columns, 1)])
+    for query in info.representations if isinstance(info, ViewInfo) else ():
         print(f"\nquery in {one_line(query.dialect)}:")
         for line in query.sql.splitlines():
             print(f"  {one_line(line)}")
@@ -65,25 +65,25 @@ def moment(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _fields(found: ObjectInfo) -> Iterator[tuple[str, str]]:
-    yield found.kind.lower(), found.full_name
-    yield "id", found.id
-    yield "comment", found.comment or ""
-    yield "owner", found.owner or ""
-    yield "tags", ", ".join(found.tags)
-    for key, value in sorted(found.properties.items()):
+def _fields(info: ObjectInfo) -> Iterator[tuple[str, str]]:
+    yield info.kind.lower(), info.full_name
+    yield "id", info.id
+    yield "comment", info.comment or ""
+    yield "owner", info.owner or ""
+    yield "tags", ", ".join(info.tags)
+    for key, value in sorted(info.properties.items()):
         yield "property", f"{key}={value}"
-    if isinstance(found, TableInfo):
-        yield "format", found.format or ""
-        yield "type", _type(found)
-        yield "location", found.location or ""
-    yield "created", f"{moment(found.created_at)} by {found.created_by}"
-    yield "updated", f"{moment(found.updated_at)} by {found.updated_by}"
-    yield "version", str(found.commit)
+    if isinstance(info, TableInfo):
+        yield "format", info.format or ""
+        yield "type", _type(info)
+        yield "location", info.location or ""
+    yield "created", f"{moment(info.created_at)} by {info.created_by}"
+    yield "updated", f"{moment(info.updated_at)} by {info.updated_by}"
+    yield "version", str(info.commit)
 
 
-def _type(found: TableInfo) -> str:
-    return "view" if found.kind == "VIEW" else (found.table_type or found.kind).lower()
+def _type(info: TableInfo) -> str:
+    return "view" if info.kind == "VIEW" else (info.table_type or info.kind).lower()
 
 
 def _column(at: int, column: ColumnInfo) -> Cells:

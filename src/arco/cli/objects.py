@@ -1,7 +1,7 @@
 """`arco catalog`, `arco schema`, `arco table` and `arco view`, made from one declaration.
 
 The commands of the four types differ in how a name reads, in which flags and commands they have, and in
-`create`. `_TYPES` says how; the functions of `_ObjectCommands` are the same for all.
+`create`. `_TYPES` declares that; the functions of `_ObjectCommands` are the same for all.
 """
 
 import inspect
@@ -367,8 +367,8 @@ class _ObjectCommands:
 
         parsed = self._parse(name, catalog)
         with server.open() as arco:
-            found = self._objects(arco).get(parsed, as_of=as_of)
-        print_raw(found.raw) if json else print_object(found)
+            info = self._objects(arco).get(parsed, as_of=as_of)
+        print_raw(info.raw) if json else print_object(info)
 
     def files(
         self,
@@ -405,11 +405,11 @@ class _ObjectCommands:
 
         old, renamed = self._parse(name, catalog), self._parse(new, catalog)
         with server.open() as arco:
-            found = self._objects(arco).rename(old, renamed)
+            info = self._objects(arco).rename(old, renamed)
         if json:
-            print_raw(found.raw)
+            print_raw(info.raw)
         else:
-            print(f"Renamed {self._word} {old} to {found.full_name}.")
+            print(f"Renamed {self._word} {old} to {info.full_name}.")
 
     def drop(
         self,

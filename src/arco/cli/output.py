@@ -55,7 +55,7 @@ def complain(problem: Exception, *, command: str = "arco", debug: bool = False) 
 
 
 def complain_of_output(problem: OSError) -> int:
-    """Say that stdout takes no more, unless its reader has simply left; the exit code."""
+    """Print that stdout takes no more, unless its reader has closed it; the exit code."""
     if not isinstance(problem, BrokenPipeError):
         reason = (problem.strerror or type(problem).__name__).lower()
         print(_sentence(f"the output could not be written: {reason}", ""), file=sys.stderr)
@@ -66,7 +66,7 @@ def next_step(problem: ArcoError) -> str:
     """What a person should do about an error; nothing where its message says it already."""
     notes = getattr(problem, "__notes__", ())
     if notes:
-        return " ".join(notes)  # whoever raised it knew better
+        return " ".join(notes)  # the code that raised it knows better
     return next((step for kind, step in _NEXT_STEPS.items() if isinstance(problem, kind)), "")
 
 
@@ -109,8 +109,8 @@ def _plain(problem: Exception) -> str:
     return str(problem)
 
 
-def _sentence(said: str, advice: str) -> str:
+def _sentence(message: str, advice: str) -> str:
     """One line, however the message was wrapped: it may be read by a program."""
-    said = " ".join(said.split()).rstrip(".")
-    end = "" if said.endswith("?") else "."
-    return f"arco: {said}{end} {advice}".rstrip()
+    message = " ".join(message.split()).rstrip(".")
+    end = "" if message.endswith("?") else "."
+    return f"arco: {message}{end} {advice}".rstrip()

@@ -129,10 +129,10 @@ class HttpLake:
             return None
 
     def _existing(self, table: str) -> LakeTable:
-        found = self.find(table)
-        if found is None:
+        existing = self.find(table)
+        if existing is None:
             raise NotFound(f"there is no table {table}: it was dropped meanwhile")
-        return found
+        return existing
 
     def _create_schema(self, schema: ObjectName) -> None:
         """Create a schema, and those that it lies in."""

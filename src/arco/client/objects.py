@@ -220,15 +220,15 @@ class CatalogObjects(Generic[I]):
         """The object by its names at both points: it may have been renamed between them."""
         other: str | None = start
         try:
-            found = self.get(name, as_of=end)
+            info = self.get(name, as_of=end)
         except NotFound:
-            found, other = self.get(name, as_of=start), end
-        names = {parse_dotted(found.full_name)}
+            info, other = self.get(name, as_of=start), end
+        names = {parse_dotted(info.full_name)}
         try:
-            before = get_object(self._transport, found.id, as_of=other)
+            before = get_object(self._transport, info.id, as_of=other)
         except NotFound:
-            return _Subtree(found.id, names)  # it exists at one of the points only
-        return _Subtree(found.id, names | {parse_dotted(before.full_name)})
+            return _Subtree(info.id, names)  # it exists at one of the points only
+        return _Subtree(info.id, names | {parse_dotted(before.full_name)})
 
     def _one_of(self, name: Name | None, object_id: str | None) -> ObjectName | str:
         if name is not None and object_id is None:

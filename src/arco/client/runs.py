@@ -1,4 +1,4 @@
-"""Runs of pipelines, what events say about executions, and the state that planning needs."""
+"""Runs of pipelines, executions that events report, and the state that planning needs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice

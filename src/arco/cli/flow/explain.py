@@ -68,17 +68,23 @@ def explain(
         async with connect_arco(target, runtime, needs_coordinator=False) as connected:
             state = await connected.coordinator.state(loaded.tables, loaded.replaced)
             now = utc(runtime.clock.now_ms())
-            found = planning.explain(loaded.project, table, partition, state, now)
-            is_changed = found.code_recorded not in (None, found.code_now)
-            if not is_changed and not found.failed:
-                return found
+            explained = planning.explain(loaded.project, table, partition, state, now)
+            is_changed = explained.code_recorded not in (None, explained.code_now)
+            if not is_changed and not explained.failed:
+                return explained
 
             def with_records(arco: "Arco") -> "Explanation":
                 changes: tuple[str, ...] = ()
-                if found.maker is not None and found.code_recorded is not None and is_changed:
-                    changes = _code_changes(arco, loaded.project, found.maker, found.code_recorded)
-                failures = _last_failures(arco, found.failed)
-                return replace(found, failures=failures, code_changes=changes)
+                if (
+                    explained.maker is not None
+                    and explained.code_recorded is not None
+                    and is_changed
+                ):
+                    changes = _code_changes(
+                        arco, loaded.project, explained.maker, explained.code_recorded
+                    )
+                failures = _last_failures(arco, explained.failed)
+                return replace(explained, failures=failures, code_changes=changes)
 
             return await call_in_thread(target, connected, runtime, with_records)
 

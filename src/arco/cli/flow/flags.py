@@ -161,18 +161,18 @@ def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentColle
 
     What stands on the line beats what stands in a variable, and of two variables ARCO_URL is the one.
     """
-    found = {name: _argument(arguments, name) for name in ("--url", "--root", "--store")}
-    url, places = found["--url"], [each for each in (found["--root"], found["--store"]) if each]
+    given = {name: _argument(arguments, name) for name in ("--url", "--root", "--store")}
+    url, places = given["--url"], [each for each in (given["--root"], given["--store"]) if each]
     if url is None or not places:
         return
-    said_url = any(token.source == "cli" for token in url.tokens)
-    said_place = any(token.source == "cli" for each in places for token in each.tokens)
-    if said_url and said_place:
+    is_url_given = any(token.source == "cli" for token in url.tokens)
+    is_place_given = any(token.source == "cli" for each in places for token in each.tokens)
+    if is_url_given and is_place_given:
         raise Invalid(
             "--url names an Arco that runs, --root and --store one for the life of this command: "
             "give one of them"
         )
-    if said_place:
+    if is_place_given:
         url.tokens.clear()
     elif url.tokens:
         for each in places:
@@ -189,13 +189,13 @@ def command(name: str, help_text: str, examples: str) -> App:
 
 def pairs(flag: str, texts: tuple[str, ...]) -> Mapping[str, str]:
     """The values of a flag that takes key=value and may be repeated."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise Invalid(f"{flag} takes key=value, not {text[:80]!r}")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _argument(arguments: "ArgumentCollection", name: str) -> "Argument | None":

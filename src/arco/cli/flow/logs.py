@@ -65,9 +65,9 @@ def logs(
         return arco.runs.logs(arco.runs.find(run), task, attempt=attempt, follow=follow)
 
     if json:
-        found = call_arco(target, lambda arco: list(chunks(arco)))
-        text = "".join(chunk.text for chunk in found)
-        print_document(structs.replace(found[-1], text=text))
+        log_chunks = call_arco(target, lambda arco: list(chunks(arco)))
+        text = "".join(chunk.text for chunk in log_chunks)
+        print_document(structs.replace(log_chunks[-1], text=text))
         return
 
     def show(arco: "Arco") -> bool:

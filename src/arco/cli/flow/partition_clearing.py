@@ -40,7 +40,7 @@ def chosen_partitions(table: str, state: "TableState", named: Sequence[str]) -> 
     made = sorted(state.keys)
     if not made or state.is_source:
         raise NotFound(f"no pipeline has made a partition of {short_name(table)}")
-    found: dict[str, None] = {}
+    chosen: dict[str, None] = {}
     for name in named:
         keys = made if name == "all" else [key for key in made if _is_named(key, name)]
         if not keys:
@@ -48,8 +48,8 @@ def chosen_partitions(table: str, state: "TableState", named: Sequence[str]) -> 
             raise NotFound(
                 f"{short_name(table)} has no partition {name!r}: it has {len(made)}, such as {shown}"
             )
-        found.update(dict.fromkeys(keys))
-    return tuple(found)
+        chosen.update(dict.fromkeys(keys))
+    return tuple(chosen)
 
 
 def _is_named(key: str, name: str) -> bool:

@@ -79,8 +79,8 @@ def partitions(
         async with connect_arco(target, runtime, needs_coordinator=False) as arco:
             return await arco.coordinator.state(loaded.tables, loaded.replaced)
 
-    found = _Found.of(loaded, name, run(work()), runtime.clock.now_ms())
-    found.print_document() if json else found.print()
+    status = _TableStatus.of(loaded, name, run(work()), runtime.clock.now_ms())
+    status.print_document() if json else status.print()
 
 
 @app.command
@@ -215,13 +215,13 @@ def _slip(dimension: str) -> str | None:
     names = {each.name for cut in cuts for each in cut if isinstance(each, Dynamic)}
     if dimension in names or project.unread:
         return None
-    said = f"the project {project.name} has no dimension Dynamic({dimension!r})"
-    return f"{said}{near(dimension, names)}"
+    message = f"the project {project.name} has no dimension Dynamic({dimension!r})"
+    return f"{message}{near(dimension, names)}"
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What is known of one table."""
+class _TableStatus:
+    """The partitions of one table and their status."""
 
     name: str
     cut: "Partitions"
@@ -229,23 +229,23 @@ class _Found:
     marks: Mapping[str, "PartitionMark"]
 
     @classmethod
-    def of(cls, loaded: "LoadedProject", name: str, state: "State", now_ms: int) -> "_Found":
+    def of(cls, loaded: "LoadedProject", name: str, state: "State", now_ms: int) -> "_TableStatus":
         from arco.cli.flow.partition_grid import PartitionMark, marks_of
         from arco.core.clock import utc
         from arco.flow.plan.known import Known
 
         cut = loaded.project.tables[name]
-        known = Known(state, frozenset(loaded.project.made_by)).table(name)
+        known_table = Known(state, frozenset(loaded.project.made_by)).table(name)
         existing = list(cut.keys(utc(now_ms), state.dynamic))
         stale, current = _stale_and_current(loaded, name, state, now_ms, existing)
-        marks = marks_of(known, existing, stale, current)
+        marks = marks_of(known_table, existing, stale, current)
         # What was cleared and is not declared any more is no partition of the table now.
         gone = [
             key for key, mark in marks.items() if mark is PartitionMark.MISSING and key not in cut
         ]
         for key in gone:
             del marks[key]
-        return cls(name, cut, known, marks)
+        return cls(name, cut, known_table, marks)
 
     def print(self) -> None:
         """The picture, for people."""

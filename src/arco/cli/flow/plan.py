@@ -154,9 +154,9 @@ def plan_again(project: Project, left: RunView, state: State, now: datetime) -> 
     from arco.flow.plan.planner import plan
 
     views = {each.key: each for each in left.changed}
-    known = {each.name for each in project.makers()}
+    declared = {each.name for each in project.makers()}
     makers = dict.fromkeys(read_key(key).maker for key in views)
-    selection = [short_name(each) for each in makers if each in known]
+    selection = [short_name(each) for each in makers if each in declared]
     if not selection:
         named = ", ".join(map(short_name, makers))
         raise Invalid(

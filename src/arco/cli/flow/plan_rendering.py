@@ -40,16 +40,18 @@ def all_rows(plan: Plan) -> Iterator[tuple[str, ...]]:
 def headline(plan: Plan) -> str:
     """One sentence: how much there is to do."""
     if not plan.tasks and not plan.waiting and not plan.blocked:
-        known = f": {count_of(plan.up_to_date, 'partition')} up to date" if plan.up_to_date else ""
-        return f"Nothing to do{known}."
-    said = [f"{count_of(len(plan.tasks), 'task')} to do"]
+        up_to_date = (
+            f": {count_of(plan.up_to_date, 'partition')} up to date" if plan.up_to_date else ""
+        )
+        return f"Nothing to do{up_to_date}."
+    parts = [f"{count_of(len(plan.tasks), 'task')} to do"]
     if plan.up_to_date:
-        said.append(f"{plan.up_to_date:,} up to date")
+        parts.append(f"{plan.up_to_date:,} up to date")
     if plan.waiting:
-        said.append(f"{len(plan.waiting):,} cannot be made")
+        parts.append(f"{len(plan.waiting):,} cannot be made")
     if plan.blocked:
-        said.append(f"{len(plan.blocked):,} blocked")
-    return f"{said[0]}{_of(plan)}" + "".join(f", {each}" for each in said[1:]) + "."
+        parts.append(f"{len(plan.blocked):,} blocked")
+    return f"{parts[0]}{_of(plan)}" + "".join(f", {each}" for each in parts[1:]) + "."
 
 
 def _of(plan: Plan) -> str:
@@ -58,8 +60,8 @@ def _of(plan: Plan) -> str:
     kinds = Counter(
         "@task" if each.kind == "task" else "asset" for each in plan.makers if each.name in planned
     )
-    said = [count_of(kinds[kind], kind) for kind in ("asset", "@task") if kinds[kind]]
-    return f" of {' and '.join(said)}" if said else ""
+    parts = [count_of(kinds[kind], kind) for kind in ("asset", "@task") if kinds[kind]]
+    return f" of {' and '.join(parts)}" if parts else ""
 
 
 def waiting_lines(plan: Plan) -> Iterator[str]:
@@ -70,8 +72,8 @@ def waiting_lines(plan: Plan) -> Iterator[str]:
         lacks = each.lacks[0] if each.lacks else ""
         groups.setdefault((maker, read_key(lacks).maker), []).append(partition)
     for (maker, lacks), keys in list(groups.items())[:_MOST_WAITING]:
-        said = list_some(runs(key for key in keys if key))
-        name = f"{short_name(maker)} {said}".rstrip()
+        partitions = list_some(runs(key for key in keys if key))
+        name = f"{short_name(maker)} {partitions}".rstrip()
         yield f"{name}: cannot be made, as {short_name(lacks)} lacks the data it reads"
     if len(groups) > _MOST_WAITING:
         yield f"and {len(groups) - _MOST_WAITING} more"

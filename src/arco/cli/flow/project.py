@@ -69,10 +69,10 @@ def load(given: str | None, format_: "DataFormat | None" = None) -> LoadedProjec
 
     folder = find_folder(given)
     project = load_folder(folder, format=None if format_ is None else format_.value)
-    found = problems(project)
-    if found:
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        wrong = Invalid(f"the project {project.name} has a problem{more}: {found[0]}")
+    found_problems = problems(project)
+    if found_problems:
+        more = f" and {len(found_problems) - 1} more" if len(found_problems) > 1 else ""
+        wrong = Invalid(f"the project {project.name} has a problem{more}: {found_problems[0]}")
         flags = "" if given is None else f" --project {shlex.quote(given)}"
         wrong.add_note(f"`arco validate{flags}` tells all of them.")
         raise wrong
@@ -92,9 +92,9 @@ def load_folder(folder: Path, *, format: str | None = None) -> "Project":  # noq
 
 
 def _flags(given: str | None, format_: "DataFormat | None") -> str:
-    said = [] if given is None else ["--project", given]
-    said += [] if format_ is None else ["--format", format_.value]
-    return shlex.join(said)
+    flags = [] if given is None else ["--project", given]
+    flags += [] if format_ is None else ["--format", format_.value]
+    return shlex.join(flags)
 
 
 def tables_of(project: "Project") -> tuple[str, ...]:
@@ -104,8 +104,8 @@ def tables_of(project: "Project") -> tuple[str, ...]:
     return tuple(sorted({*project.tables, *read, *tasks}))
 
 
-def _advised(said: str, step: str) -> NotFound:
-    missing = NotFound(said)
+def _advised(message: str, step: str) -> NotFound:
+    missing = NotFound(message)
     missing.add_note(step)
     return missing
 
@@ -128,9 +128,9 @@ def load_files(folder: Path, load: Callable[[], LoadedProject]) -> LoadedFiles:
     for _ in range(_TRIES):
         stamps = stamps_of(folder)
         loaded = load()
-        found = LoadedFiles(loaded, modules_of(folder), stamps, code_of(loaded.project))
+        files = LoadedFiles(loaded, modules_of(folder), stamps, code_of(loaded.project))
         if stamps_of(folder) == stamps:
-            return found
+            return files
     raise Unavailable(
         f"the files of the project in {folder} changed each time while they were loaded: wait until "
         "whatever writes them is done"
@@ -151,14 +151,14 @@ class ReloadingProject:
         self,
         now: LoadedFiles,
         load: Callable[[], LoadedProject],
-        crew: SwitchableExecutor,
-        say: Callable[[str], None],
+        executor: SwitchableExecutor,
+        print_line: Callable[[str], None],
     ) -> None:
         self._now = now
         self._folder = now.loaded.project.folder
         self._load = load
-        self._crew = crew
-        self._say = say
+        self._executor = executor
+        self._print = print_line
         self._failed: Stamps | None = None  # the files that could not be loaded
 
     @property
@@ -178,20 +178,22 @@ class ReloadingProject:
             new = load_files(self._folder, self._load)
             if not all(_has_code(new, task) for task in leased):
                 return  # looked at again once these are done
-            self._crew.switch(new.loaded.project, new.modules)
+            self._executor.switch(new.loaded.project, new.modules)
         except ArcoError as problem:
             self._failed = stamps
-            self._say(f"the project has changed and cannot be loaded: {problem}")
-            self._say("going on with the code that was loaded before")
+            self._print(f"the project has changed and cannot be loaded: {problem}")
+            self._print("going on with the code that was loaded before")
             return
         changed = new.code != self._now.code
         self._now, self._failed = new, None
-        self._say("reloaded the project" + ("" if changed else ": no asset or task has other code"))
+        self._print(
+            "reloaded the project" + ("" if changed else ": no asset or task has other code")
+        )
 
     def report_other_code(self, run_ids: Sequence[str]) -> None:
         """Say which runs wait for other code than this worker has."""
         for run_id in run_ids:
-            self._say(
+            self._print(
                 f"run {run_id} was planned with other code than this worker has: `arco runs {run_id}` "
                 "shows both; update the project here, or `arco cancel` and `arco retry` the run"
             )

@@ -175,10 +175,10 @@ def outcome(view: TaskView) -> str:
     return one_line(first_line(view.error))
 
 
-def check_line(found: CheckOutcome) -> str:
+def check_line(check: CheckOutcome) -> str:
     """What a check found."""
-    finding = found.message or ", ".join(_expected(found)) or "it did not hold"
-    return one_line(f"{found.name}: {finding}")
+    finding = check.message or ", ".join(_expected(check)) or "it did not hold"
+    return one_line(f"{check.name}: {finding}")
 
 
 def _achieved(view: TaskView) -> list[str]:
@@ -214,10 +214,10 @@ def _checks(view: TaskView) -> list[str]:
     ]
 
 
-def _blocks(found: CheckOutcome) -> bool:
-    return found.severity == "error"
+def _blocks(check: CheckOutcome) -> bool:
+    return check.severity == "error"
 
 
-def _expected(found: CheckOutcome) -> list[str]:
-    parts = [] if found.expected is None else [f"expected {found.expected}"]
-    return parts if found.actual is None else [*parts, f"found {found.actual}"]
+def _expected(check: CheckOutcome) -> list[str]:
+    parts = [] if check.expected is None else [f"expected {check.expected}"]
+    return parts if check.actual is None else [*parts, f"found {check.actual}"]

@@ -243,8 +243,8 @@ class RunSession:
 
     def _report(self, plan: Plan) -> RunReport:
         request = self._request
-        reach, project = request.target.flags(), request.loaded.flags
-        return RunReport(RunProgress(plan), reach, project, as_json=request.as_json)
+        target, project = request.target.flags(), request.loaded.flags
+        return RunReport(RunProgress(plan), target, project, as_json=request.as_json)
 
     def _view(self, report: RunReport) -> ProgressView:
         if self._request.as_json or not is_interactive():

@@ -32,7 +32,7 @@ _WHY_CHARS = 160
 _FRAME = re.compile(r"^ *(\S+\.(?:py|sql):\d+) in ", re.MULTILINE)
 _TRACED = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
 
-Found = Sequence[tuple[PlannedTask, TaskView]]
+TaskViews = Sequence[tuple[PlannedTask, TaskView]]
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class RunSummary:
         return [by_name[name] for name in names if name in by_name]
 
     def _row(self, maker: Maker) -> tuple[str, ...] | None:
-        found = list(self.progress.tasks_of(maker.name))
-        good = [(task, view) for task, view in found if view.status is TaskStatus.SUCCESS]
+        tasks = list(self.progress.tasks_of(maker.name))
+        good = [(task, view) for task, view in tasks if view.status is TaskStatus.SUCCESS]
         if not good:
             return None
         names = [short_name(each.table) for each in maker.targets] or [f"{maker.name} (task)"]
@@ -126,12 +126,12 @@ class RunSummary:
                 for each in failed_checks(view):
                     if each.severity != "error":
                         warned.setdefault(each.name, []).append((task, view, each))
-            for found in warned.values():
-                said = dict.fromkeys(check_line(each) for _, _, each in found)
-                which = _partitions([(task, view) for task, view, _ in found])
-                more = " ..." if len(said) > 1 else ""
+            for findings in warned.values():
+                messages = dict.fromkeys(check_line(each) for _, _, each in findings)
+                which = _partitions([(task, view) for task, view, _ in findings])
+                more = " ..." if len(messages) > 1 else ""
                 name = f"{short_name(maker.name)} {which}".rstrip()
-                yield f"{name}: warning: {next(iter(said))}{more}"
+                yield f"{name}: warning: {next(iter(messages))}{more}"
 
     def next_steps(self, target: str, project: str = "") -> list[tuple[str, str]]:
         """Commands that work as they are printed, each with what it shows.
@@ -160,13 +160,13 @@ class RunSummary:
             steps.append((f"arco partitions {table}{both}", "which of its partitions are there"))
         return steps
 
-    def _bad(self) -> Found:
+    def _bad(self) -> TaskViews:
         """The tasks that failed, and then those that a check of their own has stopped."""
         seen = self._seen()
         failed = [(task, view) for task, view in seen if view.status is TaskStatus.FAILED]
         return [*failed, *((task, view) for task, view in seen if _own(view))]
 
-    def _seen(self) -> Found:
+    def _seen(self) -> TaskViews:
         """The tasks that something is known of, in the order of the plan."""
         views = self.progress.views
         return [(task, views[task.key]) for task in self.progress.plan.tasks if task.key in views]
@@ -176,20 +176,20 @@ def _table(maker: Maker) -> str:
     return quote(short_name(maker.targets[0].table))
 
 
-def _grouped(found: Found, status: TaskStatus, why: str) -> Iterator[str]:
+def _grouped(tasks: TaskViews, status: TaskStatus, why: str) -> Iterator[str]:
     """Those with this status, in one line an asset."""
     by_maker: dict[str, list[tuple[PlannedTask, TaskView]]] = {}
-    for task, view in found:
+    for task, view in tasks:
         if view.status is status:
             by_maker.setdefault(task.maker, []).append((task, view))
     for maker, same in by_maker.items():
         yield f"{short_name(maker)} {_partitions(same)}".rstrip() + f": {why}"
 
 
-def _alike(found: Found) -> list[list[tuple[PlannedTask, TaskView]]]:
+def _alike(tasks: TaskViews) -> list[list[tuple[PlannedTask, TaskView]]]:
     """Tasks of the same asset that ended alike and for the same reason, together."""
     groups: dict[tuple[str, str, str], list[tuple[PlannedTask, TaskView]]] = {}
-    for task, view in found:
+    for task, view in tasks:
         groups.setdefault((task.maker, view.status, _why(view)), []).append((task, view))
     return list(groups.values())
 
@@ -199,21 +199,21 @@ def _why(view: TaskView) -> str:
     if view.status is not TaskStatus.FAILED:
         return "; ".join(check_line(each) for each in failed_checks(view)[:1])
     frame = user_frame(view.error)
-    said = shorten(one_line(first_line(view.error)), _WHY_CHARS) or "no reason was told"
-    return said if frame is None or frame in said else f"{said} ({frame})"
+    message = shorten(one_line(first_line(view.error)), _WHY_CHARS) or "no reason was told"
+    return message if frame is None or frame in message else f"{message} ({frame})"
 
 
 def user_frame(error: str | None) -> str | None:
     """The innermost line of the user's code that an error names, as file:line."""
-    found = _FRAME.findall(error or "")
-    if found:
-        return str(found[-1])
+    frames = _FRAME.findall(error or "")
+    if frames:
+        return str(frames[-1])
     traced = _TRACED.findall(error or "")
     return f"{traced[-1][0]}:{traced[-1][1]}" if traced else None
 
 
-def _partitions(found: Found) -> str:
-    keys = [task.partition for task, _ in found if task.partition]
+def _partitions(tasks: TaskViews) -> str:
+    keys = [task.partition for task, _ in tasks if task.partition]
     return one_line(list_some(runs(keys), 2)) + (f" ({len(keys):,})" if len(keys) > 1 else "")
 
 
@@ -236,9 +236,9 @@ def _failure(view: TaskView) -> Iterator[str]:
             yield f"    ... {count_of(len(lines) - _MOST_LINES, 'more line')}"
 
 
-def _checks(found: Found) -> str:
+def _checks(tasks: TaskViews) -> str:
     tally: Counter[str] = Counter()
-    for _, view in found:
+    for _, view in tasks:
         for each in view.checks:
             failed = "warned" if each.severity != "error" else "failed"
             tally["passed" if each.passed else failed] += 1

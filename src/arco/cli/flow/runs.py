@@ -120,13 +120,13 @@ def cancel(
     print(f"Run {view.run_id} is {view.status.lower()}: {_counts(view)}.")
 
 
-def _statuses(given: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
+def _statuses(given: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
     """The statuses that are named, each once."""
     named = dict.fromkeys(each.strip().upper() for text in given for each in text.split(","))
     for each in named:
-        if each not in known:
+        if each not in allowed:
             raise Invalid(
-                f"--status takes one of {', '.join(known).lower()}, not {each[:80].lower()!r}"
+                f"--status takes one of {', '.join(allowed).lower()}, not {each[:80].lower()!r}"
             )
     return list(named)
 
@@ -146,11 +146,11 @@ def _list(target: "ArcoTarget", limit: int, statuses: list[str], *, as_json: boo
             return list(islice(arco.runs.list(status=statuses[0] if statuses else None), limit))
         return list(islice((run for run in arco.runs.list() if run.status in statuses), limit))
 
-    found = call_arco(target, read)
+    runs = call_arco(target, read)
     if as_json:
-        print_items(run.raw for run in found)
-    elif found:
-        print_rows(("RUN", "STATUS", "STARTED", "TIME", "BY", "ERROR"), map(_row, found))
+        print_items(run.raw for run in runs)
+    elif runs:
+        print_rows(("RUN", "STATUS", "STARTED", "TIME", "BY", "ERROR"), map(_row, runs))
     else:
         print("No runs yet: `arco run` starts one.")
 
@@ -260,7 +260,7 @@ def _task(view: "TaskView") -> tuple[str, ...]:
     failed = failed_checks(view)
     passed = len(view.checks) - len(failed)
     blocking = (check_line(each) for each in failed if each.severity == "error")
-    said = first_line(view.error) or "; ".join(blocking)
+    message = first_line(view.error) or "; ".join(blocking)
     return (
         view.key,
         view.status.lower(),
@@ -268,7 +268,7 @@ def _task(view: "TaskView") -> tuple[str, ...]:
         format_number(view.rows_written),
         f"{passed}/{len(view.checks)}" if view.checks else "",
         format_duration(took_ms(view)),
-        shorten(said, 100),
+        shorten(message, 100),
     )
 
 
@@ -276,15 +276,15 @@ def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
     """A line for each warning, with whom it was given to: the one that most tasks were given first."""
     from arco.cli.flow.text_format import count_of, list_some
 
-    said: dict[str, list[str]] = {}
+    tasks_by_warning: dict[str, list[str]] = {}
     for view in views:
         for text in _warnings(view):
-            said.setdefault(text, []).append(view.key)
-    found = sorted(said.items(), key=lambda each: -len(each[1]))
-    for text, keys in found[:_MOST_WARNINGS]:
+            tasks_by_warning.setdefault(text, []).append(view.key)
+    warnings = sorted(tasks_by_warning.items(), key=lambda each: -len(each[1]))
+    for text, keys in warnings[:_MOST_WARNINGS]:
         yield f"warning  {list_some(keys, 2)}: {text}"
-    if len(found) > _MOST_WARNINGS:
-        yield f"and {count_of(len(found) - _MOST_WARNINGS, 'warning')} more, which --json tells"
+    if len(warnings) > _MOST_WARNINGS:
+        yield f"and {count_of(len(warnings) - _MOST_WARNINGS, 'warning')} more, which --json tells"
 
 
 def _warnings(view: "TaskView") -> list[str]:

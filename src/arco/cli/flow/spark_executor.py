@@ -1,4 +1,4 @@
-"""Who carries tasks out: Spark, set up for a project and for the Arco that it works with."""
+"""The Spark executor of a project, set up for the Arco that it works with."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,10 +42,12 @@ class ProjectExecutor:
         self._lake = lake
         self._code = code
 
-    def warm_up(self, plan: Plan | None = None, say: "Callable[[str], None] | None" = None) -> None:
-        """Start Spark if the plan needs it: a missing jar is told once, before anything is begun.
+    def warm_up(
+        self, plan: Plan | None = None, print_line: "Callable[[str], None] | None" = None
+    ) -> None:
+        """Start Spark if the plan needs it, so that a missing jar is one error before any task begins.
 
-        `say` is told of it, as it takes seconds, and with a jar to be fetched longer.
+        `print_line` announces it, as it takes seconds, and longer if a jar has to be downloaded.
         """
         from arco.cli.tier2.on_spark import silent_jvm
         from arco.flow.spark.call import wants_spark
@@ -55,8 +57,8 @@ class ProjectExecutor:
             each for each in self._code.project.makers() if planned is None or each.name in planned
         ]
         if any(map(wants_spark, wanted)):
-            if say is not None:
-                say("Starting Spark ...")
+            if print_line is not None:
+                print_line("Starting Spark ...")
             with silent_jvm():
                 self._executor.warm_up()
 
@@ -139,10 +141,10 @@ def spark_needs(project: Project, lake: HttpLake) -> "Needs":
     tables = {table for table, is_iceberg in made.items() if is_iceberg}
     places: set[str] = set()
     for table in read - made.keys():
-        found = lake.find(table)
-        if found is not None and found.format.lower() == _ICEBERG:
+        existing = lake.find(table)
+        if existing is not None and existing.format.lower() == _ICEBERG:
             tables.add(table)
-            places.add(found.location)
+            places.add(existing.location)
     catalogs = frozenset(table.partition(".")[0] for table in tables)
     return Needs(catalogs, lake.store(), tuple(sorted(places)))
 
@@ -154,5 +156,5 @@ def _read(check: CheckDef) -> "Iterator[str]":
             yield table
         case Query(query):
             for named in tables_read(query):
-                with suppress(Invalid):  # Spark will say what is wrong with it
+                with suppress(Invalid):  # Spark reports what is wrong with it
                     yield three_levels(named.name)

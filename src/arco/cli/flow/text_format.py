@@ -38,7 +38,7 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def list_some(found: Sequence[str], most: int = 4) -> str:
+def list_some(texts: Sequence[str], most: int = 4) -> str:
     """The first of them, and how many more there are."""
-    more = len(found) - most
-    return ", ".join(found[:most]) + (f" and {more:,} more" if more > 0 else "")
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")

@@ -130,12 +130,12 @@ def lineage(
             fresh=fresh,
         )
 
-    found = call_arco(ArcoTarget(server, place), read)
+    answer = call_arco(ArcoTarget(server, place), read)
     style = Style.JSON if json else Style.MERMAID if mermaid else Style.DOT if dot else Style.PLAIN
-    print_lineage(found, style)
+    print_lineage(answer, style)
 
 
-def print_lineage(found: "Lineage | Impact", style: Style) -> None:
+def print_lineage(answer: "Lineage | Impact", style: Style) -> None:
     """Print the lineage of a table, or all that depends on a column."""
     from arco.cli.lineage.drawing import draw_impact, draw_lineage, to_dot, to_mermaid
     from arco.cli.lineage.tree import affected_rows, print_tree, tree_of
@@ -144,20 +144,20 @@ def print_lineage(found: "Lineage | Impact", style: Style) -> None:
     from arco.query.lineage.answer import Lineage
 
     if style is Style.JSON:
-        print_document(found)
+        print_document(answer)
         return
     if style is not Style.PLAIN:
-        drawing = draw_lineage(found) if isinstance(found, Lineage) else draw_impact(found)
+        drawing = draw_lineage(answer) if isinstance(answer, Lineage) else draw_impact(answer)
         print((to_dot if style is Style.DOT else to_mermaid)(drawing), end="")
         return
-    if isinstance(found, Lineage):
-        print_tree(tree_of(found))
-        if not found.edges:
+    if isinstance(answer, Lineage):
+        print_tree(tree_of(answer))
+        if not answer.edges:
             print("Nothing was seen to be made of it, nor it of anything.")
-    elif found.affected:
-        print_rows(("AFFECTED", "HOW", "STEPS", "BY"), affected_rows(found))
+    elif answer.affected:
+        print_rows(("AFFECTED", "HOW", "STEPS", "BY"), affected_rows(answer))
     else:
         print("Nothing is known to depend on it.")
         return
-    if found.truncated:
+    if answer.truncated:
         print(_MORE)

@@ -55,61 +55,61 @@ def draw_lineage(lineage: Lineage) -> Drawing:
 
 def draw_impact(impact: Impact) -> Drawing:
     """The column, and all paths that lead from it."""
-    drawing = _Framed(impact.nodes)
-    start = drawing.box(impact.table_id, impact.column)
+    framed = _Framed(impact.nodes)
+    start = framed.box(impact.table_id, impact.column)
     seen = set()
     for each in impact.affected:
         at = start
         for step in each.path:
-            box = drawing.box(step.table_id, step.column)
+            box = framed.box(step.table_id, step.column)
             arrow = Arrow(at, box, step.transformation, dashed=step.reach != "value")
             if arrow not in seen:
                 seen.add(arrow)
-                drawing.made.arrows.append(arrow)
+                framed.drawing.arrows.append(arrow)
             at = box
-    drawing.made.start = start
-    return drawing.made
+    framed.drawing.start = start
+    return framed.drawing
 
 
 def _draw_columns(lineage: Lineage) -> Drawing:
-    drawing = _Framed(lineage.nodes)
-    drawing.made.start = drawing.frame(lineage.table_id)
+    framed = _Framed(lineage.nodes)
+    framed.drawing.start = framed.frame(lineage.table_id)
     for edge in lineage.edges:
         for each in edge.columns:
-            source = drawing.box(edge.source, each.source_column)
-            target = drawing.box(edge.target, each.target_column)
+            source = framed.box(edge.source, each.source_column)
+            target = framed.box(edge.target, each.target_column)
             dashed = each.reach != "value"
-            drawing.made.arrows.append(Arrow(source, target, each.transformation, dashed=dashed))
+            framed.drawing.arrows.append(Arrow(source, target, each.transformation, dashed=dashed))
         if not edge.columns:
-            source, target = drawing.box(edge.source, None), drawing.box(edge.target, None)
-            drawing.made.arrows.append(Arrow(source, target, dashed=True))
-    return drawing.made
+            source, target = framed.box(edge.source, None), framed.box(edge.target, None)
+            framed.drawing.arrows.append(Arrow(source, target, dashed=True))
+    return framed.drawing
 
 
 class _Framed:
     """A drawing of columns in the frames of their tables, each made when it is first needed."""
 
     def __init__(self, nodes: tuple[LineageNode, ...]) -> None:
-        self.made = Drawing()
+        self.drawing = Drawing()
         self._texts = {node.id: node_text(node) for node in nodes}
         self._frames: dict[str, str] = {}
         self._boxes: dict[tuple[str, str | None], str] = {}
 
     def frame(self, table: str) -> str:
-        found = self._frames.get(table)
-        if found is None:
-            found = self._frames[table] = f"t{len(self._frames)}"
-            self.made.frames[found] = self._texts[table]
-        return found
+        frame_id = self._frames.get(table)
+        if frame_id is None:
+            frame_id = self._frames[table] = f"t{len(self._frames)}"
+            self.drawing.frames[frame_id] = self._texts[table]
+        return frame_id
 
     def box(self, table: str, column: str | None) -> str:
         frame = self.frame(table)
-        found = self._boxes.get((table, column))
-        if found is None:
-            found = self._boxes[table, column] = f"c{len(self._boxes)}"
+        box_id = self._boxes.get((table, column))
+        if box_id is None:
+            box_id = self._boxes[table, column] = f"c{len(self._boxes)}"
             text = f"({EVERY_COLUMN})" if column is None else column
-            self.made.boxes.append(Box(found, text, frame))
-        return found
+            self.drawing.boxes.append(Box(box_id, text, frame))
+        return box_id
 
 
 def to_dot(drawing: Drawing) -> str:
