@@ -60,4 +60,6 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_command_line_knows_the_same_formats_as_the_catalog() -> None:
-    assert [each.upper() for each in flags.TableFormat] == [each.value for each in TableFormat]
+    assert [each.upper() for each in flags.TableFormatChoice] == [
+        each.value for each in TableFormat
+    ]

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from arco.client.models import RunInfo
-from arco.client.runs import Runs
+from arco.client.runs import RunsApi
 from arco.core.errors import Invalid, NotFound
 
 NEWEST, OLDER, OLDEST = (f"01M7GVFS186HGNANJXDTGV{end}" for end in ("ZZ01", "AB02", "AB03"))
 
 
-class ListedRuns(Runs):
+class ListedRuns(RunsApi):
     """A server that lists runs."""
 
     def __init__(self, *run_ids: str) -> None:

@@ -28,7 +28,7 @@ it from ARCO_TOKEN when they run: it is never printed."""
 _SERVER = Server()
 
 
-class Engine(StrEnum):
+class SnippetEngine(StrEnum):
     """An engine that there is a snippet for."""
 
     SPARK = "spark"
@@ -46,7 +46,7 @@ app = App(
 
 @app.default
 def connect(
-    engine: Annotated[Engine, Parameter(show_env_var=False)],
+    engine: Annotated[SnippetEngine, Parameter(show_env_var=False)],
     /,
     *,
     warehouse: Annotated[str, Parameter(metavar="NAME")] = "default",
@@ -85,7 +85,7 @@ class CatalogEndpoint:
         return f"{self.url.rstrip('/')}/iceberg"
 
 
-def snippet(engine: Engine, endpoint: CatalogEndpoint) -> str:
+def snippet(engine: SnippetEngine, endpoint: CatalogEndpoint) -> str:
     """The lines that make `engine` know the catalog as `arco`."""
     return "\n".join(_SNIPPETS[engine](endpoint))
 
@@ -153,8 +153,8 @@ def _sql(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-_SNIPPETS: Mapping[Engine, Callable[[CatalogEndpoint], list[str]]] = {
-    Engine.SPARK: _spark,
-    Engine.PYICEBERG: _pyiceberg,
-    Engine.DUCKDB: _duckdb,
+_SNIPPETS: Mapping[SnippetEngine, Callable[[CatalogEndpoint], list[str]]] = {
+    SnippetEngine.SPARK: _spark,
+    SnippetEngine.PYICEBERG: _pyiceberg,
+    SnippetEngine.DUCKDB: _duckdb,
 }

@@ -119,7 +119,7 @@ Location = Annotated[
 ]
 
 
-class TableFormat(StrEnum):
+class TableFormatChoice(StrEnum):
     """How a table's data lie in files, as the API knows it."""
 
     DELTA = "delta"
@@ -130,14 +130,14 @@ class TableFormat(StrEnum):
 
 
 Format = Annotated[
-    TableFormat,
+    TableFormatChoice,
     Parameter(name="--format", help="How its data lie in files; delta only with --location."),
 ]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Described:
+class DescriptionFlags:
     """Flags that describe an object.
 
     Parameters

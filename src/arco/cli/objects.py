@@ -21,7 +21,7 @@ from arco.cli.flags import (
     CatalogName,
     Columns,
     ColumnsFile,
-    Described,
+    DescriptionFlags,
     Dropped,
     Force,
     Format,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from arco.client.object_name import ObjectName
     from arco.client.objects import CatalogObjects
 
-_SERVER, _DESCRIBED = Server(), Described()
+_SERVER, _DESCRIBED = Server(), DescriptionFlags()
 
 Sql = Annotated[str | None, Parameter(metavar="QUERY", help="The query that the view shows.")]
 SqlFile = Annotated[str | None, Parameter(metavar="FILE", help="A file with the query instead.")]
@@ -258,7 +258,7 @@ class _ObjectCommands:
         name: str,
         /,
         *,
-        described: Described = _DESCRIBED,
+        described: DescriptionFlags = _DESCRIBED,
         server: Server = _SERVER,
         json: AsJson = False,
     ) -> None:
@@ -271,7 +271,7 @@ class _ObjectCommands:
         name: str,
         /,
         *,
-        described: Described = _DESCRIBED,
+        described: DescriptionFlags = _DESCRIBED,
         catalog: InCatalog = None,
         server: Server = _SERVER,
         json: AsJson = False,
@@ -289,7 +289,7 @@ class _ObjectCommands:
         column: Columns = (),
         columns_file: ColumnsFile = None,
         location: Location = None,
-        described: Described = _DESCRIBED,
+        described: DescriptionFlags = _DESCRIBED,
         catalog: InCatalog = None,
         server: Server = _SERVER,
         json: AsJson = False,
@@ -314,7 +314,7 @@ class _ObjectCommands:
         dialect: Dialect = None,
         column: Columns = (),
         columns_file: ColumnsFile = None,
-        described: Described = _DESCRIBED,
+        described: DescriptionFlags = _DESCRIBED,
         catalog: InCatalog = None,
         server: Server = _SERVER,
         json: AsJson = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import httpx2
 import msgspec
 
-from arco.client.events import Events, Quarantine
+from arco.client.events import EventsApi, QuarantineApi
 from arco.client.models import (
     CommitInfo,
     DomainLagInfo,
@@ -19,18 +19,18 @@ from arco.client.models import (
     decode,
 )
 from arco.client.objects import (
-    Catalogs,
-    Columns,
+    CatalogsApi,
+    ColumnsApi,
     Name,
-    Schemas,
-    Tables,
-    Views,
+    SchemasApi,
+    TablesApi,
+    ViewsApi,
     diff,
     freshness,
     get_object,
     items,
 )
-from arco.client.runs import Executions, Flow, Runs
+from arco.client.runs import ExecutionsApi, FlowApi, RunsApi
 from arco.client.transport import RetryPolicy, Token, Transport, path
 from arco.core import json
 from arco.core.errors import Unavailable
@@ -61,16 +61,16 @@ class Arco:
         http: httpx2.BaseTransport | None = None,
     ) -> None:
         self.transport = Transport(url, token=token, retry=retry, runtime=runtime, http=http)
-        self.catalogs = Catalogs(self.transport)
-        self.schemas = Schemas(self.transport)
-        self.tables = Tables(self.transport)
-        self.views = Views(self.transport)
-        self.columns = Columns(self.transport)
-        self.events = Events(self.transport)
-        self.quarantine = Quarantine(self.transport)
-        self.runs = Runs(self.transport)
-        self.executions = Executions(self.transport)
-        self.flow = Flow(self.transport)
+        self.catalogs = CatalogsApi(self.transport)
+        self.schemas = SchemasApi(self.transport)
+        self.tables = TablesApi(self.transport)
+        self.views = ViewsApi(self.transport)
+        self.columns = ColumnsApi(self.transport)
+        self.events = EventsApi(self.transport)
+        self.quarantine = QuarantineApi(self.transport)
+        self.runs = RunsApi(self.transport)
+        self.executions = ExecutionsApi(self.transport)
+        self.flow = FlowApi(self.transport)
 
     @property
     def url(self) -> str:

@@ -39,7 +39,7 @@ class SentLines:
         )
 
 
-class Events:
+class EventsApi:
     """Appends events to the ledger; what was answered is durable."""
 
     def __init__(self, transport: Transport) -> None:
@@ -81,7 +81,7 @@ class Events:
         return SentLines(appended.accepted, len(appended.duplicates), tuple(rejected))
 
 
-class Quarantine:
+class QuarantineApi:
     """Events that were acknowledged and could not be folded."""
 
     def __init__(self, transport: Transport) -> None:

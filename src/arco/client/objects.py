@@ -249,7 +249,7 @@ class CatalogObjects(Generic[I]):
         return decode(self._transport.get(where, params), kind)
 
 
-class Catalogs(CatalogObjects[CatalogInfo]):
+class CatalogsApi(CatalogObjects[CatalogInfo]):
     """Catalogs."""
 
     def __init__(self, transport: Transport) -> None:
@@ -268,7 +268,7 @@ class Catalogs(CatalogObjects[CatalogInfo]):
         return self._create(name, _described(comment, owner, tags, properties))
 
 
-class Schemas(CatalogObjects[SchemaInfo]):
+class SchemasApi(CatalogObjects[SchemaInfo]):
     """Schemas, which may lie in schemas."""
 
     def __init__(self, transport: Transport) -> None:
@@ -289,7 +289,7 @@ class Schemas(CatalogObjects[SchemaInfo]):
         return self._create(parsed, {"parent": parsed.schema[:-1], **body})
 
 
-class Tables(CatalogObjects[TableInfo]):
+class TablesApi(CatalogObjects[TableInfo]):
     """Tables. Reads, `undrop`, `history` and `diff` work for views too, as they share their names."""
 
     def __init__(self, transport: Transport) -> None:
@@ -357,7 +357,7 @@ class Tables(CatalogObjects[TableInfo]):
         return path("tables", self.get(name).id, what)
 
 
-class Views(CatalogObjects[ViewInfo]):
+class ViewsApi(CatalogObjects[ViewInfo]):
     """Views."""
 
     def __init__(self, transport: Transport) -> None:
@@ -404,7 +404,7 @@ class Views(CatalogObjects[ViewInfo]):
         return self._change("PATCH", self.parse(name).path, given)
 
 
-class Columns:
+class ColumnsApi:
     """The columns of tables."""
 
     def __init__(self, transport: Transport) -> None:

@@ -32,7 +32,7 @@ _SHOWN = 5
 _POLL_MS = 1_000
 
 
-class Runs:
+class RunsApi:
     """Runs of pipelines."""
 
     def __init__(self, transport: Transport) -> None:
@@ -132,7 +132,7 @@ class Runs:
         return fit[0]
 
 
-class Executions:
+class ExecutionsApi:
     """Runs of any pipeline that sends events, also of other orchestrators."""
 
     def __init__(self, transport: Transport) -> None:
@@ -157,7 +157,7 @@ class Executions:
         return items(self._transport, where, ExecutionTaskInfo, {"freshness": freshness(fresh)})
 
 
-class Flow:
+class FlowApi:
     """What planning reads and changes: the state of tables, and the values of dynamic dimensions."""
 
     def __init__(self, transport: Transport) -> None:
