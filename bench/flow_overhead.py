@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import msgspec
 
-from arco.cli.flow.lake import HttpLake
+from arco.client.lake import HttpLake
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.flow.coordinator.messages import RunRequest, RunStatus

@@ -78,8 +78,8 @@ class Permit:
 # it. No simulator drives it; its time and randomness still come from the seams.
 PERMITS = (
     Permit("server/listener.py", "signal.setitimer", "it ends a process whose loop may be stuck"),
-    Permit("client/buffer.py", "threading", "a caller waits for room, the sender for events"),
-    Permit("client/sender.py", "threading", "the thread that sends beside the caller's own"),
+    Permit("client/event_sender.py", "threading", "the thread that sends, and its bounded buffer"),
+    Permit("client/transport.py", "threading", "a caller waits between two attempts"),
     Permit(
         "compactor/spark/memory.py",
         "threading",

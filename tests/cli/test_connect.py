@@ -7,13 +7,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from arco.cli.connect import CatalogEndpoint, SnippetEngine, snippet
 from arco.cli.flags import DEFAULT_URL
-from arco.cli.snippets import Door, Engine, snippet
 from tests.cli.command import arco, is_one_sentence
 from tests.cli.serving import Served, serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
-PYTHON = (Engine.SPARK, Engine.PYICEBERG)
+PYTHON = (SnippetEngine.SPARK, SnippetEngine.PYICEBERG)
 STRANGE = 'O\'Neil "x" \\ ü'
 
 
@@ -23,32 +23,32 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield up
 
 
-@pytest.mark.parametrize("engine", Engine)
-def test_the_lines_name_the_server_and_the_warehouse(served: Served, engine: Engine) -> None:
+@pytest.mark.parametrize("engine", SnippetEngine)
+def test_the_lines_name_the_server_and_the_warehouse(served: Served, engine: SnippetEngine) -> None:
     lines = served.done("connect", engine)
 
-    assert lines == snippet(engine, Door(served.url, "default")) + "\n"
+    assert lines == snippet(engine, CatalogEndpoint(served.url, "default")) + "\n"
     assert f"{served.url}/iceberg" in lines
     assert "default" in lines
     assert "ARCO_TOKEN" not in lines
 
 
-@pytest.mark.parametrize("engine", Engine)
-def test_the_documentation_shows_the_same_lines(engine: Engine) -> None:
+@pytest.mark.parametrize("engine", SnippetEngine)
+def test_the_documentation_shows_the_same_lines(engine: SnippetEngine) -> None:
     blocks = PAGE.read_text(encoding="utf-8").split("```")
 
-    language = "sql" if engine is Engine.DUCKDB else "python"
-    assert f"{language}\n{snippet(engine, Door(DEFAULT_URL, 'default'))}\n" in blocks
+    language = "sql" if engine is SnippetEngine.DUCKDB else "python"
+    assert f"{language}\n{snippet(engine, CatalogEndpoint(DEFAULT_URL, 'default'))}\n" in blocks
 
 
 def test_the_documentation_shows_how_duckdb_gets_a_token() -> None:
-    door = Door(DEFAULT_URL, "default", with_token=True)
+    door = CatalogEndpoint(DEFAULT_URL, "default", with_token=True)
 
-    assert f"```sql\n{snippet(Engine.DUCKDB, door)}\n```" in PAGE.read_text(encoding="utf-8")
+    assert f"```sql\n{snippet(SnippetEngine.DUCKDB, door)}\n```" in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("engine", Engine)
-def test_a_token_is_named_and_never_printed(served: Served, engine: Engine) -> None:
+@pytest.mark.parametrize("engine", SnippetEngine)
+def test_a_token_is_named_and_never_printed(served: Served, engine: SnippetEngine) -> None:
     run = served.arco("connect", engine, ARCO_TOKEN="a-secret")
 
     assert run.returncode == 0, run.stderr
@@ -58,15 +58,17 @@ def test_a_token_is_named_and_never_printed(served: Served, engine: Engine) -> N
 
 @pytest.mark.parametrize("engine", PYTHON)
 @pytest.mark.parametrize("with_token", [False, True])
-def test_any_name_of_a_warehouse_survives_in_python(engine: Engine, with_token: bool) -> None:
-    lines = snippet(engine, Door(DEFAULT_URL, STRANGE, with_token=with_token))
+def test_any_name_of_a_warehouse_survives_in_python(
+    engine: SnippetEngine, with_token: bool
+) -> None:
+    lines = snippet(engine, CatalogEndpoint(DEFAULT_URL, STRANGE, with_token=with_token))
 
     literals = [node.value for node in ast.walk(ast.parse(lines)) if isinstance(node, ast.Constant)]
     assert STRANGE in literals
 
 
 def test_any_name_of_a_warehouse_survives_in_sql() -> None:
-    lines = snippet(Engine.DUCKDB, Door(DEFAULT_URL, STRANGE))
+    lines = snippet(SnippetEngine.DUCKDB, CatalogEndpoint(DEFAULT_URL, STRANGE))
 
     attach = next(line for line in lines.splitlines() if line.startswith("ATTACH"))
     literal = attach.removeprefix("ATTACH ").partition(" AS arco")[0]

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from arco.cli.snippets import Engine
+from arco.cli.connect import SnippetEngine
 from tests.interop.rest import Rest
 
 _EXTENSIONS = ("avro", "httpfs", "iceberg")  # as wheels: nothing is fetched while the tests run
@@ -21,7 +21,7 @@ def connect(rest: Rest, extensions: Path) -> duckdb.DuckDBPyConnection:
     """A connection that knows the catalog as `arco`; what it installs goes to `extensions`."""
     connection = duckdb.connect(config={"extension_directory": str(extensions)})
     install(connection)
-    connection.execute(rest.snippet(Engine.DUCKDB))
+    connection.execute(rest.snippet(SnippetEngine.DUCKDB))
     return connection
 
 

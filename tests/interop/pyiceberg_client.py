@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from arco.cli.snippets import Engine
+from arco.cli.connect import SnippetEngine
 from tests.interop.rest import Rest
 
 ROWS = pa.schema([("id", pa.int64()), ("word", pa.string())])
@@ -21,7 +21,7 @@ def name() -> str:
 def connect(rest: Rest) -> Catalog:
     """What the snippet calls `catalog`."""
     names: dict[str, Any] = {}
-    exec(rest.snippet(Engine.PYICEBERG), names)
+    exec(rest.snippet(SnippetEngine.PYICEBERG), names)
     found = names["catalog"]
     assert isinstance(found, Catalog)
     return found

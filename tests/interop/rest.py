@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from arco.cli.snippets import Door, Engine, snippet
+from arco.cli.connect import CatalogEndpoint, SnippetEngine, snippet
 from tests.cli.command import arco
 from tests.cli.serving import Served, serving
 
@@ -23,11 +23,11 @@ class Rest:
     outside: Path
     served: Served | None = None
 
-    def snippet(self, engine: Engine) -> str:
+    def snippet(self, engine: SnippetEngine) -> str:
         """The lines that connect an engine; for our own server those that `arco connect` prints."""
         if self.served is not None:
             return self.served.done("connect", engine, "--warehouse", self.warehouse)
-        door = Door("http://elsewhere", self.warehouse)
+        door = CatalogEndpoint("http://elsewhere", self.warehouse)
         return snippet(engine, door).replace(door.uri, self.uri)
 
 

@@ -13,7 +13,7 @@ from warnings import catch_warnings, simplefilter
 
 import pytest
 
-from arco.cli.snippets import Engine
+from arco.cli.connect import SnippetEngine
 from arco.flow.spark.jars import SPARK_PACKAGE
 from tests.interop.java import jars, java
 from tests.interop.rest import Rest
@@ -47,7 +47,7 @@ def name() -> str:
 def running_spark(rest: Rest, scratch: Path) -> Iterator["Spark"]:
     """A session that knows the catalog as `arco`, until the block ends."""
     java()
-    lines = _with_local_jar(rest.snippet(Engine.SPARK))
+    lines = _with_local_jar(rest.snippet(SnippetEngine.SPARK))
     settings = {
         **_SETTINGS,
         "spark.sql.warehouse.dir": str(scratch),

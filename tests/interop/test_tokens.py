@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import UnauthorizedError
 
-from arco.cli.snippets import Engine
+from arco.cli.connect import SnippetEngine
 from tests.cli.command import arco
 from tests.cli.serving import Served, serving
 from tests.interop import duckdb_client, pyiceberg_client, spark_client
@@ -37,7 +37,7 @@ def token(served: Served) -> str:
     return arco("token", "mint", "user:ana", "--root", served.root).stdout.strip()
 
 
-def _snippet(served: Served, engine: Engine, token: str) -> str:
+def _snippet(served: Served, engine: SnippetEngine, token: str) -> str:
     run = served.arco("connect", engine, ARCO_TOKEN=token)
     assert run.returncode == 0, run.stderr
     assert token not in run.stdout
@@ -49,7 +49,7 @@ def test_pyiceberg_shows_its_token(
 ) -> None:
     monkeypatch.setenv("ARCO_TOKEN", token)
     names: dict[str, object] = {}
-    exec(_snippet(served, Engine.PYICEBERG, token), names)
+    exec(_snippet(served, SnippetEngine.PYICEBERG, token), names)
 
     with pytest.raises(UnauthorizedError):
         load_catalog("nobody", type="rest", uri=f"{served.url}/iceberg", warehouse="default")
@@ -62,7 +62,7 @@ def test_duckdb_shows_its_token(served: Served, token: str, tmp_path: Path) -> N
     connection.execute(
         f"CREATE MACRO getenv(name) AS CASE name WHEN 'ARCO_TOKEN' THEN '{token}' END"
     )
-    connection.execute(_snippet(served, Engine.DUCKDB, token))
+    connection.execute(_snippet(served, SnippetEngine.DUCKDB, token))
     connection.execute("CREATE SCHEMA arco.sales")
 
     assert ("arco", "sales") in connection.execute(
@@ -79,7 +79,7 @@ def test_spark_shows_its_token(
     served: Served, token: str, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARCO_TOKEN", token)
-    lines = _snippet(served, Engine.SPARK, token)
+    lines = _snippet(served, SnippetEngine.SPARK, token)
     # Of a session that runs already, only the settings of a catalog that is new to it can be set.
     settings = re.findall(r'\.config\("spark\.sql\.catalog\.arco([^"]*)", (.*)\)', lines)
     for name, value in settings:

@@ -9,17 +9,17 @@ from arco.cli.flags import DEFAULT_URL
 from arco.server.listener import Auth, ListenSettings
 from arco.server.workspace_address import KEY_FILE, WorkspaceAddress
 
-# Whoever listens on every address can be reached on this machine by its own.
+# A server that listens on every address is local_url on this machine by these.
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - read, not listened on
 
-# What the sample tells of, also before it was compacted.
+# The runs of the sample, also before they are compacted.
 _RUNS = "'SELECT execution_id, status, duration_ms FROM system.executions'"
 
 
 def first_steps(
     place: WorkspaceAddress, listening: ListenSettings, *, sample: bool = False
 ) -> Callable[[str], str]:
-    """The sentence that says where Arco is ready and what to do next, for the URL that it got."""
+    """The sentence with the URL of the server and what to do next."""
 
     def sentence(url: str) -> str:
         steps = ", ".join(_steps(place, listening, url, sample=sample))
@@ -37,11 +37,11 @@ def _steps(
     steps = []
     if listening.auth is Auth.LOCAL:
         steps.append(f"`export ARCO_TOKEN=$({_minting(place)})`")
-    reached = _local(listening, url)
+    local_url = _local(listening, url)
     steps.append(
-        _command("arco catalog list", "" if reached == DEFAULT_URL else f"--url {reached}")
+        _command("arco catalog list", "" if local_url == DEFAULT_URL else f"--url {local_url}")
     )
-    if place.address().scheme != "memory":  # which nobody but its own process sees
+    if place.address().scheme != "memory":  # which only its own process can read
         steps.append(_command("arco sql 'SHOW TABLES'", place.flags()))
         if sample:
             steps.append(_command(f"arco sql {_RUNS} --fresh", place.flags()))

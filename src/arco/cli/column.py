@@ -1,12 +1,19 @@
-"""`arco column`: the columns of a table of a running Arco."""
+"""`arco column`: the columns of a table of a running Arco, and columns as they are typed in flags.
 
+A column is typed as "name type", with "not null" behind it; a name with blanks stands in quotes.
+"""
+
+import re
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from arco.cli.flags import CONFIG, AsJson, ColumnName, InCatalog, Server, TableName
-from arco.cli.target import read_table
+from arco.core import json as documents
+from arco.core.errors import Invalid
+from arco.core.json import Json
 
 _EXAMPLES = """\
 Examples:
@@ -20,6 +27,10 @@ Examples:
 `arco table show` lists the columns of a table, `arco table history` its changes."""
 
 _SERVER = Server()
+_SPEC = re.compile(
+    r"""\s*(?:"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|([^\s"`]\S*))\s+(\S.*?)(\s+not\s+null)?\s*""",
+    re.IGNORECASE | re.DOTALL,
+)
 
 Spec = Annotated[
     str,
@@ -64,12 +75,18 @@ def add(
     json: AsJson = False,
 ) -> None:
     """Add columns to a table, all in one change."""
-    from arco.cli.column_spec import read_column
-    from arco.cli.columns import add_columns
+    from arco.cli.output import print_document
+    from arco.client.object_name import parse_table
 
-    target = read_table(table, catalog)
-    with server.open() as remote:
-        add_columns(remote, target, [read_column(each) for each in columns], as_json=json)
+    parsed, added = parse_table(table, catalog), [read_column(each) for each in columns]
+    if not added:
+        raise Invalid('which column? Give it as "name type"')
+    with server.open() as arco:
+        made = arco.columns.add(parsed, added)
+    if json:
+        print_document({"columns": made})
+    else:
+        print(f"Added {', '.join(str(each['name']) for each in added)} to {parsed}.")
 
 
 @app.command
@@ -100,9 +117,10 @@ def change(
     json: AsJson = False,
 ) -> None:
     """Change a column: only what is named changes."""
-    from arco.cli.columns import change_column
+    from arco.cli.output import print_raw
+    from arco.client.object_name import parse_table
 
-    wish = {
+    given: dict[str, Any] = {
         "name": rename,
         "data_type": type_,
         "nullable": nullable,
@@ -110,9 +128,19 @@ def change(
         "pii_type": pii,
         "sensitivity": None if sensitivity is None else sensitivity.upper(),
     }
-    target = read_table(table, catalog)
-    with server.open() as remote:
-        change_column(remote, target, column, wish, as_json=json)
+    changes = {key: value for key, value in given.items() if value is not None}
+    if not changes:
+        raise Invalid(
+            "nothing to change: give --rename, --type, --nullable, --not-null, --comment, --pii or "
+            "--sensitivity"
+        )
+    for key in ("comment", "pii_type"):
+        if changes.get(key) == "":
+            changes[key] = None
+    parsed = parse_table(table, catalog)
+    with server.open() as arco:
+        changed = arco.columns.update(parsed, column, **changes)
+    print_raw(changed.raw) if json else print(f"Changed {column} of {parsed}.")
 
 
 @app.command
@@ -126,7 +154,48 @@ def drop(
     json: AsJson = False,
 ) -> None:
     """Drop a column."""
-    from arco.cli.columns import drop_column
+    from arco.cli.output import print_document
+    from arco.client.object_name import parse_table
 
-    with server.open() as remote:
-        drop_column(remote, read_table(table, catalog), column, as_json=json)
+    parsed = parse_table(table, catalog)
+    with server.open() as arco:
+        arco.columns.drop(parsed, column)
+    if json:
+        print_document({"dropped": column, "table": str(parsed)})
+    else:
+        print(f"Dropped {column} of {parsed}.")
+
+
+def read_column(text: str) -> dict[str, Json]:
+    """The column that `text` describes, as the API takes it; the server knows the types."""
+    match = _SPEC.fullmatch(text)
+    if match is None:
+        raise Invalid(f'a column is "name type" or "name type not null", not {text[:80]!r}')
+    quoted, ticked, bare, data_type, not_null = match.groups()
+    name = bare or (quoted.replace('""', '"') if quoted else ticked.replace("``", "`"))
+    return {"name": name, "data_type": data_type, "nullable": not_null is None}
+
+
+def read_columns(specs: tuple[str, ...], file: str | None) -> list[Any]:
+    """The columns of a new table: those of a file first, then those of the command line."""
+    listed: list[Any] = [] if file is None else _from_file(Path(file).expanduser())
+    return [*listed, *(read_column(each) for each in specs)]
+
+
+def _from_file(file: Path) -> list[Any]:
+    try:
+        raw = file.read_bytes()
+    except OSError as problem:
+        reason = (problem.strerror or "").lower()
+        raise Invalid(f"--columns-file {str(file)!r} cannot be read: {reason}") from problem
+    try:
+        document = documents.decode(raw, object)
+    except Invalid as problem:
+        raise Invalid(f"--columns-file {str(file)!r} is not JSON: {problem}") from problem
+    columns = document.get("columns") if isinstance(document, dict) else document
+    if not isinstance(columns, list):
+        raise Invalid(
+            f"--columns-file {str(file)!r} has to hold a list of columns such as "
+            '[{"name": "id", "data_type": "bigint"}]'
+        )
+    return columns

@@ -12,7 +12,7 @@ from arco.cli.flags import CONFIG, Server
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
-    from arco.cli.sending import Sent
+    from arco.client.events import SentLines
 
 _EXAMPLES = """\
 Examples:
@@ -46,21 +46,20 @@ app = App(
 @app.command
 def send(file: FileName, /, *, server: Server = _SERVER) -> None:
     """Send the events of a file, and say what became of them."""
-    from arco.cli.sending import send_batch
     from arco.core.errors import Unavailable
 
-    total: Sent | None = None
-    with server.open() as remote:
+    total: SentLines | None = None
+    with server.open() as arco:
         for first, lines in _batches(_lines(file)):
-            sent = send_batch(remote, first, lines)
-            for refusal in sent.refused:
-                print(f"line {refusal.line} was refused: {refusal.reason}", file=sys.stderr)
+            sent = arco.events.send_lines(lines, first=first)
+            for each in sent.rejected:
+                print(f"line {each.line} was refused: {each.reason}", file=sys.stderr)
             total = sent if total is None else total + sent
     if total is None:
         raise Invalid("there are no events: each line has to hold one")
     print(f"Stored {total.accepted:,} events; {total.duplicates:,} had been sent before.")
-    if total.refused:
-        problem = Unavailable(f"{len(total.refused)} lines were refused")
+    if total.rejected:
+        problem = Unavailable(f"{len(total.rejected)} lines were refused")
         problem.add_note("Correct them, and send those alone.")
         raise problem
 

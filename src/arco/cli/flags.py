@@ -1,4 +1,4 @@
-"""Flags that the commands about catalogs, schemas and tables share, each said once."""
+"""Flags that the commands about catalogs, schemas and tables share."""
 
 import os
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cyclopts import App
     from cyclopts.argument import ArgumentCollection
 
-    from arco.cli.remote import Remote
+    from arco.client import Arco
 
 DEFAULT_URL = "http://127.0.0.1:8181"
 TOKEN = "ARCO_TOKEN"  # noqa: S105 - the name of the variable
@@ -26,8 +26,8 @@ TOKEN = "ARCO_TOKEN"  # noqa: S105 - the name of the variable
 _MOST_TOKEN_BYTES = 64 * 1024
 
 
-def _lines(_kind: Any, text: str, **_how: Any) -> list[str]:
-    """The values of a flag that may be repeated, out of its variable: one in each line."""
+def variable_lines(_kind: Any, text: str, **_options: Any) -> list[str]:
+    """The values of a flag that may be repeated, from its environment variable: one in each line."""
     return text.splitlines()
 
 
@@ -103,7 +103,7 @@ Columns = Annotated[
         metavar="SPEC",
         negative="",
         show_default=False,
-        env_var_split=_lines,
+        env_var_split=variable_lines,
         help='A column, as "name type" or "name type not null"; may be repeated.',
     ),
 ]
@@ -119,7 +119,7 @@ Location = Annotated[
 ]
 
 
-class TableFormat(StrEnum):
+class TableFormatChoice(StrEnum):
     """How a table's data lie in files, as the API knows it."""
 
     DELTA = "delta"
@@ -130,15 +130,15 @@ class TableFormat(StrEnum):
 
 
 Format = Annotated[
-    TableFormat,
+    TableFormatChoice,
     Parameter(name="--format", help="How its data lie in files; delta only with --location."),
 ]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Described:
-    """Flags that say something about an object.
+class DescriptionFlags:
+    """Flags that describe an object.
 
     Parameters
     ----------
@@ -155,23 +155,25 @@ class Described:
     comment: Annotated[str | None, Parameter(metavar="TEXT")] = None
     property: Annotated[
         tuple[str, ...],
-        Parameter(metavar="KEY=VALUE", negative="", show_default=False, env_var_split=_lines),
+        Parameter(
+            metavar="KEY=VALUE", negative="", show_default=False, env_var_split=variable_lines
+        ),
     ] = ()
     tag: Annotated[
         tuple[str, ...],
-        Parameter(metavar="TAG", negative="", show_default=False, env_var_split=_lines),
+        Parameter(metavar="TAG", negative="", show_default=False, env_var_split=variable_lines),
     ] = ()
     owner: Annotated[str | None, Parameter(metavar="WHO")] = None
 
-    def body(self) -> dict[str, object]:
-        """What was said, as the API takes it."""
-        said: dict[str, object] = {
+    def fields(self) -> dict[str, Any]:
+        """The fields of the object, as the client takes them."""
+        properties = dict(_pair(text) for text in self.property)
+        return {
             "comment": self.comment,
             "owner": self.owner,
             "tags": self.tag,
-            "properties": dict(_pair(text) for text in self.property),
+            "properties": properties,
         }
-        return {name: value for name, value in said.items() if value}
 
 
 @Parameter(name="*")
@@ -191,20 +193,12 @@ class Server:
     token_file: Annotated[str | None, Parameter(metavar="FILE")] = None
 
     @contextmanager
-    def open(self) -> "Iterator[Remote]":
-        """The Arco behind the flags; nothing is asked of it yet."""
-        from arco.cli.remote import Remote
-        from arco.core.runtime import system_runtime
-        from arco.core.tasks import run
+    def open(self) -> "Iterator[Arco]":
+        """A client of the Arco that the flags name; no request is sent yet."""
+        from arco.client import Arco
 
-        runtime = system_runtime()
-        remote = Remote(
-            self.url, runtime, lambda ms: run(runtime.clock.sleep(ms)), token=self.token()
-        )
-        try:
-            yield remote
-        finally:
-            remote.close()
+        with Arco(self.url, self.token()) as arco:
+            yield arco
 
     def has_token(self) -> bool:
         """Whether a token is shown to it."""
@@ -224,7 +218,7 @@ class Server:
 def names_come_from_the_line(
     _app: "App", _commands: tuple[str, ...], arguments: "ArgumentCollection"
 ) -> None:
-    """A variable stands in for a flag, never for the name of what is to be dropped, nor for --force."""
+    """An environment variable sets a flag, never the name of an object to drop, nor --force."""
     for argument in arguments:
         is_name = not any(name.startswith("--") for name in argument.names)
         if is_name or "--force" in argument.names:
@@ -237,8 +231,8 @@ CONFIG = (VARIABLES, ignore_empty, names_come_from_the_line)
 
 
 def _pair(text: str) -> tuple[str, str]:
-    key, found, value = text.partition("=")
-    if not found or not key:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
         raise Invalid(f"--property takes key=value, not {text[:80]!r}")
     return key, value
 

@@ -67,8 +67,8 @@ def gc(
     collections, tables, parquet, ran = run(work)
     if json:
         domains = {each.domain: structs.asdict(each) for each in collections}
-        told = {"domains": domains, "tables": asdict(tables), "parquet": asdict(parquet)}
-        print_document({"dry_run": dry_run, **told, "runs": asdict(ran)})
+        collected = {"domains": domains, "tables": asdict(tables), "parquet": asdict(parquet)}
+        print_document({"dry_run": dry_run, **collected, "runs": asdict(ran)})
     else:
         _tell(collections)
         _tell_of_tables(tables)
@@ -88,7 +88,7 @@ async def _collect(
 ) -> "tuple[list[Collection], TableCollection, ParquetGcReport, RunGcReport]":
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
-    from arco.cli.progress import progress_bar
+    from arco.cli.output import progress_bar
     from arco.compactor.domains import DOMAINS
     from arco.compactor.gc import collect_garbage
     from arco.core.errors import Unavailable
@@ -124,7 +124,7 @@ async def _collect(
     parquet = await parquet_janitor(store, retention_ms=retention.ms()).collect(dry_run=dry_run)
     try:
         ran = await collect_runs(store, retention_ms=runs.ms(), dry_run=dry_run)
-    except Unavailable as problem:  # what was done so far is told all the same
+    except Unavailable as problem:  # what was done so far is still reported
         ran = RunGcReport(dry_run=dry_run, problem=str(problem))
     return collections, tables, parquet, ran
 

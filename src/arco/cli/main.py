@@ -1,4 +1,4 @@
-"""The commands, and the one place where an error becomes a sentence and an exit code."""
+"""The commands of `arco`, and where an error becomes a sentence and an exit code."""
 
 import os
 import sys
@@ -131,10 +131,10 @@ app.command(
     help="Delete what is too old and what nobody names.",
     help_epilogue=_GC_EXAMPLES,
 )
-app.command("arco.cli.catalog:app", name="catalog", help="Catalogs of a running Arco.")
-app.command("arco.cli.schema:app", name="schema", help="Schemas of a running Arco.")
-app.command("arco.cli.table:app", name="table", help="Tables of a running Arco.")
-app.command("arco.cli.views:app", name="view", help="Views of a running Arco.")
+app.command("arco.cli.objects:catalog", name="catalog", help="Catalogs of a running Arco.")
+app.command("arco.cli.objects:schema", name="schema", help="Schemas of a running Arco.")
+app.command("arco.cli.objects:table", name="table", help="Tables of a running Arco.")
+app.command("arco.cli.objects:view", name="view", help="Views of a running Arco.")
 app.command("arco.cli.column:app", name="column", help="Columns of a table: add, change, drop.")
 app.command(
     "arco.cli.connect:app",
@@ -172,8 +172,10 @@ app.command(
 app.command("arco.cli.flow.run:app", name="run", help="Plan, and carry the plan out on Spark.")
 app.command("arco.cli.flow.runs:app", name="runs", help="List runs, or show one of them.")
 app.command("arco.cli.flow.logs:app", name="logs", help="Print what a task has logged.")
-app.command("arco.cli.flow.cancel:app", name="cancel", help="Stop a run for good.")
-app.command("arco.cli.flow.retry:app", name="retry", help="Do once more what a run has not done.")
+app.command("arco.cli.flow.runs:cancel_app", name="cancel", help="Stop a run for good.")
+app.command(
+    "arco.cli.flow.run:retry_app", name="retry", help="Do once more what a run has not done."
+)
 app.command(
     "arco.cli.flow.partitions:app", name="partitions", help="Show the partitions of a table."
 )
@@ -214,8 +216,8 @@ def launch(
 
 def main() -> None:
     """The entry point of the `arco` command."""
-    if sys.stdout is None:  # closed by whoever started us
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for as long as we live
+    if sys.stdout is None:  # closed by the parent process
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
     try:
         app.meta()
     except SystemExit as end:
@@ -229,7 +231,7 @@ def main() -> None:
 
 
 def _command(tokens: tuple[str, ...]) -> str:
-    """The command that was meant, as far as it can be told: its help is the one to read."""
+    """The command whose help a person should read, as far as it is known."""
     try:
         chain, _, _ = app.parse_commands(tokens)
     except CycloptsError:
@@ -238,7 +240,7 @@ def _command(tokens: tuple[str, ...]) -> str:
 
 
 def _is_output_broken() -> bool:
-    """Whether stdout takes no more: a full disk, or a reader that has seen enough."""
+    """Whether stdout takes no more: a full disk, or a reader that has closed the pipe."""
     try:
         print(flush=True)  # what could not be written is not kept, so a flush alone would succeed
     except OSError:
@@ -249,12 +251,11 @@ def _is_output_broken() -> bool:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process; after a cloud's client, Spark or a worker, without the interpreter's own farewell.
+    """End the process; after a cloud's client, Spark or a worker, without the interpreter's shutdown.
 
-    The client's threads may still be letting go of Python objects; CPython 3.11 stops a thread that wants
-    the lock of a dying interpreter in the middle of Rust, which aborts the process after all was done. And
-    a thread that waits for a JVM which does not answer, or is at a task that does not stop, would be waited
-    for in its turn, for ever.
+    The client's threads may still release Python objects; CPython 3.11 stops a thread that waits for the
+    lock of a finalizing interpreter in the middle of Rust, which aborts the process after all was done. And
+    the interpreter would wait for ever for a thread that waits for a JVM, or for a task that does not stop.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,7 +1,7 @@
 """`arco preview`: some rows of an Iceberg or Parquet table, read without Spark.
 
-The table is found through the API; its files are read from where they lie, with the credentials of the
-caller. Files are read one after the other and only until there are enough rows.
+The API says where the files of the table are; they are read with the credentials of the caller, one after
+the other and only until there are enough rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, InCatalog, Server, TableName
-from arco.cli.flow.flags import Own, command
-from arco.cli.target import Target, read_table
+from arco.cli.flow.flags import EmbeddedPlace, command
+from arco.client.object_name import ObjectName, parse_table
 from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable, Unsupported
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask, Table
 
-    from arco.cli.remote import Remote
-    from arco.cli.things import Thing
+    from arco.client import Arco
+    from arco.client.models import TableInfo
 
 _EXAMPLES = """\
 Examples:
@@ -42,7 +42,7 @@ spells them; a scan without a match reads the whole table."""
 _BATCH_ROWS = 10_000
 _MOST_ROWS = 100_000
 
-_SERVER, _OWN = Server(), Own()
+_SERVER, _OWN = Server(), EmbeddedPlace()
 
 app = command("preview", "Show some rows of an Iceberg or Parquet table.", _EXAMPLES)
 
@@ -59,7 +59,7 @@ def preview(
     as_of: Annotated[str | None, Parameter(metavar="WHEN")] = None,
     catalog: InCatalog = None,
     server: Server = _SERVER,
-    place: Own = _OWN,
+    place: EmbeddedPlace = _OWN,
     json: AsJson = False,
     csv: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
@@ -88,15 +88,15 @@ def preview(
         raise Invalid("--json and --csv exclude each other: give one of them")
     if not 1 <= limit <= _MOST_ROWS:
         raise Invalid(f"--limit takes 1 to {_MOST_ROWS:,} rows: to export a table, use an engine")
-    from arco.cli.flow.reach import Reach, ask
-    from arco.cli.result import print_csv, print_json, print_result
+    from arco.cli.flow.connection import ArcoTarget, call_arco
+    from arco.cli.rendering import print_csv, print_json, print_result
 
-    target = read_table(name, catalog)
+    table = parse_table(name, catalog)
     wanted = None if columns is None else tuple(each.strip() for each in columns.split(","))
     selection = RowSelection(where, wanted, limit, partition, as_of)
-    rows = ask(
-        Reach(server, place),
-        lambda remote: read_rows(remote, target, selection, token=server.token()),
+    rows = call_arco(
+        ArcoTarget(server, place),
+        lambda arco: read_rows(arco, table, selection, token=server.token()),
     )
     (print_json if json else print_csv if csv else print_result)(rows)
 
@@ -116,15 +116,15 @@ class RowSelection:
         import pyarrow as pa
 
         self._check_columns(schema)
-        found = [self._of(schema.empty_table())]
+        selected = [self._of(schema.empty_table())]
         missing = self.limit
         for batch in batches:
             rows = self._of(pa.Table.from_batches([batch])).slice(0, missing)
-            found.append(rows)
+            selected.append(rows)
             missing -= rows.num_rows
             if missing == 0:
                 break
-        return pa.concat_tables(found, promote_options="permissive")
+        return pa.concat_tables(selected, promote_options="permissive")
 
     def _of(self, rows: "pa.Table") -> "pa.Table":
         if self.where is not None:
@@ -142,8 +142,8 @@ class RowSelection:
 
 
 def read_rows(
-    remote: "Remote",
-    target: Target,
+    arco: "Arco",
+    name: ObjectName,
     selection: RowSelection,
     *,
     token: str | None,
@@ -151,22 +151,20 @@ def read_rows(
     """The selected rows of a table."""
     from pyiceberg.catalog import load_catalog
 
-    from arco.cli.remote import ICEBERG, path
-    from arco.cli.things import Thing
-    from arco.core import json
+    from arco.client.transport import ICEBERG
 
-    table = json.decode(remote.get(path(*target.url)), Thing)
+    table = arco.tables.get(name)
     catalog = load_catalog(
         "arco",
         type="rest",
-        uri=f"{remote.url}{ICEBERG}",
-        warehouse=target.catalog,
+        uri=f"{arco.url}{ICEBERG}",
+        warehouse=name.catalog,
         **({} if token is None else {"token": token}),
     )
     if table.format == "ICEBERG":
-        return _iceberg_rows(catalog, target, selection)
+        return _iceberg_rows(catalog, name, selection)
     if table.format == "PARQUET":
-        return _parquet_rows(remote, catalog, table, selection)
+        return _parquet_rows(arco, catalog, table, selection)
     raise Unsupported(
         f"{table.full_name} has the format {table.format}: rows are shown of Iceberg and Parquet "
         f"tables; read it with an engine"
@@ -178,13 +176,13 @@ def read_rows(
 
 def _iceberg_rows(
     catalog: "Catalog",
-    target: Target,
+    name: ObjectName,
     selection: RowSelection,
 ) -> "pa.Table":
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 
-    table = catalog.load_table((*target.schema, str(target.table)))
+    table = catalog.load_table((*name.schema, str(name.table)))
     snapshot_id = None if selection.as_of is None else _snapshot_id(table, selection.as_of)
     schema = table.scan(snapshot_id=snapshot_id).projection()
     skipping = _file_filter(selection.where, schema)
@@ -195,7 +193,7 @@ def _iceberg_rows(
         if "equality delete" not in str(problem).lower():
             raise
         raise Unsupported(
-            f"{target} has equality deletes, which this command cannot apply, so it would show deleted "
+            f"{name} has equality deletes, which this command cannot apply, so it would show deleted "
             f"rows: read it with Spark, or compact the table first"
         ) from problem
     if selection.partition is not None:
@@ -293,18 +291,14 @@ def _partition_values(partition: str, names: list[str]) -> dict[str, str]:
 
 
 def _parquet_rows(
-    remote: "Remote",
+    arco: "Arco",
     catalog: "Catalog",
-    table: "Thing",
+    table: "TableInfo",
     selection: RowSelection,
 ) -> "pa.Table":
     import pyarrow as pa
     from pyarrow import parquet
     from pyiceberg.io import load_file_io
-
-    from arco.cli.remote import path
-    from arco.core import json
-    from arco.flow.publish.wire import TableVersionFiles
 
     if table.table_type != "MANAGED":
         raise Unsupported(
@@ -314,10 +308,8 @@ def _parquet_rows(
     version = selection.as_of
     if version is not None and not version.isdecimal():
         raise Invalid(f"--as-of takes a version number for a Parquet table, not {version!r}")
-    now = json.decode(
-        remote.get(path("tables", table.id, "files"), {"version": version}), TableVersionFiles
-    )
-    keys = sorted(now.files)
+    current = arco.tables.files_of(table.id, version=None if version is None else int(version))
+    keys = sorted(current.files)
     if selection.partition is not None:
         names = list(_values_of(keys[0])) if keys else []
         if not names:
@@ -326,8 +318,8 @@ def _parquet_rows(
         keys = [key for key in keys if wanted.items() <= _values_of(key).items()]
         if not keys:
             raise NotFound(f"the table has no rows in the partition {selection.partition}")
-    paths = [now.location + file.path for key in keys for file in now.files[key]]
-    io = load_file_io(dict(catalog.properties), now.location)
+    paths = [current.location + file.path for key in keys for file in current.files[key]]
+    io = load_file_io(dict(catalog.properties), current.location)
 
     def batches() -> "Iterator[pa.RecordBatch]":
         for each in paths:
@@ -340,7 +332,7 @@ def _parquet_rows(
         with io.new_input(paths[-1]).open() as file:
             return parquet.read_schema(file)
 
-    return _select(batches(), selection, schema, now.location)
+    return _select(batches(), selection, schema, current.location)
 
 
 def _values_of(key: str) -> dict[str, str]:

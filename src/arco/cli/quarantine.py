@@ -6,11 +6,14 @@ from cyclopts import App, Parameter
 
 from arco.cli.flags import AsJson, Server, names_come_from_the_line
 from arco.cli.settings import VARIABLES, choose_place, ignore_empty
-from arco.core.errors import Invalid, NotFound
+from arco.core.errors import AlreadyExists, Invalid, NotFound, Unavailable
 from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from arco.client import Arco
+    from arco.client.models import QuarantineLine
 
 _EXAMPLES = """\
 Examples:
@@ -54,36 +57,34 @@ def list_(*, place: WorkspaceAddress = _PLACE, all: _Flag = False, json: AsJson 
     all
         Also those that were replayed.
     """
-    from arco.cli.listing import print_rows
-    from arco.cli.result import print_json
+    from arco.cli.rendering import print_json, print_rows
 
     where = "" if all else "WHERE replayed_at IS NULL"
-    found = _ask(place, f"SELECT {_COLUMNS} FROM system.quarantine {where} {_ORDER}")  # noqa: S608
+    rows = _query(place, f"SELECT {_COLUMNS} FROM system.quarantine {where} {_ORDER}")  # noqa: S608
     if json:
-        print_json(found)
+        print_json(rows)
     else:
-        print_rows(_HEADINGS, [[_cells(row) for row in found.to_pylist()]])
+        print_rows(_HEADINGS, [_cells(row) for row in rows.to_pylist()])
 
 
 @app.command
 def show(line: LineName, /, *, place: WorkspaceAddress = _PLACE, json: AsJson = False) -> None:
     """Show a line with its event."""
-    from arco.cli.listing import print_fields
-    from arco.cli.result import print_json
+    from arco.cli.rendering import print_fields, print_json
     from arco.core.ids import parse_ulid
 
-    domain, stream, segment, number = _parts(line)
-    found = _ask(
+    at = _parse(line)
+    rows = _query(
         place,
-        f"SELECT * FROM system.quarantine WHERE domain = '{domain}' "  # noqa: S608 - all of it is checked
-        f"AND stream = '{parse_ulid(stream)}' AND segment = {segment} AND line = {number}",
+        f"SELECT * FROM system.quarantine WHERE domain = '{at.domain}' "  # noqa: S608 - all of it is checked
+        f"AND stream = '{parse_ulid(at.stream)}' AND segment = {at.segment} AND line = {at.line}",
     )
-    if not found.num_rows:
+    if not rows.num_rows:
         raise NotFound(f"there is no line {line} in quarantine")
     if json:
-        print_json(found)
+        print_json(rows)
     else:
-        fields = found.to_pylist()[0]
+        fields = rows.to_pylist()[0]
         print_fields((name, _text(value)) for name, value in fields.items())
 
 
@@ -100,21 +101,41 @@ def replay(
     all
         Of all lines that were not replayed yet.
     """
-    from arco.cli.replay import replay_all
-
     if all == bool(lines):
         raise Invalid("name the lines to replay, or give --all")
-    wanted = [_parts(line) for line in lines]
-    with server.open() as remote:
-        replay_all(remote, wanted or None)
+    named = [_parse(line) for line in lines]
+    with server.open() as arco:
+        _replay(arco, named or None)
 
 
-def _ask(place: WorkspaceAddress, query: str) -> "pa.Table":
-    from arco.cli.sql import ask
+def _replay(arco: "Arco", lines: "list[QuarantineLine] | None") -> None:
+    """Replay these lines, or all, and print what became of each; `Unavailable` if some stay."""
+    stay = 0
+    wanted = list(arco.quarantine.list()) if lines is None else lines
+    if not wanted:
+        print("Nothing is in quarantine that was not replayed.")
+    for line in wanted:
+        try:
+            replayed = arco.quarantine.replay(line)
+        except (Invalid, AlreadyExists) as problem:
+            stay += 1
+            print(f"{line} stays: {problem}")
+        else:
+            print(f"{line}: {replayed.event_type} was sent anew")
+    if stay:
+        left = Unavailable(f"{stay} of the lines stay in quarantine")
+        left.add_note(
+            "Update Arco if they are newer than it; `arco quarantine show` has the events."
+        )
+        raise left
+
+
+def _query(place: WorkspaceAddress, query: str) -> "pa.Table":
+    from arco.cli.sql import query_store
     from arco.core.tasks import run
 
     place.check_there()
-    return run(ask(place, query, None, fresh=False))
+    return run(query_store(place, query, None, fresh=False))
 
 
 def _cells(row: dict[str, object]) -> list[str]:
@@ -127,7 +148,8 @@ def name_of(row: dict[str, object]) -> str:
     return "/".join(str(row[part]) for part in ("domain", "stream", "segment", "line"))
 
 
-def _parts(line: str) -> tuple[str, str, int, int]:
+def _parse(line: str) -> "QuarantineLine":
+    from arco.client.models import QuarantineLine
     from arco.fold.tier2 import TIER2
 
     domain, *rest = line.split("/")
@@ -135,7 +157,7 @@ def _parts(line: str) -> tuple[str, str, int, int]:
         raise Invalid(
             f"{line[:120]!r} names no line: it is DOMAIN/STREAM/SEGMENT/LINE, as the list has it"
         )
-    return domain, rest[0], int(rest[1]), int(rest[2])
+    return QuarantineLine(domain, rest[0], int(rest[1]), int(rest[2]))
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""`arco tier2-worker`: the SparkSettings child of a server, started by `arco up` and `arco compactor`."""
+"""`arco tier2-worker`: the Spark child of a server, started by `arco up` and `arco compactor`."""
 
 import os
 from typing import Annotated

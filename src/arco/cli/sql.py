@@ -68,34 +68,27 @@ def sql(
     """Ask the tables system.* of a store a question in SQL."""
     if json + csv + (arrow is not None) > 1:
         raise Invalid("--json, --csv and --arrow exclude each other: give one of them")
-    from arco.cli.result import print_csv, print_json, print_result, write_arrow
+    from arco.cli.rendering import print_csv, print_json, print_result, write_arrow
     from arco.core.tasks import run
 
     text = sys.stdin.read() if query == "-" else query
     if not text.strip():
         raise Invalid("there is no query: give one in quotes, or - and one on stdin")
     if server.url:
-        table = ask_server(server, text, as_of, fresh=fresh)
+        with server.open() as arco:
+            table = arco.query_arrow(text, as_of=as_of, fresh=fresh)
     else:
         place.check_there()
-        table = run(ask(place, text, as_of, fresh=fresh))
+        table = run(query_store(place, text, as_of, fresh=fresh))
     if arrow is not None:
         write_arrow(table, arrow)
     else:
         (print_json if json else print_csv if csv else print_result)(table)
 
 
-def ask_server(server: Server, text: str, as_of: str | None, *, fresh: bool) -> "pa.Table":
-    """The result of a query that a running Arco answers."""
-    from arco.query.result import ARROW_STREAM, from_arrow
-
-    body = {"sql": text, "as_of": as_of, "freshness": "fresh" if fresh else None}
-    given = {name: value for name, value in body.items() if value is not None}
-    with server.open() as remote:
-        return from_arrow(remote.post("/query", given, accept=ARROW_STREAM))
-
-
-async def ask(place: WorkspaceAddress, text: str, as_of: str | None, *, fresh: bool) -> "pa.Table":
+async def query_store(
+    place: WorkspaceAddress, text: str, as_of: str | None, *, fresh: bool
+) -> "pa.Table":
     """The result of a query over the files of a store."""
     from arco.catalog.reader import SnapshotReader
     from arco.core.runtime import system_runtime

@@ -118,7 +118,7 @@ async def _verify(
     every: bool,
     quiet: bool,
 ) -> "list[Report]":
-    from arco.cli.progress import progress_bar
+    from arco.cli.output import progress_bar
     from arco.compactor.verify import verify as check
     from arco.core.runtime import system_runtime
     from arco.storage.roles import Role
@@ -126,7 +126,7 @@ async def _verify(
 
     runtime = system_runtime()
     backend = place.backend(runtime)
-    # Not proven by a write, as other stores are: whoever may read may verify.
+    # Opened without the write test of other stores: read access is enough to verify.
     store = Store(backend, runtime, role=Role.JANITOR, scope=place.scope())
     reports = []
     for domain in domains:
@@ -145,13 +145,13 @@ def _found_nothing(report: "Report", place: WorkspaceAddress, *, quiet: bool) ->
     from arco.core.errors import NotFound
 
     scope = place.scope()
-    said = f"nothing was published in tenant {scope.tenant}, workspace {scope.workspace}"
+    explanation = f"nothing was published in tenant {scope.tenant}, workspace {scope.workspace}"
     if not quiet:
-        missing = NotFound(f"{said} of {place.describe()}, so nothing was checked")
+        missing = NotFound(f"{explanation} of {place.describe()}, so nothing was checked")
         missing.add_note("Check --root or --store, --tenant and --workspace.")
         raise missing
     path = f"manifests/{report.domain}/"
-    problem = Problem(kind=ProblemKind.MANIFEST, path=path, explanation=said)
+    problem = Problem(kind=ProblemKind.MANIFEST, path=path, explanation=explanation)
     return msgspec.structs.replace(report, ok=False, problem=problem)
 
 
@@ -172,16 +172,16 @@ def _anchors(texts: tuple[str, ...], domains: tuple[str, ...]) -> "dict[str, Anc
 
     anchors: dict[str, Anchor] = {}
     for text in texts:
-        found = _ANCHOR.fullmatch(text)
-        if found is None:
+        match = _ANCHOR.fullmatch(text)
+        if match is None:
             raise Invalid(
                 "--expect takes a version and its hash, such as 12:9f86d08... or "
                 "executions:12:9f86d08..., as verify prints"
             )
-        domain = found[1] or domains[0]
+        domain = match[1] or domains[0]
         if domain not in domains or domain in anchors:
             raise Invalid(f"--expect takes one version of each domain that is checked, not {text}")
-        anchors[domain] = (int(found[2]), found[3])
+        anchors[domain] = (int(match[2]), match[3])
     return anchors
 
 

@@ -1,14 +1,26 @@
-"""The client: for other people's programs, to tell Arco what happens in them.
+"""The client: how a Python program uses a running Arco over HTTP.
 
-Promises: telling never blocks its caller for longer than was agreed, and nothing is lost in silence: every
-event ends as acknowledged, which means durable, as refused with a reason, or it is counted and reported as
-not delivered. What is repeated is repeated under the same ids, so that it counts once.
-Never reads a store. It runs on a thread of its own in processes that are not ours, so law 12 does not bind
-it; time and randomness still come from `core`. May enter `core` alone.
+Promises: `Arco` can do all that the REST API can, with types and with the errors of `arco.core.errors`; a
+change that was sent twice takes effect once. `EventClient` never blocks its caller longer than agreed, and
+loses no event silently: each is acknowledged (durable), refused with a reason, or counted as undelivered.
+Never: reads a store, or imports a server.
+May import: `core`, and the types of requests and answers of `catalog`, `query` and `flow`.
 """
 
-from arco.client.event import Event
+from arco.client.client import Arco
+from arco.client.event import BufferFull, Event, Refused, Report, Undelivered
 from arco.client.event_client import EventClient
-from arco.client.report import BufferFull, Refused, Report, Undelivered
+from arco.client.models import ColumnDefinition
+from arco.client.transport import RetryPolicy
 
-__all__ = ["BufferFull", "Event", "EventClient", "Refused", "Report", "Undelivered"]
+__all__ = [
+    "Arco",
+    "BufferFull",
+    "ColumnDefinition",
+    "Event",
+    "EventClient",
+    "Refused",
+    "Report",
+    "RetryPolicy",
+    "Undelivered",
+]

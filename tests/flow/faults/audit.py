@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 from pyiceberg.catalog import load_catalog
 
-from arco.cli.flow.lake import HttpLake
+from arco.client.lake import HttpLake
 from arco.core.runtime import Runtime, system_runtime
 from arco.flow.coordinator.coordinator import RunCoordinator
 from arco.flow.coordinator.messages import LEASE_MS, RunStatus

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from arco.cli.flow.over_http import HttpCoordinator
+from arco.client.coordinator import HttpCoordinator
 from arco.core.errors import Unavailable, Unknown
 from arco.core.runtime import Runtime, system_runtime
 from arco.flow.coordinator.messages import RunStatus, RunView, TaskView

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from arco.cli.flags import Server
-from arco.cli.flow.carrying import worker_name
-from arco.cli.flow.crew import needs_of
-from arco.cli.flow.flags import Choice, Own
-from arco.cli.flow.lake import HttpLake
-from arco.cli.flow.planning import make_plan
-from arco.cli.flow.project import Loaded, load
-from arco.cli.flow.reach import Reach, Reached, reached
+from arco.cli.flow.connection import ArcoTarget, ConnectedArco, connect_arco
+from arco.cli.flow.flags import EmbeddedPlace, PartitionChoice
+from arco.cli.flow.plan import make_plan
+from arco.cli.flow.project import LoadedProject, load
+from arco.cli.flow.run_execution import worker_name
+from arco.cli.flow.spark_executor import spark_needs
+from arco.client.lake import HttpLake
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
 from arco.flow.coordinator.messages import RunRequest, RunStatus
@@ -81,12 +81,14 @@ async def together(wanted: Run) -> RunStatus:
             await runtime.tasks.in_thread(executor.close)
 
 
-def _arco(wanted: Run, runtime: Runtime) -> AbstractAsyncContextManager[Reached]:
-    return reached(Reach(Server(), Own(root=wanted.root, no_fsync=True)), runtime)
+def _arco(wanted: Run, runtime: Runtime) -> AbstractAsyncContextManager[ConnectedArco]:
+    return connect_arco(
+        ArcoTarget(Server(), EmbeddedPlace(root=wanted.root, no_fsync=True)), runtime
+    )
 
 
 @asynccontextmanager
-async def _lake(arco: Reached, runtime: Runtime) -> AsyncIterator[HttpLake]:
+async def _lake(arco: ConnectedArco, runtime: Runtime) -> AsyncIterator[HttpLake]:
     lake = HttpLake(arco.url, runtime)
     try:
         yield lake
@@ -95,12 +97,17 @@ async def _lake(arco: Reached, runtime: Runtime) -> AsyncIterator[HttpLake]:
 
 
 async def _spark(
-    wanted: Run, arco: Reached, loaded: Loaded, lake: HttpLake, seen: Lake, runtime: Runtime
+    wanted: Run,
+    arco: ConnectedArco,
+    loaded: LoadedProject,
+    lake: HttpLake,
+    seen: Lake,
+    runtime: Runtime,
 ) -> SparkExecutor:
     opener = SparkOpener(
         arco.url,
         None,
-        partial(needs_of, loaded.project, lake),
+        partial(spark_needs, loaded.project, lake),
         master=f"local[{wanted.slots + 1}]",  # a pausing task leaves threads for the others
         settings=SETTINGS,
         memory=MEMORY,
@@ -111,14 +118,14 @@ async def _spark(
 
 async def _work(
     wanted: Run,
-    arco: Reached,
-    loaded: Loaded,
+    arco: ConnectedArco,
+    loaded: LoadedProject,
     coordinator: TaskCoordinator,
     executor: Executor,
     runtime: Runtime,
     params: dict[str, str],
 ) -> str:
-    choice, now_ms = Choice(partitions=wanted.partitions), runtime.clock.now_ms()
+    choice, now_ms = PartitionChoice(partitions=wanted.partitions), runtime.clock.now_ms()
     plan = await make_plan(arco.coordinator, loaded, wanted.selection, choice, now_ms)
     key, name = f"killed:{new_ulid(runtime)}", worker_name(runtime)
     begun = await arco.coordinator.submit(

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from arco.cli.flow.flags import Choice
-from arco.cli.flow.planning import make_plan
-from arco.cli.flow.project import Loaded, load
+from arco.cli.flow.flags import PartitionChoice
+from arco.cli.flow.plan import make_plan
+from arco.cli.flow.project import LoadedProject, load
 from arco.core.errors import ArcoError, Unknown
 from arco.core.ids import new_ulid
 from arco.flow.coordinator.messages import (
@@ -111,15 +111,15 @@ class World:
     async def check(self) -> list[str]:
         """All that is wrong at the end; nothing, if all is well."""
         self.lines.make(self.expected, self.lines.lines)
-        wrong = await self._until_made(Choice())
+        wrong = await self._until_made(PartitionChoice())
         changed = self.lines.lines[self.random.choice(list(self.lines.lines))]
         changed.version += 1
         again = self.random.random() < 0.5
         self.lines.make(self.expected, self.lines.remade(changed.name, append_again=again))
-        wrong += await self._until_made(Choice(append_again=again))
+        wrong += await self._until_made(PartitionChoice(append_again=again))
         return wrong + await self._held()
 
-    async def _until_made(self, choice: Choice) -> list[str]:
+    async def _until_made(self, choice: PartitionChoice) -> list[str]:
         self.lines.write(self.folder)
         loaded = load(str(self.folder))
         for _ in range(MOST_RUNS):
@@ -136,7 +136,7 @@ class World:
             self._differences, WorkspaceLake(self.workspace, asyncio.get_running_loop())
         )
 
-    async def _run(self, loaded: Loaded, plan: Plan) -> None:
+    async def _run(self, loaded: LoadedProject, plan: Plan) -> None:
         """A run of one worker that lends itself, as `arco run` does, or of three that take any task."""
         alone, name = self.random.random() < 0.5, f"w{len(self.runs)}"
         key = new_ulid(self.workspace.runtime)
@@ -161,7 +161,7 @@ class World:
                 each.cancel()
             await asyncio.gather(*cluster, return_exceptions=True)
 
-    async def _work(self, loaded: Loaded, run_id: str, name: str, *, alone: bool) -> None:
+    async def _work(self, loaded: LoadedProject, run_id: str, name: str, *, alone: bool) -> None:
         wire, loop = Wire(self.workspace), asyncio.get_running_loop()
         may_vanish = alone or "." in name  # of several, one has to go on
         scribe = FileExecutor(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from arco.cli.flow.lake import HttpLake
+from arco.client.lake import HttpLake
 from arco.core.runtime import Runtime
 from arco.server.embedded import EmbeddedServer
 from tests.flow.faults import spark_flags

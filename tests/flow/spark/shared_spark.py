@@ -5,7 +5,7 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from arco.cli.flow.lake import HttpLake
+from arco.client.lake import HttpLake
 from arco.core.runtime import Runtime
 from arco.flow.spark.engine import WorkerSpark, is_alive, reset_gateway
 from arco.flow.spark.jars import Jars

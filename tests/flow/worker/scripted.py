@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from arco.cli.flow.over_http import HttpCoordinator
+from arco.client.coordinator import HttpCoordinator
 from arco.core.clock import SystemClock
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.tasks import AsyncioTasks

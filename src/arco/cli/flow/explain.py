@@ -1,11 +1,19 @@
 """`arco explain`: why a partition is as it is, or why it would be made."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server, TableName
-from arco.cli.flow.flags import FormatFlag, Own, ProjectDir, command
+from arco.cli.flow.flags import EmbeddedPlace, FormatFlag, ProjectDir, command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from arco.client import Arco
+    from arco.flow.coordinator.messages import RunView
+    from arco.flow.define import Project
+    from arco.flow.plan.explain import Explanation, TaskFailure
 
 _EXAMPLES = """\
 Examples:
@@ -13,7 +21,9 @@ Examples:
   arco explain silver.orders ds=2026-01-10
   arco explain silver.customers --json     one that is not partitioned"""
 
-_SERVER, _PLACE = Server(), Own()
+_SERVER, _PLACE = Server(), EmbeddedPlace()
+_MOST_FAILURES = 3
+_BAD = ("FAILED", "BLOCKED")
 
 app = command("explain", "Say why a partition is up to date, stale or missing.", _EXAMPLES)
 
@@ -27,7 +37,7 @@ def explain(
     project: ProjectDir = None,
     format_: FormatFlag = None,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Say how a partition stands: by which code and from which data it was made, and what has changed.
@@ -43,45 +53,100 @@ def explain(
     """
     from dataclasses import replace
 
-    from arco.cli.flow.code_changes import code_changes
-    from arco.cli.flow.failures import last_failures
+    from arco.cli.flow.connection import ArcoTarget, call_in_thread, connect_arco
     from arco.cli.flow.project import load
-    from arco.cli.flow.reach import Reach, reached
-    from arco.cli.listing import one_line
     from arco.cli.output import print_document
+    from arco.cli.rendering import one_line
     from arco.core.clock import utc
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.flow.plan.explain import Explanation
-    from arco.flow.plan.explain import explain as why
+    from arco.flow.plan import explain as planning
 
-    loaded, runtime = load(project, format_), system_runtime()
+    loaded, runtime, target = load(project, format_), system_runtime(), ArcoTarget(server, place)
 
-    async def work() -> Explanation:
-        async with reached(Reach(server, place), runtime, needs_coordinator=False) as arco:
-            state = await arco.coordinator.state(loaded.tables, loaded.replaced)
+    async def work() -> "Explanation":
+        async with connect_arco(target, runtime, needs_coordinator=False) as connected:
+            state = await connected.coordinator.state(loaded.tables, loaded.replaced)
             now = utc(runtime.clock.now_ms())
-            found = why(loaded.project, table, partition, state, now)
-            asked = replace(server, url=arco.url)
+            explained = planning.explain(loaded.project, table, partition, state, now)
+            is_changed = explained.code_recorded not in (None, explained.code_now)
+            if not is_changed and not explained.failed:
+                return explained
 
-            def with_records() -> Explanation:
-                with asked.open() as remote:
-                    failures = last_failures(remote, found.failed)
-                    changes: tuple[str, ...] = ()
-                    if found.maker is not None and found.code_recorded is not None and is_changed:
-                        changes = code_changes(
-                            remote, loaded.project, found.maker, found.code_recorded
-                        )
-                    return replace(found, failures=failures, code_changes=changes)
+            def with_records(arco: "Arco") -> "Explanation":
+                changes: tuple[str, ...] = ()
+                if (
+                    explained.maker is not None
+                    and explained.code_recorded is not None
+                    and is_changed
+                ):
+                    changes = _code_changes(
+                        arco, loaded.project, explained.maker, explained.code_recorded
+                    )
+                failures = _last_failures(arco, explained.failed)
+                return replace(explained, failures=failures, code_changes=changes)
 
-            is_changed = found.code_recorded not in (None, found.code_now)
-            # An Arco of our own answers on this very loop, so nobody may hold it up.
-            needs_records = is_changed or bool(found.failed)
-            return await runtime.tasks.in_thread(with_records) if needs_records else found
+            return await call_in_thread(target, connected, runtime, with_records)
 
-    found = run(work())
+    explanation = run(work())
     if json:
-        print_document(found)
+        print_document(explanation)
         return
-    for line in found.lines():
+    for line in explanation.lines():
         print(one_line(line))
+
+
+def _code_changes(arco: "Arco", project: "Project", maker: str, recorded: str) -> tuple[str, ...]:
+    """The functions, constants and options that changed since the recorded code, as far as records say."""
+    from arco.core import json as documents
+    from arco.flow.define.fingerprint import changed_parts
+    from arco.flow.plan.event_query import literal
+    from arco.flow.plan.keys import task_key
+    from arco.flow.plan.table_state import CODE_METRIC, CODE_PARTS_METRIC
+
+    sql = (
+        f"SELECT metrics['{CODE_PARTS_METRIC}'] FROM system.tasks "  # noqa: S608
+        f"WHERE split_part(task_id, chr(64), 1) = {literal(task_key(maker, ''))} "
+        f"AND metrics['{CODE_METRIC}'] = {literal(recorded)} "
+        f"AND metrics['{CODE_PARTS_METRIC}'] IS NOT NULL "
+        "ORDER BY completed_at DESC LIMIT 1"
+    )
+    rows = arco.query(sql, fresh=True).rows
+    if not rows:
+        return ()
+    before = documents.decode(str(rows[0][0]).encode(), dict[str, str])
+    return changed_parts(before, project.code_parts[maker])
+
+
+def _last_failures(arco: "Arco", tasks: "Sequence[str]") -> "tuple[TaskFailure, ...]":
+    """The last failure of each of the first few of these tasks, as far as it is recorded."""
+    runs = _failed_runs(arco, tasks[:_MOST_FAILURES])
+    views = {run: arco.runs.get(run) for run in dict.fromkeys(runs.values())}
+    return tuple(failure for task, run in runs.items() for failure in _failures(task, views[run]))
+
+
+def _failed_runs(arco: "Arco", tasks: "Sequence[str]") -> dict[str, str]:
+    """The run in which each task failed last."""
+    from arco.flow.plan.event_query import among
+
+    if not tasks:
+        return {}
+    newest = "ORDER BY completed_at DESC NULLS LAST, execution_id DESC"
+    sql = (
+        "SELECT task_id, execution_id FROM (SELECT task_id, execution_id, "  # noqa: S608
+        f"row_number() OVER (PARTITION BY task_id {newest}) AS nth FROM system.tasks "
+        f"WHERE {among('task_id', tasks)} AND {among('status', _BAD)}) WHERE nth = 1"
+    )
+    runs = {str(task): str(run) for task, run in arco.query(sql, fresh=True).rows}
+    return {task: runs[task] for task in tasks if task in runs}
+
+
+def _failures(task: str, run: "RunView") -> "Iterator[TaskFailure]":
+    from arco.cli.flow.run_progress import check_line, failed_checks
+    from arco.cli.flow.text_format import first_line
+    from arco.flow.plan.explain import TaskFailure
+
+    for view in run.changed:
+        if view.key == task:
+            checks = tuple(check_line(each) for each in failed_checks(view))
+            yield TaskFailure(task, run.run_id, first_line(view.error) or None, checks)

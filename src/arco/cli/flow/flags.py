@@ -1,5 +1,6 @@
-"""Flags that the commands about pipelines share, each said once."""
+"""Flags that the commands about pipelines share."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from arco.cli.flags import names_come_from_the_line
+from arco.cli.flags import names_come_from_the_line, variable_lines
 from arco.cli.settings import VARIABLES, Flag, choose_place, ignore_empty
 from arco.core.errors import Invalid
+from arco.server.settings import LOCAL_MASTER, SparkSettings, require_spark
 from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
@@ -35,8 +37,13 @@ ProjectDir = Annotated[
         "or pipelines/.",
     ),
 ]
+Repeated = Parameter(
+    negative="", show_default=False, metavar="KEY=VALUE", env_var_split=variable_lines
+)
 RUN_ID_HELP = "The run: its id, the beginning or end of it if that is unique, or `last`."
 RunId = Annotated[str, Parameter(metavar="RUN", show_env_var=False, help=RUN_ID_HELP)]
+
+_MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
 
 
 class DataFormat(StrEnum):
@@ -56,7 +63,7 @@ FormatFlag = Annotated[
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Choice:
+class PartitionChoice:
     """Flags that say which partitions are meant.
 
     Parameters
@@ -103,7 +110,7 @@ class Choice:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Own(WorkspaceAddress):
+class EmbeddedPlace(WorkspaceAddress):
     """Flags that bring an Arco for the life of a command.
 
     Parameters
@@ -121,23 +128,51 @@ class Own(WorkspaceAddress):
     """
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class SparkFlags:
+    """Flags that say on which Spark tasks are carried out.
+
+    Parameters
+    ----------
+    master
+        SparkSettings's master: local[*] for this machine, or spark://host:7077, yarn, k8s://https://host.
+    conf
+        A setting of SparkSettings, as spark.sql.shuffle.partitions=8; may be repeated.
+    memory
+        The memory of SparkSettings's driver, such as 2g.
+    """
+
+    master: str = LOCAL_MASTER
+    conf: Annotated[tuple[str, ...], Repeated] = ()
+    memory: Annotated[str | None, Parameter(metavar="SIZE")] = None
+
+    def check(self) -> None:
+        """Refuse what cannot be before anything is opened: flags, a missing Java, a missing Spark."""
+        if self.memory is not None and not _MEMORY.fullmatch(self.memory):
+            raise Invalid(f"--memory takes a size such as 2g or 512m, not {self.memory[:80]!r}")
+        pairs("--conf", self.conf)
+        SparkSettings(master=self.master).check()
+        require_spark()
+
+
 def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
     """Settle between a running Arco (`--url`) and one for the life of the command (`--root`, `--store`).
 
     What stands on the line beats what stands in a variable, and of two variables ARCO_URL is the one.
     """
-    found = {name: _argument(arguments, name) for name in ("--url", "--root", "--store")}
-    url, places = found["--url"], [each for each in (found["--root"], found["--store"]) if each]
+    given = {name: _argument(arguments, name) for name in ("--url", "--root", "--store")}
+    url, places = given["--url"], [each for each in (given["--root"], given["--store"]) if each]
     if url is None or not places:
         return
-    said_url = any(token.source == "cli" for token in url.tokens)
-    said_place = any(token.source == "cli" for each in places for token in each.tokens)
-    if said_url and said_place:
+    is_url_given = any(token.source == "cli" for token in url.tokens)
+    is_place_given = any(token.source == "cli" for each in places for token in each.tokens)
+    if is_url_given and is_place_given:
         raise Invalid(
             "--url names an Arco that runs, --root and --store one for the life of this command: "
             "give one of them"
         )
-    if said_place:
+    if is_place_given:
         url.tokens.clear()
     elif url.tokens:
         for each in places:
@@ -154,13 +189,13 @@ def command(name: str, help_text: str, examples: str) -> App:
 
 def pairs(flag: str, texts: tuple[str, ...]) -> Mapping[str, str]:
     """The values of a flag that takes key=value and may be repeated."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise Invalid(f"{flag} takes key=value, not {text[:80]!r}")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _argument(arguments: "ArgumentCollection", name: str) -> "Argument | None":

@@ -58,13 +58,13 @@ def init(
 
 def _files(name: str) -> dict[Path, str]:
     """What a new project is made of."""
-    found: dict[Path, str] = {}
+    files: dict[Path, str] = {}
     for path in sorted(_TEMPLATE.rglob(f"*{_SUFFIX}")):
         relative = path.relative_to(_TEMPLATE).with_suffix("")
         relative = relative.with_name(_HIDDEN.get(relative.name, relative.name))
         text = path.read_text(encoding="utf-8")
-        found[relative] = text.replace("{name}", name) if path.stem == "arco.toml" else text
-    return found
+        files[relative] = text.replace("{name}", name) if path.stem == "arco.toml" else text
+    return files
 
 
 def _name(target: Path) -> str:

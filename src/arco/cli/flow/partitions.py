@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server, TableName
-from arco.cli.flow.flags import FormatFlag, Own, ProjectDir, command
+from arco.cli.flow.flags import EmbeddedPlace, FormatFlag, ProjectDir, command
 from arco.cli.settings import Flag
 from arco.core.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
-    from arco.cli.flow.project import Loaded
-    from arco.cli.flow.screen.marks import Mark
+    from arco.cli.flow.partition_grid import PartitionMark
+    from arco.cli.flow.project import LoadedProject
+    from arco.client import Arco
     from arco.flow.partition import Partitions
     from arco.flow.plan.context import TableIndex
     from arco.flow.plan.table_state import PlanningState
@@ -31,7 +32,7 @@ C is complete, S stale, R running, O failed while older data are served, F faile
 and never made, . missing. Where there are too many to look at, they are counted
 by month or year."""
 
-_SERVER, _PLACE = Server(), Own()
+_SERVER, _PLACE = Server(), EmbeddedPlace()
 
 app = command("partitions", "Show the partitions of a table.", _EXAMPLES)
 
@@ -44,7 +45,7 @@ def partitions(
     project: ProjectDir = None,
     format_: FormatFlag = None,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Show which partitions of a table are there, which are missing, and which are out of date.
@@ -56,8 +57,8 @@ def partitions(
     place
         An Arco for the life of this command.
     """
+    from arco.cli.flow.connection import ArcoTarget, connect_arco
     from arco.cli.flow.project import load
-    from arco.cli.flow.reach import Reach, reached
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
     from arco.flow.define.table_name import qualified_name
@@ -74,11 +75,12 @@ def partitions(
         raise unknown
 
     async def work() -> "PlanningState":
-        async with reached(Reach(server, place), runtime, needs_coordinator=False) as arco:
+        target = ArcoTarget(server, place)
+        async with connect_arco(target, runtime, needs_coordinator=False) as arco:
             return await arco.coordinator.state(loaded.tables, loaded.replaced)
 
-    found = _Found.of(loaded, name, run(work()), runtime.clock.now_ms())
-    found.print_document() if json else found.print()
+    status = _TableStatus.of(loaded, name, run(work()), runtime.clock.now_ms())
+    status.print_document() if json else status.print()
 
 
 @app.command
@@ -88,7 +90,7 @@ def add(
     *values: Annotated[str, Parameter(metavar="VALUE", show_env_var=False)],
     remove: Flag = False,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Add values to a dynamic dimension: each is a partition from now on.
@@ -106,23 +108,24 @@ def add(
     place
         An Arco for the life of this command.
     """
-    from arco.cli.flow.reach import Reach, ask
-    from arco.cli.flow.screen.words import counted
+    from arco.cli.flow.connection import ArcoTarget, call_arco
+    from arco.cli.flow.text_format import count_of
     from arco.cli.output import print_document
-    from arco.core import json as documents
 
     if not values:
         raise Invalid("there is no value to add: arco partitions add customer acme")
-    body = {"dimension": dimension, "values": values, "remove": remove}
-    answer = ask(
-        Reach(server, place), lambda remote: remote.change("POST", "/partition-values", body)
-    )
+
+    def change(arco: "Arco") -> None:
+        flow = arco.flow
+        (flow.remove_partition_values if remove else flow.add_partition_values)(dimension, values)
+
+    call_arco(ArcoTarget(server, place), change)
     if json:
-        print_document(documents.decode(answer, dict))
+        print_document({"dimension": dimension, "values": values, "removed": remove})
     else:
         verb = "Took" if remove else "Added"
         what = "from" if remove else "to"
-        print(f"{verb} {counted(len(values), 'value')} {what} the dimension {dimension}.")
+        print(f"{verb} {count_of(len(values), 'value')} {what} the dimension {dimension}.")
     if not remove and (slip := _slip(dimension)) is not None:
         print(f"arco: {slip}. With --remove they are taken away.", file=sys.stderr)
 
@@ -136,7 +139,7 @@ def clear(
         bool, Parameter(name="--yes", negative="", show_default=False, help="Do not ask.")
     ] = False,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Remove the rows of partitions and what is recorded of them, so that they are made again.
@@ -150,11 +153,9 @@ def clear(
     place
         An Arco for the life of this command.
     """
-    from dataclasses import replace
-
-    from arco.cli.flow.clearing import Clearing, chosen_partitions
-    from arco.cli.flow.reach import Reach, reached
-    from arco.cli.flow.screen.words import counted
+    from arco.cli.flow.connection import ArcoTarget, call_in_thread, connect_arco
+    from arco.cli.flow.partition_clearing import PartitionClearing, chosen_partitions
+    from arco.cli.flow.text_format import count_of
     from arco.cli.output import print_document
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
@@ -163,22 +164,20 @@ def clear(
 
     if not partitions:
         raise Invalid("no partition is named: arco partitions clear silver.orders ds=2026-01-15")
-    runtime, name = system_runtime(), qualified_name(table)
+    runtime, name, target = system_runtime(), qualified_name(table), ArcoTarget(server, place)
 
     async def work() -> tuple[tuple[str, ...], int] | None:
-        async with reached(Reach(server, place), runtime, needs_coordinator=False) as arco:
-            state = (await arco.coordinator.state([name])).tables[name]
+        async with connect_arco(target, runtime, needs_coordinator=False) as connected:
+            state = (await connected.coordinator.state([name])).tables[name]
             keys = chosen_partitions(name, state, partitions)
-            asked = replace(server, url=arco.url)
 
-            def clearing() -> int | None:
+            def clear_confirmed(arco: "Arco") -> int | None:
                 if not yes and not _is_confirmed(short_name(name), keys):
                     return None
-                with asked.open() as remote:
-                    return Clearing(remote, runtime, name, state, arco.url, arco.token).clear(keys)
+                token = connected.token
+                return PartitionClearing(arco, runtime, name, state, token).clear(keys)
 
-            # An Arco of our own answers on this very loop, so nothing may hold it up.
-            number = await runtime.tasks.in_thread(clearing)
+            number = await call_in_thread(target, connected, runtime, clear_confirmed)
             return None if number is None else (keys, number)
 
     done = run(work())
@@ -189,7 +188,7 @@ def clear(
     if json:
         print_document({"table": name, "partitions": list(keys), "version": number})
     else:
-        many = counted(len(keys), "partition")
+        many = count_of(len(keys), "partition")
         print(f"Cleared {many} of {short_name(name)} in version {number}; the next run makes them.")
 
 
@@ -218,43 +217,46 @@ def _slip(dimension: str) -> str | None:
     names = {each.name for cut in cuts for each in cut if isinstance(each, Dynamic)}
     if dimension in names or project.unread:
         return None
-    said = f"the project {project.name} has no dimension Dynamic({dimension!r})"
-    return f"{said}{suggest(dimension, names)}"
+    message = f"the project {project.name} has no dimension Dynamic({dimension!r})"
+    return f"{message}{suggest(dimension, names)}"
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What is known of one table."""
+class _TableStatus:
+    """The partitions of one table and their status."""
 
     name: str
     cut: "Partitions"
     table: "TableIndex"
-    marks: Mapping[str, "Mark"]
+    marks: Mapping[str, "PartitionMark"]
 
     @classmethod
-    def of(cls, loaded: "Loaded", name: str, state: "PlanningState", now_ms: int) -> "_Found":
-        from arco.cli.flow.screen.marks import Mark, marks_of
+    def of(
+        cls, loaded: "LoadedProject", name: str, state: "PlanningState", now_ms: int
+    ) -> "_TableStatus":
+        from arco.cli.flow.partition_grid import PartitionMark, marks_of
         from arco.core.clock import utc
         from arco.flow.plan.context import StateIndex
 
         cut = loaded.project.tables[name]
-        known = StateIndex(state, frozenset(loaded.project.made_by)).table(name)
+        known_table = StateIndex(state, frozenset(loaded.project.made_by)).table(name)
         existing = list(cut.keys(utc(now_ms), state.dynamic))
         stale, current = _stale_and_current(loaded, name, state, now_ms, existing)
-        marks = marks_of(known, existing, stale, current)
+        marks = marks_of(known_table, existing, stale, current)
         # What was cleared and is not declared any more is no partition of the table now.
-        gone = [key for key, mark in marks.items() if mark is Mark.MISSING and key not in cut]
+        gone = [
+            key for key, mark in marks.items() if mark is PartitionMark.MISSING and key not in cut
+        ]
         for key in gone:
             del marks[key]
-        return cls(name, cut, known, marks)
+        return cls(name, cut, known_table, marks)
 
     def print(self) -> None:
         """The picture, for people."""
         from rich.console import Console
 
-        from arco.cli.flow.screen.drawing import drawn, legend
-        from arco.cli.flow.screen.grid import picture
-        from arco.cli.flow.screen.words import counted
+        from arco.cli.flow.partition_grid import draw, lay_out, legend
+        from arco.cli.flow.text_format import count_of
         from arco.flow.plan.keys import short_name
 
         console = Console(highlight=False, soft_wrap=True)
@@ -263,8 +265,8 @@ class _Found:
             mark = next(iter(self.marks.values()), None)
             console.print(f"{name} is not partitioned: {'missing' if mark is None else mark.word}.")
             return
-        console.print(f"{name}: {counted(len(self.marks), 'partition')}\n")
-        for line in drawn(picture(self.cut, dict(self.marks))):
+        console.print(f"{name}: {count_of(len(self.marks), 'partition')}\n")
+        for line in draw(lay_out(self.cut, dict(self.marks))):
             console.print(line)
         console.print()
         console.print(legend(self.marks.values()))
@@ -298,7 +300,7 @@ class _Found:
 
 
 def _stale_and_current(
-    loaded: "Loaded", name: str, state: "PlanningState", now_ms: int, existing: Sequence[str]
+    loaded: "LoadedProject", name: str, state: "PlanningState", now_ms: int, existing: Sequence[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The partitions whose code or inputs have changed since they were made, and those that are current."""
     from arco.core.clock import utc

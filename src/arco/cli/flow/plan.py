@@ -1,11 +1,30 @@
-"""`arco plan`: what would be made, and why."""
+"""`arco plan`: what would be made, and why; and the plans of `arco run` and `arco retry`."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from msgspec import structs
 
 from arco.cli.flags import AsJson, Server
-from arco.cli.flow.flags import Choice, FormatFlag, Own, ProjectDir, Selection, command
+from arco.cli.flow.flags import (
+    EmbeddedPlace,
+    FormatFlag,
+    PartitionChoice,
+    ProjectDir,
+    Selection,
+    command,
+)
+from arco.cli.flow.project import LoadedProject
+from arco.core.clock import utc
+from arco.core.errors import Invalid
+from arco.flow.coordinator.messages import RunView, TaskView
+from arco.flow.coordinator.ports import Coordinator
+from arco.flow.coordinator.submission import restrict_plan
+from arco.flow.define.project import Project
+from arco.flow.plan.plan import Plan, PlannedTask, Reason
+from arco.flow.plan.table_state import PlanningState
 
 if TYPE_CHECKING:
     from arco.flow.plan.plan import Plan
@@ -20,7 +39,7 @@ Examples:
 Nothing is changed. The same project, state and time give the same plan, with
 the same plan_id."""
 
-_SERVER, _PLACE, _CHOICE = Server(), Own(), Choice()
+_SERVER, _PLACE, _CHOICE = Server(), EmbeddedPlace(), PartitionChoice()
 
 app = command("plan", "Say what would be made, and why.", _EXAMPLES)
 
@@ -29,14 +48,14 @@ app = command("plan", "Say what would be made, and why.", _EXAMPLES)
 def plan(
     *selection: Selection,
     project: ProjectDir = None,
-    choice: Choice = _CHOICE,
+    choice: PartitionChoice = _CHOICE,
     all_: Annotated[
         bool,
         Parameter(name="--all", negative="", show_default=False, help="A line for each task."),
     ] = False,
     format_: FormatFlag = None,
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> int:
     """Say which partitions have to be made, and why.
@@ -50,9 +69,8 @@ def plan(
     place
         An Arco for the life of this command.
     """
-    from arco.cli.flow.planning import make_plan
+    from arco.cli.flow.connection import ArcoTarget, connect_arco
     from arco.cli.flow.project import load
-    from arco.cli.flow.reach import Reach, reached
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
 
@@ -60,7 +78,9 @@ def plan(
     loaded, runtime = load(project, format_), system_runtime()
 
     async def work() -> "Plan":
-        async with reached(Reach(server, place), runtime, needs_coordinator=False) as arco:
+        async with connect_arco(
+            ArcoTarget(server, place), runtime, needs_coordinator=False
+        ) as arco:
             now_ms = runtime.clock.now_ms()
             return await make_plan(arco.coordinator, loaded, selection, choice, now_ms)
 
@@ -74,7 +94,7 @@ def plan(
 
 def print_plan(made: "Plan", *, every: bool = False) -> None:
     """A plan for people."""
-    from arco.cli.flow.screen.plan_view import (
+    from arco.cli.flow.plan_rendering import (
         ALL_HEADINGS,
         HEADINGS,
         all_rows,
@@ -83,12 +103,12 @@ def print_plan(made: "Plan", *, every: bool = False) -> None:
         headline,
         waiting_lines,
     )
-    from arco.cli.listing import one_line, print_rows
+    from arco.cli.rendering import one_line, print_rows
 
     if made.tasks and every:
-        print_rows(ALL_HEADINGS, [list(all_rows(made))])
+        print_rows(ALL_HEADINGS, all_rows(made))
     elif made.tasks:
-        print_rows(HEADINGS, [grouped_rows(made)])
+        print_rows(HEADINGS, grouped_rows(made))
     for line in (*waiting_lines(made), *blocked_lines(made), *made.warnings):
         print(one_line(line))
     print(headline(made))
@@ -99,3 +119,75 @@ def _print_document(made: "Plan") -> None:
     from arco.flow.plan.plan import plan_document
 
     print_document(plan_document(made))
+
+
+async def make_plan(
+    coordinator: Coordinator,
+    loaded: LoadedProject,
+    selection: Sequence[str],
+    choice: PartitionChoice,
+    now_ms: int,
+) -> Plan:
+    """What has to be made of what is meant, by the state of the tables at this moment."""
+    from arco.flow.plan.planner import plan
+
+    only = choice.only()
+    state = await coordinator.state(loaded.tables, loaded.replaced)
+    return plan(
+        loaded.project,
+        " ".join(selection),
+        state,
+        utc(now_ms),
+        partitions=choice.partitions,
+        only=only,
+        force=choice.force,
+        append_again=choice.append_again,
+    )
+
+
+def plan_again(project: Project, left: RunView, state: PlanningState, now: datetime) -> Plan:
+    """A plan of the tasks that a run has left, with the present code; what is gone from the project is not.
+
+    `Invalid` if nothing of it can be planned.
+    """
+    from arco.flow.plan.keys import read_key, short_name
+    from arco.flow.plan.planner import plan
+
+    views = {each.key: each for each in left.changed}
+    declared = {each.name for each in project.makers()}
+    makers = dict.fromkeys(read_key(key).maker for key in views)
+    selection = [short_name(each) for each in makers if each in declared]
+    if not selection:
+        named = ", ".join(map(short_name, makers))
+        raise Invalid(
+            f"the project {project.name!r} has none of what run {left.run_id} has left: {named}. Name "
+            "another project with --project."
+        )
+    made = plan(project, " ".join(selection), state, now, force=True)
+    some = restrict_plan(made, views.keys())
+    gone = views.keys() - {each.key for each in some.tasks}
+    waiting = tuple(each for each in made.waiting if each.key in views)
+    gone -= {each.key for each in waiting}
+    if not some.tasks:
+        raise Invalid(
+            f"nothing that run {left.run_id} has left can be made now: `arco plan` shows what is missing"
+        )
+    tasks = {task.maker for task in some.tasks}
+    warnings = [
+        f"{key}: the project does not declare it any more: left out" for key in sorted(gone)
+    ]
+    return structs.replace(
+        some,
+        makers=tuple(each for each in some.makers if each.name in tasks),
+        tasks=tuple(_with_reason(each, views[each.key]) for each in some.tasks),
+        waiting=waiting,
+        up_to_date=0,
+        warnings=tuple(warnings),
+    )
+
+
+def _with_reason(task: PlannedTask, view: TaskView) -> PlannedTask:
+    """A task for the reason that it was first planned for."""
+    if view.reason not in set(Reason):
+        return task
+    return structs.replace(task, reason=Reason(view.reason), detail="it was left undone")

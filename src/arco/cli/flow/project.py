@@ -1,14 +1,23 @@
-"""The project that a command is about: found, loaded, and refused while something is wrong with it."""
+"""The project of a command: found, loaded, and refused while something is wrong with it.
+
+A worker loads it again when its files change. Fingerprints are of the code as it was loaded, and Spark gets
+the modules as they were at that moment, whatever the files hold since.
+"""
 
 import shlex
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from arco.core.errors import Invalid, NotFound
+from arco.core.errors import ArcoError, Invalid, NotFound, Unavailable
+from arco.flow.coordinator.messages import CodeVersion, LeasedTask
+from arco.flow.define import Project
+from arco.flow.define.load import FileStamps, file_stamps, python_files
+from arco.flow.worker.ports import project_code
 
 if TYPE_CHECKING:
     from arco.cli.flow.flags import DataFormat
@@ -19,7 +28,7 @@ PACKAGE = "pipelines"
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedProject:
     """A project without problems, and the full names of the tables that it is about."""
 
     project: "Project"
@@ -54,20 +63,20 @@ def find_folder(given: str | None) -> Path:
     )
 
 
-def load(given: str | None, format_: "DataFormat | None" = None) -> Loaded:
+def load(given: str | None, format_: "DataFormat | None" = None) -> LoadedProject:
     """The project, or `Invalid` with the first thing that is wrong with it."""
     from arco.flow.define import find_problems
 
     folder = find_folder(given)
     project = load_folder(folder, format=None if format_ is None else format_.value)
-    found = find_problems(project)
-    if found:
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        wrong = Invalid(f"the project {project.name} has a problem{more}: {found[0]}")
+    found_problems = find_problems(project)
+    if found_problems:
+        more = f" and {len(found_problems) - 1} more" if len(found_problems) > 1 else ""
+        wrong = Invalid(f"the project {project.name} has a problem{more}: {found_problems[0]}")
         flags = "" if given is None else f" --project {shlex.quote(given)}"
         wrong.add_note(f"`arco validate{flags}` tells all of them.")
         raise wrong
-    return Loaded(project, tables_of(project), _flags(given, format_))
+    return LoadedProject(project, tables_of(project), _flags(given, format_))
 
 
 def load_folder(folder: Path, *, format: str | None = None) -> "Project":  # noqa: A002 - as it is declared
@@ -83,9 +92,9 @@ def load_folder(folder: Path, *, format: str | None = None) -> "Project":  # noq
 
 
 def _flags(given: str | None, format_: "DataFormat | None") -> str:
-    said = [] if given is None else ["--project", given]
-    said += [] if format_ is None else ["--format", format_.value]
-    return shlex.join(said)
+    flags = [] if given is None else ["--project", given]
+    flags += [] if format_ is None else ["--format", format_.value]
+    return shlex.join(flags)
 
 
 def tables_of(project: "Project") -> tuple[str, ...]:
@@ -95,7 +104,100 @@ def tables_of(project: "Project") -> tuple[str, ...]:
     return tuple(sorted({*project.tables, *read, *tasks}))
 
 
-def _advised(said: str, step: str) -> NotFound:
-    missing = NotFound(said)
+def _advised(message: str, step: str) -> NotFound:
+    missing = NotFound(message)
     missing.add_note(step)
     return missing
+
+
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class LoadedFiles:
+    """A project, its modules, and its files as they stood before and after it was loaded."""
+
+    loaded: LoadedProject
+    modules: dict[str, bytes]
+    stamps: FileStamps
+    code: dict[str, CodeVersion]
+
+
+def load_files(folder: Path, load: Callable[[], LoadedProject]) -> LoadedFiles:
+    """The project of a folder, out of files that did not change while it was loaded."""
+    for _ in range(_TRIES):
+        stamps = file_stamps(folder)
+        loaded = load()
+        files = LoadedFiles(loaded, python_files(folder), stamps, project_code(loaded.project))
+        if file_stamps(folder) == stamps:
+            return files
+    raise Unavailable(
+        f"the files of the project in {folder} changed each time while they were loaded: wait until "
+        "whatever writes them is done"
+    )
+
+
+class SwitchableExecutor(Protocol):
+    """What carries tasks out, and can be given a project that was loaded again."""
+
+    def switch(self, project: Project, modules: Mapping[str, bytes]) -> None:
+        """Use it from now on; no task runs."""
+
+
+class ReloadingProject:
+    """A project that is loaded again when its files change; fills `arco.flow.worker.ports.ProjectCode`."""
+
+    def __init__(
+        self,
+        now: LoadedFiles,
+        load: Callable[[], LoadedProject],
+        executor: SwitchableExecutor,
+        print_line: Callable[[str], None],
+    ) -> None:
+        self._now = now
+        self._folder = now.loaded.project.folder
+        self._load = load
+        self._executor = executor
+        self._print = print_line
+        self._failed: FileStamps | None = None  # the files that could not be loaded
+
+    @property
+    def project(self) -> str:
+        return self._now.loaded.project.name
+
+    @property
+    def code(self) -> dict[str, CodeVersion]:
+        return self._now.code
+
+    def refresh(self, leased: Sequence[LeasedTask] = ()) -> None:
+        """Load the project again if its files have changed, unless leased tasks need what is loaded."""
+        stamps = file_stamps(self._folder)
+        if stamps in (self._now.stamps, self._failed):
+            return
+        try:
+            new = load_files(self._folder, self._load)
+            if not all(_has_code(new, task) for task in leased):
+                return  # looked at again once these are done
+            self._executor.switch(new.loaded.project, new.modules)
+        except ArcoError as problem:
+            self._failed = stamps
+            self._print(f"the project has changed and cannot be loaded: {problem}")
+            self._print("going on with the code that was loaded before")
+            return
+        changed = new.code != self._now.code
+        self._now, self._failed = new, None
+        self._print(
+            "reloaded the project" + ("" if changed else ": no asset or task has other code")
+        )
+
+    def report_other_code(self, run_ids: Sequence[str]) -> None:
+        """Say which runs wait for other code than this worker has."""
+        for run_id in run_ids:
+            self._print(
+                f"run {run_id} was planned with other code than this worker has: `arco runs {run_id}` "
+                "shows both; update the project here, or `arco cancel` and `arco retry` the run"
+            )
+
+
+def _has_code(new: LoadedFiles, task: LeasedTask) -> bool:
+    return task.code is None or new.code.get(task.maker) == task.code

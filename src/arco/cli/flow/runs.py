@@ -1,24 +1,22 @@
-"""`arco runs`: the runs of pipelines, and one of them task by task."""
+"""`arco runs` and `arco cancel`: the runs of pipelines, one of them task by task, and the end of one."""
 
 import math
-from itertools import chain, islice
+from itertools import islice
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server
-from arco.cli.flow.flags import RUN_ID_HELP, Own, command
-from arco.cli.flow.spark_flags import Repeated
+from arco.cli.flow.flags import RUN_ID_HELP, EmbeddedPlace, Repeated, RunId, command
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import msgspec
-
-    from arco.cli.flow.reach import Reach
-    from arco.cli.remote import Remote
+    from arco.cli.flow.connection import ArcoTarget
+    from arco.client import Arco
+    from arco.client.models import RunInfo
     from arco.flow.coordinator.messages import RunView, TaskView
 
 _EXAMPLES = """\
@@ -29,12 +27,22 @@ Examples:
   arco runs last --status failed,blocked       some tasks of the newest
   arco runs 01M7GVFS186HGNANJXDTGV0000 --json  for a program"""
 
-_SERVER, _PLACE = Server(), Own()
+_CANCEL_EXAMPLES = """\
+Examples:
+  arco cancel 01M7GVFS186HGNANJXDTGV0000
+
+Tasks that run are stopped, also in Spark; the others do not begin. What is
+published stays published. `arco retry RUN` does the rest another time."""
+
+_SERVER, _PLACE = Server(), EmbeddedPlace()
+_CANCEL_LOOKS = 20
+_CANCEL_WAIT_MS = 1_000
 _MOST_WARNINGS = 10
 _MOST_CODE_WAITS = 5
 _STATUSES = ("PENDING", "RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 
 app = command("runs", "List runs, or show one of them.", _EXAMPLES)
+cancel_app = command("cancel", "Stop a run for good.", _CANCEL_EXAMPLES)
 
 
 @app.default
@@ -49,7 +57,7 @@ def runs(
         tuple[str, ...], Parameter.combine(Repeated, Parameter(metavar="STATUS"))
     ] = (),
     server: Server = _SERVER,
-    place: Own = _PLACE,
+    place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
     """List runs, the latest first, or show one of them task by task.
@@ -65,24 +73,60 @@ def runs(
     place
         An Arco for the life of this command.
     """
-    from arco.cli.flow.reach import Reach
+    from arco.cli.flow.connection import ArcoTarget
 
-    reach = Reach(server, place)
+    target = ArcoTarget(server, place)
     if run is not None:
-        _show(reach, run, _statuses(status, _task_statuses()), as_json=json)
+        _show(target, run, _statuses(status, _task_statuses()), as_json=json)
         return
     if not 1 <= limit <= 100_000:
         raise Invalid(f"--limit takes 1 to 100,000 runs, not {limit}")
-    _list(reach, limit, _statuses(status, _STATUSES), as_json=json)
+    _list(target, limit, _statuses(status, _STATUSES), as_json=json)
 
 
-def _statuses(given: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
+@cancel_app.default
+def cancel(
+    run: RunId,
+    /,
+    *,
+    server: Server = _SERVER,
+    place: EmbeddedPlace = _PLACE,
+    json: AsJson = False,
+) -> None:
+    """Stop a run for good; what is published stays published.
+
+    Parameters
+    ----------
+    server
+        The Arco that keeps the book of runs.
+    place
+        An Arco for the life of this command.
+    """
+    from arco.cli.flow.connection import ArcoTarget, call_arco
+    from arco.cli.output import print_document
+
+    def stop(arco: "Arco") -> "RunView":
+        view = arco.runs.cancel(arco.runs.find(run))
+        for _ in range(_CANCEL_LOOKS):  # most runs stop in moments
+            if view.status.is_over:
+                break
+            view = arco.runs.get(view.run_id, since=view.number, wait_ms=_CANCEL_WAIT_MS)
+        return view
+
+    view = call_arco(ArcoTarget(server, place), stop, needs_coordinator=True)
+    if json:
+        print_document(view)
+        return
+    print(f"Run {view.run_id} is {view.status.lower()}: {_counts(view)}.")
+
+
+def _statuses(given: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
     """The statuses that are named, each once."""
     named = dict.fromkeys(each.strip().upper() for text in given for each in text.split(","))
     for each in named:
-        if each not in known:
+        if each not in allowed:
             raise Invalid(
-                f"--status takes one of {', '.join(known).lower()}, not {each[:80].lower()!r}"
+                f"--status takes one of {', '.join(allowed).lower()}, not {each[:80].lower()!r}"
             )
     return list(named)
 
@@ -93,95 +137,81 @@ def _task_statuses() -> tuple[str, ...]:
     return tuple(each.value for each in TaskStatus)
 
 
-def _list(reach: "Reach", limit: int, statuses: list[str], *, as_json: bool) -> None:
-    from arco.cli.flow.reach import ask
-    from arco.cli.listing import print_items, print_rows
+def _list(target: "ArcoTarget", limit: int, statuses: list[str], *, as_json: bool) -> None:
+    from arco.cli.flow.connection import call_arco
+    from arco.cli.rendering import print_items, print_rows
 
-    def read(remote: "Remote") -> "list[msgspec.Raw]":
+    def read(arco: "Arco") -> "list[RunInfo]":
         if len(statuses) <= 1:
-            pages = remote.pages("/runs", {"status": statuses[0] if statuses else None})
-            return list(islice(chain.from_iterable(pages), limit))
-        runs = chain.from_iterable(remote.pages("/runs", {}))
-        return list(islice((each for each in runs if _status_of(each) in statuses), limit))
+            return list(islice(arco.runs.list(status=statuses[0] if statuses else None), limit))
+        return list(islice((run for run in arco.runs.list() if run.status in statuses), limit))
 
-    found = ask(reach, read)
+    runs = call_arco(target, read)
     if as_json:
-        print_items(iter([found]))
-    elif found:
-        print_rows(("RUN", "STATUS", "STARTED", "TIME", "BY", "ERROR"), [[_row(i) for i in found]])
+        print_items(run.raw for run in runs)
+    elif runs:
+        print_rows(("RUN", "STATUS", "STARTED", "TIME", "BY", "ERROR"), map(_row, runs))
     else:
         print("No runs yet: `arco run` starts one.")
 
 
-def _status_of(raw: "msgspec.Raw") -> str:
-    from arco.core import json
+def _row(run: "RunInfo") -> tuple[str, ...]:
+    from arco.cli.flow.text_format import first_line, format_duration, shorten
+    from arco.cli.object_rendering import moment
 
-    return str(json.decode(bytes(raw), dict).get("status") or "")
-
-
-def _row(raw: "msgspec.Raw") -> tuple[str, ...]:
-    from arco.cli.flow.screen.words import cut, duration, first_line
-    from arco.core import json
-
-    item = json.decode(bytes(raw), dict)
-    started = str(item.get("started_at") or "")
     return (
-        str(item["run_id"]),
-        str(item.get("status") or "").lower(),
-        f"{started[:19]}Z" if started else "",
-        duration(item.get("duration_ms")),
-        str(item.get("triggered_by") or item.get("trigger_type") or ""),
-        cut(first_line(item.get("error_message")), 80),
+        run.run_id,
+        (run.status or "").lower(),
+        moment(run.started_at),
+        format_duration(run.duration_ms),
+        run.triggered_by or run.trigger_type or "",
+        shorten(first_line(run.error_message), 80),
     )
 
 
-def _show(reach: "Reach", run_id: str, statuses: list[str], *, as_json: bool) -> None:
-    import msgspec
+def _show(target: "ArcoTarget", run_id: str, statuses: list[str], *, as_json: bool) -> None:
+    from msgspec import structs
 
-    from arco.cli.flow.reach import ask
-    from arco.cli.flow.run_ids import find_run
+    from arco.cli.flow.connection import call_arco
     from arco.cli.output import print_document
-    from arco.cli.remote import path
-    from arco.core import json
-    from arco.flow.coordinator.messages import RunView
 
-    def read(remote: "Remote") -> bytes:
-        return remote.get(path("runs", find_run(remote, run_id)))
-
-    view = json.decode(ask(reach, read), RunView)
+    view = call_arco(target, lambda arco: arco.runs.get(arco.runs.find(run_id)))
     if statuses:
         chosen = tuple(each for each in view.changed if each.status in statuses)
-        view = msgspec.structs.replace(view, changed=chosen)
+        view = structs.replace(view, changed=chosen)
     if as_json:
         print_document(view)
     else:
-        print_run(view, reach.flags())
+        print_run(view, target.flags())
+
+
+def _counts(view: "RunView") -> str:
+    return ", ".join(f"{count:,} {status.lower()}" for status, count in view.counts.items())
 
 
 def print_run(view: "RunView", flags: str) -> None:
     """A run for people."""
-    from arco.cli.flow.screen.words import duration, first_line, moment
-    from arco.cli.listing import one_line, print_fields, print_rows
+    from arco.cli.flow.text_format import first_line, format_duration, format_time
+    from arco.cli.rendering import one_line, print_fields, print_rows
 
     took = None
     if view.requested_at_ms is not None and view.completed_at_ms is not None:
         took = view.completed_at_ms - view.requested_at_ms
-    counts = ", ".join(f"{count:,} {status.lower()}" for status, count in view.counts.items())
     print_fields(
         (
             ("run", view.run_id),
             ("status", view.status.lower()),
-            ("requested", moment(view.requested_at_ms)),
-            ("ended", moment(view.completed_at_ms)),
-            ("time", duration(took)),
-            ("tasks", counts),
+            ("requested", format_time(view.requested_at_ms)),
+            ("ended", format_time(view.completed_at_ms)),
+            ("time", format_duration(took)),
+            ("tasks", _counts(view)),
             ("error", first_line(view.error)),
         )
     )
     if view.changed:
         print()
         rows = [_task(each) for each in sorted(view.changed, key=_when)]
-        print_rows(("TASK", "STATUS", "ATTEMPT", "ROWS", "CHECKS", "TIME", "ERROR"), [rows])
+        print_rows(("TASK", "STATUS", "ATTEMPT", "ROWS", "CHECKS", "TIME", "ERROR"), rows)
     for line in (*code_lines(view), *_warned(view.changed)):
         print(one_line(line))
     bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
@@ -192,12 +222,12 @@ def print_run(view: "RunView", flags: str) -> None:
 
 def code_lines(view: "RunView") -> "Iterator[str]":
     """Why ready tasks do not begin: which code they were planned with, and which the workers have."""
-    from arco.cli.flow.screen.words import counted
+    from arco.cli.flow.text_format import count_of
     from arco.flow.plan.keys import short_name
 
     for wait in view.waits_for_code[:_MOST_CODE_WAITS]:
         name, planned = short_name(wait.maker), wait.planned
-        tasks = f"{counted(wait.tasks, 'ready task')} of {name}"
+        tasks = f"{count_of(wait.tasks, 'ready task')} of {name}"
         if not wait.workers:
             yield f"waiting  {tasks}: no worker is connected that takes them: `arco worker` starts one"
         for each in wait.workers:
@@ -215,7 +245,7 @@ def code_lines(view: "RunView") -> "Iterator[str]":
         )
     more = len(view.waits_for_code) - _MOST_CODE_WAITS
     if more > 0:
-        yield f"and {counted(more, 'asset')} more, which --json shows"
+        yield f"and {count_of(more, 'asset')} more, which --json shows"
 
 
 def _when(view: "TaskView") -> tuple[float, str]:
@@ -224,44 +254,42 @@ def _when(view: "TaskView") -> tuple[float, str]:
 
 
 def _task(view: "TaskView") -> tuple[str, ...]:
-    from arco.cli.flow.screen.board import failed_checks, took_ms
-    from arco.cli.flow.screen.lines import check_line
-    from arco.cli.flow.screen.words import cut, duration, first_line, number
+    from arco.cli.flow.run_progress import check_line, failed_checks, took_ms
+    from arco.cli.flow.text_format import first_line, format_duration, format_number, shorten
 
     failed = failed_checks(view)
     passed = len(view.checks) - len(failed)
     blocking = (check_line(each) for each in failed if each.severity == "error")
-    said = first_line(view.error) or "; ".join(blocking)
+    message = first_line(view.error) or "; ".join(blocking)
     return (
         view.key,
         view.status.lower(),
         str(view.attempt or ""),
-        number(view.rows_written),
+        format_number(view.rows_written),
         f"{passed}/{len(view.checks)}" if view.checks else "",
-        duration(took_ms(view)),
-        cut(said, 100),
+        format_duration(took_ms(view)),
+        shorten(message, 100),
     )
 
 
 def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
     """A line for each warning, with whom it was given to: the one that most tasks were given first."""
-    from arco.cli.flow.screen.words import counted, some
+    from arco.cli.flow.text_format import count_of, list_some
 
-    said: dict[str, list[str]] = {}
+    tasks_by_warning: dict[str, list[str]] = {}
     for view in views:
         for text in _warnings(view):
-            said.setdefault(text, []).append(view.key)
-    found = sorted(said.items(), key=lambda each: -len(each[1]))
-    for text, keys in found[:_MOST_WARNINGS]:
-        yield f"warning  {some(keys, 2)}: {text}"
-    if len(found) > _MOST_WARNINGS:
-        yield f"and {counted(len(found) - _MOST_WARNINGS, 'warning')} more, which --json tells"
+            tasks_by_warning.setdefault(text, []).append(view.key)
+    warnings = sorted(tasks_by_warning.items(), key=lambda each: -len(each[1]))
+    for text, keys in warnings[:_MOST_WARNINGS]:
+        yield f"warning  {list_some(keys, 2)}: {text}"
+    if len(warnings) > _MOST_WARNINGS:
+        yield f"and {count_of(len(warnings) - _MOST_WARNINGS, 'warning')} more, which --json tells"
 
 
 def _warnings(view: "TaskView") -> list[str]:
     """What a task was warned of, by the words of the worker, who knows of more than checks."""
-    from arco.cli.flow.screen.board import failed_checks
-    from arco.cli.flow.screen.lines import check_line
+    from arco.cli.flow.run_progress import check_line, failed_checks
 
     failed = (each for each in failed_checks(view) if each.severity != "error")
     return list(view.warnings) or [check_line(each) for each in failed]

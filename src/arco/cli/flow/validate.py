@@ -36,48 +36,48 @@ def validate(
     from arco.flow.define.validation import sql_problems
 
     loaded = load_folder(find_folder(project), format=None if format_ is None else format_.value)
-    found = sorted({*find_problems(loaded), *sql_problems(loaded)})
-    warned = sorted(loaded.warnings)
+    errors = sorted({*find_problems(loaded), *sql_problems(loaded)})
+    warnings = sorted(loaded.warnings)
     if json:
         print_document(
             {
-                "ok": not found,
+                "ok": not errors,
                 "project": loaded.name,
                 "folder": str(loaded.folder),
                 "assets": [each.name for each in loaded.assets],
                 "sources": [each.name for each in loaded.sources],
                 "tasks": [each.name for each in loaded.tasks],
                 "checks": len(loaded.checks),
-                "problems": _listed(found),
+                "problems": _listed(errors),
                 "may_be_more": bool(loaded.unread),
-                "warnings": _listed(warned),
+                "warnings": _listed(warnings),
             }
         )
-        return int(bool(found))
-    _tell(loaded, found, warned)
-    return int(bool(found))
+        return int(bool(errors))
+    _print(loaded, errors, warnings)
+    return int(bool(errors))
 
 
-def _listed(found: "list[DefinitionProblem]") -> list[dict[str, object]]:
-    return [{"file": each.file, "line": each.line, "message": each.message} for each in found]
+def _listed(errors: "list[DefinitionProblem]") -> list[dict[str, object]]:
+    return [{"file": each.file, "line": each.line, "message": each.message} for each in errors]
 
 
-def _tell(
-    loaded: "Project", found: "list[DefinitionProblem]", warned: "list[DefinitionProblem]"
+def _print(
+    loaded: "Project", errors: "list[DefinitionProblem]", warnings: "list[DefinitionProblem]"
 ) -> None:
-    from arco.cli.flow.screen.words import counted
-    from arco.cli.listing import one_line
+    from arco.cli.flow.text_format import count_of
+    from arco.cli.rendering import one_line
 
-    for each in found:
+    for each in errors:
         print(one_line(str(each)))
-    for each in warned:
+    for each in warnings:
         print(one_line(f"{each.file}:{each.line}: warning: {each.message}"))
-    if found:
+    if errors:
         more = " There may be more once all files can be loaded." if loaded.unread else ""
-        print(f"\n{counted(len(found), 'problem')} in the project {loaded.name}.{more}")
+        print(f"\n{count_of(len(errors), 'problem')} in the project {loaded.name}.{more}")
         return
     what = [
-        counted(len(each), name)
+        count_of(len(each), name)
         for each, name in (
             (loaded.assets, "asset"),
             (loaded.sources, "source"),

@@ -5,17 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server
-from arco.cli.flow.flags import FormatFlag, ProjectDir, command
-from arco.cli.flow.spark_flags import OnSpark, Repeated
+from arco.cli.flow.flags import FormatFlag, ProjectDir, Repeated, SparkFlags, command
 from arco.cli.settings import Flag
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arco.cli.flow.code import LoadedFiles
-    from arco.cli.flow.project import Loaded
-    from arco.cli.flow.reach import Reach
+    from arco.cli.flow.connection import ArcoTarget
+    from arco.cli.flow.project import LoadedFiles, LoadedProject
     from arco.flow.define import Project
 
 _EXAMPLES = """\
@@ -32,7 +30,7 @@ loads a project that has changed again once it runs no task.
 SIGTERM or Ctrl-C ends it: what it has begun is given back, and others go on
 with it."""
 
-_SERVER, _SPARK = Server(), OnSpark()
+_SERVER, _SPARK = Server(), SparkFlags()
 
 app = command("worker", "Carry out tasks of a running Arco, with a warm Spark.", _EXAMPLES)
 
@@ -45,7 +43,7 @@ def worker(
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
     pool: Annotated[tuple[str, ...], Parameter.combine(Repeated, Parameter(metavar="NAME"))] = (),
     once: Flag = False,
-    spark: OnSpark = _SPARK,
+    spark: SparkFlags = _SPARK,
     format_: FormatFlag = None,
     server: Server = _SERVER,
     json: AsJson = False,
@@ -69,9 +67,8 @@ def worker(
     json
         Print one JSON document at the end.
     """
-    from arco.cli.flow.code import load_files
-    from arco.cli.flow.project import find_folder, load
-    from arco.cli.flow.reach import Reach
+    from arco.cli.flow.connection import ArcoTarget
+    from arco.cli.flow.project import find_folder, load, load_files
     from arco.core import tasks
     from arco.flow.worker.stdout import capture_stdout
     from arco.server.workspace_address import WorkspaceAddress
@@ -82,13 +79,13 @@ def worker(
         raise Invalid("--name takes 1 to 255 characters")
     spark.check()
 
-    def load_checked() -> "Loaded":
+    def load_checked() -> "LoadedProject":
         found = load(project, format_)
         _check_pools(found.project, pool)
         return found
 
     files = load_files(find_folder(project).resolve(), load_checked)
-    reach = Reach(server, WorkspaceAddress())
+    reach = ArcoTarget(server, WorkspaceAddress())
     work = _Working(
         files,
         load_checked,
@@ -120,9 +117,9 @@ class _Working:
     def __init__(
         self,
         files: "LoadedFiles",
-        load: "Callable[[], Loaded]",
-        reach: "Reach",
-        spark: OnSpark,
+        load: "Callable[[], LoadedProject]",
+        reach: "ArcoTarget",
+        spark: SparkFlags,
         *,
         slots: int,
         name: str | None,
@@ -141,26 +138,30 @@ class _Working:
         self._as_json = as_json
 
     async def work(self) -> int:
-        from arco.cli.flow.bell import listening
-        from arco.cli.flow.carrying import Counted, worker_name, working_runtime
-        from arco.cli.flow.code import WatchedCode
-        from arco.cli.flow.crew import make_crew
-        from arco.cli.flow.reach import reached
+        from arco.cli.flow.connection import connect_arco
+        from arco.cli.flow.project import ReloadingProject
+        from arco.cli.flow.run_execution import (
+            CountingExecutor,
+            catch_signals,
+            worker_name,
+            worker_runtime,
+        )
+        from arco.cli.flow.spark_executor import make_executor
         from arco.core.runtime import system_runtime
         from arco.flow.worker.worker import Worker
 
         runtime = system_runtime()
         name = self._name or worker_name(runtime)
-        async with reached(self._reach, runtime) as arco:
+        async with connect_arco(self._reach, runtime) as arco:
             files = self._files
-            crew = make_crew(files.loaded, files.modules, arco, self._spark, runtime)
-            code = WatchedCode(files, self._load, crew, self._say)
-            executor = Counted(crew, self._say)
+            crew = make_executor(files.loaded, files.modules, arco, self._spark, runtime)
+            code = ReloadingProject(files, self._load, crew, self._say)
+            executor = CountingExecutor(crew, self._say)
             await runtime.tasks.in_thread(crew.warm_up)
             made = Worker(
                 arco.coordinator,
                 executor,
-                working_runtime(runtime, self._slots),
+                worker_runtime(runtime, self._slots),
                 name=name,
                 slots=self._slots,
                 code=code,
@@ -170,7 +171,7 @@ class _Working:
             )
             self._say(f"Worker {name} takes tasks of {code.project} from {arco.url}.")
             over = runtime.tasks.event()
-            with listening() as bell:
+            with catch_signals() as bell:
                 ringing = runtime.tasks.spawn(bell.wait(runtime, over))
                 try:
                     await made.run(until=over, once=self._once)
@@ -182,7 +183,7 @@ class _Working:
 
     def _say(self, line: str) -> None:
         """A line for people, from any thread."""
-        from arco.cli.listing import one_line
+        from arco.cli.rendering import one_line
         from arco.flow.worker.stdout import process_stdout
 
         if not self._as_json:

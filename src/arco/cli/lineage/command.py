@@ -1,6 +1,6 @@
-"""The command `arco lineage`."""
+"""`arco lineage`: what a table is made of, and what is made of it, as a tree or a drawing."""
 
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -8,12 +8,12 @@ from cyclopts import Parameter
 from arco.cli.flags import AsJson, AsOf, ById, InCatalog, Server, TableName
 from arco.cli.flow.flags import command
 from arco.cli.settings import Flag
-from arco.cli.target import read_table
 from arco.core.errors import Invalid
 from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
-    from arco.cli.remote import Remote
+    from arco.client import Arco
+    from arco.query.lineage.response import Impact, Lineage
 
 _EXAMPLES = """\
 Examples:
@@ -29,6 +29,7 @@ compacted yet, unless --published or --as-of is given. A version number is one
 of the domain lineage."""
 
 _SERVER, _PLACE = Server(), WorkspaceAddress()
+_MORE = "There is more than one answer holds: this is the nearest part."
 
 
 class Direction(StrEnum):
@@ -37,6 +38,15 @@ class Direction(StrEnum):
     UP = "up"
     DOWN = "down"
     BOTH = "both"
+
+
+class Style(Enum):
+    """How lineage is printed."""
+
+    PLAIN = "plain"
+    JSON = "json"
+    MERMAID = "mermaid"
+    DOT = "dot"
 
 
 app = command("lineage", "Show what a table is made of, and what is made of it.", _EXAMPLES)
@@ -93,33 +103,73 @@ def lineage(
         raise Invalid("give the name of a table, or its id with --id")
     if impact is not None and (columns or runs):
         raise Invalid("--impact tells columns anyway, and no runs: leave out --columns and --runs")
-    from arco.cli.flow.reach import Reach, ask
-    from arco.cli.lineage.printing import Style, print_impact, print_lineage
-    from arco.cli.remote import path
+    from arco.cli.flow.connection import ArcoTarget, call_arco
+    from arco.client.object_name import parse_table
 
-    params = {
-        "direction": None if direction is None else direction.value,
-        "depth": None if depth is None else str(depth),
-        "columns": "true" if columns else None,
-        "runs": "true" if runs else None,
-        "impact": impact,
-        "as_of": as_of,
-        "freshness": None if published or as_of is not None else "fresh",
-    }
+    fresh = not published and as_of is None
+    way = None if direction is None else direction.value
 
-    def asked(remote: "Remote") -> bytes:
-        table_id = _id_of(remote, name, catalog) if id_ is None else id_
-        return remote.get(path("lineage", table_id), params)
+    def read(arco: "Arco") -> "Lineage | Impact":
+        table_id = arco.tables.get(parse_table(name or "", catalog)).id if id_ is None else id_
+        if impact is not None:
+            return arco.impact(
+                column=impact,
+                table_id=table_id,
+                direction=way,
+                depth=depth,
+                as_of=as_of,
+                fresh=fresh,
+            )
+        return arco.lineage(
+            table_id=table_id,
+            direction=way,
+            depth=depth,
+            columns=columns,
+            runs=runs,
+            as_of=as_of,
+            fresh=fresh,
+        )
 
-    found = ask(Reach(server, place), asked)
+    answer = call_arco(ArcoTarget(server, place), read)
     style = Style.JSON if json else Style.MERMAID if mermaid else Style.DOT if dot else Style.PLAIN
-    (print_lineage if impact is None else print_impact)(found, style)
+    print_lineage(answer, style)
 
 
-def _id_of(remote: "Remote", name: str | None, catalog: str | None) -> str:
-    from arco.cli.remote import path
-    from arco.cli.things import Thing
-    from arco.core import json
+def print_lineage(answer: "Lineage | Impact", style: Style) -> None:
+    """Print the lineage of a table, or all that depends on a column."""
+    from msgspec import to_builtins
 
-    target = read_table(name or "", catalog)
-    return json.decode(remote.get(path(*target.url)), Thing).id
+    from arco.cli.lineage.drawing import draw_impact, draw_lineage, to_dot, to_mermaid
+    from arco.cli.lineage.tree import affected_rows, print_tree, tree_of
+    from arco.cli.output import print_document
+    from arco.cli.rendering import print_rows
+    from arco.query.lineage.response import Lineage
+
+    if style is Style.JSON:
+        print_document(_with_run_ids(to_builtins(answer)))
+        return
+    if style is not Style.PLAIN:
+        drawing = draw_lineage(answer) if isinstance(answer, Lineage) else draw_impact(answer)
+        print((to_dot if style is Style.DOT else to_mermaid)(drawing), end="")
+        return
+    if isinstance(answer, Lineage):
+        print_tree(tree_of(answer))
+        if not answer.edges:
+            print("Nothing was seen to be made of it, nor it of anything.")
+    elif answer.affected:
+        print_rows(("AFFECTED", "HOW", "STEPS", "BY"), affected_rows(answer))
+    else:
+        print("Nothing is known to depend on it.")
+        return
+    if answer.truncated:
+        print(_MORE)
+
+
+def _with_run_ids(value: object) -> object:
+    """The API's document with `execution_id` named `run_id`, as in all JSON of the command line."""
+    if isinstance(value, dict):
+        return {
+            "run_id" if key == "execution_id" else key: _with_run_ids(each)
+            for key, each in value.items()
+        }
+    return [_with_run_ids(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,9 +1,12 @@
-"""Drawings: boxes and arrows, before anybody has chosen a language for them."""
+"""Lineage as a graph: boxes and arrows, written for Graphviz (DOT) or for Markdown pages (Mermaid)."""
 
 from dataclasses import dataclass, field
 
-from arco.cli.lineage.words import EVERY_COLUMN, node_text
+from arco.cli.lineage.tree import EVERY_COLUMN, node_text
 from arco.query.lineage.response import Impact, Lineage, LineageNode
+
+# Everything else in a name is written as its number, as Mermaid has no way to quote some of it.
+_PLAIN_IN_MERMAID = frozenset(" ._-/:=@+,()*")
 
 
 @dataclass(frozen=True)
@@ -51,59 +54,117 @@ def draw_lineage(lineage: Lineage) -> Drawing:
 
 
 def draw_impact(impact: Impact) -> Drawing:
-    """The column, and all ways that lead from it."""
-    drawing = _Framed(impact.nodes)
-    start = drawing.box(impact.table_id, impact.column)
+    """The column, and all paths that lead from it."""
+    framed = _Framed(impact.nodes)
+    start = framed.box(impact.table_id, impact.column)
     seen = set()
     for each in impact.affected:
         at = start
         for step in each.path:
-            there = drawing.box(step.table_id, step.column)
-            arrow = Arrow(at, there, step.transformation, dashed=step.reach != "value")
+            box = framed.box(step.table_id, step.column)
+            arrow = Arrow(at, box, step.transformation, dashed=step.reach != "value")
             if arrow not in seen:
                 seen.add(arrow)
-                drawing.made.arrows.append(arrow)
-            at = there
-    drawing.made.start = start
-    return drawing.made
+                framed.drawing.arrows.append(arrow)
+            at = box
+    framed.drawing.start = start
+    return framed.drawing
 
 
 def _draw_columns(lineage: Lineage) -> Drawing:
-    drawing = _Framed(lineage.nodes)
-    drawing.made.start = drawing.frame(lineage.table_id)
+    framed = _Framed(lineage.nodes)
+    framed.drawing.start = framed.frame(lineage.table_id)
     for edge in lineage.edges:
         for each in edge.columns:
-            source = drawing.box(edge.source, each.source_column)
-            target = drawing.box(edge.target, each.target_column)
+            source = framed.box(edge.source, each.source_column)
+            target = framed.box(edge.target, each.target_column)
             dashed = each.reach != "value"
-            drawing.made.arrows.append(Arrow(source, target, each.transformation, dashed=dashed))
+            framed.drawing.arrows.append(Arrow(source, target, each.transformation, dashed=dashed))
         if not edge.columns:
-            source, target = drawing.box(edge.source, None), drawing.box(edge.target, None)
-            drawing.made.arrows.append(Arrow(source, target, dashed=True))
-    return drawing.made
+            source, target = framed.box(edge.source, None), framed.box(edge.target, None)
+            framed.drawing.arrows.append(Arrow(source, target, dashed=True))
+    return framed.drawing
 
 
 class _Framed:
     """A drawing of columns in the frames of their tables, each made when it is first needed."""
 
     def __init__(self, nodes: tuple[LineageNode, ...]) -> None:
-        self.made = Drawing()
+        self.drawing = Drawing()
         self._texts = {node.id: node_text(node) for node in nodes}
         self._frames: dict[str, str] = {}
         self._boxes: dict[tuple[str, str | None], str] = {}
 
     def frame(self, table: str) -> str:
-        found = self._frames.get(table)
-        if found is None:
-            found = self._frames[table] = f"t{len(self._frames)}"
-            self.made.frames[found] = self._texts[table]
-        return found
+        frame_id = self._frames.get(table)
+        if frame_id is None:
+            frame_id = self._frames[table] = f"t{len(self._frames)}"
+            self.drawing.frames[frame_id] = self._texts[table]
+        return frame_id
 
     def box(self, table: str, column: str | None) -> str:
         frame = self.frame(table)
-        found = self._boxes.get((table, column))
-        if found is None:
-            found = self._boxes[table, column] = f"c{len(self._boxes)}"
+        box_id = self._boxes.get((table, column))
+        if box_id is None:
+            box_id = self._boxes[table, column] = f"c{len(self._boxes)}"
             text = f"({EVERY_COLUMN})" if column is None else column
-            self.made.boxes.append(Box(found, text, frame))
-        return found
+            self.drawing.boxes.append(Box(box_id, text, frame))
+        return box_id
+
+
+def to_dot(drawing: Drawing) -> str:
+    """The drawing as DOT, from left to right."""
+    lines = ["digraph lineage {", "  rankdir=LR;", "  node [shape=box];"]
+    for frame, text in drawing.frames.items():
+        lines += [f"  subgraph cluster_{frame} {{", f"    label={quote_dot(text)};"]
+        if frame == drawing.start:
+            lines.append("    penwidth=3;")
+        lines += [f"    {_box(box, drawing)}" for box in drawing.boxes if box.frame == frame]
+        lines.append("  }")
+    lines += [f"  {_box(box, drawing)}" for box in drawing.boxes if box.frame is None]
+    for arrow in drawing.arrows:
+        style = [f"label={quote_dot(arrow.text)}"] if arrow.text else []
+        style += ["style=dashed"] if arrow.dashed else []
+        options = f" [{', '.join(style)}]" if style else ""
+        lines.append(f"  {arrow.source} -> {arrow.target}{options};")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _box(box: Box, drawing: Drawing) -> str:
+    width = ", penwidth=3" if box.id == drawing.start else ""
+    return f"{box.id} [label={quote_dot(box.text)}{width}];"
+
+
+def quote_dot(text: str) -> str:
+    """A text in double quotes; a backslash is written twice, as DOT has escapes."""
+    plain = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)
+    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def to_mermaid(drawing: Drawing) -> str:
+    """The drawing as a Mermaid flowchart, from left to right."""
+    lines = ["flowchart LR"]
+    for frame, text in drawing.frames.items():
+        lines.append(f'  subgraph {frame}["{escape_mermaid(text)}"]')
+        lines += [
+            f'    {box.id}["{escape_mermaid(box.text)}"]'
+            for box in drawing.boxes
+            if box.frame == frame
+        ]
+        lines.append("  end")
+    lines += [
+        f'  {box.id}["{escape_mermaid(box.text)}"]' for box in drawing.boxes if box.frame is None
+    ]
+    for arrow in drawing.arrows:
+        line = "-.->" if arrow.dashed else "-->"
+        text = f'|"{escape_mermaid(arrow.text)}"|' if arrow.text else ""
+        lines.append(f"  {arrow.source} {line}{text} {arrow.target}")
+    lines.append(f"  style {drawing.start} stroke-width:3px")
+    return "\n".join(lines) + "\n"
+
+
+def escape_mermaid(text: str) -> str:
+    """A text for between double quotes."""
+    return "".join(
+        each if each.isalnum() or each in _PLAIN_IN_MERMAID else f"#{ord(each)};" for each in text
+    )

@@ -1,6 +1,6 @@
-"""The tree: the table at its root, what it is made of above, what is made of it below.
+"""Lineage as text: the table at the root of a tree, what it is made of above, what is made of it below.
 
-A table that is reached by several ways is unfolded on one of the shortest, so every edge is told once and
+A table that several paths lead to is expanded on one of the shortest, so every edge is printed once, and
 cycles end.
 """
 
@@ -8,30 +8,31 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from arco.cli.lineage.words import (
-    EVERY_COLUMN,
-    HOW,
-    column_text,
-    edge_text,
-    node_text,
-    run_text,
-)
-from arco.cli.listing import Cells, one_line
+from arco.cli.rendering import Cells, one_line
 from arco.query.lineage.response import (
     MAX_DEPTH,
     Impact,
     ImpactStep,
     Lineage,
+    LineageColumnEdge,
     LineageEdge,
     LineageNode,
+    LineageRun,
 )
 
 MADE_OF, MAKES = "is made of", "is read for"
+EVERY_COLUMN = "all columns"
+REACHES = {
+    "value": "by its values",
+    "influence": "by its influence",
+    "table": "perhaps, as tables do",
+}
+_MARKS = {"EXTERNAL": " (external)", "UNKNOWN": " (not in the catalog)", "VIEW": " (view)"}
 
 
 @dataclass
 class Branch:
-    """A line of a tree and what hangs on it; `note` is said of it in passing."""
+    """A line of the tree, its branches, and a note behind it."""
 
     text: str
     note: str = ""
@@ -43,14 +44,14 @@ def tree_of(lineage: Lineage) -> Branch:
     nodes = {node.id: node for node in lineage.nodes}
     root = Branch(node_text(nodes[lineage.table_id]))
     for word, up in ((MADE_OF, True), (MAKES, False)):
-        branches = _Unfolding(lineage, nodes, up=up).below(lineage.table_id)
+        branches = _Expansion(lineage, nodes, up=up).below(lineage.table_id)
         if branches:
             root.branches.append(Branch(word, branches=branches))
     return root
 
 
-class _Unfolding:
-    """One direction of a lineage, unfolded table by table."""
+class _Expansion:
+    """One direction of a lineage, expanded table by table."""
 
     def __init__(self, lineage: Lineage, nodes: dict[str, LineageNode], *, up: bool) -> None:
         self._nodes = nodes
@@ -60,11 +61,11 @@ class _Unfolding:
             # What was walked in the other direction alone is no part of this one.
             if self._steps(self._near(edge)) < lineage.depth:
                 self._edges.setdefault(self._near(edge), []).append(edge)
-        self._unfolded: set[str] = set()
+        self._expanded: set[str] = set()
 
     def below(self, table: str) -> list[Branch]:
         """The branches of a table, by name."""
-        self._unfolded.add(table)
+        self._expanded.add(table)
         return [
             self._branch(table, edge)
             for edge in sorted(self._edges.get(table, ()), key=self._order)
@@ -78,7 +79,7 @@ class _Unfolding:
         is_shortest = self._steps(other) == self._steps(table) + 1
         if other == table:
             branch.text += " (itself)"
-        elif is_shortest and other not in self._unfolded:
+        elif is_shortest and other not in self._expanded:
             branch.branches += self.below(other)
         elif self._edges.get(other):
             branch.text += " (unfolded elsewhere)"
@@ -146,9 +147,39 @@ def affected_rows(impact: Impact) -> list[Cells]:
     return [
         (
             text(each.path[-1]),
-            HOW[each.reach],
+            REACHES[each.reach],
             str(each.distance),
             one_line(" -> ".join(f"{step.transformation} {text(step)}" for step in each.path)),
         )
         for each in impact.affected
     ]
+
+
+def node_text(node: LineageNode) -> str:
+    """A table, and what is particular about it."""
+    mark = " (dropped)" if node.dropped else _MARKS.get(node.kind, "")
+    return one_line(node.name) + mark
+
+
+def edge_text(edge: LineageEdge) -> str:
+    """What is known of an edge between tables."""
+    count = edge.column_edges
+    parts = [", ".join(edge.soundness)] if edge.soundness else []
+    if count:
+        parts.append(f"{count:,} column edge" + ("" if count == 1 else "s"))
+    if edge.last_observed_at is not None:
+        parts.append(f"seen {edge.last_observed_at:%Y-%m-%dT%H:%M:%SZ}")
+    return "; ".join(parts)
+
+
+def column_text(edge: LineageColumnEdge) -> str:
+    """An edge between columns."""
+    source, target = edge.source_column or EVERY_COLUMN, edge.target_column or EVERY_COLUMN
+    return one_line(f"{source} -> {target}  {edge.transformation}")
+
+
+def run_text(run: LineageRun) -> str:
+    """A run that has shown an edge."""
+    seen = "" if run.observed_at is None else f"  {run.observed_at:%Y-%m-%dT%H:%M:%SZ}"
+    task = f" task {run.task_id}" if run.task_id else ""
+    return one_line(f"run {run.execution_id or 'unknown'}{task}{seen}")

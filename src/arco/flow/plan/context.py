@@ -1,7 +1,8 @@
 """The planning context: everything a plan depends on apart from the request: project, state and time.
 
 `TableIndex` looks up the state of one table by partition, `InputPartitions` has one input of an asset or
-task for many of its partitions at once. PlanningState columns are not copied; only the row of each key is indexed.
+task for many of its partitions at once. Columns of the state are not copied;
+only the row of each key is indexed.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence

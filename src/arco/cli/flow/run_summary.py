@@ -1,0 +1,293 @@
+"""The end of a run: what was written, what was not and why, and what to look at; or one document."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from shlex import quote
+
+from arco.cli.flow.run_progress import RunProgress, check_line, failed_checks, is_own_block, took_ms
+from arco.cli.flow.text_format import (
+    count_of,
+    first_line,
+    format_duration,
+    format_number,
+    list_some,
+    shorten,
+)
+from arco.cli.rendering import one_line
+from arco.flow.coordinator.messages import CheckOutcome, RunStatus, TaskStatus, TaskView
+from arco.flow.plan.keys import key_ranges, short_name
+from arco.flow.plan.plan import Maker, Plan, PlannedTask, blocked_document
+
+HEADINGS = ("WRITTEN", "PARTITIONS", "ROWS", "CHECKS", "TIME")
+
+_MOST_FAILURES = 5  # that are shown with their errors
+_MOST_OF_ONE = 2  # asset, so that it hides no other
+_MOST_LINES = 14  # of one error
+_MOST_OTHERS = 30
+_WHY_CHARS = 160
+_FRAME = re.compile(r"^ *(\S+\.(?:py|sql):\d+) in ", re.MULTILINE)
+_TRACED = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
+
+TaskViews = Sequence[tuple[PlannedTask, TaskView]]
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run that is over."""
+
+    progress: RunProgress
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all that the request names is made now."""
+        run = self.progress.run
+        done = run is None or run.status is RunStatus.SUCCESS
+        plan = self.progress.plan
+        return done and not plan.waiting and not plan.blocked
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A line for each asset or task that has done something."""
+        return [row for maker in self._makers() if (row := self._row(maker))]
+
+    def _makers(self) -> list[Maker]:
+        """Assets and tasks in the order in which they were made."""
+        by_name = {maker.name: maker for maker in self.progress.plan.makers}
+        names = dict.fromkeys(task.maker for task in self.progress.plan.tasks)
+        return [by_name[name] for name in names if name in by_name]
+
+    def _row(self, maker: Maker) -> tuple[str, ...] | None:
+        tasks = list(self.progress.tasks_of(maker.name))
+        good = [(task, view) for task, view in tasks if view.status is TaskStatus.SUCCESS]
+        if not good:
+            return None
+        names = [short_name(each.table) for each in maker.targets] or [f"{maker.name} (task)"]
+        took = [ms for _, view in good if (ms := took_ms(view)) is not None]
+        rows = [view.rows_written for _, view in good if view.rows_written is not None]
+        return (
+            ", ".join(names),
+            _partitions(good),
+            format_number(sum(rows)) if rows else "",
+            _checks(good),
+            format_duration(sum(took)) if took else "",
+        )
+
+    def headline(self) -> str:
+        """One sentence: how it ended, in how long."""
+        run = self.progress.run
+        if run is None:
+            return ""
+        counts = ", ".join(
+            f"{n:,} {status.lower()}" for status, n in self.progress.counts().items()
+        )
+        took = ""
+        if run.requested_at_ms is not None and run.completed_at_ms is not None:
+            took = f" in {format_duration(run.completed_at_ms - run.requested_at_ms)}"
+        tail = f": {first_line(run.error)}" if run.error else ""
+        return one_line(f"Run {run.run_id}: {run.status.lower()}{took}, {counts}{tail}")
+
+    def failures(self) -> Iterator[str]:
+        """What went wrong: a few with all of the user's own lines, the others with the innermost.
+
+        Those of an asset that failed alike share a line.
+        """
+        bad, shown, of_one = self._bad(), list[TaskView](), Counter[str]()
+        for task, view in bad:
+            if len(shown) < _MOST_FAILURES and of_one[task.maker] < _MOST_OF_ONE:
+                shown.append(view)
+                of_one[task.maker] += 1
+                yield from _failure(view)
+        others = _alike([(task, view) for task, view in bad if view not in shown])
+        for same in others[:_MOST_OTHERS]:
+            task, view = same[0]
+            name = f"{short_name(task.maker)} {_partitions(same)}".rstrip()
+            yield f"{name}: {view.status.lower()} as well: {_why(view)}"
+        if hidden := sum(len(same) for same in others[_MOST_OTHERS:]):
+            run_id = "RUN" if self.progress.run is None else self.progress.run.run_id
+            yield f"and {count_of(hidden, 'task')} more: `arco runs {run_id} --status failed,blocked`"
+        yield from self._held_back()
+        yield from self._warned()
+
+    def _held_back(self) -> Iterator[str]:
+        """What was not made because of these, in one line an asset."""
+        held = [(task, view) for task, view in self._seen() if not _own(view)]
+        blocked, skipped = "a check of what it reads failed", "what it reads was not made"
+        yield from _grouped(held, TaskStatus.BLOCKED, f"blocked, as {blocked}")
+        yield from _grouped(held, TaskStatus.SKIPPED, f"skipped, as {skipped}")
+
+    def _warned(self) -> Iterator[str]:
+        """What only warns, in one line an asset and check: a year of days is no reason for 365 lines."""
+        for maker in self._makers():
+            warned: dict[str, list[tuple[PlannedTask, TaskView, CheckOutcome]]] = {}
+            for task, view in self.progress.tasks_of(maker.name):
+                for each in failed_checks(view):
+                    if each.severity != "error":
+                        warned.setdefault(each.name, []).append((task, view, each))
+            for findings in warned.values():
+                messages = dict.fromkeys(check_line(each) for _, _, each in findings)
+                which = _partitions([(task, view) for task, view, _ in findings])
+                more = " ..." if len(messages) > 1 else ""
+                name = f"{short_name(maker.name)} {which}".rstrip()
+                yield f"{name}: warning: {next(iter(messages))}{more}"
+
+    def next_steps(self, target: str, project: str = "") -> list[tuple[str, str]]:
+        """Commands that work as they are printed, each with what it shows.
+
+        `target` are the flags that find this Arco, `project` those that find the project.
+        """
+        run = self.progress.run
+        if run is None:
+            return []
+        flags = f" {target}" if target else ""
+        both = f" {project}{flags}" if project else flags
+        steps = [(f"arco runs {run.run_id}{flags}", "this run, task by task")]
+        bad = self._bad()
+        if bad:
+            logs = f"arco logs {run.run_id} {quote(bad[0][1].key)}{flags}"
+            steps.append((one_line(logs), "what the task has said"))
+        if bad or run.status is RunStatus.CANCELLED:
+            steps.append((f"arco retry {run.run_id}{both}", "what was not done, once more"))
+        written = [maker for maker in self._makers() if maker.targets and self._row(maker)]
+        if written:
+            table = _table(written[-1])
+            steps.append((f"arco lineage {table} --columns{flags}", "where its columns come from"))
+        parted = {task.maker for task in self.progress.plan.tasks if task.partition}
+        if of_parts := [maker for maker in written if maker.name in parted]:
+            table = _table(of_parts[-1])
+            steps.append((f"arco partitions {table}{both}", "which of its partitions are there"))
+        return steps
+
+    def _bad(self) -> TaskViews:
+        """The tasks that failed, and then those that a check of their own has stopped."""
+        seen = self._seen()
+        failed = [(task, view) for task, view in seen if view.status is TaskStatus.FAILED]
+        return [*failed, *((task, view) for task, view in seen if _own(view))]
+
+    def _seen(self) -> TaskViews:
+        """The tasks that something is known of, in the order of the plan."""
+        views = self.progress.views
+        return [(task, views[task.key]) for task in self.progress.plan.tasks if task.key in views]
+
+
+def _table(maker: Maker) -> str:
+    return quote(short_name(maker.targets[0].table))
+
+
+def _grouped(tasks: TaskViews, status: TaskStatus, why: str) -> Iterator[str]:
+    """Those with this status, in one line an asset."""
+    by_maker: dict[str, list[tuple[PlannedTask, TaskView]]] = {}
+    for task, view in tasks:
+        if view.status is status:
+            by_maker.setdefault(task.maker, []).append((task, view))
+    for maker, same in by_maker.items():
+        yield f"{short_name(maker)} {_partitions(same)}".rstrip() + f": {why}"
+
+
+def _alike(tasks: TaskViews) -> list[list[tuple[PlannedTask, TaskView]]]:
+    """Tasks of the same asset that ended alike and for the same reason, together."""
+    groups: dict[tuple[str, str, str], list[tuple[PlannedTask, TaskView]]] = {}
+    for task, view in tasks:
+        groups.setdefault((task.maker, view.status, _why(view)), []).append((task, view))
+    return list(groups.values())
+
+
+def _why(view: TaskView) -> str:
+    """Why a task ended badly, in a line: what was raised, and the innermost line of the user's code."""
+    if view.status is not TaskStatus.FAILED:
+        return "; ".join(check_line(each) for each in failed_checks(view)[:1])
+    frame = user_frame(view.error)
+    message = shorten(one_line(first_line(view.error)), _WHY_CHARS) or "no reason was told"
+    return message if frame is None or frame in message else f"{message} ({frame})"
+
+
+def user_frame(error: str | None) -> str | None:
+    """The innermost line of the user's code that an error names, as file:line."""
+    frames = _FRAME.findall(error or "")
+    if frames:
+        return str(frames[-1])
+    traced = _TRACED.findall(error or "")
+    return f"{traced[-1][0]}:{traced[-1][1]}" if traced else None
+
+
+def _partitions(tasks: TaskViews) -> str:
+    keys = [task.partition for task, _ in tasks if task.partition]
+    return one_line(list_some(key_ranges(keys), 2)) + (f" ({len(keys):,})" if len(keys) > 1 else "")
+
+
+def _own(view: TaskView) -> bool:
+    return view.status is TaskStatus.BLOCKED and is_own_block(view)
+
+
+def _failure(view: TaskView) -> Iterator[str]:
+    attempts = f", attempt {view.attempt}" if view.attempt > 1 else ""
+    yield f"{one_line(view.key)} {view.status.lower()}{attempts}"
+    if view.status is TaskStatus.BLOCKED:
+        yield "    nothing was published: its readers keep what was there before"
+    for each in failed_checks(view):
+        yield f"    {each.severity}: {check_line(each)}"
+    if view.status is TaskStatus.FAILED:
+        lines = (view.error or "no reason was told").rstrip().splitlines()
+        for line in lines[:_MOST_LINES]:
+            yield f"    {one_line(line)}"
+        if len(lines) > _MOST_LINES:
+            yield f"    ... {count_of(len(lines) - _MOST_LINES, 'more line')}"
+
+
+def _checks(tasks: TaskViews) -> str:
+    tally: Counter[str] = Counter()
+    for _, view in tasks:
+        for each in view.checks:
+            failed = "warned" if each.severity != "error" else "failed"
+            tally["passed" if each.passed else failed] += 1
+    return ", ".join(
+        f"{tally[word]:,} {word}" for word in ("passed", "warned", "failed") if tally[word]
+    )
+
+
+def run_document(progress: RunProgress) -> dict[str, object]:
+    """A run as one document; a plan without tasks has no run, and is a success."""
+    run, plan = progress.run, progress.plan
+    return {
+        "run_id": None if run is None else run.run_id,
+        "status": "SUCCESS" if run is None else run.status,
+        "plan_id": plan.plan_id,
+        "project": plan.project,
+        "requested_at_ms": None if run is None else run.requested_at_ms,
+        "completed_at_ms": None if run is None else run.completed_at_ms,
+        "error": None if run is None else run.error,
+        "counts": {status.value: count for status, count in progress.counts().items()},
+        "up_to_date": plan.up_to_date,
+        "waiting": waiting_document(plan),
+        "blocked": blocked_document(plan),
+        "tasks": [_task(progress, task) for task in plan.tasks],
+    }
+
+
+def waiting_document(plan: Plan) -> list[dict[str, object]]:
+    """What was asked for and cannot be made."""
+    return [{"key": each.key, "lacks": list(each.lacks)} for each in plan.waiting]
+
+
+def _task(progress: RunProgress, task: PlannedTask) -> dict[str, object]:
+    view = progress.views.get(task.key)
+    document: dict[str, object] = {
+        "key": task.key,
+        "asset": short_name(task.maker),
+        "partition": task.partition,
+        "reason": task.reason,
+        "status": TaskStatus.PENDING if view is None else view.status,
+    }
+    if view is None:
+        return document
+    return document | {
+        "attempt": view.attempt,
+        "rows": view.rows_written,
+        "started_at_ms": view.started_at_ms,
+        "completed_at_ms": view.completed_at_ms,
+        "duration_ms": took_ms(view),
+        "error": view.error,
+        "checks": list(view.checks),
+        "warnings": list(view.warnings),
+        "note": view.note,
+    }
