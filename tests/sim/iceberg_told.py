@@ -99,7 +99,7 @@ def _check_done(
 ) -> str | None:
     match deed:
         case Load():
-            if not any(_location(sight, deed.name) == reply.location for sight in sights):
+            if not may_be_shown(sights, deed.name, reply.location):
                 return f"shown {reply.location}, which was in effect at no time"
             return None
         case List():
@@ -208,6 +208,21 @@ def _is_there(history: IcebergHistory, sight: Sight, deed: Mark) -> bool:
     location = _location(sight, deed.name)
     facts = None if location is None else history.facts(location)
     return facts is not None and deed.is_there(facts)
+
+
+def may_be_shown(sights: list[Sight], name: str, location: str | None) -> bool:
+    """Whether a load may show this metadata: it resolves the name, then acts on the id (P32).
+
+    So the table has the name at one moment of the request, and the metadata at that one or a later one,
+    when it may have another name already.
+    """
+    named: set[str] = set()
+    for sight in sights:
+        if name in sight:
+            named.add(sight[name][0])
+        if any(table_id in named and each == location for table_id, each in sight.values()):
+            return True
+    return False
 
 
 def _location(sight: Sight, name: str) -> str | None:
