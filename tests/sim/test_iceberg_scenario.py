@@ -8,7 +8,7 @@ from .iceberg_crash import prepare
 from .iceberg_deeds import Append, Facts, Mark
 from .iceberg_notes import IcebergNotes, Reply, Told, Wish
 from .iceberg_scenario import IcebergScenario
-from .iceberg_told import may_be_shown
+from .iceberg_told import locations
 from .objects import SimObjects
 from .report import Report
 from .scenario import run_seed
@@ -97,9 +97,9 @@ def test_the_auditor_notices_a_version_that_nobody_asked_for() -> None:
     assert any("nobody wished for" in each for each in wrong)
 
 
-def test_a_load_may_show_a_commit_that_came_after_the_table_was_renamed() -> None:
+def test_a_request_that_met_a_rename_may_meet_what_came_after_it() -> None:
     before, renamed, later = {"t": ("id", "v1")}, {"u": ("id", "v1")}, {"u": ("id", "v2")}
-    assert may_be_shown([before, renamed, later], "t", "v2")  # P32: by name, then by id
-    assert not may_be_shown([renamed, later], "t", "v2")
-    assert not may_be_shown([later, before], "t", "v2")
-    assert not may_be_shown([before, {"t": ("other", "v2")}], "u", "v2")
+    assert locations([before, renamed, later], "t") == {"v1", "v2"}  # P32: by name, then by id
+    assert locations([renamed, later], "t") == set()
+    assert locations([later, before], "t") == {"v1"}
+    assert locations([before, {"t": ("other", "v3"), "u": ("id", "v2")}], "t") == {"v1", "v2", "v3"}
