@@ -58,10 +58,9 @@ class Compactor:
             self._publisher if known else Publisher(self._store, domain), before
         )
 
-    async def merge(self, *, into_base: bool = True) -> Committed | None:
-        """Merge all tails; not into the base, they go there only if they are large."""
+    async def merge(self) -> Committed | None:
         before = utc(self._store.runtime.clock.now_ms()) - self._keep
-        merged = await merge(self._publisher, forget_before=before, into_base=into_base)
+        merged = await merge(self._publisher, forget_before=before)
         return None if merged is None else committed(merged)
 
     async def close(self) -> None:
@@ -81,7 +80,7 @@ class Compactor:
 
     async def _merge(self) -> None:
         try:
-            await self.merge(into_base=False)
+            await self.merge()
             self.merge_problem = None
         except Exception as problem:
             # Later commits try again; a tail that is long costs time only.

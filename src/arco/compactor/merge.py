@@ -1,19 +1,13 @@
 """Merging: the tail goes into the base, and what was dropped long ago is forgotten (P22, P26).
 
-A tail that is long but small is folded into one file of the tail: one file a table, where the base would
-take one for each bucket that has news. Once it is large it goes into the base, and so it does whenever the
-janitor asks. Nothing is forgotten before that.
-
-A merge into the base reads the tail and the base files of the buckets that have news or something to
-forget, folds them, and writes those base files anew under one new index. It names its inputs: if the head
-still has them all, it is published on the head, whatever was committed meanwhile: merges and commits never
-starve each other. A merge that forgets changes rows, and says so: a decision that rested on what is gone is
-made again.
+A merge reads the tail and the base files of the buckets that have news or something to forget, folds them,
+and writes those base files anew under one new index. It names its inputs: if the head still has them all,
+it is published on the head, whatever was committed meanwhile: merges and commits never starve each other. A
+merge that forgets changes rows, and says so: a decision that rested on what is gone is made again.
 """
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import partial
 
 import pyarrow as pa
 
@@ -32,10 +26,6 @@ from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS,
 from arco.storage.chain import Head
 
 LONGEST_TAIL = 16
-# Of one table. A cold look-up reads this much more, beside the base file of its bucket, at the most.
-LARGEST_TAIL_BYTES = 512 * 1024
-
-_FEWEST = 4  # files of a tail that are folded into one: fewer would not make it shorter for long
 
 _WAVE = 8  # base files that are read at once: a store is far away, and memory has an end
 
@@ -47,26 +37,14 @@ def is_due(manifest: Manifest) -> bool:
     return any(len(files) >= LONGEST_TAIL for files in manifest.tail.values())
 
 
-def belongs_in_base(manifest: Manifest) -> bool:
-    """Whether some table's tail is so large that it is worth a base."""
-    return any(
-        sum(ref.bytes for ref in files) >= LARGEST_TAIL_BYTES for files in manifest.tail.values()
-    )
-
-
-async def merge(
-    publisher: Publisher, *, forget_before: datetime, into_base: bool = True
-) -> Head | None:
+async def merge(publisher: Publisher, *, forget_before: datetime) -> Head | None:
     """Merge all tails; None if there is nothing to do, or another merge was first."""
     head = await publisher.chain.head()
     manifest = parent_of(head)
     if manifest is None:
         return None
     work = _Merge(publisher, manifest, forget_before)
-    if into_base or belongs_in_base(manifest):
-        await work.fold_all()
-    else:
-        await work.shorten()
+    await work.fold_all()
     if not work.removed:
         return None
     await publisher.create(work.files)
@@ -82,9 +60,6 @@ class _Merge:
         self._tasks = publisher.store.runtime.tasks
         self._input = manifest
         self._merged = {ref.path for files in manifest.tail.values() for ref in files}
-        self._shorter: dict[
-            str, tuple[FileRef, ...]
-        ] = {}  # what stands for the merged files of a tail
         self._forgetting = Forgetting(forget_before)
         self._attempt = attempt_ulid(self._store.runtime, mark_of(manifest))
         self._files = BaseFiles(manifest.base)
@@ -98,17 +73,6 @@ class _Merge:
         for table in _CONTAINERS_FIRST:
             await self._fold(table)
         self._base = self._files.base(self._new_index(self._input.base.index))
-
-    async def shorten(self) -> None:
-        """Fold the tail of each table into one file; the base stays as it is."""
-        long = [table for table in _CONTAINERS_FIRST if len(self._tail(table)) >= _FEWEST]
-        self._merged = self.removed = {ref.path for table in long for ref in self._tail(table)}
-        for table in long:
-            parts = await self._read(table, self._tail(table))
-            path = file_path(self._publisher.domain, table, self._attempt)
-            ref, raw = await self._tasks.in_thread(partial(_folded, table, parts, path))
-            self.files.append((ref, raw))
-            self._shorter[table.name] = (ref,)
 
     async def publish(self, head: Head) -> Head | None:
         """Publish on the newest head that still has all inputs (P26)."""
@@ -132,7 +96,7 @@ class _Merge:
             kind=CommitKind.MERGE,
             commit_ulid=new_ulid(self._store.runtime),
             tail={
-                name: (*self._shorter.get(name, ()), *self._later(files))
+                name: tuple(ref for ref in files if ref.path not in self._merged)
                 for name, files in head.tail.items()
             },
             base=self._base,
@@ -141,15 +105,8 @@ class _Merge:
             removed=tuple(sorted(self.removed)),
         )
 
-    def _tail(self, table: StateTable) -> tuple[FileRef, ...]:
-        return self._input.tail.get(table.name, ())
-
-    def _later(self, files: Sequence[FileRef]) -> tuple[FileRef, ...]:
-        """Those of a tail that are not merged: all of them are newer."""
-        return tuple(ref for ref in files if ref.path not in self._merged)
-
     async def _fold(self, table: StateTable) -> None:
-        tail = self._tail(table)
+        tail = self._input.tail.get(table.name, ())
         due = {bucket for ref in tail for bucket in ref.buckets}
         due |= self._forgetting.buckets(table) | self._stale(table)
         read = await self._read(table, tail)
@@ -212,11 +169,6 @@ class _Merge:
         if old is not None:
             self.removed.add(old.path)
         return ref
-
-
-def _folded(table: StateTable, parts: Sequence[pa.Table], path: str) -> tuple[FileRef, bytes]:
-    """One file with what counts of some rows."""
-    return encode(table, fold(table, pa.concat_tables(parts)), path)
 
 
 def _by_bucket(table: StateTable, rows: pa.Table) -> dict[int, pa.Table]:
