@@ -149,6 +149,8 @@ def reset_gateway() -> None:
     process = getattr(gateway, "proc", None)
     if process is not None:
         with suppress(Exception):
+            if process.stdin is not None:
+                process.stdin.close()
             process.terminate()
             process.wait(_EXIT_S)
 
