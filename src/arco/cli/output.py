@@ -1,39 +1,16 @@
 """Output: one sentence for an error, one document for a program, a progress bar for a person."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-from arco.core.errors import (
-    ArcoError,
-    Conflict,
-    Corrupt,
-    Denied,
-    Fenced,
-    Invalid,
-    NotFound,
-    StoreFull,
-    StoreReadOnly,
-    Unavailable,
-    Unknown,
-)
+from arco.core.errors import ArcoError, Invalid
+from arco.server.finding import next_step
 
 _FAILED = 1
 _MISUSED = 2
-
-_NEXT_STEPS: Mapping[type[ArcoError], str] = {
-    Conflict: "Read again, then retry.",
-    Corrupt: "Stop writing to this store and restore it from a backup.",
-    Denied: "Check which identity is in use and what it may do; `arco iam render` prints the policies.",
-    Fenced: "Another process has taken over; start again.",
-    NotFound: "Check the name.",
-    StoreReadOnly: "Mount it writable, or name another place with --root, then try again.",
-    StoreFull: "Make room there, then try again: what was made stays.",
-    Unavailable: "Check the address, the network and the credentials, then try again.",
-    Unknown: "It may have happened: look before you try again.",
-}
 
 
 def complain(problem: Exception, *, command: str = "arco", debug: bool = False) -> int:
@@ -60,14 +37,6 @@ def complain_of_output(problem: OSError) -> int:
         reason = (problem.strerror or type(problem).__name__).lower()
         print(_sentence(f"the output could not be written: {reason}", ""), file=sys.stderr)
     return _FAILED
-
-
-def next_step(problem: ArcoError) -> str:
-    """What a person should do about an error; nothing where its message says it already."""
-    notes = getattr(problem, "__notes__", ())
-    if notes:
-        return " ".join(notes)  # the code that raised it knows better
-    return next((step for kind, step in _NEXT_STEPS.items() if isinstance(problem, kind)), "")
 
 
 def print_document(document: object) -> None:
