@@ -35,7 +35,7 @@ from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.fold.fold import fold
 from arco.fold.tier1 import DOMAIN, TIER1
 from arco.ledger.claim import Answer, key_path
@@ -171,7 +171,7 @@ def after(step: Callable[[], Awaitable[object]]) -> Handling:
     return handle
 
 
-def held(until: Event, then: Handling = arrives) -> Handling:
+def held(until: AsyncEvent, then: Handling = arrives) -> Handling:
     """The call is on its way until the test lets it arrive."""
 
     async def handle(post: Post, call: SyncCompact) -> Committed:

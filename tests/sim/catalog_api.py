@@ -29,7 +29,7 @@ from arco.core.errors import (
 )
 from arco.core.hashing import sha256_hex
 from arco.core.scope import Scope
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.claim import Answer, key_path
 from arco.ledger.idempotency import Idempotency
@@ -55,7 +55,7 @@ class Call:
     """A wish on its way to a server."""
 
     wish: Wish
-    replied: Event
+    replied: AsyncEvent
     sent: int  # position of the log
     sent_ms: float
 
@@ -65,7 +65,7 @@ class Inbox:
     """Where a living server takes calls."""
 
     calls: list[Call]
-    rung: Event
+    rung: AsyncEvent
 
 
 class Renderer:

@@ -16,7 +16,7 @@ import msgspec
 from arco.core import json
 from arco.core.errors import Conflict, Invalid, KeyReused, NotFound, Unavailable, Unknown
 from arco.core.scope import Scope
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.evidence import look
 from arco.ledger.expiry import collect_keys
@@ -74,7 +74,7 @@ class Call:
 
     request: Request
     sha256: str
-    replied: Event
+    replied: AsyncEvent
     sent_ms: float
     answer: int | None = None
 
@@ -84,7 +84,7 @@ class Inbox:
     """Where a living server takes calls."""
 
     calls: list[Call]
-    rung: Event
+    rung: AsyncEvent
 
 
 class CountOn:

@@ -24,7 +24,7 @@ from arco.core.errors import (
     Unknown,
 )
 from arco.core.scope import Scope
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.desk import Caller
 from arco.iceberg.files import TableFiles
@@ -73,7 +73,7 @@ class Call:
     """A wish on its way to a server."""
 
     wish: Wish
-    replied: Event
+    replied: AsyncEvent
     sent: int  # position of the log
     sent_ms: float
 
@@ -83,7 +83,7 @@ class Inbox:
     """Where a living server takes calls."""
 
     calls: list[Call]
-    rung: Event
+    rung: AsyncEvent
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from arco.core.clock import Clock, utc
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.ids import ulid_ms
 from arco.core.runtime import Runtime
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.ledger.lag import waiting_above
 from arco.ledger.watermark import Watermark
 from arco.storage.probe import prove_put_if_absent
@@ -201,7 +201,7 @@ class HealthMonitor:
         self._observed_ms = 0.0
         self._refusal: ArcoError | None = None
         self._probed_ms: float | None = None
-        self._observing: Event | None = None
+        self._observing: AsyncEvent | None = None
 
     async def observe(self) -> HealthObservation:
         """What was observed at most a few seconds ago."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from arco.catalog.ddl import Ddl
 from arco.catalog.done import Done
 from arco.core.errors import ArcoError
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.ledger.idempotency import Hold
 
 
@@ -18,7 +18,7 @@ class Ask:
     request_id: str
     new_id: str
     asked_ms: float
-    done: Event
+    done: AsyncEvent
     base: int | None = None
     hold: Hold | None = None
     answer: Done | None = None

@@ -74,7 +74,7 @@ class CommitWork:
         table_id = claim.ids["table"]
         if not table_id:
             return refused(absent(self._engine.kind, self._name))
-        async with self._desk.lanes.enter(table_id):
+        async with self._desk.lanes.hold(table_id):
             return await self._in_turn(table_id, claim, hold)
 
     async def _in_turn(self, table_id: str, claim: Claim, hold: Hold) -> Answer:

@@ -65,7 +65,7 @@ class DropWork:
         if not table_id:
             return refused(absent(self._kind, self._name))
         await self._desk.doubts.add([table_id], self._is_open)
-        async with self._desk.lanes.enter(table_id):
+        async with self._desk.lanes.hold(table_id):
             return await self._in_turn(table_id, claim, hold)
 
     async def _in_turn(self, table_id: str, claim: Claim, hold: Hold) -> Answer:

@@ -8,7 +8,7 @@ from arco.catalog.published import Published
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound
-from arco.core.lanes import Lanes
+from arco.core.keyed_lock import KeyedLock
 from arco.events.table import DOMAIN
 from arco.iceberg.aftermath import Aftermath
 from arco.iceberg.collection import TableJanitor
@@ -124,7 +124,7 @@ def open_iceberg(
         pointers=pointers,
         standings=Standings(pointers, records, store.runtime),
         doubts=Doubts(store),
-        lanes=Lanes(store.runtime.tasks),
+        lanes=KeyedLock(store.runtime.tasks),
         shelf=Shelf(room_bytes),
         aftermath=Aftermath(store, told, committer, files),
         published=Published(publication_of, retention_ms=retention_ms),

@@ -374,7 +374,7 @@ class TransactWork:
     async def _all_lanes(self, ids: list[str]) -> AsyncIterator[None]:
         async with AsyncExitStack() as lanes:
             for table_id in sorted(set(ids)):
-                await lanes.enter_async_context(self._desk.lanes.enter(table_id))
+                await lanes.enter_async_context(self._desk.lanes.hold(table_id))
             yield
 
 

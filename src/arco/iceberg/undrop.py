@@ -45,7 +45,7 @@ class UndropWork:
         return None if done is None else succeeded(Told(table_id=self._table_id))
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
-        async with self._desk.lanes.enter(self._table_id):
+        async with self._desk.lanes.hold(self._table_id):
             standing = await self._revived(claim, hold)
         if standing is None:
             return refused(

@@ -3,7 +3,7 @@
 It only makes things sooner. A ring that is lost costs time, because followers probe anyway.
 """
 
-from arco.core.tasks import Event, Tasks
+from arco.core.tasks import AsyncEvent, Tasks
 from arco.ledger.segment import Segment
 
 
@@ -12,7 +12,7 @@ class Bell:
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
-        self._rung: Event = tasks.event()
+        self._rung: AsyncEvent = tasks.event()
         self._streams: dict[str, None] = {}
 
     def ring(self, stream: str, _segment: Segment | None = None, /) -> None:

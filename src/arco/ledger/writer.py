@@ -16,7 +16,7 @@ from typing import Protocol
 from arco.core import json
 from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable, Unknown
 from arco.core.ids import Ulid
-from arco.core.tasks import Event, Task
+from arco.core.tasks import AsyncEvent, Task
 from arco.ledger.envelope import Envelope, RowCount
 from arco.ledger.segment import (
     LARGEST_BYTES,
@@ -53,7 +53,7 @@ class Receipt:
 class _Group:
     """Calls that share a segment."""
 
-    done: Event
+    done: AsyncEvent
     lines: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
     count: RowCount = field(default_factory=RowCount)

@@ -19,7 +19,7 @@ from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import BacklogTooLarge, Conflict
 from arco.core.hashing import sha256_hex
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.events.registry import total_rows
 from arco.ledger.envelope import RowCount
 from arco.ledger.follower import PlaceFollower
@@ -99,7 +99,7 @@ class LedgerTailReader:
         self._retained_from: Mapping[str, datetime] = {}
         self._follower: PlaceFollower | None = None
         self._mark = Watermark()  # of the follower
-        self._busy: Event | None = None
+        self._busy: AsyncEvent | None = None
 
     async def above(self, snapshot: Snapshot) -> LedgerTail:
         """The segments above the watermark of a snapshot; see `since`."""

@@ -13,7 +13,7 @@ from arco.catalog.decision import Rules
 from arco.compactor.compactor import Compactor
 from arco.compactor.janitor import Janitor
 from arco.core.runtime import Runtime
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.flow.coordinator.garbage_collection import RunGarbageCollector
 from arco.iceberg.service import Iceberg
 from arco.ledger.writers import Ring, nobody
@@ -86,7 +86,7 @@ class AllInOneServer:
     janitor: Janitor
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Event]:
+    async def running(self) -> AsyncIterator[AsyncEvent]:
         """Run garbage collection, the reconciler and the coordinator beside a block, then close all.
 
         The event is set after the first attempt to open the coordinator.
