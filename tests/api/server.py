@@ -37,9 +37,8 @@ from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
 from arco.iceberg.service import open_iceberg
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.intake import Intake
-from arco.ledger.writer import Writer
-from arco.ledger.writers import Writers
+from arco.ledger.ingestion import EventIngestion
+from arco.ledger.writer import DomainWriters, LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.query.lineage.tracer import Tracer
 from arco.storage.backend import Backend
@@ -150,12 +149,12 @@ async def _open(
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test")
     rules = Rules(own_roots=(f"file://{root}/",), ruled=frozenset({TableFormat.ICEBERG}))
-    committer = Committer(reader, Writer(store, DOMAIN), compactor, lease, rules=rules)
+    committer = Committer(reader, LedgerWriter(store, DOMAIN), compactor, lease, rules=rules)
     await ensure_default(committer)
     idempotency = Idempotency(store)
     root_url = f"file://{root}/{scope.prefix}"
     files, locations = TableFiles(store, root_url, {}), Locations(root_url, ())
-    writers = Writers(store, DOMAINS)
+    writers = DomainWriters(store, DOMAINS)
     iceberg = open_iceberg(
         committer, idempotency, files, locations, writer=writers.of("executions")
     )
@@ -174,7 +173,7 @@ async def _open(
         idempotency=idempotency,
         engine=engine,
         tracer=Tracer({**domains, DOMAIN: reader}, engine),
-        intake=Intake(writers, CLIENT_TYPES, find_domain),
+        ingestion=EventIngestion(writers, CLIENT_TYPES, find_domain),
         log=make_log(lines, runtime.clock),
         metrics=metrics,
         limits=options.limits,

@@ -40,7 +40,7 @@ from arco.fold.fold import fold
 from arco.fold.tier1 import DOMAIN, TIER1
 from arco.ledger.claim import Answer, key_path
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import Backend
 from arco.storage.retry import Retry
 from arco.storage.roles import Role
@@ -356,7 +356,7 @@ def open_runtime(clock: WallClock) -> Runtime:
 def _office(store: Store, post: Post, rules: Rules) -> Office:
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test", life_ms=600)
-    committer = Committer(reader, Writer(store, DOMAIN), post, lease, rules)
+    committer = Committer(reader, LedgerWriter(store, DOMAIN), post, lease, rules)
     return Office(store, reader, committer, lease, Idempotency(store))
 
 

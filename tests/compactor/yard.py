@@ -19,7 +19,7 @@ from arco.compactor.verify import verify
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.scope import Scope
 from arco.fold.tier1 import DOMAIN
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import Backend
 from arco.storage.retry import Retry
 from arco.storage.roles import Role
@@ -84,7 +84,7 @@ class Yard:
         store = self.store(Role.API)
         return Committer(
             SnapshotReader(store),
-            Writer(store, DOMAIN, life_ms=int(life_ms)),
+            LedgerWriter(store, DOMAIN, life_ms=int(life_ms)),
             compactor or self.compactor,
             Lease(store, DOMAIN, holder="yard"),
         )

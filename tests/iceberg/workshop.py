@@ -46,7 +46,7 @@ from arco.iceberg.wire import (
 from arco.ledger.envelope import Envelope
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.segment import decode_event, find_segment, parse_segment_key
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import Backend
 from arco.storage.link import Entry
 from arco.storage.outside import Outside
@@ -281,7 +281,7 @@ class Workshop:
     def _office(self, line: Line) -> Office:
         """The parts below, with a lease that is over soon: many die here, and others wait for them."""
         store = self.inner.store(Role.API, line.backend)
-        reader, writer = SnapshotReader(store), Writer(store, DOMAIN)
+        reader, writer = SnapshotReader(store), LedgerWriter(store, DOMAIN)
         lease = Lease(store, DOMAIN, holder="test", life_ms=100)
         committer = Committer(reader, writer, self.inner.post, lease, self.inner.rules)
         return Office(store, reader, committer, lease, Idempotency(store))

@@ -24,7 +24,7 @@ from arco.fold.tier2 import (
     TASKS,
     TIER2,
 )
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
 from arco.query.system_tables import STATE_TABLES, SYSTEM_SCHEMAS

@@ -33,7 +33,7 @@ from arco.core.tasks import AsyncEvent
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.claim import Answer, key_path
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.store import Store
 
 from .catalog_notes import CatalogNotes, Reply, Told, Wish
@@ -113,7 +113,7 @@ class Api:
         self.reader = SnapshotReader(store)
         self.committer = Committer(
             self.reader,
-            Writer(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
+            LedgerWriter(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
             Lease(store, DOMAIN, holder=life.name),
             Rules(retention=UNDROP_FOR),

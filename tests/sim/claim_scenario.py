@@ -17,10 +17,9 @@ from arco.core import json
 from arco.core.errors import Conflict, Invalid, KeyReused, NotFound, Unavailable, Unknown
 from arco.core.scope import Scope
 from arco.core.tasks import AsyncEvent
-from arco.ledger.claim import Answer, Claim, key_path
-from arco.ledger.evidence import look
-from arco.ledger.expiry import collect_keys
-from arco.ledger.idempotency import Hold, Idempotency, Terms
+from arco.ledger.claim import Answer, Claim, find_evidence, key_path
+from arco.ledger.gc import collect_keys
+from arco.ledger.idempotency import ClaimHold, ClaimTerms, Idempotency
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.collect import collect
 from arco.storage.link import Entry
@@ -94,19 +93,19 @@ class CountOn:
         self._chain = chain
         self._request = request
 
-    async def terms(self) -> Terms:
-        return Terms(ids={}, base=(await self._chain.head()).number)
+    async def terms(self) -> ClaimTerms:
+        return ClaimTerms(ids={}, base=(await self._chain.head()).number)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        seen = await look(self._chain, claim, _request_ids)
+        seen = await find_evidence(self._chain, claim, _request_ids)
         return None if seen.mine is None else _success(seen.mine.body(Step))
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         while True:
-            seen = await look(self._chain, claim, _request_ids)
+            seen = await find_evidence(self._chain, claim, _request_ids)
             if seen.mine is not None:
                 return _success(seen.mine.body(Step))
             counter = _counter(seen.head)

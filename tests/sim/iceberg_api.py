@@ -36,7 +36,7 @@ from arco.iceberg.service import open_iceberg
 from arco.iceberg.undrop import UndropWork
 from arco.iceberg.wire import CommitTransactionRequest, RegisterTableRequest, RenameRequest
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.store import Store
 
 from .catalog_api import UNDROP_FOR
@@ -116,7 +116,7 @@ class IcebergApi:
         self._objects = objects
         self.committer = Committer(
             SnapshotReader(store),
-            Writer(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
+            LedgerWriter(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
             Lease(store, DOMAIN, holder=life.name),
             Rules(retention=UNDROP_FOR, ruled=frozenset({TableFormat.ICEBERG})),

@@ -12,8 +12,7 @@ from arco.catalog.manifest import BaseIndex, Commit, FileRef, Manifest, read_man
 from arco.core import json
 from arco.core.scope import Scope
 from arco.ledger.segment import Segment, decode_segment, parse_segment_key
-from arco.ledger.slot import Slot
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Slot, Watermark
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.floor import FloorBody
 from arco.storage.link import read_entry

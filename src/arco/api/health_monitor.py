@@ -22,8 +22,8 @@ from arco.core.errors import ArcoError, Unavailable
 from arco.core.ids import ulid_ms
 from arco.core.runtime import Runtime
 from arco.core.tasks import AsyncEvent
-from arco.ledger.lag import waiting_above
-from arco.ledger.watermark import Watermark
+from arco.ledger.lag import measure_lag
+from arco.ledger.stream import Watermark
 from arco.storage.probe import prove_put_if_absent
 from arco.storage.store import Store
 
@@ -132,7 +132,7 @@ class LagReader:
         snapshot = await reader.head()
         published = snapshot.manifest
         mark = Watermark() if published is None else published.watermark
-        waiting = await waiting_above(reader.store, domain, mark)
+        waiting = await measure_lag(reader.store, domain, mark)
         oldest = waiting.oldest_received
         return DomainLag(
             domain=domain,

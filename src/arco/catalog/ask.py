@@ -6,7 +6,7 @@ from arco.catalog.ddl import Ddl
 from arco.catalog.done import Done
 from arco.core.errors import ArcoError
 from arco.core.tasks import AsyncEvent
-from arco.ledger.idempotency import Hold
+from arco.ledger.idempotency import ClaimHold
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Ask:
     asked_ms: float
     done: AsyncEvent
     base: int | None = None
-    hold: Hold | None = None
+    hold: ClaimHold | None = None
     answer: Done | None = None
     problem: Exception | None = None
     refused: bool = False  # whether the problem is a verdict on the request itself

@@ -45,7 +45,7 @@ from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.ledger.envelope import Envelope
 from arco.ledger.segment import LARGEST_BYTES, segment_key
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.link import read_entry
 
 _MOST_ASKS = 512
@@ -84,7 +84,7 @@ class Committer:
     def __init__(
         self,
         reader: SnapshotReader,
-        writer: Writer,
+        writer: LedgerWriter,
         compactor: CompactorPort,
         lease: Lease,
         rules: Rules | None = None,

@@ -30,7 +30,7 @@ from arco.iceberg.transactions import Commits
 from arco.iceberg.versions import IcebergVersions
 from arco.iceberg.views import Views
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.collect import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
@@ -41,7 +41,7 @@ DEFAULT_ROOM_BYTES = 256 * 1024 * 1024
 class Iceberg:
     """All that Iceberg's clients can ask of a workspace."""
 
-    def __init__(self, desk: Desk, records: Transactions, own: Writer | None = None) -> None:
+    def __init__(self, desk: Desk, records: Transactions, own: LedgerWriter | None = None) -> None:
         self.desk = desk
         self._own_writer = own
         self._records = records
@@ -102,7 +102,7 @@ def open_iceberg(
     *,
     config: dict[str, str] | None = None,
     room_bytes: int = DEFAULT_ROOM_BYTES,
-    writer: Writer | None = None,
+    writer: LedgerWriter | None = None,
     retention_ms: int = DEFAULT_RETENTION_MS,
 ) -> Iceberg:
     """The Iceberg catalog over a workspace's parts; without a `writer` of events it has its own.
@@ -113,7 +113,7 @@ def open_iceberg(
     reader = committer.reader
     store = reader.store
     pointers, records = Pointers(store), Transactions(store)
-    told = Writer(store, DOMAIN) if writer is None else writer
+    told = LedgerWriter(store, DOMAIN) if writer is None else writer
     desk = Desk(
         store=store,
         reader=reader,

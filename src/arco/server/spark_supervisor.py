@@ -28,7 +28,7 @@ from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment
-from arco.ledger.writers import Ring, nobody
+from arco.ledger.writer import SegmentListener, ignore_segment
 from arco.server.reporting import failure_reporter
 from arco.server.settings import CompactionSettings, SparkSettings
 from arco.server.spark_child import (
@@ -274,9 +274,9 @@ class EventCompaction:
     status: CompactionStatus
 
     @property
-    def notify(self) -> Ring:
+    def notify(self) -> SegmentListener:
         """Receives every new segment."""
-        return nobody if self.supervisor is None else self.supervisor.notify
+        return ignore_segment if self.supervisor is None else self.supervisor.notify
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -19,7 +19,7 @@ from arco.core.runtime import Runtime
 from arco.events.registry import find_domain, find_kind
 from arco.flow.coordinator.ports import RunEvent
 from arco.ledger.envelope import Envelope, Source
-from arco.ledger.writers import Writers
+from arco.ledger.writer import DomainWriters
 
 SOURCE = "flow"
 
@@ -31,7 +31,7 @@ _BACKOFF = ExponentialBackoff(50, 5_000, jitter=1)
 class LedgerEventWriter:
     """An `EventWriter`. Events of one domain that fit into a segment are stored together or not at all."""
 
-    def __init__(self, writers: Writers) -> None:
+    def __init__(self, writers: DomainWriters) -> None:
         self._writers = writers
         self._runtime: Runtime = writers.store.runtime
         self._latest_ms = 0

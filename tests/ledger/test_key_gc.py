@@ -3,10 +3,9 @@
 import pytest
 
 from arco.core.errors import Invalid
-from arco.ledger.claim import Claim
-from arco.ledger.expiry import collect_keys
-from arco.ledger.idempotency import LONGEST_REQUEST_MS, SHORTEST_LIFE_MS, Idempotency
-from arco.ledger.key import key_chain, read_key
+from arco.ledger.claim import LONGEST_REQUEST_MS, Claim, key_chain, read_key
+from arco.ledger.gc import collect_keys
+from arco.ledger.idempotency import SHORTEST_LIFE_MS, Idempotency
 from arco.storage.roles import Role
 from tests.ledger.creating import PATH, Create, made, target
 from tests.ledger.simulated import Calm, simulate

@@ -4,8 +4,7 @@ import pytest
 
 from arco.core.errors import Corrupt
 from arco.core.scope import Scope
-from arco.ledger.claim import key_path
-from arco.ledger.key import key_chain, read_key
+from arco.ledger.claim import key_chain, key_path, read_key
 from arco.storage.backend import Backend
 from arco.storage.chain import Chain, Head
 from arco.storage.link import Entry, make_entry
