@@ -41,10 +41,9 @@ from arco.ledger.ingestion import EventIngestion
 from arco.ledger.writer import DomainWriters, LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.query.lineage.tracer import Tracer
-from arco.storage.backend import Backend
+from arco.storage.backend import Backend, ObservedBackend
 from arco.storage.local import LocalBackend
-from arco.storage.observed import ObservedBackend
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.api.coordinator import open_flow_context
@@ -62,7 +61,7 @@ class Options:
     compactor: Callable[[Store], CompactorPort] = Compactor
     wrap: Callable[[Backend], Backend] = lambda backend: backend
     engine: Callable[[SnapshotReader], QueryEngine] = OneAnswer
-    retry: Retry | None = None
+    retry: StoreRetryPolicy | None = None
     compaction: CompactionStatus = ELSEWHERE
 
 

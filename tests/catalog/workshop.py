@@ -42,7 +42,7 @@ from arco.ledger.claim import Answer, key_path
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import Backend
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.storage.interposed import Interposed
@@ -50,7 +50,7 @@ from tests.stores import open_bench
 
 ANN = "user:ann"
 SCOPE = Scope()
-IMPATIENT = Retry(attempts=2, first_pause_ms=1, longest_pause_ms=2, budget_ms=500)
+IMPATIENT = StoreRetryPolicy(attempts=2, first_pause_ms=1, longest_pause_ms=2, budget_ms=500)
 
 S = SchemaName("default", ("s",))
 

@@ -20,7 +20,7 @@ from arco.ledger.notification import StreamNotifications
 from arco.ledger.segment import Segment, find_segment
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import LedgerWriter
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant, tell_all
 from tests.ledger.events import note

@@ -48,9 +48,9 @@ from arco.ledger.idempotency import Idempotency
 from arco.ledger.segment import decode_event, find_segment, parse_segment_key
 from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import Backend
-from arco.storage.link import Entry
-from arco.storage.outside import Outside
-from arco.storage.requests import Requests
+from arco.storage.entry import Entry
+from arco.storage.external_location import ExternalLocation
+from arco.storage.retry import RetryingBackend
 from arco.storage.roles import Role
 from tests.catalog.workshop import ANN, IMPATIENT, SCOPE, Office, Post, WallClock, started
 from tests.catalog.workshop import Workshop as CatalogWorkshop
@@ -272,7 +272,9 @@ class Workshop:
         """One more API process."""
         line, runtime = Line(self.inner.backend), self.inner.runtime
         office = self._office(line)
-        beyond = Outside(Requests(self.outside, runtime, retry=IMPATIENT), role=Role.API)
+        beyond = ExternalLocation(
+            RetryingBackend(self.outside, runtime, retry=IMPATIENT), role=Role.API
+        )
         files = TableFiles(office.store, self.root_url, {ELSEWHERE: beyond})
         locations = Locations(self.root_url, (ELSEWHERE,))
         iceberg = open_iceberg(office.committer, office.idempotency, files, locations)

@@ -10,7 +10,7 @@ from arco.core.scope import Scope
 from arco.ledger.claim import Answer, Claim, find_evidence, key_path
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Chain
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from tests.ledger.simulated import Calm
 from tests.stores import Bench
 

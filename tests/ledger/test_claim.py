@@ -7,7 +7,7 @@ from arco.core.scope import Scope
 from arco.ledger.claim import key_chain, key_path, read_key
 from arco.storage.backend import Backend
 from arco.storage.chain import Chain, Head
-from arco.storage.link import Entry, make_entry
+from arco.storage.entry import Entry, make_entry
 from arco.storage.roles import Role
 from tests.clocks import HandClock
 from tests.storage.chains import once_before
@@ -104,7 +104,7 @@ async def test_a_number_with_another_parent_is_no_part_of_the_key(memory: Backen
     [first] = await grown(memory, 1)
     runtime = chain_on(memory).store.runtime
     other = make_entry(runtime, make_entry(runtime, None, "another"), "child")
-    assert other.link.parent_sha256 != first.sha256()
+    assert other.record.parent_sha256 != first.sha256()
     await memory.create(full_key(1), other.raw)
     with pytest.raises(Corrupt):
         await read_key(chain_on(memory))

@@ -10,7 +10,7 @@ from arco.ledger.follower import SegmentBatch, SegmentFollower
 from arco.ledger.notification import StreamNotifications
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import LedgerWriter
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.ledger.events import follow, note, read_events

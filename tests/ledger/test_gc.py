@@ -8,7 +8,7 @@ from arco.ledger.gc import collect_segments, collect_slots, seal_expired_streams
 from arco.ledger.segment import decode_segment, segment_key
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import AppendReceipt, LedgerWriter
-from arco.storage.collect import collect
+from arco.storage.chain_gc import collect
 from arco.storage.roles import Role
 from tests.ledger.events import note
 from tests.ledger.simulated import Calm, simulate

@@ -16,9 +16,8 @@ from arco.core.scope import Scope
 from arco.ledger.claim import Answer, Claim, find_evidence, key_chain, key_path, read_key
 from arco.ledger.gc import collect_keys
 from arco.ledger.idempotency import Idempotency
-from arco.storage.backend import Backend
+from arco.storage.backend import Backend, ObservedBackend
 from arco.storage.chain import Chain
-from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from tests.ledger.creating import PATH, Create, Step, made, request_ids, target
 from tests.ledger.simulated import Calm, simulate

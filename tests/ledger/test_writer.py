@@ -17,7 +17,7 @@ from arco.ledger.segment import (
 )
 from arco.ledger.stream import Slot, Watermark, slot_chain
 from arco.ledger.writer import AppendReceipt, DomainWriters, LedgerWriter
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.faults.operation import Verb

@@ -16,7 +16,7 @@ from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, TIER2
 from arco.ledger.writer import LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.query.random_events import NOON, Events

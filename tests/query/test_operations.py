@@ -28,7 +28,7 @@ from arco.ledger.stream import Watermark
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
 from arco.query.system_tables import STATE_TABLES, SYSTEM_SCHEMAS
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.query.published import NOON, Publishing, rows_of

@@ -21,8 +21,8 @@ from arco.ledger.claim import Answer, Claim, find_evidence, key_path
 from arco.ledger.gc import collect_keys
 from arco.ledger.idempotency import ClaimHold, ClaimTerms, Idempotency
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
-from arco.storage.collect import collect
-from arco.storage.link import Entry
+from arco.storage.chain_gc import collect
+from arco.storage.entry import Entry
 from arco.storage.roles import Role
 
 from .chaos import Chaos

@@ -22,7 +22,7 @@ from arco.ledger.segment import Segment, decode_event
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import AppendReceipt, LedgerWriter
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
-from arco.storage.collect import collect
+from arco.storage.chain_gc import collect
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.ledger.events import follow, read_segments

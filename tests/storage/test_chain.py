@@ -13,7 +13,7 @@ from arco.core.errors import (
 )
 from arco.storage.backend import Backend
 from arco.storage.chain import Head
-from arco.storage.link import checksummed
+from arco.storage.entry import checksummed
 from tests.clocks import HandClock
 from tests.storage.chains import FULL, chain_on, grown, number_key
 
@@ -32,11 +32,11 @@ async def test_a_tombstone_is_a_number_like_any_other_and_may_be_followed(memory
     head = await chain.append(await chain.head(), "born")
     head = await chain.append(head, None, tombstone=True)
     assert head.entry is not None
-    assert head.entry.link.tombstone
+    assert head.entry.record.tombstone
     head = await chain.append(head, "again")
     found = await chain_on(memory).history(0, 2)
-    assert [entry.link.tombstone for entry in found] == [False, True, False]
-    assert found[2].link.parent_sha256 == found[1].sha256()
+    assert [entry.record.tombstone for entry in found] == [False, True, False]
+    assert found[2].record.parent_sha256 == found[1].sha256()
 
 
 async def test_created_at_grows_though_the_clock_jumps_back(memory: Backend) -> None:

@@ -5,7 +5,7 @@ import pytest
 from arco.core.errors import Invalid, NotFound, Unavailable, Unknown
 from arco.storage.backend import Backend
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
-from arco.storage.collect import Collected, collect
+from arco.storage.chain_gc import ChainGcResult, collect
 from arco.storage.roles import Role
 from tests.clocks import HandClock
 from tests.storage.chains import FULL, PATH
@@ -44,7 +44,7 @@ async def grow_hourly(backend: Backend, clock: HandClock, numbers: int) -> None:
 
 async def janitor_collects(
     backend: Backend, clock: HandClock, *, ceiling: int | None = None
-) -> Collected:
+) -> ChainGcResult:
     chain = chain_as(Role.JANITOR, backend, clock)
     return await collect(chain, retention_ms=RETENTION_MS, ceiling=ceiling)
 
@@ -59,25 +59,25 @@ async def test_a_number_goes_when_its_successor_has_existed_for_the_retention(
 ) -> None:
     await grow_hourly(store, clock, 10)
     # It is hour 9: numbers 0 to 7 have existed for 2 hours, so 7 stays and what is below it goes.
-    assert await janitor_collects(store, clock) == Collected(floor=7, deleted=7)
+    assert await janitor_collects(store, clock) == ChainGcResult(floor=7, deleted=7)
     assert await numbers_in(store) == [7, 8, 9]
 
 
 async def test_a_young_chain_keeps_everything(store: Backend, clock: HandClock) -> None:
     await grow_hourly(store, clock, 2)
-    assert await janitor_collects(store, clock) == Collected(floor=0, deleted=0)
+    assert await janitor_collects(store, clock) == ChainGcResult(floor=0, deleted=0)
     assert await numbers_in(store) == [0, 1]
 
 
 async def test_the_head_stays_however_old_it_is(store: Backend, clock: HandClock) -> None:
     await grow_hourly(store, clock, 5)
     clock.pass_ms(1_000 * HOUR_MS)
-    assert await janitor_collects(store, clock) == Collected(floor=4, deleted=4)
+    assert await janitor_collects(store, clock) == ChainGcResult(floor=4, deleted=4)
     assert (await chain_as(Role.API, store, clock).head()).number == 4
 
 
 async def test_an_empty_chain_is_left_alone(store: Backend, clock: HandClock) -> None:
-    assert await janitor_collects(store, clock) == Collected(floor=0, deleted=0)
+    assert await janitor_collects(store, clock) == ChainGcResult(floor=0, deleted=0)
     assert (await chain_as(Role.API, store, clock).head()).number == -1
 
 
@@ -87,7 +87,7 @@ async def test_numbers_from_the_ceiling_up_stay_however_old(
 ) -> None:
     await grow_hourly(store, clock, 10)
     clock.pass_ms(1_000 * HOUR_MS)
-    assert await janitor_collects(store, clock, ceiling=ceiling) == Collected(floor, floor)
+    assert await janitor_collects(store, clock, ceiling=ceiling) == ChainGcResult(floor, floor)
     assert await numbers_in(store) == list(range(floor, 10))
 
 
@@ -103,7 +103,7 @@ async def test_a_collection_twice_is_the_same_as_once(store: Backend, clock: Han
     await grow_hourly(store, clock, 10)
     await janitor_collects(store, clock)
     before = {meta.key async for meta in store.list("")}
-    assert await janitor_collects(store, clock) == Collected(floor=7, deleted=0)
+    assert await janitor_collects(store, clock) == ChainGcResult(floor=7, deleted=0)
     assert {meta.key async for meta in store.list("")} == before
 
 
@@ -123,7 +123,7 @@ async def test_what_a_crash_after_the_floor_has_left_goes_the_next_time(
     with pytest.raises(Unavailable):
         await janitor_collects(Interposed(store, before=crash), clock)
     assert (await chain_as(Role.API, store, clock).head()).number == 9
-    assert await janitor_collects(store, clock) == Collected(floor=7, deleted=7 - survived)
+    assert await janitor_collects(store, clock) == ChainGcResult(floor=7, deleted=7 - survived)
     assert await numbers_in(store) == [7, 8, 9]
 
 

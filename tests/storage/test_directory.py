@@ -10,8 +10,8 @@ import pytest
 
 from arco.core.errors import ArcoError, Invalid, NotFound, Unsupported
 from arco.core.runtime import Runtime
-from arco.storage import directory
-from arco.storage.directory import Tree
+from arco.storage import directory_tree
+from arco.storage.directory_tree import DirectoryTree
 from arco.storage.local import LocalBackend
 from tests.storage.journal import Journal
 
@@ -126,7 +126,7 @@ async def test_a_file_where_a_directory_should_be_is_invalid(
 async def test_more_directories_than_are_kept_open_cost_no_more_descriptors(
     backend: LocalBackend, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "_REMEMBERED", 20)
+    monkeypatch.setattr(directory_tree, "_REMEMBERED", 20)
     before = len(list(Path("/proc/self/fd").iterdir()))
     for n in range(200):
         (root / f"d{n}/e").mkdir(parents=True)
@@ -141,8 +141,8 @@ def test_what_is_remembered_as_durable_does_not_grow_for_ever(
 ) -> None:
     root.mkdir()
     monkeypatch.setattr(os, "fsync", lambda fd: None)
-    monkeypatch.setattr(directory, "_KNOWN_DURABLE", 100)
-    tree = Tree(str(root), fsync=True)
+    monkeypatch.setattr(directory_tree, "_KNOWN_DURABLE", 100)
+    tree = DirectoryTree(str(root), fsync=True)
     for n in range(1_000):
         tree.sync((f"key-{n}",))
     assert len(tree._durable) == 100
@@ -166,7 +166,7 @@ def test_a_mount_below_the_root_is_not_entered(call: str) -> None:
     """Every machine has one: /dev below /. What holds for a root says nothing about its mounts."""
     if Path("/").stat().st_dev == Path("/dev").stat().st_dev:
         pytest.skip("/dev is no mount of its own here")
-    tree = Tree("/", fsync=True)
+    tree = DirectoryTree("/", fsync=True)
     with pytest.raises(Unsupported, match="dev is a mount of its own"):
         getattr(tree, call)(("dev", "arco"))
     with pytest.raises(Unsupported):  # and it was not remembered as one that may be entered

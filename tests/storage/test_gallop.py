@@ -3,7 +3,7 @@ from math import log2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arco.storage.gallop import last_present
+from arco.storage.chain import last_present
 
 
 class Run:

@@ -10,7 +10,7 @@ from arco.core import json
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.hashing import sha256_hex
 from arco.core.ids import parse_ulid
-from arco.storage.link import Entry, checksummed, make_entry, read_entry
+from arco.storage.entry import Entry, checksummed, make_entry, read_entry
 from tests.clocks import HandClock, hand_runtime
 
 
@@ -36,15 +36,15 @@ def changed(**fields: object) -> bytes:
 def test_a_link_names_its_parent_by_number_and_by_the_hash_of_its_bytes() -> None:
     first = entry("a")
     second = entry("b", first)
-    assert (first.number, first.link.parent_sha256) == (0, None)
-    assert (second.number, second.link.parent_sha256) == (1, sha256_hex(first.raw))
+    assert (first.number, first.record.parent_sha256) == (0, None)
+    assert (second.number, second.record.parent_sha256) == (1, sha256_hex(first.raw))
     assert read_entry(second.raw, 1, "here") == second
 
 
 def test_a_link_carries_an_id_minted_for_exactly_these_bytes() -> None:
     runtime = hand_runtime(HandClock())
     one, two = make_entry(runtime, None, "same"), make_entry(runtime, None, "same")
-    assert parse_ulid(one.link.create_id) != parse_ulid(two.link.create_id)
+    assert parse_ulid(one.record.create_id) != parse_ulid(two.record.create_id)
     assert one.raw != two.raw
 
 

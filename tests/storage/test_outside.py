@@ -11,7 +11,7 @@ from arco.core.errors import ArcoError, Conflict, Denied, Invalid, NotFound, Una
 from arco.core.runtime import Runtime
 from arco.storage.address import parse_address
 from arco.storage.backend import Backend
-from arco.storage.outside import Outside, make_folders, open_outside
+from arco.storage.external_location import ExternalLocation, make_folders, open_external_location
 from arco.storage.roles import Role
 from tests.storage.interposed import Interposed, Step, nothing
 from tests.storage.journal import Journal
@@ -27,16 +27,18 @@ def directory(tmp_path: Path) -> Path:
 
 def opened(
     url: str | Path, runtime: Runtime, role: Role = Role.API, *, after: Step = nothing
-) -> Outside:
+) -> ExternalLocation:
     def watched(backend: Backend) -> Backend:
         return Interposed(backend, after=after)
 
     address = parse_address(str(url))
-    return open_outside(address, runtime, role=role, fsync=False, retry=HASTY, watched=watched)
+    return open_external_location(
+        address, runtime, role=role, fsync=False, retry=HASTY, watched=watched
+    )
 
 
 @pytest.fixture
-def outside(directory: Path, runtime: Runtime) -> Outside:
+def outside(directory: Path, runtime: Runtime) -> ExternalLocation:
     return opened(directory, runtime)
 
 
@@ -102,14 +104,14 @@ async def test_an_answer_that_was_lost_is_found_to_be_ours(
 
 
 async def test_a_role_does_there_only_what_the_table_says(
-    outside: Outside, directory: Path, runtime: Runtime
+    outside: ExternalLocation, directory: Path, runtime: Runtime
 ) -> None:
     await outside.create(KEY, b"1")
     with pytest.raises(Denied):
         await outside.delete(KEY)
     with pytest.raises(Denied):
         await anext(outside.list("ns/"))
-    janitor = outside.seen_by(Role.JANITOR)
+    janitor = outside.as_role(Role.JANITOR)
     assert await janitor.get(KEY) == b"1"
     with pytest.raises(Denied):
         await janitor.create("y", b"2")
@@ -123,32 +125,36 @@ async def test_a_role_does_there_only_what_the_table_says(
         ):
             with pytest.raises(Denied):
                 await request
-    assert await outside.seen_by(Role.API).get(KEY) == b"1"
+    assert await outside.as_role(Role.API).get(KEY) == b"1"
 
 
 @pytest.mark.parametrize(
     "key", ["", "../x", "a/../../x", "/x", "a//x", "a\\x", "a\0", ".arco/x", "."]
 )
-async def test_no_key_leaves_the_place(outside: Outside, directory: Path, key: str) -> None:
+async def test_no_key_leaves_the_place(
+    outside: ExternalLocation, directory: Path, key: str
+) -> None:
     for request in (outside.get(key), outside.exists(key), outside.create(key, b"1")):
         with pytest.raises(Invalid):
             await request
-    janitor = outside.seen_by(Role.JANITOR)
+    janitor = outside.as_role(Role.JANITOR)
     with pytest.raises(Invalid):
         await janitor.delete(key)
     assert not directory.exists()
 
 
 async def test_a_place_that_is_only_read_is_not_even_made(
-    outside: Outside, directory: Path
+    outside: ExternalLocation, directory: Path
 ) -> None:
     assert await outside.find(KEY) is None
-    assert [meta async for meta in outside.seen_by(Role.JANITOR).list("")] == []
-    await outside.seen_by(Role.JANITOR).delete(KEY)
+    assert [meta async for meta in outside.as_role(Role.JANITOR).list("")] == []
+    await outside.as_role(Role.JANITOR).delete(KEY)
     assert not directory.exists()
 
 
-async def test_nothing_is_left_in_a_place_but_the_files(outside: Outside, directory: Path) -> None:
+async def test_nothing_is_left_in_a_place_but_the_files(
+    outside: ExternalLocation, directory: Path
+) -> None:
     await outside.create(KEY, b"1")
     found = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
     assert found == {KEY}
@@ -156,19 +162,19 @@ async def test_nothing_is_left_in_a_place_but_the_files(outside: Outside, direct
 
 
 async def test_without_unnamed_files_the_scratch_file_is_removed(
-    outside: Outside, directory: Path, monkeypatch: pytest.MonkeyPatch
+    outside: ExternalLocation, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "O_TMPFILE")
     await outside.create(KEY, b"1")
     assert [path for path in (directory / ".arco").rglob("*") if path.is_file()] == []
-    assert [meta.key async for meta in outside.seen_by(Role.JANITOR).list("")] == [KEY]
+    assert [meta.key async for meta in outside.as_role(Role.JANITOR).list("")] == [KEY]
 
 
 async def test_a_file_there_is_as_durable_as_one_of_ours(
     directory: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory.mkdir()
-    outside = open_outside(parse_address(str(directory)), runtime, role=Role.API)
+    outside = open_external_location(parse_address(str(directory)), runtime, role=Role.API)
     journal = Journal(directory, monkeypatch)
     await outside.create("a/b/x", b"1")
     assert journal.entries == ["sync file", "link a/b/x", "sync a/b", "sync a", "sync ."]
@@ -179,7 +185,7 @@ async def test_a_file_there_is_as_durable_as_one_of_ours(
 
 @pytest.mark.parametrize("gone", ["ns/t/metadata", "ns/t", "ns", "."])
 async def test_folders_that_others_delete_are_made_anew(
-    outside: Outside, directory: Path, gone: str
+    outside: ExternalLocation, directory: Path, gone: str
 ) -> None:
     await outside.create(KEY, b"1")
     shutil.rmtree(directory / gone)
@@ -190,7 +196,7 @@ async def test_folders_that_others_delete_are_made_anew(
 
 @pytest.mark.parametrize("moved", ["ns/t/metadata", "ns/t", "ns", "."])
 async def test_a_folder_that_others_move_away_takes_its_files_along(
-    outside: Outside, directory: Path, tmp_path: Path, moved: str
+    outside: ExternalLocation, directory: Path, tmp_path: Path, moved: str
 ) -> None:
     await outside.create(KEY, b"old")
     (directory / moved).rename(tmp_path / "moved")
@@ -226,7 +232,7 @@ async def test_of_many_who_create_one_file_one_wins(directory: Path, runtime: Ru
 
 
 async def test_no_link_leads_out_of_a_place(
-    outside: Outside, directory: Path, tmp_path: Path
+    outside: ExternalLocation, directory: Path, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
@@ -251,7 +257,7 @@ def test_a_file_in_place_of_the_directory_is_refused_at_once(
 
 
 async def test_a_place_that_became_a_file_is_an_error_and_no_crash(
-    outside: Outside, directory: Path
+    outside: ExternalLocation, directory: Path
 ) -> None:
     directory.write_bytes(b"")
     for request in (outside.find(KEY), outside.exists(KEY)):
@@ -290,7 +296,7 @@ def test_folders_that_the_disk_does_not_make_are_an_error_of_ours(
 
 
 async def test_a_directory_where_the_file_should_be_is_refused(
-    outside: Outside, directory: Path
+    outside: ExternalLocation, directory: Path
 ) -> None:
     (directory / KEY).mkdir(parents=True)
     with pytest.raises(Invalid):

@@ -24,7 +24,7 @@ from arco.core.runtime import Runtime
 from arco.core.tasks import AsyncEvent
 from arco.ledger.lag import measure_lag
 from arco.ledger.stream import Watermark
-from arco.storage.probe import prove_put_if_absent
+from arco.storage.open import check_put_if_absent
 from arco.storage.store import Store
 
 _OBSERVE_EVERY_MS = 2_000
@@ -243,7 +243,7 @@ class HealthMonitor:
         )
         if not is_recent:
             try:
-                await tasks.deadline(self.sources.ready_ms, prove_put_if_absent(self.sources.store))
+                await tasks.deadline(self.sources.ready_ms, check_put_if_absent(self.sources.store))
                 self._refusal = None
             except TimeoutError:
                 self._refusal = Unavailable("the store did not answer a write in time")

@@ -13,7 +13,7 @@ from arco.core.errors import AlreadyExists, ArcoError
 from arco.core.ids import new_object_id, new_ulid
 from arco.ledger.claim import Answer, Claim, find_evidence
 from arco.ledger.idempotency import ClaimHold, ClaimTerms, Idempotency, IdempotentWork
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 DEFAULT_CATALOG = "default"
 SYSTEM = "client:arco"

@@ -29,8 +29,7 @@ from arco.storage.backend import Meta
 from arco.storage.chain import Chain
 from arco.storage.hint import read_hint
 from arco.storage.roles import Verb, may
-from arco.storage.store import Store
-from arco.storage.store_clock import store_now_ms
+from arco.storage.store import Store, store_now_ms
 
 PATIENCE_MS = 15 * 60_000  # events are published within seconds; after this somebody should look
 

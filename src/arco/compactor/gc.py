@@ -31,9 +31,8 @@ from arco.fold.tier1 import DOMAIN
 from arco.ledger.gc import collect_keys, collect_segments, collect_slots, seal_expired_streams
 from arco.ledger.stream import slot_chain
 from arco.storage.backend import Meta
-from arco.storage.collect import DEFAULT_RETENTION_MS, collect
-from arco.storage.store import Store
-from arco.storage.store_clock import store_now_ms
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS, collect
+from arco.storage.store import Store, store_now_ms
 
 _ROOTS = ("snapshots", "state", "quarantine")
 

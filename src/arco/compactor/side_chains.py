@@ -15,7 +15,7 @@ from arco.fold.tier1 import DOMAIN
 from arco.ledger.claim import KEYS, key_chain
 from arco.ledger.stream import slot_chain
 from arco.storage.chain import Chain
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.roles import Verb, may
 from arco.storage.store import Store
 
@@ -85,7 +85,7 @@ async def _check_key(chain: Chain, numbers: list[int], checked: Checked) -> None
 def _check_parents(chain: Chain, entries: list[Entry]) -> None:
     for parent, child in pairwise(entries):
         follows = child.number == parent.number + 1
-        if follows and child.link.parent_sha256 != parent.sha256():
+        if follows and child.record.parent_sha256 != parent.sha256():
             fault = "does not have the bytes that the next number names"
             raise Wrong(ProblemKind.LINK, chain.key(parent.number), fault)
 

@@ -12,7 +12,7 @@ from arco.ledger.segment import parse_segment_key
 from arco.ledger.stream import Slot, Watermark, read_slots, slot_chain
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
-from arco.storage.collect import collect
+from arco.storage.chain_gc import collect
 from arco.storage.store import Store
 
 Streams = dict[str, dict[int, Meta]]

@@ -13,7 +13,7 @@ from arco.core.errors import Corrupt
 from arco.ledger.segment import SegmentLocation, find_location, segment_key
 from arco.ledger.stream import Watermark
 from arco.storage.backend import Meta
-from arco.storage.gallop import last_present
+from arco.storage.chain import last_present
 from arco.storage.store import Store
 
 _RESTORE = "Restore it from a backup."

@@ -17,7 +17,7 @@ from arco.iceberg.event import committed_event
 from arco.iceberg.files import TableFiles
 from arco.iceberg.receipt import write_committed
 from arco.ledger.writer import LedgerWriter
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 SYSTEM = "client:arco"

@@ -30,7 +30,7 @@ from arco.iceberg.wire import CommitTableRequest, CommitViewRequest
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Chain, Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 COMMIT = "commit"
 LONGEST_MS = 20_000  # then the caller is told that nothing has happened; servers give up later

@@ -32,7 +32,7 @@ from arco.iceberg.table_paths import paths_beside
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 _MOST_TRIES = 3
 

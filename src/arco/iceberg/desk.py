@@ -21,7 +21,7 @@ from arco.iceberg.refusal import Refused, Unreadable
 from arco.iceberg.rows import Rows
 from arco.iceberg.standing import Standings
 from arco.ledger.idempotency import Idempotency
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 

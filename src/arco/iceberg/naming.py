@@ -13,7 +13,7 @@ from arco.core.errors import ArcoError
 from arco.iceberg.desk import Desk
 from arco.ledger.claim import Claim, find_evidence
 from arco.ledger.idempotency import ClaimHold
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 
 class Verdict(Exception):

@@ -31,7 +31,7 @@ from arco.iceberg.versions import IcebergVersions
 from arco.iceberg.views import Views
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import LedgerWriter
-from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 DEFAULT_CATALOG = "default"

@@ -42,7 +42,7 @@ from arco.iceberg.wire import CommitTableRequest
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 _MOST_DEAD_NAMES = 3  # after so many attempts it is not the names that are taken, but a uuid
 

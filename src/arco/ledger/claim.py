@@ -17,7 +17,7 @@ from arco.core.hashing import sha256_hex
 from arco.core.scope import Scope
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain, Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 KEYS = "_catalog/idempotency/"
@@ -114,7 +114,7 @@ async def _numbers(chain: Chain) -> list[Entry]:
 def _follow_each_other(entries: list[Entry]) -> bool:
     if [entry.number for entry in entries] != list(range(len(entries))):
         return False
-    return all(child.link.parent_sha256 == parent.sha256() for parent, child in pairwise(entries))
+    return all(child.record.parent_sha256 == parent.sha256() for parent, child in pairwise(entries))
 
 
 @dataclass(frozen=True)

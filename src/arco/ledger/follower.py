@@ -16,7 +16,7 @@ from arco.core.errors import Conflict
 from arco.ledger.notification import SegmentCache
 from arco.ledger.segment import SegmentLocation, find_location
 from arco.ledger.stream import Slot, Watermark, slot_chain
-from arco.storage.gallop import last_present
+from arco.storage.chain import last_present
 from arco.storage.store import Store
 
 MAX_BATCH_SEGMENTS = 8_192  # of all streams in one batch: the input of one job

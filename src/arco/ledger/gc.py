@@ -19,11 +19,9 @@ from arco.ledger.idempotency import SHORTEST_LIFE_MS
 from arco.ledger.segment import Segment, encode_seal, find_segment, parse_segment_key, segment_key
 from arco.ledger.stream import Slot, Watermark, read_slots
 from arco.storage.backend import Meta
-from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
-from arco.storage.collect import collect
-from arco.storage.gallop import last_present
-from arco.storage.store import Store
-from arco.storage.store_clock import store_now_ms
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, last_present
+from arco.storage.chain_gc import collect
+from arco.storage.store import Store, store_now_ms
 
 
 async def seal_expired_streams(slots: Chain, domain: str, watermark: Watermark) -> list[str]:

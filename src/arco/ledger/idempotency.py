@@ -40,7 +40,7 @@ from arco.ledger.claim import (
     read_key,
 )
 from arco.storage.chain import Chain, Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 TAKEOVER_MS = 2_000

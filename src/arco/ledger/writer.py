@@ -1,9 +1,9 @@
 """Writers: each appends events to its own stream, and many callers share a segment (P15, P16).
 
 While a create is in flight, appends are grouped for the next segment; otherwise a group closes one
-scheduler turn after it opened. One create is in flight at a time. A segment of unknown outcome is settled, with the
-same bytes, before the next is created. A writer that meets a seal opens another stream and appends there
-before it acknowledges anything.
+scheduler turn after it opened. One create is in flight at a time. A segment of unknown outcome is settled,
+with same bytes, before the next is created. A writer that meets a seal opens another stream and appends
+there before it acknowledges anything.
 
 Cost of an append: one durable create, shared by all that arrived meanwhile.
 """

@@ -30,7 +30,7 @@ from arco.server.coordinator_lock import (
 from arco.server.table_formats import TableFences, TableVersions
 from arco.server.workspace import Workspace
 from arco.server.workspace_address import WorkspaceAddress
-from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 _RETRY_MS = 1_000

@@ -29,8 +29,8 @@ from arco.ledger.writer import DomainWriters, LedgerWriter, SegmentListener, ign
 from arco.server.listener import Auth
 from arco.server.locations import AllowedLocations
 from arco.server.workspace_address import WorkspaceAddress
-from arco.storage.collect import DEFAULT_RETENTION_MS
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ stale one at most 2·log2(gap) + 5.
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, NotFound, Unknown
-from arco.storage.floor import NO_FLOOR, FloorBody, FloorMark
-from arco.storage.gallop import last_present
-from arco.storage.hint import HintWriter, read_hint
-from arco.storage.link import Entry, make_entry, read_entry
+from arco.core.lru_cache import LruCache
+from arco.core.tasks import Task
+from arco.storage.entry import Entry, make_entry, read_entry
+from arco.storage.hint import NO_FLOOR, FloorBody, FloorMark, HintWriter, read_hint
 from arco.storage.roles import Verb, may
 from arco.storage.store import Store
 
@@ -35,11 +35,37 @@ FRESH_MS = SHORTEST_RETENTION_MS / 2
 _FLOOR_KNOWN_MS = 10 * 60_000
 
 _READ_AHEAD = 16
+_MAX_CHAINS = 10_000
 _WIDEST_SPREAD = 8
 _MOST_DOUBTS = 3
 
+T = TypeVar("T")
+
+Probe = Callable[[int], Awaitable[T | None]]
+
 _Pair = tuple[Entry | None, Entry | None]
 _Seen = Coroutine[Any, Any, FloorMark | _Pair]
+
+
+async def last_present(
+    probe: Probe[T], base: int, best: T | None = None, *, best_offset: int = 0, step: int = 1
+) -> tuple[int, T | None]:
+    """The last number above `base` that is there, with what was found; `base` and `best` if none.
+
+    `best` is what stands at `base + best_offset`, and `step` the first distance to try.
+    """
+    low = base + best_offset
+    while (found := await probe(base + step)) is not None:
+        low, best, step = base + step, found, step * 2
+    missing = base + step
+    while missing - low > 1:
+        middle = (low + missing) // 2
+        found = await probe(middle)
+        if found is None:
+            missing = middle
+        else:
+            low, best = middle, found
+    return low, best
 
 
 @dataclass(frozen=True)
@@ -96,7 +122,7 @@ class Chain:
         started = self._clock.elapsed_ms()
         known = self.remembered()
         if known is not None:
-            found = await self.climb(known.number, known.entry)
+            found = await self.last_above(known.number, known.entry)
             # What is remembered is younger than anything that may be collected, so no floor can
             # have passed it, unless this very search was asleep (P7).
             if self._is_fresh(known):
@@ -114,7 +140,7 @@ class Chain:
         known = self.remembered()
         if known is None or entry.number != known.number + 1:
             return False
-        if known.entry is not None and entry.link.parent_sha256 != known.entry.sha256():
+        if known.entry is not None and entry.record.parent_sha256 != known.entry.sha256():
             return False
         self._remember(Head(entry, known.seen_ms))
         return True
@@ -174,7 +200,7 @@ class Chain:
             await self._refuse_hole(first, found)
             raise NotFound(f"{self.path} does not have all numbers from {first} to {last}")
         for parent, child in pairwise(found):
-            if child.link.parent_sha256 != parent.sha256():
+            if child.record.parent_sha256 != parent.sha256():
                 raise Corrupt(f"number {child.number} of {self.path} does not follow its parent")
         return found
 
@@ -253,7 +279,7 @@ class Chain:
         low, above = await self.store.runtime.tasks.gather(self.find(number), self.find(number + 1))
         return low, above
 
-    async def climb(self, base: int, best: Entry | None) -> Entry | None:
+    async def last_above(self, base: int, best: Entry | None) -> Entry | None:
         """The last entry above `base`, or `best`, the entry at `base`, if there is none."""
         _, found = await last_present(self.find, base, best)
         return found
@@ -269,7 +295,7 @@ class Chain:
         if self._floors is None:
             return known
         seen_ms = self._clock.elapsed_ms()
-        entry = await self._floors.climb(known.index, None)
+        entry = await self._floors.last_above(known.index, None)
         found = known if entry is None else FloorMark(entry.number, entry.body(FloorBody).floor)
         if found.index > self._floor.index:
             self._floor = found
@@ -306,3 +332,31 @@ class Chain:
         if known is None or (head.number, head.seen_ms) > (known.number, known.seen_ms):
             self._remembered = head
         return head
+
+
+class ChainCache:
+    """The chains below one folder that were used recently, each with its remembered head."""
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self._store = store
+        self._folder = folder
+        self._chains = LruCache[str, Chain](_MAX_CHAINS, on_evict=self._close)
+        self._closing: set[Task[None]] = set()
+
+    def chain(self, name: str) -> Chain:
+        """The chain of this name."""
+        chain = self._chains.get(name)
+        if chain is None:
+            chain = Chain(self._store, f"{self._folder}/{name}")
+            self._chains.put(name, chain)
+        return chain
+
+    async def close(self) -> None:
+        """Write the hints that are due."""
+        await self._store.runtime.tasks.gather(*(chain.close() for chain in self._chains.values()))
+        for task in list(self._closing):
+            await task.wait()
+
+    def _close(self, chain: Chain) -> None:
+        self._closing = {task for task in self._closing if not task.done()}
+        self._closing.add(self._store.runtime.tasks.spawn(chain.close()))

@@ -1,19 +1,22 @@
-"""Hints: a mutable note beside a chain that says where its head was (law 2).
+"""Hints and floors: the objects beside a chain that say where its head was and where it begins.
 
-A hint is written after the number it names is durable, best effort, and only so often that a search from
-it stays short: every 5 seconds while the head moves, or sooner once it is 8 numbers ahead, but at most
-once a second, because stores limit how often one name may be written. A chain of one number has none: a
-search without a hint begins there. Garbage in a hint counts as absent.
+A hint is mutable and best effort (law 2). It is written after the number it names is durable, every 5
+seconds while the head moves, or sooner once it is 8 numbers ahead, but at most once a second, because
+stores limit how often one name may be written. Garbage in a hint counts as absent. A chain of one number
+has none.
+
+The floors of a chain are a chain themselves, at `{chain}/floor/`, which is never collected. A floor is
+raised before anything below it is deleted, so a number that is missing above it never existed (P6).
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import msgspec
 
 from arco.core import json
 from arco.core.errors import ArcoError, Invalid
 from arco.core.tasks import Task
-from arco.storage.floor import FloorMark
 from arco.storage.store import Store
 
 FORMAT = 1
@@ -22,6 +25,23 @@ _SHORTEST_MS = 1_000  # between two writes of one name
 _EVERY_MS = 5_000
 _FAR_BEHIND = 8  # numbers: then a hint is worth a write before its time
 _TOO_LARGE = 2**63  # no chain is that long, and not every key could name such a number
+
+
+class FloorBody(msgspec.Struct, frozen=True):
+    """What a number of the floor chain carries."""
+
+    floor: int
+
+
+@dataclass(frozen=True)
+class FloorMark:
+    """A floor that was seen: its number in the floor chain, and what it says."""
+
+    index: int
+    floor: int
+
+
+NO_FLOOR = FloorMark(-1, 0)
 
 
 class Hint(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,15 @@ from arco.core.errors import (
 )
 from arco.core.runtime import Runtime
 from arco.storage.backend import Meta
-from arco.storage.directory import Descriptor, Directory, Parts, Tree, path_error, sync_ancestors
+from arco.storage.directory_tree import (
+    Descriptor,
+    Directory,
+    DirectoryTree,
+    Parts,
+    SharedDirectoryTree,
+    path_error,
+    sync_ancestors,
+)
 from arco.storage.mounts import require_local
 from arco.storage.scratch import (
     PRIVATE,
@@ -38,7 +46,6 @@ from arco.storage.scratch import (
     sweep,
     write_all,
 )
-from arco.storage.shared_tree import SharedTree
 from arco.storage.signing import UrlSigner
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)  # how a system says that nothing more fits
@@ -63,7 +70,9 @@ class LocalBackend:
     ) -> None:
         try:
             require_local(root)
-            self._tree = SharedTree(root, fsync=fsync) if shared else _open_own(root, fsync=fsync)
+            self._tree = (
+                SharedDirectoryTree(root, fsync=fsync) if shared else _open_own(root, fsync=fsync)
+            )
             scratch = self._tree.find(SCRATCH)
             self.swept = sweep(scratch.fd) if scratch is not None else 0
         except OSError as problem:
@@ -230,16 +239,16 @@ class LocalBackend:
                 yield meta
 
 
-def _open_own(root: Path, *, fsync: bool) -> Tree:
+def _open_own(root: Path, *, fsync: bool) -> DirectoryTree:
     root.mkdir(parents=True, exist_ok=True)
-    tree = Tree(str(root), fsync=fsync)
+    tree = DirectoryTree(str(root), fsync=fsync)
     tree.make(SCRATCH)
     if fsync:
         sync_ancestors(root)
     return tree
 
 
-def _scan(tree: Tree | SharedTree, parts: Parts) -> list[tuple[str, Meta | None]]:
+def _scan(tree: DirectoryTree | SharedDirectoryTree, parts: Parts) -> list[tuple[str, Meta | None]]:
     """The keys in a directory, in order; a directory below it has no Meta."""
     directory = tree.find(parts)
     if directory is None:

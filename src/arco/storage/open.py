@@ -2,15 +2,25 @@
 
 from pathlib import Path
 
+from arco.core.errors import Conflict, Unsupported
+from arco.core.ids import new_ulid
+from arco.core.json import encode
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.address import Address
 from arco.storage.backend import Backend
-from arco.storage.probe import prove_put_if_absent
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role, Verb, patterns
 from arco.storage.signing import UrlSigner
 from arco.storage.store import Store
+
+PROBE_KEY = "_probe/put-if-absent.json"
+
+_REFUSAL = (
+    "the store does not honour put-if-absent: it let a conditional write replace an object that was "
+    "there. Two writers would overwrite each other, so Arco will not use it. Update the server to one "
+    "that supports If-None-Match on PUT, or choose another store"
+)
 
 
 def open_backend(
@@ -41,10 +51,34 @@ async def open_store(
     *,
     role: Role,
     scope: Scope | None = None,
-    retry: Retry | None = None,
+    retry: StoreRetryPolicy | None = None,
 ) -> Store:
     """A handle for one role in one scope, on a store that was proven sound."""
     store = Store(backend, runtime, scope=scope or Scope(), role=role, retry=retry)
     if patterns(role, Verb.CREATE):
-        await prove_put_if_absent(store)
+        await check_put_if_absent(store)
     return store
+
+
+async def check_put_if_absent(store: Store) -> None:
+    """Return if the store keeps what is there, else raise `Unsupported`."""
+    for _ in range(2):
+        if not await _create(store, PROBE_KEY):
+            return
+    raise Unsupported(_REFUSAL)
+
+
+async def race_put_if_absent(store: Store, racers: int = 16) -> None:
+    """Let `racers` create one new key at once; anything but one winner is `Unsupported`."""
+    key = f"_probe/race-{new_ulid(store.runtime)}.json"
+    won = await store.runtime.tasks.gather(*(_create(store, key) for _ in range(racers)))
+    if sum(won) != 1:
+        raise Unsupported(f"{sum(won)} of {racers} racers created the same object. {_REFUSAL}")
+
+
+async def _create(store: Store, key: str) -> bool:
+    try:
+        await store.create(key, encode({"format": 1, "create_id": new_ulid(store.runtime)}))
+    except Conflict:
+        return False
+    return True

@@ -125,7 +125,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 # Places that are not ours and that an operator has declared (--allow-location): anywhere below them.
-OUTSIDE: dict[Role, frozenset[Verb]] = {
+EXTERNAL_VERBS: dict[Role, frozenset[Verb]] = {
     Role.API: frozenset({Verb.GET, Verb.CREATE}),
     Role.JANITOR: frozenset({Verb.GET, Verb.LIST, Verb.DELETE}),
 }
@@ -147,9 +147,9 @@ def may(role: Role, verb: Verb, key: str) -> bool:
     return EVERYTHING in allowed or any(_matcher(pattern).fullmatch(key) for pattern in allowed)
 
 
-def may_outside(role: Role, verb: Verb) -> bool:
+def may_in_external_location(role: Role, verb: Verb) -> bool:
     """Whether `role` may do `verb` in a declared place that is not ours."""
-    return verb in OUTSIDE.get(role, frozenset())
+    return verb in EXTERNAL_VERBS.get(role, frozenset())
 
 
 @cache

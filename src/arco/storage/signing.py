@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from arco.core.errors import Denied, Invalid, Unavailable
 from arco.core.runtime import Rng
-from arco.storage.directory import sync_directory
+from arco.storage.directory_tree import sync_directory
 from arco.storage.key import check_key
 from arco.storage.scratch import write_all
 

@@ -6,16 +6,16 @@ writes from another's (law 8).
 
 from collections.abc import AsyncIterator
 
-from arco.core.errors import ArcoError, Denied, Invalid, NotFound
+from arco.core.errors import ArcoError, Denied, Invalid, NotFound, Unavailable
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend, Meta
 from arco.storage.key import check_key, check_prefix
-from arco.storage.requests import Requests
-from arco.storage.retry import Retry
+from arco.storage.retry import RetryingBackend, StoreRetryPolicy
 from arco.storage.roles import Role, Verb, may
 
 LONGEST_SIGNED_S = 3_600
+CLOCK_KEY = "_probe/clock.json"
 
 
 class Store:
@@ -28,9 +28,9 @@ class Store:
         *,
         scope: Scope,
         role: Role,
-        retry: Retry | None = None,
+        retry: StoreRetryPolicy | None = None,
     ) -> None:
-        self._requests = Requests(backend, runtime, root=scope.prefix, retry=retry)
+        self._requests = RetryingBackend(backend, runtime, root=scope.prefix, retry=retry)
         self.runtime = runtime
         self.scope = scope
         self.role = role
@@ -101,3 +101,15 @@ class Store:
     def _check_role(self, verb: Verb, key: str) -> None:
         if not may(self.role, verb, key):
             raise Denied(f"role {self.role} may not {verb} {key}")
+
+
+async def store_now_ms(store: Store) -> int:
+    """The time of the store's clock: that of a hint written now. For the janitor only.
+
+    A collector whose own clock runs ahead would take young numbers for old ones, and a writer that
+    remembers them would fork the chain. So an age is the difference of two times that the store itself has
+    set.
+    """
+    if not await store.put_hint(CLOCK_KEY, b"{}"):
+        raise Unavailable("the store rejected a hint, so its clock cannot be read; retry")
+    return (await store.head(CLOCK_KEY)).modified_ms

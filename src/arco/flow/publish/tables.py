@@ -33,7 +33,7 @@ from arco.flow.publish.pointer import (
 )
 from arco.flow.publish.wire import FilesPublished, FilesStaged, StagedFile, TableVersionFiles
 from arco.storage.chain import Chain, Head
-from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.key import check_key
 from arco.storage.store import Store
 

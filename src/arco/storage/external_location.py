@@ -12,18 +12,17 @@ from arco.core.errors import ArcoError, Denied, NotFound, Unavailable
 from arco.core.runtime import Runtime
 from arco.storage.address import Address
 from arco.storage.backend import Backend, Meta
+from arco.storage.directory_tree import SharedDirectoryTree
 from arco.storage.key import check_key, check_prefix
 from arco.storage.open import open_backend
-from arco.storage.requests import Requests
-from arco.storage.retry import Retry
-from arco.storage.roles import Role, Verb, may_outside
-from arco.storage.shared_tree import SharedTree
+from arco.storage.retry import RetryingBackend, StoreRetryPolicy
+from arco.storage.roles import Role, Verb, may_in_external_location
 
 
-class Outside:
+class ExternalLocation:
     """Files below one declared place, as one role sees them."""
 
-    def __init__(self, requests: Requests, *, role: Role) -> None:
+    def __init__(self, requests: RetryingBackend, *, role: Role) -> None:
         self._requests = requests
         self.role = role
 
@@ -65,42 +64,42 @@ class Outside:
         async for meta in self._requests.list(prefix):
             yield meta
 
-    def seen_by(self, role: Role) -> "Outside":
+    def as_role(self, role: Role) -> "ExternalLocation":
         """The same place as another role of this process sees it."""
-        return Outside(self._requests, role=role)
+        return ExternalLocation(self._requests, role=role)
 
     def _admit(self, verb: Verb, key: str) -> None:
         check_key(key)
         self._check_role(verb)
 
     def _check_role(self, verb: Verb) -> None:
-        if not may_outside(self.role, verb):
+        if not may_in_external_location(self.role, verb):
             raise Denied(f"role {self.role} may not {verb} in a place that is not Arco's")
 
 
-def open_outside(
+def open_external_location(
     address: Address,
     runtime: Runtime,
     *,
     role: Role,
     fsync: bool = True,
-    retry: Retry | None = None,
+    retry: StoreRetryPolicy | None = None,
     watched: Callable[[Backend], Backend] | None = None,
-) -> Outside:
+) -> ExternalLocation:
     """A handle for one role on a declared place.
 
     No proof of put-if-absent is left behind there, as in a store of our own: file names are minted once
     each, and nothing that correctness rests on lies in such a place.
     """
     backend = open_backend(address, runtime, fsync=fsync, shared=True)
-    requests = Requests(watched(backend) if watched else backend, runtime, retry=retry)
-    return Outside(requests, role=role)
+    requests = RetryingBackend(watched(backend) if watched else backend, runtime, retry=retry)
+    return ExternalLocation(requests, role=role)
 
 
 def make_folders(root: Path, folders: Sequence[str]) -> None:
     """Make directories below `root` where they are missing, following no symbolic link."""
     try:
-        tree = SharedTree(root, fsync=False)
+        tree = SharedDirectoryTree(root, fsync=False)
         for each in folders:
             tree.make(tuple(check_key(each).split("/")))
     except ArcoError:

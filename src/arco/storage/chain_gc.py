@@ -10,13 +10,13 @@ from math import inf
 
 from arco.core.errors import Invalid, NotFound
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
-from arco.storage.store_clock import store_now_ms
+from arco.storage.store import store_now_ms
 
 DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
 
 
 @dataclass(frozen=True)
-class Collected:
+class ChainGcResult:
     """What one collection did."""
 
     floor: int
@@ -25,7 +25,7 @@ class Collected:
 
 async def collect(
     chain: Chain, *, retention_ms: int = DEFAULT_RETENTION_MS, ceiling: int | None = None
-) -> Collected:
+) -> ChainGcResult:
     """Raise the floor to the youngest number whose predecessors are all old, and delete those.
 
     Numbers from `ceiling` up stay, however old: somebody has yet to read them.
@@ -40,10 +40,10 @@ async def collect(
         if number is not None and number < floor:
             await chain.store.delete(meta.key)
             deleted += 1
-    return Collected(floor, deleted)
+    return ChainGcResult(floor, deleted)
 
 
-async def oldest_needed(chain: Chain, *, retention_ms: int = DEFAULT_RETENTION_MS) -> int:
+async def oldest_retained(chain: Chain, *, retention_ms: int = DEFAULT_RETENTION_MS) -> int:
     """The first number that somebody may still rely on: the youngest whose predecessors are all old.
 
     0 for an empty chain.

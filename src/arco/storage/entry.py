@@ -30,7 +30,7 @@ _MARK, _END = b',"checksum":"', b'"}'
 _TAIL = len(_MARK) + 64 + len(_END)
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class EntryRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A number of a chain as it is stored; see docs/formats.md."""
 
     format: int
@@ -46,16 +46,16 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 class Entry:
     """A link that was read, or written, with the bytes it has in the store."""
 
-    link: Link
+    record: EntryRecord
     raw: bytes
 
     @property
     def number(self) -> int:
-        return self.link.number
+        return self.record.number
 
     @property
     def created_ms(self) -> int:
-        return round(self.link.created_at.timestamp() * 1000)
+        return round(self.record.created_at.timestamp() * 1000)
 
     def sha256(self) -> str:
         """What a child must name as its parent."""
@@ -74,7 +74,7 @@ class Entry:
         if known is not None:
             return cast("T", known)
         try:
-            body = json.decode(bytes(self.link.body), kind)
+            body = json.decode(bytes(self.record.body), kind)
         except Invalid as problem:
             name = getattr(kind, "__name__", kind)  # a union of kinds has no name
             raise Corrupt(f"number {self.number} does not hold a {name}") from problem
@@ -93,8 +93,8 @@ def make_entry(
     created = utc(min(runtime.clock.now_ms(), _LATEST_MS))
     if parent is not None:
         # So that as-of by time is monotone, whatever the clocks of the writers (P9).
-        created = max(created, parent.link.created_at + timedelta(milliseconds=1))
-    link = Link(
+        created = max(created, parent.record.created_at + timedelta(milliseconds=1))
+    record = EntryRecord(
         format=FORMAT,
         create_id=new_ulid(runtime),
         number=0 if parent is None else parent.number + 1,
@@ -105,7 +105,7 @@ def make_entry(
     )
     try:
         # Read back, so that nothing raw in a body can make a link that nobody can read.
-        return read_entry(checksummed(json.encode(link)), link.number, "a chain")
+        return read_entry(checksummed(json.encode(record)), record.number, "a chain")
     except Corrupt as problem:
         raise Invalid(f"this cannot be the body of a link: {problem}") from problem
 
@@ -115,18 +115,18 @@ def read_entry(raw: bytes, number: int, where: str) -> Entry:
     if raw[-_TAIL:] != _tail(raw[:-_TAIL]):
         raise Corrupt(f"number {number} of {where} does not match its checksum")
     try:
-        link = json.decode(raw, Link)
+        record = json.decode(raw, EntryRecord)
     except Invalid as problem:
         raise Corrupt(f"number {number} of {where} is not a link: {problem}") from problem
-    if link.number != number:
-        raise Corrupt(f"number {number} of {where} says that it is number {link.number}")
-    if link.created_at.tzinfo is None:
+    if record.number != number:
+        raise Corrupt(f"number {number} of {where} says that it is number {record.number}")
+    if record.created_at.tzinfo is None:
         raise Corrupt(f"number {number} of {where} has a time without a time zone")
-    if not 1 <= link.format <= FORMAT:
+    if not 1 <= record.format <= FORMAT:
         raise Corrupt(
-            f"number {number} of {where} has format {link.format}; update Arco to read it"
+            f"number {number} of {where} has format {record.format}; update Arco to read it"
         )
-    return Entry(link, raw)
+    return Entry(record, raw)
 
 
 def checksummed(document: bytes) -> bytes:

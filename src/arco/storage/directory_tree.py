@@ -45,7 +45,7 @@ class Directory(Descriptor):
         return os.fstat(self.fd).st_nlink == 0
 
 
-class Tree:
+class DirectoryTree:
     """All directories below one root."""
 
     def __init__(self, root: str, *, fsync: bool) -> None:
@@ -130,6 +130,38 @@ class Tree:
             if known is not None:
                 self._open.move_to_end(parts)
         return known
+
+
+class SharedDirectoryTree:
+    """All directories below one root that others use as well."""
+
+    def __init__(self, root: Path, *, fsync: bool) -> None:
+        self._root = root
+        self._fsync = fsync
+        if root.exists():
+            self._walk()  # so that what is no directory is refused at once
+
+    def find(self, parts: Parts) -> Directory | None:
+        """The directory at `parts`, or None where there is none."""
+        try:
+            return self._walk().find(parts)
+        except FileNotFoundError:
+            return None
+
+    def make(self, parts: Parts) -> Directory:
+        """The directory at `parts`, made with its ancestors where missing."""
+        if not self._root.exists():
+            self._root.mkdir(parents=True, exist_ok=True)
+            if self._fsync:
+                sync_ancestors(self._root)
+        return self._walk().make(parts)
+
+    def sync(self, parts: Parts) -> None:
+        """Make the entries of `parts` durable, and those that lead to it."""
+        self._walk().sync(parts)
+
+    def _walk(self) -> DirectoryTree:
+        return DirectoryTree(str(self._root), fsync=self._fsync)
 
 
 def sync_directory(path: Path) -> None:

@@ -5,13 +5,16 @@ holds one could widen a policy beyond its workspace, so it is refused, not escap
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from arco.core.errors import Invalid
 from arco.core.scope import Scope
 from arco.storage.key import check_prefix
-from arco.storage.roles import FLOORS
+from arco.storage.roles import EVERYTHING, FLOORS, RULES, Role, Verb, may, patterns
+
+ANY_PART = "?*"
 
 # What bucket and container names of all three clouds are made of.
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]\Z")
@@ -27,7 +30,7 @@ class Cloud(StrEnum):
 
 
 @dataclass(frozen=True)
-class Target:
+class PolicyTarget:
     """Where a policy applies."""
 
     bucket: str
@@ -58,7 +61,48 @@ class Target:
         return self.prefix + self.scope.prefix
 
 
-def make_target(bucket: str, prefix: str, scope: Scope) -> Target:
+def make_target(bucket: str, prefix: str, scope: Scope) -> PolicyTarget:
     """A target from what a person typed: slashes around the prefix do not matter."""
     bare = prefix.strip("/")
-    return Target(bucket, f"{bare}/" if bare else "", scope)
+    return PolicyTarget(bucket, f"{bare}/" if bare else "", scope)
+
+
+def is_open(pattern: str) -> bool:
+    """Whether a pattern means everything below a place."""
+    return pattern == EVERYTHING or pattern.endswith("/*")
+
+
+def to_glob(pattern: str) -> str:
+    """A glob that matches every key of the pattern, and perhaps deeper ones."""
+    return pattern.replace("*", ANY_PART)
+
+
+def to_listing_glob(pattern: str) -> str:
+    """A glob for the prefix of a listing, which may end right at the slash."""
+    return pattern[:-1].replace("*", ANY_PART) + "*" if is_open(pattern) else to_glob(pattern)
+
+
+def loose_patterns() -> list[str]:
+    """The patterns that no pair of globs can render exactly."""
+    every = {pattern for rule in RULES for pattern in rule.patterns}
+    return sorted(each for each in every if is_open(each) and each.count("*") > 1)
+
+
+def too_deep(role: Role, verb: Verb) -> list[str]:
+    """Globs of keys that `glob` matches although the table does not mean them."""
+    found = {each for pattern in patterns(role, verb) for each in _deeper(pattern)}
+    return sorted(each for each in found if not may(role, verb, each.replace(ANY_PART, "x")))
+
+
+def floor_globs() -> list[str]:
+    """Globs of the keys that are floors."""
+    return [f"{FLOORS.removeprefix('/')}*", f"*{FLOORS}*"]
+
+
+def _deeper(pattern: str) -> Iterator[str]:
+    if is_open(pattern):
+        return
+    pieces = pattern.split("*")
+    for star in range(1, len(pieces)):
+        head, tail = ANY_PART.join(pieces[:star]), ANY_PART.join(pieces[star:])
+        yield f"{head}{ANY_PART}/{ANY_PART}{tail}"
