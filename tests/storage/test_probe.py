@@ -65,7 +65,7 @@ async def test_a_store_that_answers_501_to_a_conditional_write_is_refused_with_a
     rule = Rule(fault=Fault.NOT_IMPLEMENTED, verb=Verb.PUT)
     faults.script.add(rule)
     backend = bench_on(faults, dialect, runtime, f"{dialect}-501-{runtime.rng.random()}").backend
-    with pytest.raises(Unsupported, match="does not know conditional writes"):
+    with pytest.raises(Unsupported, match="does not support conditional writes"):
         await open_store(backend, runtime, role=Role.API, retry=HASTY)
     assert faults.script.struck() == [(rule, 1)], (
         "it will answer the same, so it is not asked again"

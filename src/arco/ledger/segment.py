@@ -138,7 +138,7 @@ def _read_header(line: bytes, stream: str, seq: int) -> SegmentHeader:
     if header.format > FORMAT:
         raise Corrupt(f"{where} has format {header.format}; update Arco to read it")
     if (header.stream, header.seq) != (stream, seq):
-        raise Corrupt(f"{where} claims to be segment {header.seq} of {header.stream}")
+        raise Corrupt(f"{where} says that it is segment {header.seq} of {header.stream}")
     return header
 
 

@@ -1,8 +1,8 @@
-"""Collection of a chain's old numbers: the floor first, then what lies below it (P6, P9).
+"""Garbage collection of a chain: raise the floor, then delete the numbers below it (P6, P9).
 
-A number is old when its successor has existed for the retention, by the store's own clock. The floor
-is raised before anything goes, and a crash in between leaves numbers that the next collection finds:
-here, and only here, a listing is in order (law 6).
+A number is old when its successor has existed for the retention, by the clock of the store. The floor is
+raised before anything is deleted; a crash in between leaves numbers that the next collection finds by its
+listing (law 6).
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
 
 @dataclass(frozen=True)
 class ChainGcResult:
-    """What one collection did."""
+    """The floor after a collection, and the number of deleted objects."""
 
     floor: int
     deleted: int
@@ -28,7 +28,7 @@ async def collect(
 ) -> ChainGcResult:
     """Raise the floor to the youngest number whose predecessors are all old, and delete those.
 
-    Numbers from `ceiling` up stay, however old: somebody has yet to read them.
+    Numbers from `ceiling` up stay, however old: a reader still needs them.
     """
     floor, target = await _bounds(chain, retention_ms, ceiling)
     if target > floor:
@@ -44,7 +44,7 @@ async def collect(
 
 
 async def oldest_retained(chain: Chain, *, retention_ms: int = DEFAULT_RETENTION_MS) -> int:
-    """The first number that somebody may still rely on: the youngest whose predecessors are all old.
+    """The first number that a process may still rely on: the youngest whose predecessors are all old.
 
     0 for an empty chain.
     """
@@ -52,32 +52,32 @@ async def oldest_retained(chain: Chain, *, retention_ms: int = DEFAULT_RETENTION
 
 
 async def _bounds(chain: Chain, retention_ms: int, ceiling: int | None) -> tuple[int, int]:
-    """The floor, and where it could be."""
+    """The floor, and the highest floor that the retention allows."""
     if retention_ms < SHORTEST_RETENTION_MS:
         raise Invalid(f"a chain keeps its numbers for at least {SHORTEST_RETENTION_MS} ms")
     head = await chain.head()
     floor = await chain.floor()
     highest = head.number if ceiling is None else min(head.number, ceiling)
-    born_before_ms = await store_now_ms(chain.store) - retention_ms
-    return floor, await _youngest_old(chain, floor, highest, born_before_ms)
+    created_before_ms = await store_now_ms(chain.store) - retention_ms
+    return floor, await _youngest_old(chain, floor, highest, created_before_ms)
 
 
-async def _youngest_old(chain: Chain, low: int, high: int, born_before_ms: int) -> int:
+async def _youngest_old(chain: Chain, low: int, high: int, created_before_ms: int) -> int:
     """The highest number that has existed for the retention; ages fall with the numbers."""
     while low < high:
         middle = (low + high + 1) // 2
-        if await _born_ms(chain, middle) <= born_before_ms:
+        if await _created_ms(chain, middle) <= created_before_ms:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-async def _born_ms(chain: Chain, number: int) -> float:
+async def _created_ms(chain: Chain, number: int) -> float:
     try:
         return (await chain.store.head(chain.key(number))).modified_ms
     except NotFound:
-        return inf  # another janitor is at work here: leave it alone
+        return inf  # another collection is deleting here: keep the rest
 
 
 def _number(name: str) -> int | None:

@@ -1,9 +1,9 @@
 """Directories of the local store, held open (P4).
 
-Every part of a path is opened below its parent's descriptor with O_NOFOLLOW, so that no symbolic
-link, present or planted later, leads out of the root. Open directories are remembered, which makes a
-missing object cost one system call. A directory is durable once the directory above it was synced;
-what this process has not synced itself is not known to be durable, whoever made it.
+Every part of a path is opened below its parent's descriptor with O_NOFOLLOW, so that no symbolic link,
+present or created later, leads out of the root. Open directories are cached, so that a missing object costs
+one system call. A directory is durable once the directory above it was synced; a directory that this
+process has not synced itself is not known to be durable.
 """
 
 import errno
@@ -24,7 +24,7 @@ Parts = tuple[str, ...]
 
 
 class Descriptor:
-    """An open file; it is closed when nobody holds it any more, whatever became of its reader."""
+    """An open file, closed when the last reference to it is gone."""
 
     __slots__ = ("fd",)
 
@@ -41,7 +41,7 @@ class Directory(Descriptor):
     __slots__ = ()
 
     def removed(self) -> bool:
-        """Whether the directory was deleted while we held it."""
+        """Whether the directory was deleted since it was opened."""
         return os.fstat(self.fd).st_nlink == 0
 
 
@@ -57,7 +57,7 @@ class DirectoryTree:
         self._lock = threading.Lock()
 
     def find(self, parts: Parts) -> Directory | None:
-        """The directory at `parts`, or None where there is none."""
+        """The directory at `parts`, or None if it does not exist."""
         if not parts:
             return self._root
         known = self._recall(parts)
@@ -69,7 +69,7 @@ class DirectoryTree:
         return None if parent is None else self._enter(parent, parts)
 
     def make(self, parts: Parts) -> Directory:
-        """The directory at `parts`, made with its ancestors where missing."""
+        """The directory at `parts`, created with its ancestors where missing."""
         found = self.find(parts)
         if found is not None:
             return found
@@ -82,15 +82,15 @@ class DirectoryTree:
             raise path_error(problem, parts) from problem
         made = self._enter(parent, parts)
         if made is None:
-            raise Unavailable(f"{'/'.join(parts)} vanished while it was made")
+            raise Unavailable(f"{'/'.join(parts)} vanished while it was created; retry")
         return made
 
     def sync(self, parts: Parts) -> None:
         """Make the entries of `parts` durable, and those that lead to it."""
         if not self._fsync:
             return
-        durable = self._durable  # if the tree is forgotten meanwhile, what we note here is too
-        directory = self.make(parts)  # held, or its descriptor may be closed and used anew
+        durable = self._durable  # if `forget` replaces it, what is added here is dropped too
+        directory = self.make(parts)  # held, or its descriptor may be closed and reused
         os.fsync(directory.fd)
         while parts and parts not in durable:
             directory = self.make(parts[:-1])
@@ -102,7 +102,7 @@ class DirectoryTree:
             parts = parts[:-1]
 
     def forget(self) -> None:
-        """Drop what is remembered, for when the tree was changed under us."""
+        """Clear the caches: another process has changed the tree."""
         with self._lock:
             self._open.clear()
             self._durable = OrderedDict()
@@ -116,8 +116,8 @@ class DirectoryTree:
             raise path_error(problem, parts) from problem
         entered = Directory(fd)
         if os.fstat(fd).st_dev != self._device:
-            # Whether its promises hold was checked for the root alone (law 13).
-            raise Unsupported(f"{'/'.join(parts)} is a mount of its own, which Arco does not enter")
+            # The file system was checked for the root only (law 13).
+            raise Unsupported(f"{'/'.join(parts)} is another mount, which Arco does not enter")
         with self._lock:
             self._open[parts] = entered
             while len(self._open) > _REMEMBERED:
@@ -133,23 +133,27 @@ class DirectoryTree:
 
 
 class SharedDirectoryTree:
-    """All directories below one root that others use as well."""
+    """All directories below one root that other programs use as well.
+
+    They create, move and delete directories, so nothing is cached between two calls. The root is created
+    when a file is to be written, and not before. No symbolic link below it is followed.
+    """
 
     def __init__(self, root: Path, *, fsync: bool) -> None:
         self._root = root
         self._fsync = fsync
         if root.exists():
-            self._walk()  # so that what is no directory is refused at once
+            self._walk()  # refuses a root that is no directory at once
 
     def find(self, parts: Parts) -> Directory | None:
-        """The directory at `parts`, or None where there is none."""
+        """The directory at `parts`, or None if it does not exist."""
         try:
             return self._walk().find(parts)
         except FileNotFoundError:
             return None
 
     def make(self, parts: Parts) -> Directory:
-        """The directory at `parts`, made with its ancestors where missing."""
+        """The directory at `parts`, created with its ancestors where missing."""
         if not self._root.exists():
             self._root.mkdir(parents=True, exist_ok=True)
             if self._fsync:
@@ -165,13 +169,13 @@ class SharedDirectoryTree:
 
 
 def sync_directory(path: Path) -> None:
-    """Make the entries of a directory that is no part of a tree last."""
+    """Make the entries of a directory outside a tree durable."""
     directory = Directory(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
     os.fsync(directory.fd)
 
 
 def sync_ancestors(root: Path) -> None:
-    """Make the root itself last: its parents may have been made just now, by us or by another."""
+    """Make the root itself durable: its parents may have been created just now."""
     for directory in root.resolve().parents:
         try:
             sync_directory(directory)
@@ -181,13 +185,13 @@ def sync_ancestors(root: Path) -> None:
 
 
 def path_error(problem: OSError, parts: Parts) -> Exception:
-    """What a failed look at a path means, without naming where the root is."""
+    """The error for a failed access to a path, without the path of the root."""
     path = "/".join(parts)
     if problem.errno == errno.ELOOP:
         return Denied(f"{path} is a symbolic link, which is never followed")
     if problem.errno in (errno.ENOTDIR, errno.EISDIR):
         # O_NOFOLLOW on a link with O_DIRECTORY says ENOTDIR: both mean that the path is not ours.
-        return Invalid(f"{path} is not what the key says: a file, a directory or a link is there")
+        return Invalid(f"{path} does not match the key: the path is a file, a directory or a link")
     if problem.errno == errno.ENAMETOOLONG:
         return Invalid(f"{path[:80]}… is too long for this file system")
     return problem

@@ -1,8 +1,8 @@
-"""Links: what a number of a chain looks like in the store, and in memory once it was read.
+"""Entries: the numbered objects of a chain, as stored and in memory.
 
-A link names its number, which its parent's is one below, the SHA-256 of its parent's exact bytes, and a
-`create_id` minted for exactly these bytes (P1). What it carries is opaque here. It ends with a
-checksum of all bytes before it: no child names the hash of a head yet, so a head vouches for itself.
+An entry has its number, the SHA-256 of the exact bytes of its parent, the entry before it, and a
+`create_id` made for exactly these bytes (P1). Its body is opaque here. It ends with a checksum of all
+bytes before it, because no child names the hash of the head yet.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 FORMAT = 1
 
-# In the year 9000. A wild clock must leave room for the links that follow, each a millisecond later.
+# In the year 9000: each entry is at least a millisecond later than its parent, whatever the clocks.
 _LATEST_MS = 221_845_392_000_000
 
 _MARK, _END = b',"checksum":"', b'"}'
@@ -31,7 +31,7 @@ _TAIL = len(_MARK) + 64 + len(_END)
 
 
 class EntryRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of a chain as it is stored; see docs/formats.md."""
+    """An entry as it is stored; see docs/formats.md."""
 
     format: int
     create_id: str
@@ -44,7 +44,7 @@ class EntryRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Entry:
-    """A link that was read, or written, with the bytes it has in the store."""
+    """An entry that was read or written, with its bytes in the store."""
 
     record: EntryRecord
     raw: bytes
@@ -58,7 +58,7 @@ class Entry:
         return round(self.record.created_at.timestamp() * 1000)
 
     def sha256(self) -> str:
-        """What a child must name as its parent."""
+        """The hash that a child names as its parent's."""
         return self._sha256
 
     @cached_property
@@ -66,13 +66,13 @@ class Entry:
         return sha256_hex(self.raw)
 
     def body(self, kind: type[T]) -> T:
-        """What the link carries, as a `kind`; `Corrupt` if it is something else.
+        """The body as a `kind`; `Corrupt` if it is something else.
 
-        It is frozen, and several ask for it, so it is decoded once.
+        It is frozen and used by several callers, so it is decoded once.
         """
-        known = self._bodies.get(kind)
-        if known is not None:
-            return cast("T", known)
+        decoded = self._bodies.get(kind)
+        if decoded is not None:
+            return cast("T", decoded)
         try:
             body = json.decode(bytes(self.record.body), kind)
         except Invalid as problem:
@@ -89,7 +89,7 @@ class Entry:
 def make_entry(
     runtime: Runtime, parent: Entry | None, body: object, *, tombstone: bool = False
 ) -> Entry:
-    """The next link after `parent`, with an id and a time of its own."""
+    """The next entry after `parent`, with a new id and time."""
     created = utc(min(runtime.clock.now_ms(), _LATEST_MS))
     if parent is not None:
         # So that as-of by time is monotone, whatever the clocks of the writers (P9).
@@ -104,10 +104,10 @@ def make_entry(
         body=msgspec.Raw(json.encode(body)),
     )
     try:
-        # Read back, so that nothing raw in a body can make a link that nobody can read.
+        # Read back, so that no body can make an entry that cannot be read.
         return read_entry(checksummed(json.encode(record)), record.number, "a chain")
     except Corrupt as problem:
-        raise Invalid(f"this cannot be the body of a link: {problem}") from problem
+        raise Invalid(f"this cannot be the body of an entry: {problem}") from problem
 
 
 def read_entry(raw: bytes, number: int, where: str) -> Entry:
@@ -117,9 +117,11 @@ def read_entry(raw: bytes, number: int, where: str) -> Entry:
     try:
         record = json.decode(raw, EntryRecord)
     except Invalid as problem:
-        raise Corrupt(f"number {number} of {where} is not a link: {problem}") from problem
+        raise Corrupt(
+            f"number {number} of {where} is not an entry of a chain: {problem}"
+        ) from problem
     if record.number != number:
-        raise Corrupt(f"number {number} of {where} says that it is number {record.number}")
+        raise Corrupt(f"number {number} of {where} claims to be number {record.number}")
     if record.created_at.tzinfo is None:
         raise Corrupt(f"number {number} of {where} has a time without a time zone")
     if not 1 <= record.format <= FORMAT:
@@ -130,7 +132,7 @@ def read_entry(raw: bytes, number: int, where: str) -> Entry:
 
 
 def checksummed(document: bytes) -> bytes:
-    """A JSON object with, as its last field, the SHA-256 of all that stands before that field."""
+    """A JSON object with, as its last field, the SHA-256 of all bytes before that field."""
     content = document[:-1]
     return content + _tail(content)
 

@@ -1,8 +1,8 @@
-"""Outside: a declared place that is not ours, where tables of others may lie.
+"""External locations: declared locations outside the store, where tables of other programs may be.
 
-It has no scope and no chains. Our processes read there and create files, never overwrite one; only the
-janitor lists and deletes, and `roles` says so. Who uses the place as well, and when it comes and goes,
-is not ours to say: a local directory is made only when something is put into it.
+They have no scope and no chains. Arco reads there and creates files, and never overwrites one; only the
+janitor lists and deletes (`roles`). Other programs use the location too and may create and delete it: a
+local directory is created only when a file is written to it.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -20,26 +20,26 @@ from arco.storage.roles import Role, Verb, may_in_external_location
 
 
 class ExternalLocation:
-    """Files below one declared place, as one role sees them."""
+    """Files below one declared location, with the permissions of one role."""
 
     def __init__(self, requests: RetryingBackend, *, role: Role) -> None:
         self._requests = requests
         self.role = role
 
     async def get(self, key: str, *, size_bytes: int = 0) -> bytes:
-        """All bytes of a file, or `NotFound`; a large file's size buys it more time."""
+        """All bytes of a file, or `NotFound`; `size_bytes` extends the time limit for a large file."""
         self._admit(Verb.GET, key)
         return await self._requests.get(key, size_bytes)
 
     async def find(self, key: str) -> bytes | None:
-        """All bytes of a file, or None where there is none."""
+        """All bytes of a file, or None if it does not exist."""
         try:
             return await self.get(key)
         except NotFound:
             return None
 
     async def exists(self, key: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         self._admit(Verb.GET, key)
         try:
             await self._requests.head(key)
@@ -48,24 +48,24 @@ class ExternalLocation:
         return True
 
     async def create(self, key: str, body: bytes) -> None:
-        """Put if absent, durable on return; `Conflict` if another is there, `Unknown` if unclear."""
+        """Put if absent, durable on return; `Conflict` if another file exists, `Unknown` if unclear."""
         self._admit(Verb.CREATE, key)
         await self._requests.create(key, body)
 
     async def delete(self, key: str) -> None:
-        """Remove a file; removing what is not there is fine."""
+        """Remove a file; a missing file is no error."""
         self._admit(Verb.DELETE, key)
         await self._requests.delete(key)
 
     async def list(self, prefix: str) -> AsyncIterator[Meta]:
-        """Files below `prefix`, in byte order: for what is to be purged only (law 6)."""
+        """Files below `prefix`, in byte order: only for a purge (law 6)."""
         self._check_role(Verb.LIST)
         check_prefix(prefix)
         async for meta in self._requests.list(prefix):
             yield meta
 
     def as_role(self, role: Role) -> "ExternalLocation":
-        """The same place as another role of this process sees it."""
+        """The same location with the permissions of another role of this process."""
         return ExternalLocation(self._requests, role=role)
 
     def _admit(self, verb: Verb, key: str) -> None:
@@ -74,7 +74,7 @@ class ExternalLocation:
 
     def _check_role(self, verb: Verb) -> None:
         if not may_in_external_location(self.role, verb):
-            raise Denied(f"role {self.role} may not {verb} in a place that is not Arco's")
+            raise Denied(f"role {self.role} may not {verb} in an external location")
 
 
 def open_external_location(
@@ -86,10 +86,10 @@ def open_external_location(
     retry: StoreRetryPolicy | None = None,
     watched: Callable[[Backend], Backend] | None = None,
 ) -> ExternalLocation:
-    """A handle for one role on a declared place.
+    """A handle for one role on a declared location.
 
-    No proof of put-if-absent is left behind there, as in a store of our own: file names are minted once
-    each, and nothing that correctness rests on lies in such a place.
+    Put-if-absent is not checked there, as it is for a store: every file name is used once, and correctness
+    does not depend on such a location.
     """
     backend = open_backend(address, runtime, fsync=fsync, shared=True)
     requests = RetryingBackend(watched(backend) if watched else backend, runtime, retry=retry)
@@ -97,7 +97,7 @@ def open_external_location(
 
 
 def make_folders(root: Path, folders: Sequence[str]) -> None:
-    """Make directories below `root` where they are missing, following no symbolic link."""
+    """Create missing directories below `root`, following no symbolic link."""
     try:
         tree = SharedDirectoryTree(root, fsync=False)
         for each in folders:

@@ -1,4 +1,8 @@
-"""Opening: from an address to a handle that a process may use."""
+"""Opening a store: its backend, its handle, and the check that it honours put-if-absent (law 13).
+
+At start one key is created that stays, so that an identity that may not delete can check too; later starts
+cost one create and one read. `race_put_if_absent` is the thorough check of `arco doctor`.
+"""
 
 from pathlib import Path
 
@@ -17,8 +21,8 @@ from arco.storage.store import Store
 PROBE_KEY = "_probe/put-if-absent.json"
 
 _REFUSAL = (
-    "the store does not honour put-if-absent: it let a conditional write replace an object that was "
-    "there. Two writers would overwrite each other, so Arco will not use it. Update the server to one "
+    "the store does not honour put-if-absent: a conditional write replaced an existing object. "
+    "Two writers would overwrite each other, so Arco will not use it. Update the server to one "
     "that supports If-None-Match on PUT, or choose another store"
 )
 
@@ -33,7 +37,7 @@ def open_backend(
 ) -> Backend:
     """The backend behind an address. Its libraries are imported here, when they are needed.
 
-    A `shared` place is not ours: on a local disk others make, move and delete its directories too.
+    In a `shared` location on a local disk other programs create, move and delete directories too.
     """
     if address.scheme == "file":
         from arco.storage.local import LocalBackend
@@ -53,7 +57,7 @@ async def open_store(
     scope: Scope | None = None,
     retry: StoreRetryPolicy | None = None,
 ) -> Store:
-    """A handle for one role in one scope, on a store that was proven sound."""
+    """A handle for one role in one scope, on a store that honours put-if-absent."""
     store = Store(backend, runtime, scope=scope or Scope(), role=role, retry=retry)
     if patterns(role, Verb.CREATE):
         await check_put_if_absent(store)
@@ -61,7 +65,7 @@ async def open_store(
 
 
 async def check_put_if_absent(store: Store) -> None:
-    """Return if the store keeps what is there, else raise `Unsupported`."""
+    """Return if the store does not overwrite an existing object, else raise `Unsupported`."""
     for _ in range(2):
         if not await _create(store, PROBE_KEY):
             return
@@ -69,11 +73,11 @@ async def check_put_if_absent(store: Store) -> None:
 
 
 async def race_put_if_absent(store: Store, racers: int = 16) -> None:
-    """Let `racers` create one new key at once; anything but one winner is `Unsupported`."""
+    """Let `racers` create one new key at the same time; `Unsupported` unless exactly one wins."""
     key = f"_probe/race-{new_ulid(store.runtime)}.json"
-    won = await store.runtime.tasks.gather(*(_create(store, key) for _ in range(racers)))
-    if sum(won) != 1:
-        raise Unsupported(f"{sum(won)} of {racers} racers created the same object. {_REFUSAL}")
+    wins = await store.runtime.tasks.gather(*(_create(store, key) for _ in range(racers)))
+    if sum(wins) != 1:
+        raise Unsupported(f"{sum(wins)} of {racers} racers created the same object. {_REFUSAL}")
 
 
 async def _create(store: Store, key: str) -> bool:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class StoreRetryPolicy:
-    """How often, how fast and for how long to try again."""
+    """How often, how fast and for how long a request is tried again."""
 
     attempts: int = 10
     first_pause_ms: float = 40
@@ -37,7 +37,7 @@ class StoreRetryPolicy:
     bytes_per_ms: float = 1_000  # the slowest transfer that still counts as moving: 1 MB/s
 
     async def again(self, runtime: Runtime, attempt: int, started_ms: float) -> bool:
-        """Whether attempt number `attempt` is to be made, after the pause that is due before it."""
+        """Wait for the pause before attempt number `attempt`; whether it may still be made."""
         if attempt == 0:
             return True
         if attempt >= self.attempts:
@@ -53,7 +53,7 @@ class StoreRetryPolicy:
 
 
 class RetryingBackend:
-    """Objects below `root`; keys come checked, and without it."""
+    """Objects below `root`, by keys that are checked and do not include it."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class RetryingBackend:
         self._retry = retry or StoreRetryPolicy()
 
     async def get(self, key: str, size_bytes: int = 0) -> bytes:
-        """All bytes of an object, or `NotFound`; a large object's size buys it more time."""
+        """All bytes of an object, or `NotFound`; `size_bytes` extends the time limit for a large object."""
         full = self._root + key
         return await self._repeat(lambda: self._backend.get(full), size_bytes)
 
@@ -84,9 +84,9 @@ class RetryingBackend:
         return replace(await self._repeat(lambda: self._backend.head(full)), key=key)
 
     async def create(self, key: str, body: bytes) -> None:
-        """Put if absent, durable on return; `Conflict` if another is there, `Unknown` if unclear."""
+        """Put if absent, durable on return; `Conflict` if another object exists, `Unknown` if unclear."""
         full = self._root + key
-        doubtful = False  # whether an earlier attempt may have been applied, or may yet be
+        doubtful = False  # whether an earlier attempt may have been applied, or may be later
         attempt, started = 0, self._runtime.clock.elapsed_ms()
         while await self._retry.again(self._runtime, attempt, started):
             attempt += 1
@@ -97,22 +97,24 @@ class RetryingBackend:
                 pass
             except Unavailable as problem:
                 if isinstance(problem, StoreFull) and not doubtful:
-                    raise  # nothing was written, and no retry makes room
+                    raise  # nothing was written, and no retry frees space
                 doubtful = True
             except ArcoError as refused:
                 if doubtful:
-                    raise Unknown(f"an earlier attempt to create {key} may yet land") from refused
+                    raise Unknown(
+                        f"an earlier attempt to create {key} may still succeed"
+                    ) from refused
                 raise
             if await self._is_mine(full, key, body):
                 return
         raise Unknown(f"could not find out whether {key} was created")
 
     async def put(self, key: str, body: bytes) -> None:
-        """Overwrite an object, once and without retries: for hints alone."""
+        """Overwrite an object, once and without retries: for hints only."""
         await self._once(self._backend.put(self._root + key, body), len(body))
 
     async def delete(self, key: str) -> None:
-        """Remove an object; removing what is not there is fine."""
+        """Remove an object; a missing object is no error."""
         full = self._root + key
         await self._repeat(lambda: self._backend.delete(full))
 
@@ -125,7 +127,7 @@ class RetryingBackend:
             try:
                 async for meta in self._backend.list(root + prefix, start):
                     yield replace(meta, key=meta.key.removeprefix(root))
-                    # Whatever the caller did meanwhile took its own time.
+                    # The time that the caller took for the last object does not count.
                     start, attempt, started = meta.key, 0, self._runtime.clock.elapsed_ms()
             except Unavailable:
                 attempt += 1
@@ -139,10 +141,9 @@ class RetryingBackend:
         return await self._backend.sign(self._root + key, expires_s)
 
     async def _is_mine(self, full: str, key: str, body: bytes) -> bool:
-        """Look who won: True if we did, `Conflict` if another, False if nobody or unseen.
+        """Read who won: True if we did, `Conflict` if another did, False if none or unknown.
 
-        A look that is refused has seen nothing: the write may be there all the same, so the refusal
-        is not the answer (P2).
+        A denied read shows nothing: the write may have succeeded, so the denial is not the answer (P2).
         """
         try:
             winner = await self._once(self._backend.get(full), len(body))
@@ -152,8 +153,8 @@ class RetryingBackend:
         except (NotFound, Unavailable):
             return False
         except ArcoError as refused:
-            raise Unknown(f"may not look who has created {key}") from refused
-        raise Conflict(f"{key} was created by another")
+            raise Unknown(f"cannot read {key} to find out which process created it") from refused
+        raise Conflict(f"{key} was created by another process")
 
     async def _repeat(self, request: Callable[[], Coroutine[Any, Any, T]], size: int = 0) -> T:
         attempt, started = 0, self._runtime.clock.elapsed_ms()

@@ -1,7 +1,6 @@
-"""The store: the handle that a process gets, bound to one scope and one role.
+"""The store: the handle of a process, bound to one scope (law 10) and one role (law 4).
 
-Here, once, live the scope (law 10) and the role (law 4); `Requests` has the retries and tells our own
-writes from another's (law 8).
+`RetryingBackend` does the retries and tells own writes from those of others (law 8).
 """
 
 from collections.abc import AsyncIterator
@@ -19,7 +18,7 @@ CLOCK_KEY = "_probe/clock.json"
 
 
 class Store:
-    """One workspace of one store, as one role sees it."""
+    """One workspace of one store, with the permissions of one role."""
 
     def __init__(
         self,
@@ -36,12 +35,12 @@ class Store:
         self.role = role
 
     async def get(self, key: str, *, size_bytes: int = 0) -> bytes:
-        """All bytes of an object, or `NotFound`; a large object's size buys it more time."""
+        """All bytes of an object, or `NotFound`; `size_bytes` extends the time limit for a large object."""
         self._admit(Verb.GET, key)
         return await self._requests.get(key, size_bytes)
 
     async def find(self, key: str, *, size_bytes: int = 0) -> bytes | None:
-        """All bytes of an object, or None where there is none: a probe."""
+        """All bytes of an object, or None if it does not exist: a probe."""
         try:
             return await self.get(key, size_bytes=size_bytes)
         except NotFound:
@@ -60,7 +59,7 @@ class Store:
         return await self._requests.head(key)
 
     async def create(self, key: str, body: bytes) -> None:
-        """Put if absent, durable on return; `Conflict` if another is there, `Unknown` if unclear."""
+        """Put if absent, durable on return; `Conflict` if another object exists, `Unknown` if unclear."""
         self._admit(Verb.CREATE, key)
         await self._requests.create(key, body)
 
@@ -69,12 +68,12 @@ class Store:
         self._admit(Verb.HINT, key)
         try:
             await self._requests.put(key, body)
-        except ArcoError:  # whatever the store has against it: losing a hint costs time only
+        except ArcoError:  # losing a hint only costs time
             return False
         return True
 
     async def delete(self, key: str) -> None:
-        """Remove an object; removing what is not there is fine."""
+        """Remove an object; a missing object is no error."""
         self._admit(Verb.DELETE, key)
         await self._requests.delete(key)
 

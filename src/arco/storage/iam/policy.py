@@ -1,7 +1,12 @@
-"""The target of a policy: one workspace in one bucket, with no character that a policy would expand.
+"""The target of a policy, and the patterns of the table as globs of AWS and Azure.
 
-`*`, `?` and `${` mean something to AWS, `*` and `?` to Azure, quotes and braces to Google. A name that
-holds one could widen a policy beyond its workspace, so it is refused, not escaped (law 10).
+`*`, `?` and `${` are special to AWS, `*` and `?` to Azure, quotes and braces to Google. A name that has one
+could widen a policy beyond its workspace, so it is refused, not escaped (law 10).
+
+In globs `*` matches any characters, slashes too, and `?` exactly one. So one part of a path becomes `?*`,
+and a second, negative glob excludes deeper paths. That works for a pattern with a fixed end
+(`sequence/*/head.json`). Before an open end (`warehouse/*/metadata/*`) the negative glob would exclude
+keys that are meant, so such a pattern stays loose.
 """
 
 import re
@@ -31,7 +36,7 @@ class Cloud(StrEnum):
 
 @dataclass(frozen=True)
 class PolicyTarget:
-    """Where a policy applies."""
+    """One workspace in one bucket, where a policy applies."""
 
     bucket: str
     prefix: str = ""  # of the store inside the bucket; empty, or with a closing slash
@@ -50,7 +55,7 @@ class PolicyTarget:
             )
         check_prefix(self.prefix)
         if FLOORS in f"/{self.bucket}/{self.prefix}":
-            # Policies find floors by this word; a prefix that holds it would make everything one.
+            # Policies find floors by this word; with it in the prefix every object would be one.
             raise Invalid(
                 f"a bucket or prefix with a part {FLOORS.strip('/')!r} cannot be protected"
             )
@@ -62,13 +67,13 @@ class PolicyTarget:
 
 
 def make_target(bucket: str, prefix: str, scope: Scope) -> PolicyTarget:
-    """A target from what a person typed: slashes around the prefix do not matter."""
+    """A target from user input: slashes around the prefix do not matter."""
     bare = prefix.strip("/")
     return PolicyTarget(bucket, f"{bare}/" if bare else "", scope)
 
 
 def is_open(pattern: str) -> bool:
-    """Whether a pattern means everything below a place."""
+    """Whether a pattern matches everything below a path."""
     return pattern == EVERYTHING or pattern.endswith("/*")
 
 
@@ -89,7 +94,7 @@ def loose_patterns() -> list[str]:
 
 
 def too_deep(role: Role, verb: Verb) -> list[str]:
-    """Globs of keys that `glob` matches although the table does not mean them."""
+    """Globs of keys that `to_glob` matches although the table does not allow them."""
     found = {each for pattern in patterns(role, verb) for each in _deeper(pattern)}
     return sorted(each for each in found if not may(role, verb, each.replace(ANY_PART, "x")))
 
