@@ -7,7 +7,8 @@ import pytest
 from arco.core.errors import Conflict
 from arco.core.runtime import Runtime
 from arco.ledger.follower import SegmentBatch, SegmentFollower
-from arco.ledger.notification import StreamNotifications
+from arco.ledger.notification import SegmentCache, StreamNotifications
+from arco.ledger.segment import Segment
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import ObservedBackend
@@ -206,3 +207,13 @@ async def _drain(calm: Calm, found: list[str] | None = None) -> None:
     async for batch in follow(follower, StreamNotifications(calm.runtime.tasks)):
         if found is not None:
             found += await names(store, batch)
+
+
+def test_cached_segments_are_consecutive_up_to_the_first_gap() -> None:
+    cache = SegmentCache()
+    for seq in (3, 4, 5, 7, 8):
+        cache.add(Segment("s", seq, False, b"x"))
+    cache.remove("s", 8)
+    assert cache.find("s", 8) is None
+    assert [cache.last_consecutive("s", first) for first in (3, 6, 7)] == [5, 5, 7]
+    assert cache.last_consecutive("other", 3) == 2

@@ -1,6 +1,5 @@
 """Directories that change under a running process: deleted, made anew by another, or too many."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -9,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from arco.core.errors import ArcoError, Invalid, NotFound, Unsupported
+from arco.core.lru_cache import LruCache
 from arco.core.runtime import Runtime
-from arco.storage import directory_tree
-from arco.storage.directory_tree import DirectoryTree
+from arco.storage.directory_tree import Directory, DirectoryTree, Parts
 from arco.storage.local import LocalBackend
 from tests.storage.journal import Journal
 
@@ -126,7 +125,7 @@ async def test_a_file_where_a_directory_should_be_is_invalid(
 async def test_more_directories_than_are_kept_open_cost_no_more_descriptors(
     backend: LocalBackend, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory_tree, "_REMEMBERED", 20)
+    monkeypatch.setattr(backend._tree, "_open", LruCache[Parts, Directory](20))
     before = len(list(Path("/proc/self/fd").iterdir()))
     for n in range(200):
         (root / f"d{n}/e").mkdir(parents=True)
@@ -134,18 +133,6 @@ async def test_more_directories_than_are_kept_open_cost_no_more_descriptors(
         assert await backend.get(f"d{n}/e/x") == b"%d" % n
     assert len(list(Path("/proc/self/fd").iterdir())) <= before + 25
     assert await backend.get("d0/e/x") == b"0"
-
-
-def test_what_is_remembered_as_durable_does_not_grow_for_ever(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root.mkdir()
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-    monkeypatch.setattr(directory_tree, "_KNOWN_DURABLE", 100)
-    tree = DirectoryTree(str(root), fsync=True)
-    for n in range(1_000):
-        tree.sync((f"key-{n}",))
-    assert len(tree._durable) == 100
 
 
 @pytest.mark.parametrize("kind", ["directory", "link"])

@@ -9,14 +9,14 @@ process has not synced itself is not known to be durable.
 import errno
 import os
 import threading
-from collections import OrderedDict
 from pathlib import Path
 
 from arco.core.errors import Denied, Invalid, Unavailable, Unsupported
+from arco.core.lru_cache import LruCache
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_REMEMBERED = 512
-_KNOWN_DURABLE = 16_384
+_MAX_OPEN = 512
+_MAX_DURABLE = 16_384
 # Above the root there may be what we cannot read or what cannot be synced; it was there before us.
 _NOT_OURS_TO_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS)
 
@@ -51,8 +51,8 @@ class DirectoryTree:
     def __init__(self, root: str, *, fsync: bool) -> None:
         self._root = Directory(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         self._device = os.fstat(self._root.fd).st_dev
-        self._open: OrderedDict[Parts, Directory] = OrderedDict()
-        self._durable: OrderedDict[Parts, None] = OrderedDict()
+        self._open = LruCache[Parts, Directory](_MAX_OPEN)
+        self._durable = LruCache[Parts, bool](_MAX_DURABLE)
         self._fsync = fsync
         self._lock = threading.Lock()
 
@@ -96,16 +96,14 @@ class DirectoryTree:
             directory = self.make(parts[:-1])
             os.fsync(directory.fd)
             with self._lock:
-                durable[parts] = None
-                while len(durable) > _KNOWN_DURABLE:
-                    durable.popitem(last=False)
+                durable.put(parts, True)
             parts = parts[:-1]
 
     def forget(self) -> None:
         """Clear the caches: another process has changed the tree."""
         with self._lock:
             self._open.clear()
-            self._durable = OrderedDict()
+            self._durable = LruCache[Parts, bool](_MAX_DURABLE)
 
     def _enter(self, parent: Directory, parts: Parts) -> Directory | None:
         try:
@@ -119,17 +117,12 @@ class DirectoryTree:
             # The file system was checked for the root only (law 13).
             raise Unsupported(f"{'/'.join(parts)} is another mount, which Arco does not enter")
         with self._lock:
-            self._open[parts] = entered
-            while len(self._open) > _REMEMBERED:
-                self._open.popitem(last=False)
+            self._open.put(parts, entered)
         return entered
 
     def _recall(self, parts: Parts) -> Directory | None:
         with self._lock:
-            known = self._open.get(parts)
-            if known is not None:
-                self._open.move_to_end(parts)
-        return known
+            return self._open.get(parts)
 
 
 class SharedDirectoryTree:
