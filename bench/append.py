@@ -13,7 +13,7 @@ from arco.core.ids import Ulid, new_ulid
 from arco.core.runtime import Runtime
 from arco.ledger.envelope import Envelope, Source
 from arco.ledger.segment import encode_segment
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.local import LocalBackend
 from arco.storage.open import open_store
 from arco.storage.roles import Role
@@ -29,7 +29,7 @@ async def run(runtime: Runtime, scratch: Path) -> list[Figure]:
     with TemporaryDirectory(dir=scratch) as folder:
         store = await open_store(LocalBackend(Path(folder), runtime), runtime, role=Role.API)
         events = [_event(runtime, n) for n in range(_EVENTS)]
-        writer = Writer(store, "executions")
+        writer = LedgerWriter(store, "executions")
         creates_ms: list[float] = []
 
         async def append() -> None:

@@ -11,7 +11,7 @@ from arco.core.runtime import Runtime
 from arco.events.registry import KINDS, EventKind
 from arco.fold.tier2 import TIER2
 from arco.ledger.envelope import Envelope, Source
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.roles import Role
 from bench.figure import Figure
 from tests.ledger.simulated import Calm, simulate
@@ -28,7 +28,7 @@ async def run() -> list[Figure]:
     async def story(calm: Calm) -> None:
         for domain in TIER2:
             kind = next(kind for kind in KINDS if kind.domain == domain)
-            writer = Writer(calm.store(), domain, life_ms=100 * HOUR_MS)
+            writer = LedgerWriter(calm.store(), domain, life_ms=100 * HOUR_MS)
             await writer.append([_event(calm.runtime, kind)])
         store = calm.store(Role.COMPACTOR)
         tier2 = Tier2(store, InProcess(store))

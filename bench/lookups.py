@@ -9,9 +9,9 @@ from obstore.store import LocalStore
 
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
+from arco.storage.backend import ObservedBackend
 from arco.storage.chain import Chain, Head
 from arco.storage.local import LocalBackend
-from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from bench.figure import Figure

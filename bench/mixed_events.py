@@ -11,7 +11,7 @@ from ulid import ULID
 from arco.core.ids import Ulid
 from arco.core.runtime import Runtime
 from arco.ledger.segment import encode_segment, segment_key
-from arco.ledger.slot import register, slots_of
+from arco.ledger.stream import register_stream, slot_chain
 from arco.storage.store import Store
 
 DOMAIN = "executions"
@@ -117,7 +117,7 @@ async def fill_ledger(
     store: Store, runtime: Runtime, runs: int, *, first_run: int = 0, lines: int = 5_000
 ) -> int:
     """Put the events of so many executions into the ledger, in one stream; how many bytes they have."""
-    slot = await register(slots_of(store, DOMAIN), 24 * 3_600_000)
+    slot = await register_stream(slot_chain(store, DOMAIN), 24 * 3_600_000)
     size = 0
     for seq, group in enumerate(segments(first_run, runs, lines)):
         body = encode_segment(runtime, Ulid(slot.stream), seq, group)

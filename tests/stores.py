@@ -23,7 +23,7 @@ from arco.core.scope import Scope
 from arco.storage.address import parse_address
 from arco.storage.backend import Backend
 from arco.storage.open import open_backend
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.faults.running import AZURE_ACCOUNT, RunningServer, running_server
@@ -42,7 +42,9 @@ KINDS = (
     pytest.param("minio", marks=pytest.mark.interop),
 )
 
-HASTY = Retry(attempts=8, first_pause_ms=2, longest_pause_ms=50, budget_ms=8_000, attempt_ms=2_000)
+HASTY = StoreRetryPolicy(
+    attempts=8, first_pause_ms=2, longest_pause_ms=50, budget_ms=8_000, attempt_ms=2_000
+)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ PERMITS = (
     ),
     Permit("core/clock.py", "asyncio", "the system clock sleeps on the running loop"),
     Permit("core/clock.py", "time", "the system clock is read here and nowhere else"),
-    Permit("core/rng.py", "random", "the system's randomness enters here and nowhere else"),
+    Permit("core/runtime.py", "random", "the system's randomness enters here and nowhere else"),
     Permit("core/tasks.py", "asyncio", "tasks on the running loop are made here and nowhere else"),
     Permit("core/tasks.py", "concurrent.futures", "the threads behind `in_thread`"),
     Permit("flow/define/modules.py", "threading", "imports of users' code wait for each other"),

@@ -10,7 +10,7 @@ from arco.flow.coordinator.ports import StoredRun
 from arco.flow.plan.table_state import PlanningState, TableState
 from arco.flow.publish.tables import ParquetTables
 from arco.iceberg.service import Iceberg
-from arco.ledger.writers import Writers
+from arco.ledger.writer import DomainWriters
 from arco.server.table_formats import TableFences, TableVersions
 from arco.storage.store import Store
 
@@ -29,7 +29,7 @@ class NoRuns:
 
 
 async def open_flow_context(
-    reader: SnapshotReader, writers: Writers, iceberg: Iceberg, store: Store
+    reader: SnapshotReader, writers: DomainWriters, iceberg: Iceberg, store: Store
 ) -> tuple[FlowContext, RunCoordinator]:
     """An open coordinator; the caller closes it."""
     tables = ParquetTables(reader, store)

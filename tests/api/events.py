@@ -8,11 +8,8 @@ from uuid import uuid4
 import httpx2
 
 from arco.ledger.envelope import Envelope
-from arco.ledger.follower import Follower
-from arco.ledger.segment import decode_event
-from arco.ledger.watermark import Watermark
-from arco.storage.store import Store
 from tests.api.server import Served
+from tests.ledger.events import all_events
 
 URL = "/api/v1/events"
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -49,13 +46,7 @@ def post(http: httpx2.Client, *events: object, key: str | None = None) -> httpx2
 
 def ledger(api: Served, domain: str = "executions") -> list[Envelope]:
     """All events of a domain, of all writers."""
-    return asyncio.run(_events(api.services.reader.store, domain))
-
-
-async def _events(store: Store, domain: str) -> list[Envelope]:
-    batch = await Follower(store, domain, Watermark()).poll()
-    segments = [] if batch is None else batch.segments
-    return [decode_event(line) for segment in segments for line in segment.lines]
+    return asyncio.run(all_events(api.services.reader.store, domain))
 
 
 def ids_of(api: Served, *executions: str) -> list[str]:

@@ -37,15 +37,13 @@ from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
 from arco.iceberg.service import open_iceberg
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.intake import Intake
-from arco.ledger.writer import Writer
-from arco.ledger.writers import Writers
+from arco.ledger.ingestion import EventIngestion
+from arco.ledger.writer import DomainWriters, LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.query.lineage.tracer import Tracer
-from arco.storage.backend import Backend
+from arco.storage.backend import Backend, ObservedBackend
 from arco.storage.local import LocalBackend
-from arco.storage.observed import ObservedBackend
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.api.coordinator import open_flow_context
@@ -63,7 +61,7 @@ class Options:
     compactor: Callable[[Store], CompactorPort] = Compactor
     wrap: Callable[[Backend], Backend] = lambda backend: backend
     engine: Callable[[SnapshotReader], QueryEngine] = OneAnswer
-    retry: Retry | None = None
+    retry: StoreRetryPolicy | None = None
     compaction: CompactionStatus = ELSEWHERE
 
 
@@ -150,12 +148,12 @@ async def _open(
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test")
     rules = Rules(own_roots=(f"file://{root}/",), ruled=frozenset({TableFormat.ICEBERG}))
-    committer = Committer(reader, Writer(store, DOMAIN), compactor, lease, rules=rules)
+    committer = Committer(reader, LedgerWriter(store, DOMAIN), compactor, lease, rules=rules)
     await ensure_default(committer)
     idempotency = Idempotency(store)
     root_url = f"file://{root}/{scope.prefix}"
     files, locations = TableFiles(store, root_url, {}), Locations(root_url, ())
-    writers = Writers(store, DOMAINS)
+    writers = DomainWriters(store, DOMAINS)
     iceberg = open_iceberg(
         committer, idempotency, files, locations, writer=writers.of("executions")
     )
@@ -174,7 +172,7 @@ async def _open(
         idempotency=idempotency,
         engine=engine,
         tracer=Tracer({**domains, DOMAIN: reader}, engine),
-        intake=Intake(writers, CLIENT_TYPES, find_domain),
+        ingestion=EventIngestion(writers, CLIENT_TYPES, find_domain),
         log=make_log(lines, runtime.clock),
         metrics=metrics,
         limits=options.limits,

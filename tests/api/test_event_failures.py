@@ -11,12 +11,14 @@ import pytest
 
 from arco.core.errors import Unavailable
 from arco.storage.backend import Backend
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from tests.api.events import NDJSON, URL, ids_of, ledger, lines, observed, post, started
 from tests.api.server import Options, Served, served
 from tests.api.slow_store import Slow
 
-HASTY = Retry(attempts=2, first_pause_ms=1, longest_pause_ms=2, budget_ms=500, attempt_ms=500)
+HASTY = StoreRetryPolicy(
+    attempts=2, first_pause_ms=1, longest_pause_ms=2, budget_ms=500, attempt_ms=500
+)
 
 
 class Picky(Slow):

@@ -277,7 +277,7 @@ def hearing(root: Path) -> Iterator[Hearing]:
             look=look,
             store=store,
             log=make_log(io.BytesIO(), runtime.clock),
-            ring=lambda domain, stream: heard.news.append((domain, stream)),
+            notify=lambda domain, stream: heard.news.append((domain, stream)),
         )
         with listening(make_internal_app(services), loop, services.log) as url:
             heard.url = url
@@ -303,8 +303,8 @@ async def test_a_storm_of_rings_is_a_few_calls_and_none_of_its_streams_is_lost(
         compactor = RemoteCompactor(heard.url, SECRET)
         bell = RemoteNotifier(compactor, runtime)
         for _ in range(200):
-            bell.ring("executions", STREAM)
-            bell.ring("lineage", OTHER)
+            bell.notify("executions", STREAM)
+            bell.notify("lineage", OTHER)
             await asyncio.sleep(0.001)
 
         async def look() -> bool:
@@ -322,14 +322,14 @@ async def test_a_compactor_that_is_away_costs_nothing_and_hears_of_later_news(
     away = RemoteCompactor(f"http://127.0.0.1:{free_port()}", SECRET)
     bell = RemoteNotifier(away, runtime)
     for _ in range(1_000):
-        bell.ring("executions", STREAM)
+        bell.notify("executions", STREAM)
         await runtime.tasks.turn()
     bell.close()
     await away.close()
     with hearing(tmp_path) as heard:
         back = RemoteCompactor(heard.url, SECRET)
         bell = RemoteNotifier(back, runtime)
-        bell.ring("executions", OTHER)
+        bell.notify("executions", OTHER)
 
         async def look() -> bool:
             return heard.news == [("executions", OTHER)]

@@ -13,10 +13,9 @@ from arco.catalog.manifest import manifests_of
 from arco.catalog.port import Committed, SyncCompact
 from arco.core import json
 from arco.core.errors import Denied, KeyReused, Unavailable, Unknown
-from arco.ledger.claim import Answer, Claim, key_path
+from arco.ledger.claim import Answer, Claim, key_chain, key_path, read_key
 from arco.ledger.envelope import Envelope
-from arco.ledger.key import key_chain, read_key
-from arco.ledger.writer import Receipt
+from arco.ledger.writer import AppendReceipt
 from arco.storage.roles import Role
 from tests.catalog.attaching import attach, table_id
 from tests.catalog.workshop import (
@@ -231,7 +230,7 @@ def during_append(workshop: Workshop, step: Callable[[], Awaitable[None]]) -> No
     writer = workshop.api.committer._writer
     append, done = writer.append, asyncio.Event()
 
-    async def slow(events: Sequence[Envelope]) -> Receipt:
+    async def slow(events: Sequence[Envelope]) -> AppendReceipt:
         if not done.is_set():
             done.set()
             await step()

@@ -9,7 +9,7 @@ from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.core.errors import Unknown
 from arco.core.scope import Scope
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.workshop import (

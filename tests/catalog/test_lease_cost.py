@@ -3,9 +3,8 @@
 from arco.catalog.lease import IDLE_MS, Lease
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.storage.backend import Backend
+from arco.storage.backend import Backend, ObservedBackend
 from arco.storage.chain import Chain
-from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.contest import DOMAIN, Contest, crash_after

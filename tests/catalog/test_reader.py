@@ -62,7 +62,7 @@ async def test_every_version_is_there_by_its_number_commit_and_time(*, warm: boo
     entries = await manifests_of(workshop.store(Role.READER), "catalog").history(0, 7)
     manifests = await workshop.manifests()
     for number, names in NAMES.items():
-        at = entries[number].link.created_at
+        at = entries[number].record.created_at
         wanted = [
             str(number),
             manifests[number].commit_ulid,

@@ -35,14 +35,14 @@ from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.fold.fold import fold
 from arco.fold.tier1 import DOMAIN, TIER1
 from arco.ledger.claim import Answer, key_path
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import Backend
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.storage.interposed import Interposed
@@ -50,7 +50,7 @@ from tests.stores import open_bench
 
 ANN = "user:ann"
 SCOPE = Scope()
-IMPATIENT = Retry(attempts=2, first_pause_ms=1, longest_pause_ms=2, budget_ms=500)
+IMPATIENT = StoreRetryPolicy(attempts=2, first_pause_ms=1, longest_pause_ms=2, budget_ms=500)
 
 S = SchemaName("default", ("s",))
 
@@ -171,7 +171,7 @@ def after(step: Callable[[], Awaitable[object]]) -> Handling:
     return handle
 
 
-def held(until: Event, then: Handling = arrives) -> Handling:
+def held(until: AsyncEvent, then: Handling = arrives) -> Handling:
     """The call is on its way until the test lets it arrive."""
 
     async def handle(post: Post, call: SyncCompact) -> Committed:
@@ -356,7 +356,7 @@ def open_runtime(clock: WallClock) -> Runtime:
 def _office(store: Store, post: Post, rules: Rules) -> Office:
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test", life_ms=600)
-    committer = Committer(reader, Writer(store, DOMAIN), post, lease, rules)
+    committer = Committer(reader, LedgerWriter(store, DOMAIN), post, lease, rules)
     return Office(store, reader, committer, lease, Idempotency(store))
 
 

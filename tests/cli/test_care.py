@@ -14,7 +14,7 @@ from arco.compactor.cycle import DomainCompactor
 from arco.compactor.in_process import InProcess
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.address import parse_address
 from arco.storage.open import open_backend
 from arco.storage.roles import Role
@@ -52,7 +52,7 @@ async def _build(root: Path) -> None:
         return Store(backend, runtime, scope=Scope(), role=role)
 
     compactor = DomainCompactor(store(Role.COMPACTOR), DOMAIN, InProcess(store(Role.COMPACTOR)))
-    writer = Writer(store(Role.API), DOMAIN)
+    writer = LedgerWriter(store(Role.API), DOMAIN)
     for _ in range(2):
         await _tell(writer, runtime)
         await compactor.cycle(everything=True)
@@ -60,7 +60,7 @@ async def _build(root: Path) -> None:
     await compactor.close()
 
 
-async def _tell(writer: Writer, runtime: Runtime) -> None:
+async def _tell(writer: LedgerWriter, runtime: Runtime) -> None:
     await writer.append([note(runtime)])  # of no kind that is known, so it ends in quarantine
 
 

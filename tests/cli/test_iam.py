@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from arco.storage.iam.target import Cloud
+from arco.storage.iam.policy import Cloud
 from arco.storage.roles import Role
 from tests.cli.command import arco, is_one_sentence
 

@@ -15,7 +15,7 @@ from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.ledger.envelope import Envelope, Source
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -65,7 +65,7 @@ async def compact(root: Path) -> None:
 async def quarantine(root: Path) -> None:
     """Store two events that are not of their domain: one that the door would take, one of a newer Arco."""
     runtime = system_runtime()
-    writer = Writer(store_at(root, runtime, Role.API), "executions")
+    writer = LedgerWriter(store_at(root, runtime, Role.API), "executions")
     known = event(runtime, "lineage_observed", OBSERVED)
     await writer.append([known, event(runtime, "something_newer", {"a": 1})])
     await writer.close()
@@ -110,7 +110,7 @@ def test_an_event_of_our_own_can_be_sent_anew_and_more_than_once(served: Served)
 
     async def misplace() -> None:
         runtime = system_runtime()
-        writer = Writer(store_at(served.root, runtime, Role.API), "executions")
+        writer = LedgerWriter(store_at(served.root, runtime, Role.API), "executions")
         await writer.append([event(runtime, "search_document_changed", document)])
         await writer.close()
         await compact(served.root)

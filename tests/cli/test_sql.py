@@ -11,7 +11,7 @@ import pytest
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.address import parse_address
 from arco.storage.open import open_backend
 from arco.storage.roles import Role
@@ -65,7 +65,7 @@ async def _tell(root: Path) -> None:
     """Append an event, as a server does."""
     runtime = system_runtime()
     backend = open_backend(parse_address(str(root)), runtime, fsync=False)
-    writer = Writer(Store(backend, runtime, scope=Scope(), role=Role.API), EXECUTIONS_DOMAIN)
+    writer = LedgerWriter(Store(backend, runtime, scope=Scope(), role=Role.API), EXECUTIONS_DOMAIN)
     line = Events(runtime, EXECUTIONS_DOMAIN, 1).line("execution_started", execution_id="r1")
     await writer.append_lines([line])
     await writer.close()

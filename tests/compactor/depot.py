@@ -38,10 +38,9 @@ from arco.core.scope import Scope
 from arco.fold.fold import conform
 from arco.fold.table import StateTable
 from arco.fold.tier2 import EXECUTIONS, EXECUTIONS_DOMAIN, QUARANTINE
-from arco.ledger.segment import Header, Segment, find_segment
-from arco.ledger.slot import Slot, slots_of
-from arco.ledger.watermark import Watermark
-from arco.ledger.writer import Writer
+from arco.ledger.segment import Segment, SegmentHeader, find_segment
+from arco.ledger.stream import Slot, Watermark, slot_chain
+from arco.ledger.writer import LedgerWriter
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.compactor.yard import PATIENT, PowerCut
@@ -64,7 +63,7 @@ class Depot:
 
     calm: Calm
     told: int = 0
-    _writer: Writer | None = None
+    _writer: LedgerWriter | None = None
 
     def store(self, role: Role, *, before: Step = nothing) -> Store:
         backend = Interposed(SimBackend(self.calm.objects, self.calm.life), before=before)
@@ -76,7 +75,7 @@ class Depot:
     async def tell(self, segments: int = 1) -> str:
         """Append events, one a segment; which stream has them."""
         if self._writer is None:
-            self._writer = Writer(self.store(Role.API), DOMAIN, life_ms=LIFE_MS)
+            self._writer = LedgerWriter(self.store(Role.API), DOMAIN, life_ms=LIFE_MS)
         stream = ""
         for _ in range(segments):
             stream = (await self._writer.append([note(self.calm.runtime)])).stream
@@ -218,7 +217,7 @@ class Depot:
 
 async def read_on(store: Store, mark: Watermark) -> Found:
     """The segments that are new since a watermark, and the watermark after them."""
-    slots, found = slots_of(store, DOMAIN), list[Segment]()
+    slots, found = slot_chain(store, DOMAIN), list[Segment]()
     while (entry := await slots.find(mark.frontier)) is not None:
         mark = mark.registered(entry.body(Slot).stream)
     for stream, last in mark.open.items():
@@ -232,7 +231,9 @@ async def read_on(store: Store, mark: Watermark) -> Found:
 
 def size_of(segment: Segment) -> int:
     """The bytes of a segment as it is stored; a seal has no events, so it is not counted."""
-    header = Header(format=1, create_id=segment.stream, stream=segment.stream, seq=segment.seq)
+    header = SegmentHeader(
+        format=1, create_id=segment.stream, stream=segment.stream, seq=segment.seq
+    )
     whole = b"\n".join([json.encode(header), *segment.lines, b""])
     return 0 if segment.seal else len(whole)
 

@@ -25,7 +25,7 @@ from arco.core.tasks import AsyncioTasks
 from arco.fold.fold import fold, retain
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
 from arco.ledger.envelope import Envelope, Source
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -52,8 +52,8 @@ class Plant:
         inner = self.backend if backend is None else backend
         return Store(inner, self.runtime, scope=Scope(), role=role, retry=HASTY)
 
-    def writer(self) -> Writer:
-        return Writer(self.store(Role.API), DOMAIN)
+    def writer(self) -> LedgerWriter:
+        return LedgerWriter(self.store(Role.API), DOMAIN)
 
     def compactor(
         self,
@@ -74,7 +74,7 @@ class Plant:
             policy=policy,
         )
 
-    async def tell(self, writer: Writer, *names: str, at: datetime | None = None) -> None:
+    async def tell(self, writer: LedgerWriter, *names: str, at: datetime | None = None) -> None:
         """Append that these executions have begun, in one segment."""
         await writer.append([self.started(name, at=at) for name in names])
         self.told += names
@@ -199,10 +199,10 @@ def open_stamped() -> Stamped:
     return stamped
 
 
-async def tell_all(plant: Plant, writers: Sequence[Writer], rounds: int) -> None:
+async def tell_all(plant: Plant, writers: Sequence[LedgerWriter], rounds: int) -> None:
     """Every writer appends so many segments, all at once."""
 
-    async def one(number: int, writer: Writer) -> None:
+    async def one(number: int, writer: LedgerWriter) -> None:
         for n in range(rounds):
             await plant.tell(writer, f"e{number}-{n:03d}")
 

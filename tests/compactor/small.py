@@ -8,7 +8,7 @@ from arco.compactor.report import Report
 from arco.compactor.verify import Anchor, verify
 from arco.core.hashing import sha256_hex
 from arco.fold.tier1 import DOMAIN
-from arco.storage.link import checksummed
+from arco.storage.entry import checksummed
 from arco.storage.roles import Role
 from tests.catalog.workshop import SCOPE, Workshop, open_workshop, spec, started, t
 from tests.compactor.objects import Objects

@@ -5,7 +5,7 @@ from arco.compactor.anti_entropy import inspect
 from arco.compactor.inspection import Inspection, Trouble, TroubleKind
 from arco.core import json
 from arco.ledger.segment import find_segment, segment_key
-from arco.ledger.slot import slots_of
+from arco.ledger.stream import slot_chain
 from arco.storage.hint import Hint, read_hint
 from arco.storage.roles import Role
 from tests.compactor.depot import DOMAIN, LIFE_MS, RETENTION_MS, Depot, in_depot
@@ -138,7 +138,7 @@ def test_a_stream_that_no_slot_names_is_told_and_one_whose_slot_was_collected_is
         await depot.pass_hours(2 * RETENTION_MS / HOUR_MS)
         await depot.fold()
         await depot.collect()
-        assert await slots_of(depot.store(Role.JANITOR), DOMAIN).floor() == 1
+        assert await slot_chain(depot.store(Role.JANITOR), DOMAIN).floor() == 1
         assert depot.paths(f"ledger/{DOMAIN}/{stream}/") == [segment_key(DOMAIN, stream, 2)]
         found = await look(depot)
         assert found.ok, found.troubles

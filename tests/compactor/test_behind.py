@@ -14,7 +14,7 @@ from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.envelope import Envelope, Source
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -50,7 +50,7 @@ async def test_events_that_nobody_has_folded_count_and_seals_alone_do_not(
 ) -> None:
     store = store_of(tmp_path, runtime, Role.API)
     assert not await is_behind(store, DOMAIN, {})
-    writer = Writer(store, DOMAIN)
+    writer = LedgerWriter(store, DOMAIN)
     await writer.append([started(runtime)])
     assert await is_behind(store, DOMAIN, {})
     assert not await is_behind(store, "lineage", {})
@@ -67,7 +67,7 @@ async def test_rows_that_are_kept_for_too_long_count_too(tmp_path: Path, runtime
     store = store_of(tmp_path, runtime, Role.API)
     keep = {"executions": timedelta(days=30)}
     assert not await is_behind(store, DOMAIN, keep)  # nothing is kept yet
-    await Writer(store, DOMAIN).append([started(runtime)])
+    await LedgerWriter(store, DOMAIN).append([started(runtime)])
     await compact(tmp_path, runtime)
     assert await is_behind(store, DOMAIN, keep)
     assert not await is_behind(store, DOMAIN, {"lineage_edges": timedelta(days=30)})

@@ -16,12 +16,11 @@ from arco.compactor.news import LINGER_MS
 from arco.compactor.publish import Publisher
 from arco.core.errors import Corrupt, Unavailable, Unknown
 from arco.core.ids import new_ulid
-from arco.ledger.bell import Bell
+from arco.ledger.notification import StreamNotifications
 from arco.ledger.segment import Segment, find_segment
-from arco.ledger.slot import slots_of
-from arco.ledger.watermark import Watermark
-from arco.ledger.writer import Writer
-from arco.storage.observed import ObservedBackend
+from arco.ledger.stream import Watermark, slot_chain
+from arco.ledger.writer import LedgerWriter
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant, tell_all
 from tests.ledger.events import note
@@ -99,7 +98,7 @@ async def test_a_warm_cycle_takes_seven_round_trips() -> None:
     await plant.tell(writer, "a")
     await compactor.cycle()
     await plant.tell(writer, "b")
-    compactor.ring((await plant.head()).watermark.open.popitem()[0])
+    compactor.notify((await plant.head()).watermark.open.popitem()[0])
     tally.clear()
     assert await compactor.cycle() is not None
     await compactor.close()
@@ -124,7 +123,7 @@ async def test_segments_that_were_handed_over_are_neither_looked_for_nor_read() 
     for name in "bcdefg":
         await plant.tell(writer, name)
     handed = [await find_segment(plant.store(), DOMAIN, stream, seq) for seq in (1, 2, 3, 5, 6)]
-    compactor.ring(stream, handed=[each for each in handed if each is not None])
+    compactor.notify(stream, handed=[each for each in handed if each is not None])
     tally.clear()
     cycle = await compactor.cycle()
     assert cycle is not None
@@ -136,7 +135,7 @@ async def test_segments_that_were_handed_over_are_neither_looked_for_nor_read() 
     for name in "hi":
         await plant.tell(writer, name)
     last = [await find_segment(plant.store(), DOMAIN, stream, seq) for seq in (7, 8)]
-    compactor.ring(stream, handed=[each for each in last if each is not None])
+    compactor.notify(stream, handed=[each for each in last if each is not None])
     tally.clear()
     assert await compactor.cycle() is not None
     asked = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen if "/ledger/" in key]
@@ -153,7 +152,7 @@ async def test_handed_bytes_that_are_not_those_of_the_segment_are_not_folded() -
     await plant.tell(writer, "b")
     other = await find_segment(plant.store(), DOMAIN, stream, 0)
     assert other is not None
-    compactor.ring(stream, handed=[Segment(stream, 1, False, other.raw)])
+    compactor.notify(stream, handed=[Segment(stream, 1, False, other.raw)])
     with pytest.raises(Corrupt, match="says that it is segment 0"):
         await compactor.cycle()
     assert await compactor.cycle() is not None  # from the store
@@ -532,8 +531,8 @@ async def test_a_watermark_below_collected_slots_with_no_newer_one_is_corrupt() 
     for name in "abc":
         await plant.tell(plant.writer(), name)
     janitor = plant.store(Role.JANITOR)
-    await slots_of(janitor, DOMAIN).raise_floor(2)
-    await janitor.delete(slots_of(janitor, DOMAIN).key(0))
+    await slot_chain(janitor, DOMAIN).raise_floor(2)
+    await janitor.delete(slot_chain(janitor, DOMAIN).key(0))
     with pytest.raises(Corrupt):
         await plant.compactor().cycle()
 
@@ -543,10 +542,10 @@ async def test_a_watermark_below_collected_slots_with_no_newer_one_is_corrupt() 
 
 async def test_a_ring_brings_an_event_at_once() -> None:
     plant = open_plant()
-    bell = Bell(plant.runtime.tasks)
+    bell = StreamNotifications(plant.runtime.tasks)
     store = plant.store()
     cycles = DomainCompactor(store, DOMAIN, InProcess(store), bell=bell).follow()
-    writer = Writer(plant.store(Role.API), DOMAIN, bell=bell)
+    writer = LedgerWriter(plant.store(Role.API), DOMAIN, notify=bell.notify)
     for n in range(4):
         coming = asyncio.ensure_future(anext(cycles))
         await asyncio.sleep(0.01)
@@ -558,7 +557,7 @@ async def test_a_ring_brings_an_event_at_once() -> None:
 def test_an_idle_domain_costs_at_most_60_requests_an_hour() -> None:
     async def story(calm: Calm) -> None:
         for _ in range(3):
-            await Writer(calm.store(), DOMAIN).append([note(calm.runtime)])
+            await LedgerWriter(calm.store(), DOMAIN).append([note(calm.runtime)])
         store = calm.store(Role.COMPACTOR)
         compactor = DomainCompactor(
             store, DOMAIN, InProcess(store), retention={"executions": 3 * DAY}

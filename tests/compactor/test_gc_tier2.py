@@ -11,8 +11,7 @@ from arco.compactor.gc import Collection
 from arco.compactor.orphans import mark_at
 from arco.core.errors import Invalid, NotFound
 from arco.ledger.segment import find_segment, segment_key
-from arco.ledger.slot import slots_of
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark, slot_chain
 from arco.storage.roles import Role
 from tests.compactor.depot import DOMAIN, RETENTION_MS, Depot, all_rows, in_depot, read_on
 from tests.sim.world import HOUR_MS
@@ -69,7 +68,7 @@ async def folded_since(depot: Depot, old: Watermark, new: Watermark) -> set[str]
 
 async def is_closed(depot: Depot, stream: str, mark: Watermark) -> bool:
     """Whether a stream that is not open was, as far as a watermark goes."""
-    slots = slots_of(depot.store(Role.JANITOR), DOMAIN)
+    slots = slot_chain(depot.store(Role.JANITOR), DOMAIN)
     for number in range(await slots.floor(), mark.frontier):
         entry = await slots.find(number)
         if entry is not None and stream.encode() in entry.raw:
@@ -216,7 +215,7 @@ def test_slots_go_once_their_streams_are_closed_and_a_new_compactor_finds_its_wa
         await depot.pass_hours(2 * DAY)
         done = await depot.collect()
         assert done.slots.objects == 3
-        slots = slots_of(depot.store(Role.JANITOR), DOMAIN)
+        slots = slot_chain(depot.store(Role.JANITOR), DOMAIN)
         assert await slots.floor() == 3
         assert last in (await slots.read(3)).raw.decode()
         await depot.tell()

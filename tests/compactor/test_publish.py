@@ -84,7 +84,7 @@ async def test_commits_are_a_chain_by_the_hashes_of_their_bytes() -> None:
     assert [commit.number for commit in commits] == [0, 1, 2, 3]
     assert [commit.parent for commit in commits] == [None, *(m.commit for m in manifests[:-1])]
     entries = await manifests_of(store, DOMAIN).history(0, 3)
-    assert len({entry.link.create_id for entry in entries}) == 4
+    assert len({entry.record.create_id for entry in entries}) == 4
     await workshop.close()
 
 

@@ -20,7 +20,7 @@ from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
 from arco.ledger.envelope import Envelope, Source
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.ledger.events import note
@@ -93,7 +93,7 @@ async def events_of(store: Store, domain: str) -> int:
 async def test_once_does_all_that_there_is_and_then_nothing(runtime: Runtime) -> None:
     bench = open_bench("memory://", runtime)
     for domain in TIER2:
-        writer = Writer(bench.store(), domain)
+        writer = LedgerWriter(bench.store(), domain)
         for n in range(3):
             await writer.append([started(runtime, f"e{n}")])
         await writer.close()
@@ -112,7 +112,7 @@ async def test_once_does_all_that_there_is_and_then_nothing(runtime: Runtime) ->
 class Busy:
     """An engine beside which somebody writes: each time it is asked, there is one more event."""
 
-    def __init__(self, engine: Engine, writer: Writer, runtime: Runtime) -> None:
+    def __init__(self, engine: Engine, writer: LedgerWriter, runtime: Runtime) -> None:
         self._engine = engine
         self._writer = writer
         self._runtime = runtime
@@ -131,7 +131,7 @@ class Busy:
 async def test_once_ends_though_somebody_never_stops_writing(runtime: Runtime) -> None:
     bench = open_bench("memory://", runtime)
     store = bench.store(Role.COMPACTOR)
-    writer = Writer(bench.store(), EXECUTIONS)
+    writer = LedgerWriter(bench.store(), EXECUTIONS)
     for number in range(5):
         await writer.append([started(runtime, f"e{number}")])
     engine = Busy(InProcess(store), writer, runtime)
@@ -142,7 +142,7 @@ async def test_once_ends_though_somebody_never_stops_writing(runtime: Runtime) -
 
 async def test_once_makes_long_tails_shorter_too(runtime: Runtime) -> None:
     bench = open_bench("memory://", runtime)
-    writer = Writer(bench.store(), EXECUTIONS)
+    writer = LedgerWriter(bench.store(), EXECUTIONS)
     store = bench.store(Role.COMPACTOR)
     for n in range(16):
         await writer.append([started(runtime, f"e{n}")])
@@ -152,7 +152,7 @@ async def test_once_makes_long_tails_shorter_too(runtime: Runtime) -> None:
 
 async def test_once_raises_what_fails(runtime: Runtime) -> None:
     bench = open_bench("memory://", runtime)
-    await Writer(bench.store(), EXECUTIONS).append([started(runtime, "e")])
+    await LedgerWriter(bench.store(), EXECUTIONS).append([started(runtime, "e")])
     store = bench.store(Role.COMPACTOR)
     with pytest.raises(Unavailable):
         await Tier2(store, Choosy(InProcess(store), executions=1)).once()
@@ -166,12 +166,12 @@ async def test_a_ring_brings_an_event_of_any_domain_at_once_until_it_is_closed(
     heard: asyncio.Queue[Cycle] = asyncio.Queue()
     tier2 = Tier2(store, InProcess(store), report=heard.put_nowait)
     running = asyncio.ensure_future(tier2.run())
-    writers = {domain: Writer(bench.store(), domain) for domain in TIER2}
-    tier2.ring("no such domain", "stream")
+    writers = {domain: LedgerWriter(bench.store(), domain) for domain in TIER2}
+    tier2.notify("no such domain", "stream")
     for _ in range(3):
         for domain, writer in writers.items():
             receipt = await writer.append([started(runtime, "e")])
-            tier2.ring(domain, receipt.stream)
+            tier2.notify(domain, receipt.stream)
             cycle = await asyncio.wait_for(heard.get(), 5)
             assert (cycle.domain, cycle.counts.events) == (domain, 1)
             assert tier2.domains[domain].last == cycle
@@ -200,7 +200,7 @@ class Stuck:
 
 def test_a_domain_that_is_stuck_holds_up_no_other() -> None:
     async def story(calm: Calm) -> None:
-        writers = {domain: Writer(calm.store(), domain) for domain in TIER2}
+        writers = {domain: LedgerWriter(calm.store(), domain) for domain in TIER2}
         store = calm.store(Role.COMPACTOR)
         told: list[str] = []
         engine = Stuck(InProcess(store), LINEAGE, calm.runtime)
@@ -210,7 +210,7 @@ def test_a_domain_that_is_stuck_holds_up_no_other() -> None:
             told.clear()
             for domain in (LINEAGE, EXECUTIONS, SEARCH):
                 receipt = await writers[domain].append([note(calm.runtime)])
-                tier2.ring(domain, receipt.stream)
+                tier2.notify(domain, receipt.stream)
             await calm.clock.sleep(SECOND_MS)
             assert sorted(told) == [EXECUTIONS, SEARCH]
         running.cancel()
@@ -220,7 +220,7 @@ def test_a_domain_that_is_stuck_holds_up_no_other() -> None:
 
 def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> None:
     async def story(calm: Calm) -> None:
-        writer = Writer(calm.store(), EXECUTIONS)
+        writer = LedgerWriter(calm.store(), EXECUTIONS)
         store = calm.store(Role.COMPACTOR)
         told: list[tuple[int, float]] = []
 
@@ -232,7 +232,7 @@ def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> No
         await calm.clock.sleep(HOUR_MS)
         for _ in range(60):
             receipt = await writer.append([note(calm.runtime)])
-            tier2.ring(EXECUTIONS, receipt.stream)
+            tier2.notify(EXECUTIONS, receipt.stream)
             await calm.clock.sleep(SECOND_MS / 6)
         await calm.clock.sleep(5 * SECOND_MS)
         assert sum(events for events, _ in told) == 60
@@ -258,7 +258,7 @@ def test_many_events_are_compacted_every_second_and_a_backlog_without_a_pause() 
 def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_other() -> None:
     async def story(calm: Calm) -> None:
         for domain in (EXECUTIONS, LINEAGE):
-            await Writer(calm.store(), domain).append([note(calm.runtime)])
+            await LedgerWriter(calm.store(), domain).append([note(calm.runtime)])
         store = calm.store(Role.COMPACTOR)
         engine = Choosy(InProcess(store), executions=4)
         engine.now = calm.clock.elapsed_ms
@@ -288,7 +288,7 @@ def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_othe
 def test_three_idle_domains_cost_at_most_60_requests_an_hour_each() -> None:
     async def story(calm: Calm) -> None:
         for domain in TIER2:
-            await Writer(calm.store(), domain).append([note(calm.runtime)])
+            await LedgerWriter(calm.store(), domain).append([note(calm.runtime)])
         store = calm.store(Role.COMPACTOR)
         tier2 = Tier2(store, InProcess(store))
         running = calm.runtime.tasks.spawn(tier2.run())
@@ -309,7 +309,7 @@ def test_three_idle_domains_cost_at_most_60_requests_an_hour_each() -> None:
 async def test_a_service_that_is_cancelled_anywhere_loses_nothing(runtime: Runtime) -> None:
     bench = open_bench("memory://", runtime)
     store = bench.store(Role.COMPACTOR)
-    writer = Writer(bench.store(), EXECUTIONS)
+    writer = LedgerWriter(bench.store(), EXECUTIONS)
     for n in range(30):
         await writer.append([started(runtime, f"e{n}")])
         running = asyncio.ensure_future(Tier2(store, InProcess(store)).run())
@@ -324,7 +324,7 @@ async def test_a_service_that_is_cancelled_anywhere_loses_nothing(runtime: Runti
 async def test_a_merge_that_had_to_wait_for_a_backlog_comes_after_it(runtime: Runtime) -> None:
     bench = open_bench("memory://", runtime)
     store = bench.store(Role.COMPACTOR)
-    writer = Writer(bench.store(), EXECUTIONS)
+    writer = LedgerWriter(bench.store(), EXECUTIONS)
     done: asyncio.Queue[Cycle] = asyncio.Queue()
     tier2 = Tier2(store, InProcess(store), report=done.put_nowait, most_segments=1)
     for n in range(18):
@@ -341,7 +341,7 @@ async def test_a_merge_that_fails_is_left_alone_for_a_while_and_cycles_go_on(
 ) -> None:
     bench = open_bench("memory://", runtime)
     store = bench.store(Role.COMPACTOR)
-    writer = Writer(bench.store(), EXECUTIONS)
+    writer = LedgerWriter(bench.store(), EXECUTIONS)
     told: list[str] = []
     done: asyncio.Queue[Cycle] = asyncio.Queue()
     tier2 = Tier2(
@@ -353,7 +353,7 @@ async def test_a_merge_that_fails_is_left_alone_for_a_while_and_cycles_go_on(
     running = asyncio.ensure_future(tier2.run())
     for n in range(20):
         receipt = await writer.append([started(runtime, f"e{n}")])
-        tier2.ring(EXECUTIONS, receipt.stream)
+        tier2.notify(EXECUTIONS, receipt.stream)
         assert (await asyncio.wait_for(done.get(), 20)).counts.events == 1
     assert set(told) == {"merge of executions"}
     assert len(told) < 4

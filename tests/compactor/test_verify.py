@@ -14,7 +14,7 @@ from arco.compactor.verify import verify
 from arco.core import json
 from arco.core.errors import Unavailable
 from arco.fold.tier1 import DOMAIN, TABLES
-from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.hint import Hint
 from arco.storage.roles import Role
 from tests.catalog.workshop import after, open_workshop, started

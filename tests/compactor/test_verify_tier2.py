@@ -14,7 +14,7 @@ from arco.compactor.rebuild import rebuild
 from arco.compactor.report import ProblemKind, Report, Wrong
 from arco.compactor.verify import verify
 from arco.core.scope import Scope
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 from arco.storage.roles import Role
 from tests.compactor.objects import Objects
 from tests.compactor.plant import DOMAIN, Plant, open_plant

@@ -19,9 +19,9 @@ from arco.compactor.verify import verify
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.scope import Scope
 from arco.fold.tier1 import DOMAIN
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import Backend
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.workshop import all_rows, new_table, t
@@ -31,7 +31,7 @@ from tests.sim.world import HOUR_MS
 from tests.storage.interposed import Interposed, Step, nothing
 
 # A request may take as long as a test wants it to.
-PATIENT = Retry(attempt_ms=10 * HOUR_MS, budget_ms=10 * HOUR_MS)
+PATIENT = StoreRetryPolicy(attempt_ms=10 * HOUR_MS, budget_ms=10 * HOUR_MS)
 
 RETENTION_MS = 24 * HOUR_MS
 ANN = "user:ann"
@@ -84,7 +84,7 @@ class Yard:
         store = self.store(Role.API)
         return Committer(
             SnapshotReader(store),
-            Writer(store, DOMAIN, life_ms=int(life_ms)),
+            LedgerWriter(store, DOMAIN, life_ms=int(life_ms)),
             compactor or self.compactor,
             Lease(store, DOMAIN, holder="yard"),
         )

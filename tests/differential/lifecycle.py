@@ -19,8 +19,8 @@ from arco.compactor.rebuild import rebuild
 from arco.compactor.tail import Policy
 from arco.fold.fold import retain
 from arco.fold.tier2 import TIER2
-from arco.ledger.slot import register, slots_of
-from arco.ledger.writer import Writer
+from arco.ledger.stream import register_stream, slot_chain
+from arco.ledger.writer import LedgerWriter
 from arco.query.ledger_tail import LedgerTailReader
 from arco.query.limits import QueryLimits
 from arco.query.state_files import FileRows, merge
@@ -62,11 +62,11 @@ class Life:
         self._domain = domain
         self._store = site.store(Role.COMPACTOR)
         self._engine = site.engine(self._store)
-        self._writers: list[Writer] = []
+        self._writers: list[LedgerWriter] = []
         self._compactors = [self._compactor(retention) for _ in range(2)]
         api = site.store(Role.API)
         self._tail = LedgerTailReader(api, domain, QueryLimits())
-        self._slots = slots_of(api, domain)
+        self._slots = slot_chain(api, domain)
         self._reader = SnapshotReader(api, domain)
         self.segments: dict[SegmentRef, list[bytes]] = {}
         self.tally: Counter[str] = Counter()
@@ -84,13 +84,13 @@ class Life:
 
     async def begin(self) -> None:
         """Publish once without events, so that the bounds hold from the first of them on."""
-        await register(self._slots, _LIFE_MS)
+        await register_stream(self._slots, _LIFE_MS)
         await self.compact()
 
     async def append(self, lines: list[bytes]) -> None:
         rng = self._rng
         if not self._writers or (len(self._writers) < 3 and rng.random() < 0.3):
-            self._writers.append(Writer(self._site.store(Role.API), self._domain))
+            self._writers.append(LedgerWriter(self._site.store(Role.API), self._domain))
         writer = rng.choice(self._writers)
         receipt = await writer.append_lines(lines)
         self.segments[SegmentRef(receipt.stream, receipt.seq)] = lines

@@ -24,7 +24,7 @@ async def _half_dropped() -> tuple[Workshop, str]:
     """A table with a tombstone, whose name the catalog still has."""
     shop, [table_id] = await with_table("t")
     await dies_at_the_compactor(shop, shop.a, shop.a.drop("t"), arrives=False)
-    assert (await shop.chain(table_id))[-1].link.tombstone
+    assert (await shop.chain(table_id))[-1].record.tombstone
     assert await names_in(await shop.inner.cold().head()) == ["t"]
     return shop, table_id
 

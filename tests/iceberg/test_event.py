@@ -47,7 +47,7 @@ async def test_an_event_says_who_changed_what_with_which_program() -> None:
         metadata_location=str(made.location),
         previous_location=before.location,
         changed=("set-properties",),
-        committed_at=entry.link.created_at,
+        committed_at=entry.record.created_at,
     )
 
 
@@ -100,7 +100,7 @@ async def test_an_event_has_the_same_id_whoever_tells_it_and_another_for_each_nu
     assert (told.event_id, told.idempotency_key) == (again.event_id, again.idempotency_key)
     assert told.event_id != committed_event(runtime, table_id, second).event_id
     assert told.event_id != committed_event(runtime, "another", first).event_id
-    assert told.occurred_at == first.link.created_at
+    assert told.occurred_at == first.record.created_at
     assert told.received_at != again.received_at
 
 

@@ -13,7 +13,7 @@ from arco.iceberg.pointer import FENCE
 from arco.iceberg.standing import GRACE_MS
 from arco.iceberg.wire import CommitTableRequest
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
-from arco.storage.collect import DEFAULT_RETENTION_MS, collect
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS, collect
 from arco.storage.roles import Role
 from tests.catalog.workshop import until
 from tests.iceberg.engine.sample_metadata import point, snapshot, update

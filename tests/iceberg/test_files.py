@@ -14,9 +14,9 @@ from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
 from arco.storage.address import parse_address
 from arco.storage.backend import Backend
+from arco.storage.external_location import ExternalLocation, open_external_location
 from arco.storage.local import LocalBackend
-from arco.storage.outside import Outside, open_outside
-from arco.storage.requests import Requests
+from arco.storage.retry import RetryingBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.figures import Figure
@@ -56,8 +56,8 @@ def files(disk: Path, root_url: str, runtime: Runtime) -> TableFiles:
     )
 
 
-def outside_at(url: Path | str, runtime: Runtime) -> Outside:
-    return open_outside(parse_address(str(url)), runtime, role=Role.API, fsync=False)
+def outside_at(url: Path | str, runtime: Runtime) -> ExternalLocation:
+    return open_external_location(parse_address(str(url)), runtime, role=Role.API, fsync=False)
 
 
 async def test_files_in_our_warehouse_are_in_our_store(
@@ -224,7 +224,7 @@ async def test_whatever_is_asked_for_no_request_leaves_the_places_it_may_reach(
 
     store = Store(watched("own"), runtime, scope=Scope(), role=Role.API)
     outside = {
-        url: Outside(Requests(watched(url), runtime), role=Role.API)
+        url: ExternalLocation(RetryingBackend(watched(url), runtime), role=Role.API)
         for url in ALLOWED
         if not url.startswith("file:")
     }

@@ -17,8 +17,8 @@ from arco.iceberg.service import open_iceberg
 from arco.iceberg.transaction import Transactions
 from arco.storage.backend import Backend, Meta
 from arco.storage.chain import SHORTEST_RETENTION_MS
-from arco.storage.outside import Outside
-from arco.storage.requests import Requests
+from arco.storage.external_location import ExternalLocation
+from arco.storage.retry import RetryingBackend
 from arco.storage.roles import Role
 from tests.catalog.workshop import IMPATIENT
 from tests.iceberg.engine.sample_metadata import ORDERS, OTHER_UUID
@@ -55,7 +55,9 @@ def _cleaner(shop: Workshop, outside: Backend | None = None) -> Api:
     """A process that may remove files, too."""
     line, runtime = Line(shop.inner.backend), shop.inner.runtime
     office = shop._office(line)
-    beyond = Outside(Requests(outside or shop.outside, runtime, retry=IMPATIENT), role=Role.API)
+    beyond = ExternalLocation(
+        RetryingBackend(outside or shop.outside, runtime, retry=IMPATIENT), role=Role.API
+    )
     janitor = shop.inner.store(Role.JANITOR, line.backend)
     files = TableFiles(office.store, shop.root_url, {ELSEWHERE: beyond}, janitor=janitor)
     locations = Locations(shop.root_url, (ELSEWHERE,))

@@ -43,7 +43,7 @@ async def test_receipts_lie_by_day_and_by_the_name_of_their_commit() -> None:
     await shop.a.settle()
     table_id = str(made.metadata["table-uuid"])
     entry = (await shop.chain(table_id))[1]
-    day = f"{entry.link.created_at:%Y-%m-%d}"
+    day = f"{entry.record.created_at:%Y-%m-%d}"
     name = commit_key(str(made.location))
     keys = await shop.inner.keys("events/")
     assert f"events/{day}/iceberg/pending/{name}.json" in keys

@@ -12,7 +12,8 @@ from arco.iceberg.namespaces import PropertiesUpdated
 from arco.iceberg.reconciler import Reconciled
 from arco.iceberg.standing import GRACE_MS
 from arco.iceberg.wire import UpdatePropertiesRequest
-from arco.ledger.idempotency import DEFAULT_LIFE_MS, LONGEST_REQUEST_MS
+from arco.ledger.claim import LONGEST_REQUEST_MS
+from arco.ledger.idempotency import DEFAULT_LIFE_MS
 from tests.catalog.workshop import SCOPE, is_down, names_in, new_catalog, until
 from tests.iceberg.engine.sample_metadata import ORDERS, column, update
 from tests.iceberg.workshop import (

@@ -46,11 +46,11 @@ from arco.iceberg.wire import (
 from arco.ledger.envelope import Envelope
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.segment import decode_event, find_segment, parse_segment_key
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import Backend
-from arco.storage.link import Entry
-from arco.storage.outside import Outside
-from arco.storage.requests import Requests
+from arco.storage.entry import Entry
+from arco.storage.external_location import ExternalLocation
+from arco.storage.retry import RetryingBackend
 from arco.storage.roles import Role
 from tests.catalog.workshop import ANN, IMPATIENT, SCOPE, Office, Post, WallClock, started
 from tests.catalog.workshop import Workshop as CatalogWorkshop
@@ -272,7 +272,9 @@ class Workshop:
         """One more API process."""
         line, runtime = Line(self.inner.backend), self.inner.runtime
         office = self._office(line)
-        beyond = Outside(Requests(self.outside, runtime, retry=IMPATIENT), role=Role.API)
+        beyond = ExternalLocation(
+            RetryingBackend(self.outside, runtime, retry=IMPATIENT), role=Role.API
+        )
         files = TableFiles(office.store, self.root_url, {ELSEWHERE: beyond})
         locations = Locations(self.root_url, (ELSEWHERE,))
         iceberg = open_iceberg(office.committer, office.idempotency, files, locations)
@@ -281,7 +283,7 @@ class Workshop:
     def _office(self, line: Line) -> Office:
         """The parts below, with a lease that is over soon: many die here, and others wait for them."""
         store = self.inner.store(Role.API, line.backend)
-        reader, writer = SnapshotReader(store), Writer(store, DOMAIN)
+        reader, writer = SnapshotReader(store), LedgerWriter(store, DOMAIN)
         lease = Lease(store, DOMAIN, holder="test", life_ms=100)
         committer = Committer(reader, writer, self.inner.post, lease, self.inner.rules)
         return Office(store, reader, committer, lease, Idempotency(store))

@@ -7,11 +7,10 @@ import msgspec
 from arco.core import json
 from arco.core.errors import Conflict
 from arco.core.scope import Scope
-from arco.ledger.claim import Answer, Claim, key_path
-from arco.ledger.evidence import look
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.claim import Answer, Claim, find_evidence, key_path
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Chain
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from tests.ledger.simulated import Calm
 from tests.stores import Bench
 
@@ -32,20 +31,20 @@ class Create:
     refuse: bool = False
     dies_before_create: bool = False
     dies_after_create: bool = False
-    before_create: list[Hold] = field(default_factory=list)
+    before_create: list[ClaimHold] = field(default_factory=list)
 
-    async def terms(self) -> Terms:
-        return Terms(ids={"table": self.made}, base=(await self.chain.head()).number)
+    async def terms(self) -> ClaimTerms:
+        return ClaimTerms(ids={"table": self.made}, base=(await self.chain.head()).number)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        found = (await look(self.chain, claim, request_ids)).mine
+        found = (await find_evidence(self.chain, claim, request_ids)).mine
         return None if found is None else answer(claim)
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
-        seen = await look(self.chain, claim, request_ids)
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
+        seen = await find_evidence(self.chain, claim, request_ids)
         if seen.mine is not None:
             return answer(claim)
         if self.refuse:

@@ -1,11 +1,19 @@
 """Events for tests: two types, one of them in two versions."""
 
+from collections.abc import AsyncIterator
+
 import msgspec
 
 from arco.core.clock import utc
+from arco.core.errors import Conflict
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.ledger.envelope import Envelope, EventType, EventTypes, RowCount, Source
+from arco.ledger.follower import SegmentBatch, SegmentFollower
+from arco.ledger.notification import StreamNotifications
+from arco.ledger.segment import Segment, decode_event, find_segment
+from arco.ledger.stream import Watermark
+from arco.storage.store import Store
 
 
 class Started(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,3 +63,38 @@ def note(runtime: Runtime, text: str = "hello") -> Envelope:
         source=Source("test"),
         payload=msgspec.Raw(msgspec.json.encode(Note(text))),
     )
+
+
+async def read_segments(store: Store, domain: str, batch: SegmentBatch | None) -> list[Segment]:
+    """The segments of a batch from the store; seals are left out."""
+    segments = []
+    for each in [] if batch is None else batch.segments:
+        if not each.seal:
+            segment = await find_segment(store, domain, each.stream, each.seq)
+            if segment is None:
+                raise Conflict(f"segment {each.seq} of {each.stream} was collected")
+            segments.append(segment)
+    return segments
+
+
+async def read_events(store: Store, domain: str, batch: SegmentBatch | None) -> list[Envelope]:
+    segments = await read_segments(store, domain, batch)
+    return [decode_event(line) for segment in segments for line in segment.lines]
+
+
+async def all_events(store: Store, domain: str) -> list[Envelope]:
+    """All events in the ledger of a domain."""
+    batch = await SegmentFollower(store, domain, Watermark()).poll(everything=True)
+    return await read_events(store, domain, batch)
+
+
+async def follow(
+    follower: SegmentFollower, notifications: StreamNotifications
+) -> AsyncIterator[SegmentBatch]:
+    """Batches as they come, for ever, as a compactor does."""
+    while True:
+        batch = await follower.poll()
+        if batch is not None:
+            yield batch
+        else:
+            follower.notify(await notifications.wait(follower.due_in_ms()))

@@ -13,14 +13,11 @@ from arco.core.errors import (
     Unknown,
 )
 from arco.core.scope import Scope
-from arco.ledger.claim import Answer, Claim, key_path
-from arco.ledger.evidence import look
-from arco.ledger.expiry import collect_keys
+from arco.ledger.claim import Answer, Claim, find_evidence, key_chain, key_path, read_key
+from arco.ledger.gc import collect_keys
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.key import key_chain, read_key
-from arco.storage.backend import Backend
+from arco.storage.backend import Backend, ObservedBackend
 from arco.storage.chain import Chain
-from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from tests.ledger.creating import PATH, Create, Step, made, request_ids, target
 from tests.ledger.simulated import Calm, simulate
@@ -97,7 +94,7 @@ async def test_evidence_that_was_collected_is_unknown_and_never_not_found(bench:
     await Chain(bench.store(Role.JANITOR), chain.path).raise_floor(3)
     claim = Claim(request_sha256="s", request_id="r", ids={}, base=1, life_ms=1)
     with pytest.raises(Unknown):
-        await look(target(bench), claim, request_ids)
+        await find_evidence(target(bench), claim, request_ids)
 
 
 async def test_a_key_of_another_caller_never_matches(bench: Bench) -> None:

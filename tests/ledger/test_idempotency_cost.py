@@ -4,9 +4,8 @@ import pytest
 
 from arco.core.errors import Corrupt, KeyReused, NotFound, Unavailable
 from arco.core.scope import Scope
-from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Idempotency, Terms
-from arco.ledger.key import key_chain, read_key
+from arco.ledger.claim import Answer, Claim, key_chain, read_key
+from arco.ledger.idempotency import ClaimHold, ClaimTerms, Idempotency
 from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from tests.clocks import HandClock
@@ -56,7 +55,7 @@ async def test_a_used_key_costs_a_create_its_look_and_one_read_of_the_key(
 class Dropped(Create):
     """What the request is about is gone by now, so it could not begin any more."""
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         raise NotFound("there is no such table")
 
 
@@ -128,7 +127,7 @@ def test_an_outcome_is_not_recorded_after_the_longest_request() -> None:
         chain = target(calm)
 
         class Slow(Create):
-            async def perform(self, claim: Claim, hold: Hold) -> Answer:
+            async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
                 done = await super().perform(claim, hold)
                 await calm.clock.sleep(11 * MINUTE_MS)
                 return done

@@ -5,12 +5,12 @@ from arco.core.ids import new_ulid
 from arco.core.json import encode
 from arco.core.runtime import Runtime
 from arco.ledger.segment import (
-    SegmentPlace,
+    SegmentLocation,
     decode_event,
     decode_segment,
     encode_seal,
     encode_segment,
-    find_place,
+    find_location,
     segment_key,
 )
 from tests.ledger.events import note
@@ -84,9 +84,9 @@ async def test_a_place_is_found_by_the_first_bytes_of_a_segment(runtime: Runtime
     lines = [encode(note(runtime, "x" * 1_000))] * 3
     await store.create(segment_key("d", stream, 0), encode_segment(runtime, stream, 0, lines))
     await store.create(segment_key("d", stream, 1), encode_seal(runtime, stream, 1))
-    assert await find_place(store, "d", stream, 0) == SegmentPlace(stream, 0, seal=False)
-    assert await find_place(store, "d", stream, 1) == SegmentPlace(stream, 1, seal=True)
-    assert await find_place(store, "d", stream, 2) is None
+    assert await find_location(store, "d", stream, 0) == SegmentLocation(stream, 0, seal=False)
+    assert await find_location(store, "d", stream, 1) == SegmentLocation(stream, 1, seal=True)
+    assert await find_location(store, "d", stream, 2) is None
 
 
 @pytest.mark.parametrize("raw", [b"{}\n", b"x" * 2_000, b"\n", b"null\n"])
@@ -95,7 +95,7 @@ async def test_garbage_in_the_place_of_a_segment_is_corrupt(raw: bytes, runtime:
     stream = new_ulid(runtime)
     await store.create(segment_key("d", stream, 0), raw)
     with pytest.raises(Corrupt):
-        await find_place(store, "d", stream, 0)
+        await find_location(store, "d", stream, 0)
 
 
 async def test_a_segment_or_a_seal_that_begins_wrongly_is_no_place(runtime: Runtime) -> None:
@@ -106,4 +106,4 @@ async def test_a_segment_or_a_seal_that_begins_wrongly_is_no_place(runtime: Runt
     await store.create(segment_key("d", stream, 2), encode_seal(runtime, stream, 2)[:-1])
     for seq in range(3):
         with pytest.raises(Corrupt):
-            await find_place(store, "d", stream, seq)
+            await find_location(store, "d", stream, seq)

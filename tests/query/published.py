@@ -15,7 +15,7 @@ from arco.core.ids import new_ulid
 from arco.fold.fold import fold
 from arco.fold.table import StateTable
 from arco.fold.tier2 import OCCURRED, TIER2
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 from arco.storage.roles import Role
 from tests.query.workspace import Workspace
 

@@ -13,10 +13,10 @@ from arco.core.errors import BacklogTooLarge, Invalid
 from arco.core.scope import Scope
 from arco.events.read import DecodedSegment
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, TIER2
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.query.random_events import NOON, Events
@@ -44,8 +44,8 @@ def _compactor(here: Workspace, domain: str = EXECUTIONS_DOMAIN, **kwargs: Any) 
     return DomainCompactor(store, domain, InProcess(store), **kwargs)
 
 
-def _writer(here: Workspace, domain: str = EXECUTIONS_DOMAIN) -> Writer:
-    return Writer(here.store(Role.API), domain)
+def _writer(here: Workspace, domain: str = EXECUTIONS_DOMAIN) -> LedgerWriter:
+    return LedgerWriter(here.store(Role.API), domain)
 
 
 async def _compact(compactor: DomainCompactor) -> None:

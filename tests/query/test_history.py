@@ -4,7 +4,7 @@ from arco.core.scope import Scope
 from arco.query.engine import SqlEngine
 from arco.query.history import ChainHistory
 from arco.query.limits import QueryLimits
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.query.workspace import Workspace, workspace

@@ -24,11 +24,11 @@ from arco.fold.tier2 import (
     TASKS,
     TIER2,
 )
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
 from arco.query.system_tables import STATE_TABLES, SYSTEM_SCHEMAS
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.query.published import NOON, Publishing, rows_of

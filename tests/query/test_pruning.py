@@ -28,7 +28,7 @@ from arco.query.pruning import (
 )
 from arco.query.session import SqlSession
 from arco.query.system_tables import SYSTEM_SCHEMAS, filter_columns
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.query.published import Publishing, rows_of

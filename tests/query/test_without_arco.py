@@ -15,7 +15,7 @@ from arco.compactor.tail import Policy
 from arco.core.clock import utc
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.roles import Role
 from tests.events.stored_lines import line
 from tests.query.random_events import NOON, Events
@@ -73,7 +73,7 @@ async def published(
         store, EXECUTIONS_DOMAIN, InProcess(store), retention=retention or {}, policy=policy
     )
     events = Events(here.runtime, EXECUTIONS_DOMAIN, 5)
-    writer = Writer(here.store(Role.API), EXECUTIONS_DOMAIN)
+    writer = LedgerWriter(here.store(Role.API), EXECUTIONS_DOMAIN)
     old = {"execution_id": "old", "pipeline_id": "p"}
     done = {"execution_id": "r1", "status": "SUCCESS"}
     await writer.append_lines(

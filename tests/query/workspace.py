@@ -24,7 +24,7 @@ from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
 from arco.storage.address import parse_address
@@ -105,7 +105,7 @@ async def workspace(
     compactor = Compactor(store(Role.COMPACTOR))
     committer = Committer(
         SnapshotReader(api),
-        Writer(api, "catalog"),
+        LedgerWriter(api, "catalog"),
         compactor,
         Lease(api, "catalog", holder="test"),
     )

@@ -18,8 +18,7 @@ from arco.compactor.compactor import Compactor
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.ledger.claim import Answer, key_path
-from arco.ledger.key import key_chain, read_key
+from arco.ledger.claim import Answer, key_chain, key_path, read_key
 from arco.server.api_process import create_default_catalog
 from arco.server.workspace import Workspace, client_settings, open_workspace
 from arco.server.workspace_address import WorkspaceAddress

@@ -29,11 +29,11 @@ from arco.core.errors import (
 )
 from arco.core.hashing import sha256_hex
 from arco.core.scope import Scope
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.claim import Answer, key_path
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.store import Store
 
 from .catalog_notes import CatalogNotes, Reply, Told, Wish
@@ -55,7 +55,7 @@ class Call:
     """A wish on its way to a server."""
 
     wish: Wish
-    replied: Event
+    replied: AsyncEvent
     sent: int  # position of the log
     sent_ms: float
 
@@ -65,7 +65,7 @@ class Inbox:
     """Where a living server takes calls."""
 
     calls: list[Call]
-    rung: Event
+    rung: AsyncEvent
 
 
 class Renderer:
@@ -113,7 +113,7 @@ class Api:
         self.reader = SnapshotReader(store)
         self.committer = Committer(
             self.reader,
-            Writer(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
+            LedgerWriter(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
             Lease(store, DOMAIN, holder=life.name),
             Rules(retention=UNDROP_FOR),

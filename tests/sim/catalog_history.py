@@ -13,8 +13,8 @@ from arco.catalog.manifest import BaseIndex, Commit, FileRef, Manifest, Ref
 from arco.core.hashing import sha256_hex
 from arco.core.scope import Scope
 from arco.storage.chain import SHORTEST_RETENTION_MS
-from arco.storage.floor import FloorBody
-from arco.storage.link import Entry, read_entry
+from arco.storage.entry import Entry, read_entry
+from arco.storage.hint import FloorBody
 
 from .objects import Mutation, SimObjects
 
@@ -109,7 +109,7 @@ class CatalogHistory:
 
     def _add(self, position: int, mutation: Mutation, number: int) -> None:
         entry = read_entry(mutation.body, number, MANIFESTS)
-        if self.versions and entry.link.parent_sha256 != self.versions[-1].entry.sha256():
+        if self.versions and entry.record.parent_sha256 != self.versions[-1].entry.sha256():
             self._say(f"manifest {number} does not follow its parent: a fork")
         manifest = entry.body(Manifest)
         if not self._check_named(number, manifest.commit):

@@ -47,7 +47,7 @@ PUBLISH_MUTANTS = (
         target="arco.compactor.publish:Publisher.publish",
         old="return await self.chain.append(head, self._manifest(number, parent, change, record))",
         new=(
-            "from arco.storage.link import make_entry\n"
+            "from arco.storage.entry import make_entry\n"
             "    body = self._manifest(number, parent, change, record)\n"
             "    entry = make_entry(self._runtime, head.entry, body)\n"
             "    async def later():\n"

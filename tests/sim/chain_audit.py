@@ -8,8 +8,8 @@ it counts (P7).
 from collections import Counter
 from itertools import pairwise
 
-from arco.storage.floor import FloorBody
-from arco.storage.link import Entry, read_entry
+from arco.storage.entry import Entry, read_entry
+from arco.storage.hint import FloorBody
 
 from .chain_notes import TICK, Deed, Notes, State
 from .objects import Mutation, SimObjects
@@ -77,9 +77,9 @@ class ChainAudit:
             return
         entries = [self._chain[number] for number in range(len(self._chain))]
         for parent, child in pairwise(entries):
-            if child.link.parent_sha256 != parent.sha256():
+            if child.record.parent_sha256 != parent.sha256():
                 self._say(f"number {child.number} does not follow its parent")
-            if child.link.created_at <= parent.link.created_at:
+            if child.record.created_at <= parent.record.created_at:
                 self._say(f"number {child.number} is not younger than its parent")
 
     def _check_operations(self) -> None:

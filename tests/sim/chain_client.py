@@ -8,7 +8,7 @@ import random
 
 from arco.core.errors import Conflict, NotFound, Unavailable, Unknown
 from arco.storage.chain import Chain, Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 from .chain_notes import TICK, Deed, Notes, Order, State
 from .objects import SimObjects

@@ -10,7 +10,7 @@ from enum import Enum
 import msgspec
 
 from arco.storage.chain import Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 TICK = "tick"  # what every anonymous operation is called
 

@@ -10,7 +10,7 @@ from typing import Any
 from arco.core.errors import Conflict, NotFound, Unavailable, Unknown
 from arco.core.scope import Scope
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
-from arco.storage.collect import collect
+from arco.storage.chain_gc import collect
 from arco.storage.roles import Role
 
 from .chain_audit import ChainAudit

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from arco.core import json
-from arco.storage.link import Link
+from arco.storage.entry import EntryRecord
 
 from .objects import SimObjects
 
@@ -53,7 +53,7 @@ def _applied(objects: SimObjects, target: str) -> list[tuple[str, int]]:
     for change in objects.log:
         folder, _, name = change.key.rpartition("/")
         if change.verb == "create" and folder == target and name != "head.json":
-            link = json.decode(change.body, Link)
-            step = json.decode(bytes(link.body), Step)
-            found[link.number] = (step.name, step.counter)
+            record = json.decode(change.body, EntryRecord)
+            step = json.decode(bytes(record.body), Step)
+            found[record.number] = (step.name, step.counter)
     return [found[number] for number in sorted(found)]

@@ -16,14 +16,13 @@ import msgspec
 from arco.core import json
 from arco.core.errors import Conflict, Invalid, KeyReused, NotFound, Unavailable, Unknown
 from arco.core.scope import Scope
-from arco.core.tasks import Event
-from arco.ledger.claim import Answer, Claim, key_path
-from arco.ledger.evidence import look
-from arco.ledger.expiry import collect_keys
-from arco.ledger.idempotency import Hold, Idempotency, Terms
+from arco.core.tasks import AsyncEvent
+from arco.ledger.claim import Answer, Claim, find_evidence, key_path
+from arco.ledger.gc import collect_keys
+from arco.ledger.idempotency import ClaimHold, ClaimTerms, Idempotency
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
-from arco.storage.collect import collect
-from arco.storage.link import Entry
+from arco.storage.chain_gc import collect
+from arco.storage.entry import Entry
 from arco.storage.roles import Role
 
 from .chaos import Chaos
@@ -74,7 +73,7 @@ class Call:
 
     request: Request
     sha256: str
-    replied: Event
+    replied: AsyncEvent
     sent_ms: float
     answer: int | None = None
 
@@ -84,7 +83,7 @@ class Inbox:
     """Where a living server takes calls."""
 
     calls: list[Call]
-    rung: Event
+    rung: AsyncEvent
 
 
 class CountOn:
@@ -94,19 +93,19 @@ class CountOn:
         self._chain = chain
         self._request = request
 
-    async def terms(self) -> Terms:
-        return Terms(ids={}, base=(await self._chain.head()).number)
+    async def terms(self) -> ClaimTerms:
+        return ClaimTerms(ids={}, base=(await self._chain.head()).number)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        seen = await look(self._chain, claim, _request_ids)
+        seen = await find_evidence(self._chain, claim, _request_ids)
         return None if seen.mine is None else _success(seen.mine.body(Step))
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         while True:
-            seen = await look(self._chain, claim, _request_ids)
+            seen = await find_evidence(self._chain, claim, _request_ids)
             if seen.mine is not None:
                 return _success(seen.mine.body(Step))
             counter = _counter(seen.head)

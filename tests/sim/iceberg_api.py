@@ -24,7 +24,7 @@ from arco.core.errors import (
     Unknown,
 )
 from arco.core.scope import Scope
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.desk import Caller
 from arco.iceberg.files import TableFiles
@@ -36,7 +36,7 @@ from arco.iceberg.service import open_iceberg
 from arco.iceberg.undrop import UndropWork
 from arco.iceberg.wire import CommitTransactionRequest, RegisterTableRequest, RenameRequest
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.store import Store
 
 from .catalog_api import UNDROP_FOR
@@ -73,7 +73,7 @@ class Call:
     """A wish on its way to a server."""
 
     wish: Wish
-    replied: Event
+    replied: AsyncEvent
     sent: int  # position of the log
     sent_ms: float
 
@@ -83,7 +83,7 @@ class Inbox:
     """Where a living server takes calls."""
 
     calls: list[Call]
-    rung: Event
+    rung: AsyncEvent
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class IcebergApi:
         self._objects = objects
         self.committer = Committer(
             SnapshotReader(store),
-            Writer(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
+            LedgerWriter(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
             Lease(store, DOMAIN, holder=life.name),
             Rules(retention=UNDROP_FOR, ruled=frozenset({TableFormat.ICEBERG})),

@@ -14,8 +14,8 @@ from arco.core.scope import Scope
 from arco.iceberg.pointer import POINTERS, Pointer
 from arco.iceberg.transaction import TRANSACTIONS, Outcome
 from arco.storage.chain import SHORTEST_RETENTION_MS
-from arco.storage.floor import FloorBody
-from arco.storage.link import Entry, read_entry
+from arco.storage.entry import Entry, read_entry
+from arco.storage.hint import FloorBody
 
 from .catalog_files import State, lay
 from .catalog_history import CatalogHistory
@@ -39,7 +39,7 @@ class Version:
 
     @property
     def is_tombstone(self) -> bool:
-        return bool(self.entry.link.tombstone)
+        return bool(self.entry.record.tombstone)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class IcebergHistory:
             return  # a sleeper has made anew what was collected, and is told so (P7)
         if number != len(chain):
             self.wrong.append(f"number {number} of {table} was made, and {len(chain)} was due")
-        elif chain and entry.link.parent_sha256 != chain[-1].entry.sha256():
+        elif chain and entry.record.parent_sha256 != chain[-1].entry.sha256():
             self.wrong.append(f"number {number} of {table} does not follow its parent")
         made = Version(table, number, entry, entry.body(Pointer), position, mutation.at_ms)
         chain.append(made)

@@ -56,7 +56,7 @@ NAME_MUTANTS = (
         name="commit on a tombstone",
         rule="P31",
         target="arco.iceberg.standing:Standings.at",
-        old="if head.entry.link.tombstone:",
+        old="if head.entry.record.tombstone:",
         new="if False:",
     ),
     Mutant(

@@ -8,7 +8,7 @@ STREAM_MUTANTS = (
     Mutant(
         name="acknowledge before create",
         rule="law 1",
-        target="arco.ledger.writer:Writer._store_group",
+        target="arco.ledger.writer:LedgerWriter._store_group",
         old="if await self._create(stream, body):",
         new=(
             "async def later(key):\n"
@@ -25,25 +25,25 @@ STREAM_MUTANTS = (
     Mutant(
         name="next segment before the last is known",
         rule="P15",
-        target="arco.ledger.writer:Writer._create",
+        target="arco.ledger.writer:LedgerWriter._create",
         old="stream.unsettled = body",
         new="stream.next_seq += 1",
     ),
     Mutant(
         name="stream ended by clock",
         rule="P16",
-        target="arco.ledger.follower:Follower._read_on",
-        old="self._reschedule(stream, news=bool(found))",
+        target="arco.ledger.follower:SegmentFollower._read_on",
+        old="self._reschedule(stream, news=last >= first)",
         new=(
             "if self._clock.elapsed_ms() - self._targets[stream].active_ms > 1_200_000:\n"
-            '                    return [*found, Segment(stream, next_seq, True, b"\\n")]\n'
-            "                self._reschedule(stream, news=bool(found))"
+            "        return [SegmentLocation(stream, last + 1, seal=True)]\n"
+            "    self._reschedule(stream, news=last >= first)"
         ),
     ),
     Mutant(
         name="seal collected",
         rule="P16",
-        target="arco.ledger.sealer:collect_segments",
+        target="arco.ledger.gc:collect_segments",
         old="folded = place.seq < last[place.stream]",
         new="folded = True",
     ),
@@ -82,7 +82,7 @@ CLAIM_MUTANTS = (
         rule="P10",
         target="arco.ledger.idempotency:Idempotency._decided",
         old="return state\n",
-        new="return await self._fresh_claim(ask)\n",
+        new="return await self._fresh_claim(request)\n",
     ),
     Mutant(
         name="a request that slept begins all the same",
@@ -94,7 +94,7 @@ CLAIM_MUTANTS = (
     Mutant(
         name="keys go before their own life is over",
         rule="P14",
-        target="arco.ledger.expiry:_is_over",
+        target="arco.ledger.gc:_is_over",
         old="return age_ms >= first.body(Claim).life_ms",
         new="return True",
     ),

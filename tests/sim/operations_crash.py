@@ -20,7 +20,7 @@ from arco.compactor.tail import Policy
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -76,7 +76,7 @@ class Site:
 
     async def append(self, life: Life, *names: str, done: bool = False, ago: float = 0.0) -> None:
         """Tell that executions have begun, or are done, in a stream that ends with them."""
-        writer = Writer(self.store(life, Role.API), DOMAIN, life_ms=_LIFE_MS)
+        writer = LedgerWriter(self.store(life, Role.API), DOMAIN, life_ms=_LIFE_MS)
         for name in names:
             payload = {"execution_id": name} | (
                 {"status": "SUCCESS"} if done else {"pipeline_id": "p"}

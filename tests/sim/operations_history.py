@@ -12,11 +12,10 @@ from arco.catalog.manifest import BaseIndex, Commit, FileRef, Manifest, read_man
 from arco.core import json
 from arco.core.scope import Scope
 from arco.ledger.segment import Segment, decode_segment, parse_segment_key
-from arco.ledger.slot import Slot
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Slot, Watermark
 from arco.storage.chain import SHORTEST_RETENTION_MS
-from arco.storage.floor import FloorBody
-from arco.storage.link import read_entry
+from arco.storage.entry import read_entry
+from arco.storage.hint import FloorBody
 
 from .objects import Mutation, SimObjects
 
@@ -116,7 +115,7 @@ class History:
             return  # a leftover of a sleeper, below all that anybody reads
         entry = read_entry(change.body, number, path)
         parent = self.steps[-1].sha256 if self.steps else None
-        if number != len(self.steps) or entry.link.parent_sha256 != parent:
+        if number != len(self.steps) or entry.record.parent_sha256 != parent:
             self.wrong.append(f"manifest {number} does not follow manifest {len(self.steps) - 1}")
             return
         manifest = read_manifest(entry)

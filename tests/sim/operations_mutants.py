@@ -14,7 +14,7 @@ OPERATIONS_MUTANTS = (
     Mutant(
         name="stream left without its seal",
         rule="P16",
-        target="arco.ledger.probing:Probing.poll",
+        target="arco.ledger.follower:SegmentFollower.poll",
         old="if last.seal:\n            del self._targets[last.stream]",
         new=(
             "if last.seal:\n"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from arco.ledger.writer import Receipt
+from arco.ledger.writer import AppendReceipt
 
 
 @dataclass
@@ -11,7 +11,7 @@ class Told:
 
     domain: str
     lines: list[bytes]
-    receipt: Receipt
+    receipt: AppendReceipt
 
 
 @dataclass

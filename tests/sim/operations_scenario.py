@@ -21,7 +21,7 @@ from arco.compactor.tail import Policy
 from arco.compactor.tier2 import Tier2
 from arco.core.errors import ArcoError, Conflict, Invalid, NotFound, Unavailable, Unknown
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN, TIER2
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 
@@ -158,7 +158,7 @@ class OperationsScenario:
 
         async def main(life: Life) -> None:
             store = await opened(self._objects, life, Role.API)
-            writers = {each: Writer(store, each, life_ms=_LIFE_MS) for each in self._domains}
+            writers = {each: LedgerWriter(store, each, life_ms=_LIFE_MS) for each in self._domains}
 
             async def client(domain: str, n: int) -> None:
                 rng = life.world.stream(f"w{number}c{n} of {domain}")
@@ -176,7 +176,7 @@ class OperationsScenario:
 
         return main
 
-    async def _tell(self, life: Life, writer: Writer, domain: str) -> None:
+    async def _tell(self, life: Life, writer: LedgerWriter, domain: str) -> None:
         """Send some events until they are acknowledged."""
         lines = self._senders[domain].lines(life)
         while True:

@@ -14,18 +14,18 @@ import msgspec
 from arco.core.clock import utc
 from arco.core.errors import Conflict, NotFound, Unavailable, Unknown
 from arco.core.ids import new_ulid
-from arco.ledger.bell import Bell
 from arco.ledger.envelope import Envelope, Source
-from arco.ledger.follower import Batch, Follower
-from arco.ledger.sealer import collect_segments, seal_expired
+from arco.ledger.follower import SegmentFollower
+from arco.ledger.gc import collect_segments, seal_expired_streams
+from arco.ledger.notification import StreamNotifications
 from arco.ledger.segment import Segment, decode_event
-from arco.ledger.slot import slots_of
-from arco.ledger.watermark import Watermark
-from arco.ledger.writer import Receipt, Writer
+from arco.ledger.stream import Watermark, slot_chain
+from arco.ledger.writer import AppendReceipt, LedgerWriter
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
-from arco.storage.collect import collect
+from arco.storage.chain_gc import collect
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from tests.ledger.events import follow, read_segments
 
 from .chaos import Chaos
 from .faults import drawn
@@ -57,7 +57,7 @@ class Wish:
     """An event that a user wants recorded, and where they were told it is."""
 
     name: str
-    receipt: Receipt | None = None
+    receipt: AppendReceipt | None = None
 
 
 @dataclass
@@ -104,7 +104,7 @@ class StreamScenario:
 
         async def main(life: Life) -> None:
             store = await opened(self._objects, life, Role.API)
-            writer = Writer(store, DOMAIN, life_ms=_LIFE_MS, bell=Bell(life.runtime.tasks))
+            writer = LedgerWriter(store, DOMAIN, life_ms=_LIFE_MS)
             await life.runtime.tasks.gather(*(self._client(life, writer, book) for book in books))
             await writer.close()
 
@@ -117,7 +117,7 @@ class StreamScenario:
         if writer.life is not None and self._world.now_ms + ms < _CHAOS_MS:
             writer.life.ambush(Ambush(rng.randint(1, 12), lambda: writer.suspend(ms)))
 
-    async def _client(self, life: Life, writer: Writer, book: list[Wish]) -> None:
+    async def _client(self, life: Life, writer: LedgerWriter, book: list[Wish]) -> None:
         rng = life.world.stream(f"{book[0].name} whims")
         for wish in book:
             while wish.receipt is None:
@@ -138,9 +138,10 @@ class StreamScenario:
             try:
                 head = await chain.head()
                 mark = _watermark(head)
-                follower = Follower(store, DOMAIN, mark)
-                async for batch in follower.follow():
-                    published = Published(batch.watermark, list(_lines(batch)))
+                follower = SegmentFollower(store, DOMAIN, mark)
+                async for batch in follow(follower, StreamNotifications(life.runtime.tasks)):
+                    segments = await read_segments(store, DOMAIN, batch)
+                    published = Published(batch.watermark, list(_lines(segments)))
                     head = await chain.append(head, published)
                     life.world.tally["manifests"] += 1
             except Conflict:
@@ -151,13 +152,13 @@ class StreamScenario:
 
     async def _tidy(self, life: Life) -> None:
         store = await opened(self._objects, life, Role.JANITOR)
-        slots = slots_of(store, DOMAIN)
+        slots = slot_chain(store, DOMAIN)
         rng = life.world.stream("janitor whims")
         while True:
             try:
                 head = await _manifests(store).head()
                 mark = _watermark(head)
-                sealed = await seal_expired(slots, DOMAIN, mark)
+                sealed = await seal_expired_streams(slots, DOMAIN, mark)
                 gone = await collect_segments(
                     slots, DOMAIN, mark, retention_ms=SHORTEST_RETENTION_MS
                 )
@@ -194,10 +195,10 @@ def _watermark(head: Head) -> Watermark:
     return Watermark() if head.entry is None else head.entry.body(Published).watermark
 
 
-def _lines(batch: Batch[Segment]) -> list[tuple[str, int, int, str]]:
+def _lines(segments: list[Segment]) -> list[tuple[str, int, int, str]]:
     return [
         (segment.stream, segment.seq, number, decode_event(line).idempotency_key)
-        for segment in batch.segments
+        for segment in segments
         for number, line in enumerate(segment.lines, start=1)
     ]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from arco.core.tasks import Event, Task
+from arco.core.tasks import AsyncEvent, Task
 
 from .future import Expired, Future, Interrupt
 from .task import Host, SimTask
@@ -72,7 +72,7 @@ class SimTasks:
             raise
         return [child.result() for child in children]
 
-    def event(self) -> Event:
+    def event(self) -> AsyncEvent:
         return SimEvent()
 
     async def deadline(self, ms: float, work: Coroutine[Any, Any, T]) -> T:

@@ -3,8 +3,8 @@
 import pytest
 
 from arco.storage.chain import Head
-from arco.storage.floor import FloorBody
-from arco.storage.link import Entry, make_entry
+from arco.storage.entry import Entry, make_entry
+from arco.storage.hint import FloorBody
 
 from .chain_audit import ChainAudit
 from .chain_notes import TICK, Deed, Notes, Order, State

@@ -6,7 +6,7 @@ from types import FunctionType
 import pytest
 
 from arco.storage import chain
-from arco.storage.requests import Requests
+from arco.storage.retry import RetryingBackend
 
 from .mutants import Mutant, first_catch
 from .registry import MUTANTS
@@ -45,7 +45,7 @@ def test_a_rule_that_is_taken_out_is_missed(name: str) -> None:
 
 
 def test_a_mutant_reaches_every_module_that_imported_the_function_and_is_undone() -> None:
-    mutant = Mutant("m", "P1", "arco.storage.link:make_entry", "new_ulid(runtime)", '"same"')
+    mutant = Mutant("m", "P1", "arco.storage.entry:make_entry", "new_ulid(runtime)", '"same"')
     imported: FunctionType = vars(chain)["make_entry"]
     before = imported.__code__
     with mutant.applied():
@@ -56,17 +56,17 @@ def test_a_mutant_reaches_every_module_that_imported_the_function_and_is_undone(
 
 def test_a_mutant_is_undone_after_an_error() -> None:
     mutant = Mutant(
-        "m", "P2", "arco.storage.requests:Requests.create", "attempt += 1", "attempt += 2"
+        "m", "P2", "arco.storage.retry:RetryingBackend.create", "attempt += 1", "attempt += 2"
     )
-    before = Requests.create.__code__
+    before = RetryingBackend.create.__code__
     with pytest.raises(ZeroDivisionError), mutant.applied():
         raise ZeroDivisionError
-    assert Requests.create.__code__ is before
+    assert RetryingBackend.create.__code__ is before
 
 
 @pytest.mark.parametrize(("old", "times"), [("never there", 0), ("await", 3)])
 def test_a_mutant_whose_text_is_not_there_once_is_refused(old: str, times: int) -> None:
-    mutant = Mutant("m", "P2", "arco.storage.requests:Requests.create", old, "")
+    mutant = Mutant("m", "P2", "arco.storage.retry:RetryingBackend.create", old, "")
     with pytest.raises(ValueError, match=f"found {times} times"), mutant.applied():
         pass
 

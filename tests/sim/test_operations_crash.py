@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.ledger.slot import slots_of
+from arco.ledger.stream import slot_chain
 from arco.storage.roles import Role
 
 from .crash_points import Bomb, Point
@@ -67,7 +67,7 @@ def wakes_up_alone() -> bool:
             await site.fold(life)
             await life.runtime.clock.sleep(3 * HOUR_MS)
         await site.collect(life)
-        assert await slots_of(site.store(life, Role.JANITOR), DOMAIN).floor() > 1
+        assert await slot_chain(site.store(life, Role.JANITOR), DOMAIN).floor() > 1
         await site.append(life, "last")
         published.append(await sleeper.cycle(everything=True))
 

@@ -11,7 +11,7 @@ from arco.core.errors import Unsupported
 from arco.core.java import check_java
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.server.spark_child import (
     ChildMessage,
     ChildProcess,
@@ -47,7 +47,7 @@ async def test_a_child_whose_jvm_hangs_is_replaced_and_meanwhile_its_keeper_tell
     except Unsupported as missing:
         pytest.skip(str(missing))
     root = tmp_path / "root"
-    writer = Writer(
+    writer = LedgerWriter(
         Store(LocalBackend(root, runtime, fsync=False), runtime, scope=Scope(), role=Role.API),
         DOMAIN,
     )

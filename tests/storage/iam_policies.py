@@ -6,7 +6,7 @@ They know only the operators that the documents use, and fail on any other.
 import re
 from typing import Any, Protocol
 
-from arco.storage.iam.target import Target
+from arco.storage.iam.policy import PolicyTarget
 from arco.storage.roles import Role, Verb
 
 
@@ -20,7 +20,7 @@ class Engine(Protocol):
 class Aws:
     """IAM: an explicit Deny wins, else any Allow."""
 
-    def __init__(self, document: Any, target: Target) -> None:
+    def __init__(self, document: Any, target: PolicyTarget) -> None:
         self._policies = document["roles"]
         self._bucket = f"arn:aws:s3:::{target.bucket}"
 
@@ -61,7 +61,7 @@ def _aws_condition(condition: dict[str, dict[str, Any]], context: dict[str, str]
 class Gcp:
     """Bindings of custom roles, each under a condition; replacing takes create and delete."""
 
-    def __init__(self, document: Any, target: Target) -> None:
+    def __init__(self, document: Any, target: PolicyTarget) -> None:
         self._roles = document["roles"]
         self._bucket = f"projects/_/buckets/{target.bucket}"
 
@@ -135,7 +135,7 @@ def _cel(expression: str, name: str, listed: str | None) -> bool:
 class Azure:
     """A role's data actions, under the condition of its assignment."""
 
-    def __init__(self, document: Any, target: Target) -> None:
+    def __init__(self, document: Any, target: PolicyTarget) -> None:
         self._roles = document["roles"]
         self._container = target.bucket
 

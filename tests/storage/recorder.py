@@ -1,15 +1,14 @@
 """What a store was asked, and how many trips to it that took."""
 
 from arco.core.scope import Scope
-from arco.storage.backend import Backend
-from arco.storage.observed import ObservedBackend
-from arco.storage.retry import Retry
+from arco.storage.backend import Backend, ObservedBackend
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.clocks import HandClock, hand_runtime
 from tests.storage.interposed import Interposed
 
-IMPATIENT = Retry(attempts=4, first_pause_ms=1, budget_ms=1_000)
+IMPATIENT = StoreRetryPolicy(attempts=4, first_pause_ms=1, budget_ms=1_000)
 
 
 class Recorder:

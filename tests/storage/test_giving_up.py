@@ -20,7 +20,7 @@ from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.faults.operation import Verb
@@ -31,7 +31,9 @@ from tests.storage.test_own_writes import DIALECTS, MISHAPS
 from tests.stores import fault_url, open_bench
 
 KEY = "locks/d/x.json"
-SHORT = Retry(attempts=3, first_pause_ms=1, longest_pause_ms=2, budget_ms=5_000, attempt_ms=120)
+SHORT = StoreRetryPolicy(
+    attempts=3, first_pause_ms=1, longest_pause_ms=2, budget_ms=5_000, attempt_ms=120
+)
 
 
 def handle(backend: Backend, runtime: Runtime) -> Store:

@@ -7,7 +7,7 @@ from arco.core.scope import Scope
 from arco.core.tasks import Task
 from arco.storage.backend import Backend
 from arco.storage.chain import FRESH_MS, Chain
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.roles import Role
 from tests.clocks import HandClock
 from tests.storage.chains import FULL, PATH, chain_on, collect_below, grown, number_key, once_before

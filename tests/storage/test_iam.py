@@ -8,12 +8,12 @@ import pytest
 from arco.core.errors import Invalid
 from arco.core.json import encode
 from arco.core.scope import Scope
+from arco.storage.iam.policy import Cloud, PolicyTarget, make_target
 from arco.storage.iam.render import render
-from arco.storage.iam.target import Cloud, Target, make_target
 from arco.storage.roles import EVERYTHING, RULES, Role, Verb, may, patterns
 from tests.storage.iam_policies import Aws, Azure, Engine, Gcp
 
-TARGET = Target("lake", "warehouse/prod/", Scope("acme", "main"))
+TARGET = PolicyTarget("lake", "warehouse/prod/", Scope("acme", "main"))
 
 Looseness = Callable[[Role, Verb, str], bool]
 
@@ -52,7 +52,7 @@ def _renewals_further_down(role: Role, verb: Verb, key: str) -> bool:
     )
 
 
-ENGINES: dict[Cloud, Callable[[Any, Target], Engine]] = {
+ENGINES: dict[Cloud, Callable[[Any, PolicyTarget], Engine]] = {
     Cloud.AWS: Aws,
     Cloud.AZURE: Azure,
     Cloud.GCP: Gcp,
@@ -72,7 +72,7 @@ LOOSE: dict[Cloud, tuple[Looseness, ...]] = {
 }
 
 
-def _engine(cloud: Cloud, target: Target = TARGET) -> Engine:
+def _engine(cloud: Cloud, target: PolicyTarget = TARGET) -> Engine:
     return ENGINES[cloud](render(cloud, target), target)
 
 

@@ -15,7 +15,7 @@ from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
 from arco.storage.chain import Chain, Head
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.faults.operation import Verb
@@ -25,7 +25,7 @@ from tests.figures import Figure
 from tests.stores import fault_url, open_bench
 
 DIALECTS = ("fault-s3", "fault-gcs", "fault-azure")
-PATIENT = Retry(
+PATIENT = StoreRetryPolicy(
     attempts=10, first_pause_ms=2, longest_pause_ms=20, budget_ms=20_000, attempt_ms=400
 )
 

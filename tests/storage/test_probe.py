@@ -7,10 +7,8 @@ import pytest
 from arco.core.errors import Denied, Unavailable, Unknown, Unsupported
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.storage.backend import Backend
-from arco.storage.observed import ObservedBackend
-from arco.storage.open import open_store
-from arco.storage.probe import KEY, prove_put_if_absent, race
+from arco.storage.backend import Backend, ObservedBackend
+from arco.storage.open import PROBE_KEY, check_put_if_absent, open_store, race_put_if_absent
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.faults.operation import Verb
@@ -54,7 +52,9 @@ async def test_the_thorough_proof_refuses_it_too(
     liar: RunningServer, dialect: str, runtime: Runtime
 ) -> None:
     with pytest.raises(Unsupported, match="racers created the same object"):
-        await race(bench_on(liar, dialect, runtime, f"race-{dialect}").store(), racers=8)
+        await race_put_if_absent(
+            bench_on(liar, dialect, runtime, f"race-{dialect}").store(), racers=8
+        )
 
 
 @every_dialect
@@ -65,7 +65,7 @@ async def test_a_store_that_answers_501_to_a_conditional_write_is_refused_with_a
     rule = Rule(fault=Fault.NOT_IMPLEMENTED, verb=Verb.PUT)
     faults.script.add(rule)
     backend = bench_on(faults, dialect, runtime, f"{dialect}-501-{runtime.rng.random()}").backend
-    with pytest.raises(Unsupported, match="does not know conditional writes"):
+    with pytest.raises(Unsupported, match="does not support conditional writes"):
         await open_store(backend, runtime, role=Role.API, retry=HASTY)
     assert faults.script.struck() == [(rule, 1)], (
         "it will answer the same, so it is not asked again"
@@ -89,8 +89,8 @@ async def test_an_honest_store_passes_at_every_start(bench: Bench) -> None:
     for role in (Role.API, Role.COMPACTOR, Role.FLOW, Role.JANITOR):
         store = await open_store(bench.backend, bench.runtime, role=role, retry=HASTY)
         assert store.role is role
-    await race(bench.store())
-    assert KEY in [meta.key async for meta in bench.store(Role.JANITOR).list("_probe/")]
+    await race_put_if_absent(bench.store())
+    assert PROBE_KEY in [meta.key async for meta in bench.store(Role.JANITOR).list("_probe/")]
 
 
 async def test_a_reader_writes_nothing_to_prove_anything(memory: Backend, runtime: Runtime) -> None:
@@ -115,7 +115,7 @@ async def test_an_honest_store_with_a_bad_moment_is_not_taken_for_a_liar(
 ) -> None:
     bench = bench_on(faults, dialect, runtime, f"{dialect}-{fault}-{runtime.rng.random()}")
     faults.script.add(Rule(fault=fault, key="_probe", times=2))
-    await prove_put_if_absent(bench.store())
+    await check_put_if_absent(bench.store())
 
 
 @pytest.mark.parametrize(
@@ -135,5 +135,5 @@ async def test_each_workspace_proves_its_own_place(memory: Backend, runtime: Run
     for tenant in ("a", "b"):
         await open_store(memory, runtime, role=Role.API, scope=Scope(tenant))
     keys = [meta.key async for meta in memory.list("")]
-    assert keys == [f"tenant={tenant}/workspace=default/{KEY}" for tenant in ("a", "b")]
+    assert keys == [f"tenant={tenant}/workspace=default/{PROBE_KEY}" for tenant in ("a", "b")]
     assert Store(memory, runtime, scope=Scope(), role=Role.API).scope.tenant == "default"

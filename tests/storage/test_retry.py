@@ -9,7 +9,7 @@ from arco.core.errors import ArcoError, NotFound, Unavailable
 from arco.core.scope import Scope
 from arco.core.tasks import run
 from arco.storage.backend import Backend
-from arco.storage.retry import Retry
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.clocks import HandClock, hand_runtime
@@ -33,7 +33,7 @@ class Failing:
 
 
 def store_with(
-    memory: Backend, failing: Failing, retry: Retry | None = None, seed: int = 0
+    memory: Backend, failing: Failing, retry: StoreRetryPolicy | None = None, seed: int = 0
 ) -> Store:
     runtime = hand_runtime(failing.clock, seed)
     backend = Interposed(memory, before=failing.step)
@@ -50,7 +50,7 @@ async def test_a_read_is_repeated_until_it_succeeds(memory: Backend) -> None:
 @pytest.mark.parametrize("verb", ["get", "get_range", "head", "delete"])
 async def test_attempts_are_bounded_in_number(memory: Backend, verb: str) -> None:
     failing = Failing(HandClock())
-    store = store_with(memory, failing, Retry(attempts=7))
+    store = store_with(memory, failing, StoreRetryPolicy(attempts=7))
     requests: dict[str, Callable[[], Awaitable[object]]] = {
         "get": lambda: store.get("a/x"),
         "get_range": lambda: store.get_range("a/x", 0, 1),
@@ -66,7 +66,9 @@ async def test_attempts_are_bounded_in_time(memory: Backend) -> None:
     clock = HandClock()
     failing = Failing(clock, takes_ms=2_000)
     with pytest.raises(Unavailable):
-        await store_with(memory, failing, Retry(attempts=1_000, budget_ms=10_000)).get("a/x")
+        await store_with(memory, failing, StoreRetryPolicy(attempts=1_000, budget_ms=10_000)).get(
+            "a/x"
+        )
     assert failing.asked <= 5
     assert clock.elapsed_ms() <= 10_000 + 2_000 + 4_000  # one more attempt and one pause
 
@@ -83,7 +85,7 @@ async def test_an_answer_is_not_repeated(memory: Backend) -> None:
 @given(st.integers())
 def test_pauses_double_with_jitter_up_to_the_longest(seed: int) -> None:
     clock = HandClock()
-    retry = Retry(attempts=9, first_pause_ms=10, longest_pause_ms=200, budget_ms=1e9)
+    retry = StoreRetryPolicy(attempts=9, first_pause_ms=10, longest_pause_ms=200, budget_ms=1e9)
 
     async def exhaust() -> None:
         runtime = hand_runtime(clock, seed)
@@ -104,7 +106,7 @@ def test_the_pauses_of_two_processes_differ_and_those_of_one_seed_do_not() -> No
         clock = HandClock()
         runtime = hand_runtime(clock, seed)
         for attempt in range(1, 5):
-            assert run(Retry().again(runtime, attempt, 0))
+            assert run(StoreRetryPolicy().again(runtime, attempt, 0))
         return clock.slept_ms
 
     assert pauses(1) == pauses(1)
@@ -112,7 +114,7 @@ def test_the_pauses_of_two_processes_differ_and_those_of_one_seed_do_not() -> No
 
 
 def test_a_large_object_is_given_more_time() -> None:
-    retry = Retry(attempt_ms=10_000, bytes_per_ms=1_000)
+    retry = StoreRetryPolicy(attempt_ms=10_000, bytes_per_ms=1_000)
     assert retry.patience_ms(0) == 10_000
     assert retry.patience_ms(64_000_000) == 74_000
 
@@ -132,7 +134,7 @@ async def test_a_request_that_hangs_is_given_up_and_made_anew(memory: Backend) -
         runtime,
         scope=Scope(),
         role=Role.API,
-        retry=Retry(attempt_ms=30),
+        retry=StoreRetryPolicy(attempt_ms=30),
     )
     await store.create("locks/x", b"1")
     assert await store.get("locks/x") == b"1"
@@ -140,7 +142,7 @@ async def test_a_request_that_hangs_is_given_up_and_made_anew(memory: Backend) -
 
 
 def test_the_default_gives_up_within_a_minute() -> None:
-    retry = Retry()
+    retry = StoreRetryPolicy()
     worst_ms = retry.budget_ms + 2 * retry.attempt_ms + retry.longest_pause_ms
     assert worst_ms < 60_000
     assert issubclass(Unavailable, ArcoError)

@@ -6,7 +6,7 @@ from arco.core.errors import ArcoError, Denied
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
-from arco.storage.roles import Role, Verb, may, may_outside
+from arco.storage.roles import Role, Verb, may, may_in_external_location
 from arco.storage.store import Store
 from tests.figures import Figure
 from tests.storage.interposed import Interposed
@@ -133,7 +133,7 @@ OUTSIDE = {"api": ("get", "create"), "janitor": ("get", "list", "delete")}
 def test_in_places_that_are_not_ours_a_role_may_do_what_the_design_says(
     role: Role, verb: Verb
 ) -> None:
-    assert may_outside(role, verb) is (verb in OUTSIDE.get(role, NOBODY))
+    assert may_in_external_location(role, verb) is (verb in OUTSIDE.get(role, NOBODY))
 
 
 async def attempt(store: Store, verb: Verb, key: str) -> None:

@@ -132,7 +132,7 @@ def test_the_installations_key_is_made_once_and_for_its_owner_alone(tmp_path: Pa
 def test_of_processes_that_start_together_one_key_stays(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from arco.core.rng import system_rng\n"
+        "from arco.core.runtime import system_rng\n"
         "from arco.storage.signing import installation_key\n"
         "sys.stdin.readline()\n"
         "print(installation_key(Path(sys.argv[1]), system_rng()).hex())\n"

@@ -116,21 +116,21 @@ def test_a_heavy_library_is_imported_in_its_home_and_nowhere_else(
 def test_a_permit_covers_its_own_file_and_no_other(tmp_path: Path) -> None:
     core = tmp_path / "core"
     core.mkdir()
-    (core / "rng.py").write_text("import random\nimport time\n")
+    (core / "runtime.py").write_text("import random\nimport time\n")
     (core / "ids.py").write_text("import random\n")
 
     found = [(finding.path, finding.name) for finding in check_seams.check(tmp_path)]
 
-    assert found == [("core/ids.py", "random"), ("core/rng.py", "time")]
+    assert found == [("core/ids.py", "random"), ("core/runtime.py", "time")]
 
 
 def test_a_permit_that_nobody_needs_any_more_is_reported(tmp_path: Path) -> None:
     (tmp_path / "core").mkdir()
-    (tmp_path / "core" / "rng.py").write_text("x = 1\n")
+    (tmp_path / "core" / "runtime.py").write_text("x = 1\n")
 
     [finding] = check_seams.check(tmp_path)
 
-    assert (finding.path, finding.name) == ("core/rng.py", "random")
+    assert (finding.path, finding.name) == ("core/runtime.py", "random")
     assert "remove" in finding.advice
 
 

@@ -27,7 +27,7 @@ from arco.iceberg.desk import Caller
 from arco.iceberg.native import NativeTables, plain_request
 from arco.iceberg.ruling import NativeRequest
 from arco.ledger.claim import Answer, key_path
-from arco.ledger.idempotency import Work
+from arco.ledger.idempotency import IdempotentWork
 
 R = TypeVar("R", CatalogRow, SchemaRow, TableRow)
 
@@ -95,7 +95,7 @@ class HandlerContext:
         work = self._work(request, caller, reply)
         return await apply_once(services, call, caller.key, _fingerprint(request), work)
 
-    def _work(self, request: NativeRequest, caller: Caller, reply: ChangeReply) -> Work:
+    def _work(self, request: NativeRequest, caller: Caller, reply: ChangeReply) -> IdempotentWork:
         services, native = self.services, self.native
         ids: dict[str, str] = {OBJECT: new_object_id(services.runtime)}
         plain = change_work(
@@ -120,7 +120,7 @@ class HandlerContext:
 
 
 async def apply_once(
-    services: Services, call: Call[Any, Any], key: str, fingerprint: str, work: Work
+    services: Services, call: Call[Any, Any], key: str, fingerprint: str, work: IdempotentWork
 ) -> Reply:
     """Do `work` at most once under an idempotency key, and reply with its outcome."""
     path = key_path(

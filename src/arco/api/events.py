@@ -24,10 +24,9 @@ from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid
 from arco.events.registry import KINDS
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.door import split_array, split_lines
 from arco.ledger.envelope import Submission, TooManyRows
-from arco.ledger.idempotency import Hold, Terms
-from arco.ledger.intake import Taken
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
+from arco.ledger.ingestion import IngestResult, split_array, split_lines
 
 EVENTS = "/api/v1/events"
 NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl")
@@ -82,16 +81,16 @@ class EventHandlers:
     async def take(self, lines: list[bytes], batch: Ulid | None, caller: str) -> Answer:
         """Store a batch, under the batch id of its claim if it has one."""
         try:
-            taken = await self._services.intake.take(lines, batch, caller)
+            taken = await self._services.ingestion.ingest(lines, batch, caller)
         except TooManyRows as refused:
             return Answer(status=413, body=msgspec.Raw(json.encode(_too_many_rows(refused))))
         return self._answer(taken)
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         """What a claim fixes: the batch id, from which the event ids follow."""
-        return Terms(ids={_BATCH: new_ulid(self._services.runtime)}, base=0)
+        return ClaimTerms(ids={_BATCH: new_ulid(self._services.runtime)}, base=0)
 
-    def _answer(self, taken: Taken) -> Answer:
+    def _answer(self, taken: IngestResult) -> Answer:
         _count(self._services.metrics, taken)
         if taken.refused and not taken.accepted and not taken.duplicates:
             return Answer(status=422, body=msgspec.Raw(json.encode(_all_refused(taken))))
@@ -107,7 +106,7 @@ class _Batch:
     lines: list[bytes]
     caller: str
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         return await self.events.terms()
 
     def renew(self, claim: Claim) -> dict[str, str]:
@@ -117,7 +116,7 @@ class _Batch:
         """None, so that a takeover appends again, with the same ids."""
         return None
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         await hold.check()
         return await self.events.take(self.lines, Ulid(claim.ids[_BATCH]), self.caller)
 
@@ -163,7 +162,7 @@ def _fingerprint(lines: list[bytes]) -> str:
     return sha256_hex(b"\n".join(line.strip() for line in lines))
 
 
-def _document(taken: Taken) -> AppendResult:
+def _document(taken: IngestResult) -> AppendResult:
     return AppendResult(
         accepted=len(taken.accepted),
         event_ids=tuple(taken.accepted),
@@ -175,11 +174,11 @@ def _document(taken: Taken) -> AppendResult:
     )
 
 
-def _refused(taken: Taken) -> tuple[RefusedLine, ...]:
+def _refused(taken: IngestResult) -> tuple[RefusedLine, ...]:
     return tuple(RefusedLine(line=each.line, reason=each.reason) for each in taken.refused)
 
 
-def _all_refused(taken: Taken) -> AllRefused:
+def _all_refused(taken: IngestResult) -> AllRefused:
     first = taken.refused[0]
     return AllRefused(
         type="urn:arco:problem:events_refused",
@@ -203,7 +202,7 @@ def _too_many_rows(refused: TooManyRows) -> ProblemDocument:
     )
 
 
-def _count(metrics: Metrics, taken: Taken) -> None:
+def _count(metrics: Metrics, taken: IngestResult) -> None:
     for domain, count in taken.by_domain.items():
         metrics.count_accepted_events(domain, count)
     if taken.refused:

@@ -21,10 +21,10 @@ from arco.core.clock import Clock, utc
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.ids import ulid_ms
 from arco.core.runtime import Runtime
-from arco.core.tasks import Event
-from arco.ledger.lag import waiting_above
-from arco.ledger.watermark import Watermark
-from arco.storage.probe import prove_put_if_absent
+from arco.core.tasks import AsyncEvent
+from arco.ledger.lag import measure_lag
+from arco.ledger.stream import Watermark
+from arco.storage.open import check_put_if_absent
 from arco.storage.store import Store
 
 _OBSERVE_EVERY_MS = 2_000
@@ -132,7 +132,7 @@ class LagReader:
         snapshot = await reader.head()
         published = snapshot.manifest
         mark = Watermark() if published is None else published.watermark
-        waiting = await waiting_above(reader.store, domain, mark)
+        waiting = await measure_lag(reader.store, domain, mark)
         oldest = waiting.oldest_received
         return DomainLag(
             domain=domain,
@@ -201,7 +201,7 @@ class HealthMonitor:
         self._observed_ms = 0.0
         self._refusal: ArcoError | None = None
         self._probed_ms: float | None = None
-        self._observing: Event | None = None
+        self._observing: AsyncEvent | None = None
 
     async def observe(self) -> HealthObservation:
         """What was observed at most a few seconds ago."""
@@ -243,7 +243,7 @@ class HealthMonitor:
         )
         if not is_recent:
             try:
-                await tasks.deadline(self.sources.ready_ms, prove_put_if_absent(self.sources.store))
+                await tasks.deadline(self.sources.ready_ms, check_put_if_absent(self.sources.store))
                 self._refusal = None
             except TimeoutError:
                 self._refusal = Unavailable("the store did not answer a write in time")

@@ -76,7 +76,7 @@ def _ignore(domain: str, stream: str) -> None:
 class InternalServices:
     """The parts of one compactor process.
 
-    `look` reads the number of the head. `ring` is called with a domain and a stream that has new events.
+    `look` reads the number of the head. `notify` is called with a domain and a stream that has new events.
     Health is about `store`, the `disk` of a local store, and `compaction`.
     """
 
@@ -89,7 +89,7 @@ class InternalServices:
     log: Log
     compaction: CompactionStatus = ELSEWHERE
     disk: Callable[[], DiskSpace] | None = None
-    ring: Callable[[str, str], None] = _ignore
+    notify: Callable[[str, str], None] = _ignore
     metrics: Metrics = field(default_factory=Metrics)
     tracing: RequestTracing = field(default_factory=RequestTracing)
     limits: HttpLimits = field(default_factory=HttpLimits)
@@ -99,10 +99,10 @@ class InternalHandlers:
     """The calls of one process of Arco to its compactor."""
 
     def __init__(
-        self, compactor: CompactorPort, ring: Callable[[str, str], None] = _ignore
+        self, compactor: CompactorPort, notify: Callable[[str, str], None] = _ignore
     ) -> None:
         self._compactor = compactor
-        self._ring = ring
+        self._notify = notify
 
     async def sync_compact(self, call: Call[QueryParams, SyncCompact]) -> Reply:
         """Publish events as one commit."""
@@ -121,7 +121,7 @@ class InternalHandlers:
         """Take note that a stream has new events."""
         if call.body.domain not in TIER2:
             raise Invalid(f"domain {call.body.domain[:40]!r} is not folded from the ledger")
-        self._ring(call.body.domain, parse_ulid(call.body.stream))
+        self._notify(call.body.domain, parse_ulid(call.body.stream))
         return Reply(204)
 
 
@@ -146,7 +146,7 @@ def make_internal_app(services: InternalServices) -> ASGIApp:
     )
     health = HealthChecks(services.look, services.metrics, HealthMonitor(sources))
     routes = (
-        *internal_routes(InternalHandlers(services.compactor, services.ring)),
+        *internal_routes(InternalHandlers(services.compactor, services.notify)),
         *health_routes(health),
     )
     return EdgeApp(

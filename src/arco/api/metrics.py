@@ -13,7 +13,7 @@ from arco.api.health_metrics import HealthMetrics
 from arco.api.http.asgi import InFlightCount
 from arco.flow.coordinator.state import CoordinatorCounters
 from arco.iceberg.reconciler import Reconciled
-from arco.storage.observed import PendingRequests
+from arco.storage.backend import PendingRequests
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

@@ -26,7 +26,7 @@ from arco.events.registry import ALL_TYPES, ANY_DOMAIN, find_kind
 from arco.fold.tier2 import TIER2
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.envelope import Count, Envelope, Source
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
 REPLAY = "/api/v1/quarantine/replay"
 
@@ -73,14 +73,14 @@ class QuarantineHandlers:
 
     async def send(self, line: QuarantineReference, record_id: Ulid) -> ReplayResult:
         """Append the event of a line, then the event that records the replay."""
-        event, intake = await self._event(line), self._services.intake
+        event, ingestion = await self._event(line), self._services.ingestion
         try:
             kind = find_kind(event.event_type, event.event_version)
             domain = line.domain if kind.domain == ANY_DOMAIN else kind.domain
-            await intake.repeat(domain, _as_sent(event), ALL_TYPES, event.caller)
+            await ingestion.append_again(domain, _as_sent(event), ALL_TYPES, event.caller)
         except Invalid as problem:
             raise Invalid(f"the event is still refused: {problem}") from problem
-        await intake.tell(line.domain, self._record(line, record_id))
+        await ingestion.append_event(line.domain, self._record(line, record_id))
         return ReplayResult(event_id=event.event_id, event_type=event.event_type)
 
     async def _event(self, line: QuarantineReference) -> Envelope:
@@ -121,8 +121,8 @@ class _Replay:
     quarantine: QuarantineHandlers
     line: QuarantineReference
 
-    async def terms(self) -> Terms:
-        return Terms(ids={_NOTE: self.quarantine.new_id()}, base=0)
+    async def terms(self) -> ClaimTerms:
+        return ClaimTerms(ids={_NOTE: self.quarantine.new_id()}, base=0)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
@@ -131,7 +131,7 @@ class _Replay:
         """None, so that a takeover sends the event again; it counts once."""
         return None
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         await hold.check()
         try:
             result = await self.quarantine.send(self.line, Ulid(claim.ids[_NOTE]))

@@ -204,7 +204,7 @@ class RemoteNotifier:
         self._streams: dict[tuple[str, str], None] = {}
         self._sender: Task[None] | None = None
 
-    def ring(self, domain: str, stream: str, _segment: Segment | None = None, /) -> None:
+    def notify(self, domain: str, stream: str, _segment: Segment | None = None, /) -> None:
         """Notify the compactor, soon, that a stream of a domain has new events."""
         self._streams[domain, stream] = None
         if self._sender is None or self._sender.done():

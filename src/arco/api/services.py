@@ -18,7 +18,7 @@ from arco.flow.coordinator.ports import Coordinator, RunReader
 from arco.flow.publish.tables import ParquetTables
 from arco.iceberg.service import Iceberg
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, Idempotency
-from arco.ledger.intake import Intake
+from arco.ledger.ingestion import EventIngestion
 from arco.query.ledger_tail import LedgerTail
 from arco.query.lineage.tracer import Tracer
 from arco.query.system_tables import DomainTable
@@ -78,7 +78,7 @@ class Services:
     idempotency: Idempotency
     engine: QueryEngine
     tracer: Tracer
-    intake: Intake
+    ingestion: EventIngestion
     log: Log
     metrics: Metrics = field(default_factory=Metrics)
     tracing: RequestTracing = field(default_factory=RequestTracing)

@@ -13,7 +13,7 @@ from arco.catalog.manifest import read_manifest
 from arco.core.errors import Invalid, NotFound
 from arco.core.ids import Ulid, parse_ulid
 from arco.storage.chain import Chain
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 _RING = 16
 # Versions around the time in the id: no clock is farther off, and a look has its price.
@@ -85,7 +85,7 @@ async def _last_until(chain: Chain, moment: datetime) -> Entry | None:
     while low <= high:
         middle = (low + high) // 2
         entry = await chain.read(middle)
-        if entry.link.created_at <= moment:
+        if entry.record.created_at <= moment:
             best, low = entry, middle + 1
         else:
             high = middle - 1

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from arco.catalog.ddl import Ddl
 from arco.catalog.done import Done
 from arco.core.errors import ArcoError
-from arco.core.tasks import Event
-from arco.ledger.idempotency import Hold
+from arco.core.tasks import AsyncEvent
+from arco.ledger.idempotency import ClaimHold
 
 
 @dataclass
@@ -18,9 +18,9 @@ class Ask:
     request_id: str
     new_id: str
     asked_ms: float
-    done: Event
+    done: AsyncEvent
     base: int | None = None
-    hold: Hold | None = None
+    hold: ClaimHold | None = None
     answer: Done | None = None
     problem: Exception | None = None
     refused: bool = False  # whether the problem is a verdict on the request itself

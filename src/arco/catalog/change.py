@@ -11,10 +11,9 @@ from arco.catalog.manifest import read_manifest
 from arco.catalog.recall import recall
 from arco.core.errors import AlreadyExists, ArcoError
 from arco.core.ids import new_object_id, new_ulid
-from arco.ledger.claim import Answer, Claim
-from arco.ledger.evidence import look
-from arco.ledger.idempotency import Hold, Idempotency, Terms, Work
-from arco.storage.link import Entry
+from arco.ledger.claim import Answer, Claim, find_evidence
+from arco.ledger.idempotency import ClaimHold, ClaimTerms, Idempotency, IdempotentWork
+from arco.storage.entry import Entry
 
 DEFAULT_CATALOG = "default"
 SYSTEM = "client:arco"
@@ -73,7 +72,7 @@ def change_work(
     actor: str,
     renderer: Renderer,
     ids: dict[str, str],
-) -> Work:
+) -> IdempotentWork:
     """A change of the catalog as work under a claim.
 
     The request is made of the claim's ids, so that whoever takes over asks for the very same. Of `ids`,
@@ -112,22 +111,22 @@ class _KeyedChange:
         self._ids = ids
         self._looked_up_to = -1  # up to here the request has not landed
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         known = self._reader.chain.remembered()
         base = (await self._reader.head()).number if known is None else known.number
-        return Terms(ids=self._ids(), base=base)
+        return ClaimTerms(ids=self._ids(), base=base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        seen = await look(self._reader.chain, claim, _requests)
+        seen = await find_evidence(self._reader.chain, claim, _requests)
         if seen.mine is None:
             self._looked_up_to = seen.head.number
             return None
         return self._renderer.done(await recall(self._reader, claim.request_id, seen.mine.number))
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         ask = Ask(
             request=self._request_of(claim),
             actor=self._actor,

@@ -45,8 +45,8 @@ from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.ledger.envelope import Envelope
 from arco.ledger.segment import LARGEST_BYTES, segment_key
-from arco.ledger.writer import Writer
-from arco.storage.link import read_entry
+from arco.ledger.writer import LedgerWriter
+from arco.storage.entry import read_entry
 
 _MOST_ASKS = 512
 _LONG_WAIT_MS = 1_000  # longer than the way to any store: somebody else had the lease
@@ -84,7 +84,7 @@ class Committer:
     def __init__(
         self,
         reader: SnapshotReader,
-        writer: Writer,
+        writer: LedgerWriter,
         compactor: CompactorPort,
         lease: Lease,
         rules: Rules | None = None,
@@ -309,7 +309,7 @@ class Committer:
             return
         number, base = committed.manifest_version, attempt.snapshot
         entry = read_entry(committed.manifest.encode(), number, self.reader.chain.path)
-        if number == base.number + 1 and (entry.link.parent_sha256 or "") != base.sha256:
+        if number == base.number + 1 and (entry.record.parent_sha256 or "") != base.sha256:
             raise Unknown("the compactor has published on another chain than ours")
         self.reader.learn(entry, _by_table(attempt))
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from arco.catalog.manifest import Commit, Manifest, read_commit, read_manifest
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Corrupt, NotFound
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 
 class Numbered(NamedTuple):
@@ -49,4 +49,4 @@ async def get_commit(reader: SnapshotReader, number: int) -> Numbered:
 
 def _numbered(entry: Entry, commit: Commit) -> Numbered:
     manifest = read_manifest(entry)
-    return Numbered(entry.number, commit, manifest, entry.sha256(), entry.link.created_at)
+    return Numbered(entry.number, commit, manifest, entry.sha256(), entry.record.created_at)

@@ -14,7 +14,7 @@ from arco.core import json
 from arco.core.errors import Invalid
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
-from arco.storage.collect import collect, oldest_needed
+from arco.storage.chain_gc import collect, oldest_retained
 from arco.storage.store import Store
 
 FORMAT = 1
@@ -100,7 +100,7 @@ async def collect_epochs(
 ) -> list[Meta]:
     """Delete old epochs of a domain (P6), then the notes beside them; what goes."""
     chain = Chain(store, f"locks/{domain}")
-    kept = await oldest_needed(chain, retention_ms=retention_ms)
+    kept = await oldest_retained(chain, retention_ms=retention_ms)
     gone = [meta async for meta in store.list(f"{chain.path}/") if _is_below(meta.key, kept)]
     if not dry_run:
         await collect(chain, retention_ms=retention_ms)

@@ -18,7 +18,7 @@ from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, Renewal
 from arco.catalog.turn import Turn
 from arco.core.errors import ArcoError, Invalid, Unavailable
 from arco.core.ids import new_ulid
-from arco.core.tasks import Event, Task
+from arco.core.tasks import AsyncEvent, Task
 from arco.storage.chain import Head
 from arco.storage.store import Store
 
@@ -36,7 +36,7 @@ class _Held:
     """An epoch of ours."""
 
     head: Head
-    stir: Event  # wakes its keeper
+    stir: AsyncEvent  # wakes its keeper
     renewed_ms: float  # before the last request that made or renewed it
     due_ms: float  # when it is to be renewed
     renewals: int = 0

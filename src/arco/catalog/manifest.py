@@ -16,9 +16,9 @@ import msgspec
 from arco.core import json
 from arco.core.errors import Corrupt, Invalid
 from arco.core.hashing import sha256_hex
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 from arco.storage.chain import Chain
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 FORMAT = 1

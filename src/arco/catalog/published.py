@@ -11,8 +11,8 @@ from collections.abc import Callable
 from arco.catalog.publication import Attempt, Numbered, Publication, standing_of
 from arco.core.errors import AttemptFenced, Invalid, NotFound
 from arco.storage.chain import Chain, Head
-from arco.storage.collect import DEFAULT_RETENTION_MS
-from arco.storage.link import Entry
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
+from arco.storage.entry import Entry
 
 _REMEMBERED = 100_000
 

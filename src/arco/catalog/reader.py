@@ -18,7 +18,7 @@ from arco.core.errors import ArcoError, NotFound
 from arco.core.ids import Ulid
 from arco.core.tasks import Task
 from arco.fold.tier1 import CATALOGS, DOMAIN, SCHEMAS, TIER1
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from arco.catalog.manifest import BaseIndex, FileRef, Manifest, read_manifest
 from arco.catalog.model import AnyRow
 from arco.catalog.shelf import Shelf
 from arco.fold.table import StateTable
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 R = TypeVar("R", bound=AnyRow)
 
@@ -26,7 +26,7 @@ class Snapshot(Lookup):
         self.manifest: Manifest | None = None if entry is None else read_manifest(entry)
         self.number = -1 if entry is None else entry.number
         self.sha256 = "" if entry is None else entry.sha256()
-        self.created_at: datetime | None = None if entry is None else entry.link.created_at
+        self.created_at: datetime | None = None if entry is None else entry.record.created_at
 
     async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Shelf[R]:  # noqa: ARG002
         return Shelf(await self._files.parts(table, await self._refs(table, value)))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from cyclopts import App, Parameter
 
 from arco.cli.settings import Name, scope_of
-from arco.storage.iam.target import Cloud, make_target
+from arco.storage.iam.policy import Cloud, make_target
 from arco.storage.roles import Role
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from arco.client.event import DeliveryTally, EncodedEvent, Refused, Report
 from arco.client.transport import HttpRetryPolicy, Token, bearer, retry_after_ms
 from arco.core import json
 from arco.core.errors import Invalid
-from arco.core.rng import Rng
+from arco.core.runtime import Rng
 
 PATH = "/api/v1/events"
 

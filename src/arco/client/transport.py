@@ -16,6 +16,7 @@ import httpx2
 import msgspec
 
 from arco.core import json
+from arco.core.backoff import ExponentialBackoff
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -33,8 +34,7 @@ from arco.core.errors import (
     Unsupported,
 )
 from arco.core.ids import new_ulid
-from arco.core.rng import Rng
-from arco.core.runtime import Runtime, system_runtime
+from arco.core.runtime import Rng, Runtime, system_runtime
 
 E = TypeVar("E", bound=ArcoError)
 
@@ -63,9 +63,10 @@ class HttpRetryPolicy:
 
     def pause_ms(self, attempt: int, asked_ms: int | None, rng: Rng) -> float:
         """The pause after a failed attempt, counted from 1; `asked_ms` is what the server asked for."""
-        doubled = self.first_pause_ms * 2 ** min(attempt - 1, 30)
-        ms = doubled if asked_ms is None else asked_ms
-        return min(ms, self.longest_pause_ms) * (1 + rng.random() / 4)
+        backoff = ExponentialBackoff(self.first_pause_ms, self.longest_pause_ms)
+        if asked_ms is None:
+            return backoff.pause_ms(attempt, rng)
+        return backoff.spread_ms(asked_ms, rng)
 
 
 class Transport:

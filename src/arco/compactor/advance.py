@@ -9,7 +9,7 @@ from datetime import datetime
 from arco.catalog.manifest import Commit, CommitKind, Counts, Manifest
 from arco.compactor.domains import tables_of
 from arco.compactor.report import ProblemKind, Wrong
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 
 
 def fault_in_position(manifest: Manifest) -> str | None:

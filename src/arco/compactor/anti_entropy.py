@@ -23,14 +23,13 @@ from arco.compactor.stream_check import Slots, StreamCheck
 from arco.compactor.sweep import Pile, Sweep
 from arco.core.errors import Corrupt, NotFound
 from arco.fold.tier1 import DOMAIN
-from arco.ledger.sealer import seal_expired
-from arco.ledger.slot import kept_slots, slots_of
+from arco.ledger.gc import seal_expired_streams
+from arco.ledger.stream import read_slots, slot_chain
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
 from arco.storage.hint import read_hint
 from arco.storage.roles import Verb, may
-from arco.storage.store import Store
-from arco.storage.store_clock import store_now_ms
+from arco.storage.store import Store, store_now_ms
 
 PATIENCE_MS = 15 * 60_000  # events are published within seconds; after this somebody should look
 
@@ -127,11 +126,11 @@ class _Look:
         return True
 
     async def _read_slots(self) -> bool:
-        chain = slots_of(self._store, self._domain)
+        chain = slot_chain(self._store, self._domain)
         if not await self._check_chain(chain, ProblemKind.LINK):
             return False
         try:
-            slots = await kept_slots(chain)
+            slots = await read_slots(chain)
             head, floor = await chain.head(), await chain.floor()
         except Corrupt as problem:
             self._trouble(TroubleKind.CHAIN, f"{chain.path}/", str(problem), _RESTORE)
@@ -167,8 +166,8 @@ class _Look:
         if self._domain == DOMAIN:
             await seal_dead(self._sweep, self._domain, self._listed)
         else:
-            slots = slots_of(self._sweep, self._domain)
-            await seal_expired(slots, self._domain, self._kept.newest)
+            slots = slot_chain(self._sweep, self._domain)
+            await seal_expired_streams(slots, self._domain, self._kept.newest)
 
     async def _check_streams(self) -> None:
         if self._domain == DOMAIN:

@@ -10,8 +10,8 @@ from arco.catalog.manifest import Manifest, manifests_of
 from arco.compactor.publish import parent_of
 from arco.compactor.retention import Retention
 from arco.fold.tier2 import TIER2
-from arco.ledger.follower import PlaceFollower
-from arco.ledger.watermark import Watermark
+from arco.ledger.follower import SegmentFollower
+from arco.ledger.stream import Watermark
 from arco.storage.store import Store
 
 
@@ -35,5 +35,5 @@ async def waiting_segments(store: Store, domain: str) -> int:
 
 async def _above(store: Store, domain: str, published: Manifest | None) -> int:
     watermark = Watermark() if published is None else published.watermark
-    batch = await PlaceFollower(store, domain, watermark).poll(everything=True)
+    batch = await SegmentFollower(store, domain, watermark).poll(everything=True)
     return 0 if batch is None else sum(not each.seal for each in batch.segments)

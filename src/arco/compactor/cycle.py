@@ -30,11 +30,10 @@ from arco.compactor.tail_merge import TailMerge
 from arco.core.errors import Conflict, Corrupt
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
-from arco.ledger.bell import Bell
-from arco.ledger.follower import MOST_PLACES
-from arco.ledger.handed import HandedSegments
+from arco.ledger.follower import MAX_BATCH_SEGMENTS
+from arco.ledger.notification import SegmentCache, StreamNotifications
 from arco.ledger.segment import Segment
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 from arco.storage.chain import FRESH_MS, Head
 from arco.storage.store import Store
 
@@ -67,8 +66,8 @@ class DomainCompactor:
         engine: Engine,
         *,
         retention: Mapping[str, timedelta] = _KEEP_ALL,
-        bell: Bell | None = None,
-        most_segments: int = MOST_PLACES,
+        bell: StreamNotifications | None = None,
+        most_segments: int = MAX_BATCH_SEGMENTS,
         policy: Policy | None = None,
         on_crash: OnCrash | None = None,
     ) -> None:
@@ -78,7 +77,7 @@ class DomainCompactor:
         self._clock = store.runtime.clock
         self._engine = engine
         self._tables = TIER2[domain]
-        self._bell = bell or Bell(store.runtime.tasks)
+        self._bell = bell or StreamNotifications(store.runtime.tasks)
         self._most = self._room = most_segments
         self._policy = policy or Policy()
         self._publisher = Publisher(store, domain)
@@ -86,7 +85,7 @@ class DomainCompactor:
             self._publisher.chain,
             {table: span for table, span in retention.items() if table in self._tables},
         )
-        self._handed = HandedSegments()
+        self._handed = SegmentCache()
         self._news: News | None = None  # None: to be looked for from the head on
         self._seen: Manifest | None = None  # at the head as it was last seen
         self._seen_number = -1
@@ -102,14 +101,14 @@ class DomainCompactor:
             if cycle is not None:
                 yield cycle
                 continue
-            self.ring(*await self._bell.wait(self.due_in_ms()))
+            self.notify(*await self._bell.wait(self.due_in_ms()))
 
-    def ring(self, *streams: str, handed: Iterable[Segment] = ()) -> None:
+    def notify(self, *streams: str, handed: Iterable[Segment] = ()) -> None:
         """These streams have something new, of which these segments need not be read any more."""
         for segment in handed:
             self._handed.add(segment)
         if self._news is not None:
-            self._news.ring(streams)
+            self._news.notify(streams)
 
     def due_in_ms(self) -> float:
         """How long it takes until there is something to do, if nobody rings."""

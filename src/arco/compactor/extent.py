@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 from arco.compactor.report import ProblemKind, Wrong
 from arco.core.errors import Corrupt
-from arco.storage.chain import Chain
-from arco.storage.floor import FloorBody
-from arco.storage.gallop import last_present
-from arco.storage.hint import Hint, read_hint
-from arco.storage.link import Entry
+from arco.storage.chain import Chain, last_present
+from arco.storage.entry import Entry
+from arco.storage.hint import FloorBody, Hint, read_hint
 from arco.storage.roles import Verb, may
 
 _LOOK_AHEAD = 16
@@ -60,7 +58,7 @@ async def _newest_floor(chain: Chain, hint: Hint | None) -> tuple[int, bool]:
     floor = 0
     while (entry := await read_link(floors, _next(last), ProblemKind.FLOOR)) is not None:
         path = floors.key(entry.number)
-        if entry.link.parent_sha256 != (None if last is None else last.sha256()):
+        if entry.record.parent_sha256 != (None if last is None else last.sha256()):
             path = path if last is None else floors.key(last.number)
             raise Wrong(ProblemKind.FLOOR, path, "does not have the bytes that the next one names")
         said = _floor_in(entry, path)

@@ -11,7 +11,7 @@ from arco.compactor.advance import closed_by
 from arco.compactor.report import Checked, ProblemKind, Wrong
 from arco.core.errors import Corrupt
 from arco.ledger.segment import LARGEST_BYTES, Segment, decode_segment, segment_key
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 from arco.storage.store import Store
 
 _AT_ONCE = 16

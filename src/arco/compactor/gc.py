@@ -28,13 +28,11 @@ from arco.compactor.spent import (
 )
 from arco.compactor.sweep import Pile, Sweep, total
 from arco.fold.tier1 import DOMAIN
-from arco.ledger.expiry import collect_keys
-from arco.ledger.sealer import collect_segments, collect_slots, seal_expired
-from arco.ledger.slot import slots_of
+from arco.ledger.gc import collect_keys, collect_segments, collect_slots, seal_expired_streams
+from arco.ledger.stream import slot_chain
 from arco.storage.backend import Meta
-from arco.storage.collect import DEFAULT_RETENTION_MS, collect
-from arco.storage.store import Store
-from arco.storage.store_clock import store_now_ms
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS, collect
+from arco.storage.store import Store, store_now_ms
 
 _ROOTS = ("snapshots", "state", "quarantine")
 
@@ -158,8 +156,8 @@ class _Work:
     async def collect_folded_segments(self) -> None:
         """Tier 2: end streams that were left, and delete what the oldest kept manifest has folded."""
         await self.kept.read_on(self.chain)
-        slots = slots_of(self._sweep, self._domain)
-        await seal_expired(slots, self._domain, self.kept.newest)
+        slots = slot_chain(self._sweep, self._domain)
+        await seal_expired_streams(slots, self._domain, self.kept.newest)
         spent = self.kept.oldest
         await collect_segments(slots, self._domain, spent, retention_ms=self._retention_ms)
         await collect_slots(slots, spent, retention_ms=self._retention_ms)

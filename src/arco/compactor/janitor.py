@@ -13,7 +13,7 @@ from arco.compactor.compactor import Tell
 from arco.compactor.domains import DOMAINS
 from arco.compactor.gc import Collection, collect_garbage
 from arco.compactor.inspection import Inspection
-from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 DEFAULT_EVERY_MS = 6 * 3_600_000

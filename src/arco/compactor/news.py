@@ -7,10 +7,10 @@ until it is published, its stream is asked for again by every compactor that sta
 from collections.abc import Iterable
 
 from arco.compactor.job import SegmentRef
-from arco.ledger.follower import MOST_PLACES, PlaceFollower
-from arco.ledger.handed import HandedSegments
-from arco.ledger.segment import SegmentPlace
-from arco.ledger.watermark import Watermark
+from arco.ledger.follower import MAX_BATCH_SEGMENTS, SegmentFollower
+from arco.ledger.notification import SegmentCache
+from arco.ledger.segment import SegmentLocation
+from arco.ledger.stream import Watermark
 from arco.storage.store import Store
 
 LINGER_MS = 60_000
@@ -23,17 +23,17 @@ class News:
     """Segments that are to be folded next, on top of the watermark `since`."""
 
     def __init__(
-        self, store: Store, domain: str, since: Watermark, handed: HandedSegments | None = None
+        self, store: Store, domain: str, since: Watermark, handed: SegmentCache | None = None
     ) -> None:
         self.since = self.watermark = since
         self.is_cut_short = False  # whether there was more than one batch holds
         self._clock = store.runtime.clock
-        self._handed = handed or HandedSegments()
-        self._follower = PlaceFollower(store, domain, since, handed=self._handed)
-        self._places: list[SegmentPlace] = []
+        self._handed = handed or SegmentCache()
+        self._follower = SegmentFollower(store, domain, since, handed=self._handed)
+        self._places: list[SegmentLocation] = []
         self._found_ms = 0.0
 
-    async def look(self, *, most: int = MOST_PLACES, everything: bool = False) -> None:
+    async def look(self, *, most: int = MAX_BATCH_SEGMENTS, everything: bool = False) -> None:
         """Look on in the streams that are due, or in all of them, for that many segments at most."""
         self._follower.most = most
         batch = await self._follower.poll(everything=everything)
@@ -76,9 +76,9 @@ class News:
             self._handed.remove(each.stream, each.seq)
         self._places.clear()
 
-    def ring(self, streams: Iterable[str]) -> None:
+    def notify(self, streams: Iterable[str]) -> None:
         """These streams have something new."""
-        self._follower.ring(streams)
+        self._follower.notify(streams)
 
     def due_in_ms(self) -> float:
         """How long it takes until there is something to do, if nobody rings."""

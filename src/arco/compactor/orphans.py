@@ -19,7 +19,7 @@ from ulid import ULID
 from arco.catalog.manifest import BaseIndex, Manifest, Ref, read_commit, read_index, read_manifest
 from arco.core.errors import Corrupt, NotFound
 from arco.core.ids import Ulid
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.store import Store
 

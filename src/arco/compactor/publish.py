@@ -32,7 +32,7 @@ from arco.core.errors import Conflict, Fenced, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid
 from arco.core.runtime import Runtime
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 from arco.storage.chain import Head
 from arco.storage.store import Store
 

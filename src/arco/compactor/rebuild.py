@@ -27,7 +27,7 @@ from arco.compactor.work import add
 from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
-from arco.ledger.follower import MOST_PLACES
+from arco.ledger.follower import MAX_BATCH_SEGMENTS
 from arco.storage.chain import SHORTEST_RETENTION_MS, Head
 from arco.storage.store import Store
 
@@ -47,7 +47,7 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def rebuild(
-    store: Store, domain: str, engine: Engine, *, most_segments: int = MOST_PLACES
+    store: Store, domain: str, engine: Engine, *, most_segments: int = MAX_BATCH_SEGMENTS
 ) -> Rebuilt:
     """Make the state of a domain anew and publish it; `Invalid` if nothing was published yet."""
     publisher = Publisher(store, domain)

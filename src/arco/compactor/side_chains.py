@@ -12,11 +12,10 @@ from arco.compactor.extent import measure, read_link
 from arco.compactor.report import Checked, ProblemKind, Wrong
 from arco.core.errors import Corrupt
 from arco.fold.tier1 import DOMAIN
-from arco.ledger.claim import KEYS
-from arco.ledger.key import key_chain
-from arco.ledger.slot import slots_of
+from arco.ledger.claim import KEYS, key_chain
+from arco.ledger.stream import slot_chain
 from arco.storage.chain import Chain
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.roles import Verb, may
 from arco.storage.store import Store
 
@@ -34,7 +33,7 @@ async def check_side_chains(store: Store, domain: str, checked: Checked) -> None
     """`Wrong` at the first number of them that is not what it was."""
     if not may(store.role, Verb.GET, f"locks/{domain}/_"):
         return
-    for chain in (Chain(store, f"locks/{domain}"), slots_of(store, domain)):
+    for chain in (Chain(store, f"locks/{domain}"), slot_chain(store, domain)):
         await _check_chain(chain, checked)
     if domain != DOMAIN:
         return  # the others are of the whole workspace, and are looked at with the catalog
@@ -86,7 +85,7 @@ async def _check_key(chain: Chain, numbers: list[int], checked: Checked) -> None
 def _check_parents(chain: Chain, entries: list[Entry]) -> None:
     for parent, child in pairwise(entries):
         follows = child.number == parent.number + 1
-        if follows and child.link.parent_sha256 != parent.sha256():
+        if follows and child.record.parent_sha256 != parent.sha256():
             fault = "does not have the bytes that the next number names"
             raise Wrong(ProblemKind.LINK, chain.key(parent.number), fault)
 

@@ -7,13 +7,12 @@ will be created behind (P16). A slot is spent once its stream is sealed, as nobo
 
 from collections.abc import Iterable
 
-from arco.ledger.sealer import seal_expired
+from arco.ledger.gc import seal_expired_streams
 from arco.ledger.segment import parse_segment_key
-from arco.ledger.slot import Slot, kept_slots, slots_of
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Slot, Watermark, read_slots, slot_chain
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
-from arco.storage.collect import collect
+from arco.storage.chain_gc import collect
 from arco.storage.store import Store
 
 Streams = dict[str, dict[int, Meta]]
@@ -57,8 +56,8 @@ async def seal_streams(store: Store, domain: str, streams: Streams, *, retention
     `streams` was listed before this call: a stream is registered before its first segment, so none of them
     is unknown here.
     """
-    slots = slots_of(store, domain)
-    registered = await kept_slots(slots)
+    slots = slot_chain(store, domain)
+    registered = await read_slots(slots)
     sealed = await _seal(slots, domain, registered, streams)
     still_open = (number for number, slot in registered.items() if slot.stream not in sealed)
     ceiling = min(still_open, default=max(registered, default=0))
@@ -67,8 +66,8 @@ async def seal_streams(store: Store, domain: str, streams: Streams, *, retention
 
 async def seal_dead(store: Store, domain: str, streams: Streams) -> None:
     """Seal the streams that are past their end; `streams` was listed before this call."""
-    slots = slots_of(store, domain)
-    await _seal(slots, domain, await kept_slots(slots), streams)
+    slots = slot_chain(store, domain)
+    await _seal(slots, domain, await read_slots(slots), streams)
 
 
 async def _seal(
@@ -80,4 +79,4 @@ async def _seal(
         for slot in registered.values()
         if slot.stream in streams
     }
-    return set(await seal_expired(slots, domain, Watermark(0, highest)))
+    return set(await seal_expired_streams(slots, domain, Watermark(0, highest)))

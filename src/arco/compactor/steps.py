@@ -10,7 +10,7 @@ from datetime import datetime
 
 from arco.catalog.manifest import Commit, CommitKind, Manifest, read_commit, read_manifest
 from arco.compactor.job import SegmentRef
-from arco.ledger.segment import find_place
+from arco.ledger.segment import find_location
 from arco.storage.chain import Chain, Head
 from arco.storage.store import Store
 
@@ -65,7 +65,7 @@ async def _is_kept(store: Store, domain: str, step: Step) -> bool:
     for each in step.segments:
         firsts.setdefault(each.stream, each.seq)
     found = await store.runtime.tasks.gather(
-        *(find_place(store, domain, stream, seq) for stream, seq in firsts.items())
+        *(find_location(store, domain, stream, seq) for stream, seq in firsts.items())
     )
     return None not in found
 

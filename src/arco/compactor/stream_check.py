@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from arco.compactor.inspection import Trouble, TroubleKind
 from arco.compactor.spent import Streams
 from arco.core.errors import Corrupt
-from arco.ledger.segment import SegmentPlace, find_place, segment_key
-from arco.ledger.watermark import Watermark
+from arco.ledger.segment import SegmentLocation, find_location, segment_key
+from arco.ledger.stream import Watermark
 from arco.storage.backend import Meta
-from arco.storage.gallop import last_present
+from arco.storage.chain import last_present
 from arco.storage.store import Store
 
 _RESTORE = "Restore it from a backup."
@@ -95,7 +95,7 @@ class StreamCheck:
         """The last number of a stream; one that is closed must end with a seal."""
         top = max(self._listed.get(stream, {-1: None}))
 
-        async def probe(seq: int) -> SegmentPlace | None:
+        async def probe(seq: int) -> SegmentLocation | None:
             return await self._place(stream, seq)
 
         if not is_closed:
@@ -144,8 +144,8 @@ class StreamCheck:
                 meta for meta in waiting if not (is_seal and meta.key.endswith(_name(top)))
             ]
 
-    async def _place(self, stream: str, seq: int) -> SegmentPlace | None:
-        return await find_place(self._store, self._domain, stream, seq)
+    async def _place(self, stream: str, seq: int) -> SegmentLocation | None:
+        return await find_location(self._store, self._domain, stream, seq)
 
     def _trouble(self, kind: TroubleKind, path: str, fault: str, step: str) -> None:
         self.found.troubles.append(Trouble(kind=kind, path=path, explanation=fault, next_step=step))

@@ -99,7 +99,7 @@ async def _landed(publisher: Publisher, call: SyncCompact, head: Head) -> Commit
         since = await publisher.chain.history(call.base_manifest + 1, head.number)
     except NotFound as collected:
         raise Unknown("what would show whether this commit has landed was collected") from collected
-    _refuse_another(call, since[0].link.parent_sha256)
+    _refuse_another(call, since[0].record.parent_sha256)
     for entry in since:
         if read_manifest(entry).commit_ulid == call.commit_ulid:
             return committed(Head(entry, head.seen_ms))

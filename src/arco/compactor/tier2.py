@@ -18,7 +18,7 @@ from arco.compactor.pace import Pace
 from arco.compactor.tail import Policy
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
-from arco.ledger.follower import MOST_PLACES
+from arco.ledger.follower import MAX_BATCH_SEGMENTS
 from arco.ledger.segment import Segment
 from arco.storage.store import Store
 
@@ -64,7 +64,7 @@ class Tier2:
         retention: Mapping[str, timedelta] = _KEEP_ALL,
         tell: Tell | None = None,
         report: Report | None = None,
-        most_segments: int = MOST_PLACES,
+        most_segments: int = MAX_BATCH_SEGMENTS,
         policy: Policy | None = None,
         pace: Pace | None = None,
     ) -> None:
@@ -93,13 +93,13 @@ class Tier2:
             for each in domains
         }
 
-    def ring(self, domain: str, stream: str, handed: Iterable[Segment] = ()) -> None:
+    def notify(self, domain: str, stream: str, handed: Iterable[Segment] = ()) -> None:
         """A stream of a domain has something new, of which these segments need not be read any more.
 
         Domains that are not ours are no news.
         """
         if domain in self.domains:
-            self.domains[domain].compactor.ring(stream, handed=handed)
+            self.domains[domain].compactor.notify(stream, handed=handed)
             self.domains[domain].rung.set()
 
     async def once(self) -> list[Cycle]:

@@ -28,7 +28,7 @@ from arco.compactor.side_chains import check_side_chains
 from arco.compactor.state_check import StateCheck
 from arco.core.errors import Corrupt
 from arco.fold.tier1 import DOMAIN
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.roles import Verb, may
 from arco.storage.store import Store
 
@@ -181,13 +181,13 @@ class _Verification:
 
     def _check_link(self, entry: Entry, child: Entry | None) -> None:
         number = entry.number
-        if child is not None and child.link.parent_sha256 != entry.sha256():
+        if child is not None and child.record.parent_sha256 != entry.sha256():
             raise self._wrong(number, f"does not have the bytes that number {number + 1} names")
-        if (entry.link.parent_sha256 is None) != (number == 0):
+        if (entry.record.parent_sha256 is None) != (number == 0):
             raise self._wrong(number, "names no parent" if number else "names a parent")
-        if entry.link.tombstone:
+        if entry.record.tombstone:
             raise self._wrong(number, "is a tombstone")
-        if child is not None and child.link.created_at <= entry.link.created_at:
+        if child is not None and child.record.created_at <= entry.record.created_at:
             raise self._wrong(number + 1, "is not younger than its parent")
         if self._expect is not None and self._expect[0] == number:
             expected = self._expect[1].lower()
@@ -237,7 +237,7 @@ class _Verification:
 
     async def _check_events(self, step: _Step) -> None:
         if self._has_events and step.record.deeds:
-            rows = await self._replay.rows(step.record, step.entry.link.created_at)
+            rows = await self._replay.rows(step.record, step.entry.record.created_at)
             published = self._files.published(step.manifest, step.entry.number)
             if rows is not None and published is not None:
                 check_published(step.record, rows, published)

@@ -1,8 +1,8 @@
-"""Core: what every room stands on, and what stands on nothing.
+"""Core: what every package needs and that depends on none of them.
 
-Promises: ids, time, randomness, sleep and concurrency arrive as arguments (`Runtime`), so that the
-same protocol runs on asyncio and under the simulator; one tree of errors; one way to write and to
-read JSON; one place where a tenant's scope is spelled.
-Never: touches a store, a socket or a file.
-May enter: no other room.
+Promises: ids, time, randomness, sleep and concurrency are arguments (`Runtime`), so that the same protocol
+runs on asyncio and under the simulator; one tree of errors; one way to write and read JSON; one definition
+of a tenant's scope; one back-off, keyed lock and bounded cache.
+Never: touches a store, a socket or a file of a store.
+May import: no other package of Arco.
 """

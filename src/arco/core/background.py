@@ -1,6 +1,6 @@
-"""Background work of a process: a task that lives as long as a block, and work that is repeated.
+"""Background work of a process: a task that runs for as long as a block, and work that is repeated.
 
-Neither fails silently: an error is passed to the caller's `failed`, which logs and counts it.
+Neither fails silently: an error goes to the caller's `failed`, which logs and counts it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -20,7 +20,7 @@ async def background(
 ) -> AsyncIterator[Task[None]]:
     """Run `work` beside a block, and cancel it at the end of the block wherever it is.
 
-    An error that ends `work` goes to `failed`; without one it is kept for who waits for the task.
+    An error that ends `work` goes to `failed`; without one it is raised from `Task.wait`.
     """
     task = tasks.spawn(work() if failed is None else _reporting(work, failed))
     try:

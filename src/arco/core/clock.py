@@ -1,4 +1,4 @@
-"""The clock seam (law 12).
+"""Time as an argument (law 12).
 
 Wall time is data: it goes into objects and logs, may jump, and decides nothing that safety rests on.
 Elapsed time decides how long this process has waited or slept; it never jumps and it goes on while
@@ -25,7 +25,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The clocks of the machine."""
 
     # CLOCK_BOOTTIME counts suspended time; on Darwin CLOCK_MONOTONIC does.
     _elapsed = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

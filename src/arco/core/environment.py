@@ -4,12 +4,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-# By these a process proves to be Arco or one of its users.
+# With these a process authenticates as Arco or as one of its users.
 OWN_SECRETS = frozenset(
     {"ARCO_SERVICE_TOKEN", "ARCO_SIGNING_KEY_FILE", "ARCO_TOKEN", "ARCO_TOKEN_FILE"}
 )
 
-# What Python, Java, Spark and its clusters go by.
+# What Python, Java, Spark and its clusters read.
 _NAMES = frozenset(
     (
         *(
@@ -30,9 +30,9 @@ _PREFIXES = (
     *("HADOOP_", "JAVA_", "JDK_", "KRB5", "KUBERNETES_", "LC_", "PYSPARK_", "PYTHON", "SPARK_"),
     *("XDG_", "YARN_"),
 )
-# What leads to a store and opens it, by its scheme.
-_OF_NETWORK = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_")
-_OF_STORES = {
+# Network settings and credentials of a store, by its scheme.
+_NETWORK_PREFIXES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_")
+_STORE_PREFIXES = {
     "s3": ("AWS_",),
     "gs": ("CLOUDSDK_", "GCE_METADATA_", "GOOGLE_"),
     "az": ("AZURE_", "IDENTITY_", "MSI_"),
@@ -40,9 +40,9 @@ _OF_STORES = {
 
 
 def compaction_environment(environ: Mapping[str, str], scheme: str) -> dict[str, str]:
-    """What Spark needs to compact events: nothing of Arco's, and of clouds only what opens the store."""
-    store = _OF_STORES.get(scheme, ())
-    prefixes = (*_PREFIXES, *store, *(_OF_NETWORK if store else ()))
+    """The environment for compacting events: no secret of Arco, and only the store's credentials."""
+    store = _STORE_PREFIXES.get(scheme, ())
+    prefixes = (*_PREFIXES, *store, *(_NETWORK_PREFIXES if store else ()))
     return {
         name: value
         for name, value in environ.items()
@@ -51,20 +51,20 @@ def compaction_environment(environ: Mapping[str, str], scheme: str) -> dict[str,
 
 
 def pipeline_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What Spark needs to run a user's code: all that is the user's, without Arco's own secrets."""
+    """The environment for running a user's code: everything but Arco's own secrets."""
     return {name: value for name, value in environ.items() if name not in OWN_SECRETS}
 
 
 @contextmanager
 def started_with(environment: Mapping[str, str]) -> Iterator[None]:
-    """A block in which programs are started with this part of our environment.
+    """A block in which started programs get only `environment`.
 
-    Spark gives its JVM all of `os.environ`, so what is not for it is taken out for so long.
+    Spark passes all of `os.environ` to its JVM, so every other variable is removed during the block.
     """
-    kept_back = {name: value for name, value in os.environ.items() if name not in environment}
-    for name in kept_back:
+    removed = {name: value for name, value in os.environ.items() if name not in environment}
+    for name in removed:
         del os.environ[name]
     try:
         yield
     finally:
-        os.environ.update(kept_back)
+        os.environ.update(removed)

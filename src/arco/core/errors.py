@@ -1,30 +1,30 @@
 """The tree of errors. The type says what to do next; the message is for people and is not API.
 
     ArcoError
-     |- Conflict        somebody else was first: read again, then retry
-     |   |- PreconditionFailed  it has changed since the caller has read it
-     |   `- NotEmpty    it holds something: empty it first, or force it
-     |- Unknown         it may have happened: look before you retry, delete nothing
+     |- Conflict        another writer was first: read again, then retry
+     |   |- PreconditionFailed  the object has changed since the caller read it
+     |   `- NotEmpty    the container holds something: empty it first, or force it
+     |- Unknown         the write may have happened: look before a retry, delete nothing
      |- Fenced          stop: another holder has taken over
-     |   |- TakenOver   the claim of an idempotency key has something above it
-     |   `- AttemptFenced  another attempt at a task has its partitions: do not publish
+     |   |- TakenOver   another process has taken over or answered an idempotency claim
+     |   `- AttemptFenced  another attempt at the task owns its partitions: do not publish
      |- Invalid         the request itself is wrong: change it
-     |   |- KeyReused   the same idempotency key came with another request
-     |   `- KeyExpired  an idempotency key is too old to tell what became of its request
-     |- NotFound        there is no such thing
+     |   |- KeyReused   the same idempotency key was sent with another request
+     |   `- KeyExpired  an idempotency key expired, and its request may have taken effect
+     |- NotFound        the object does not exist
      |- AlreadyExists   the name is taken
      |- Denied          this identity may not do that
-     |   `- Unauthenticated  nobody knows who is asking: prove it first
-     |- Unavailable     nothing happened, or nothing was found out: retry later
-     |   |- StoreFull   the store takes no more: nothing happened, make room first
-     |   |   `- StoreReadOnly  the store's disk is read-only: nothing happened, make it writable first
-     |   |- TooManyQueries  others are being answered: retry later
+     |   `- Unauthenticated  the caller has no valid token: authenticate first
+     |- Unavailable     nothing was written, or nothing could be read: retry later
+     |   |- StoreFull   the store is full: nothing was written, free some space first
+     |   |   `- StoreReadOnly  the store's disk is read-only: nothing was written
+     |   |- TooManyQueries  all SQL processes are busy: retry later
      |   |- BacklogTooLarge  more events wait to be compacted than one read can take
      |   `- InProgress  another attempt of the same request is under way: retry with the same key
      |- Unsupported     the environment lacks a capability: refused at start
-     `- Corrupt         stored bytes contradict each other: stop and call for help
+     `- Corrupt         stored bytes contradict each other: stop, an operator has to look
 
-`code` is stable and part of the API; only the wire rooms turn it into a protocol's JSON.
+`code` is stable and part of the API; only the API packages turn it into JSON.
 """
 
 from typing import ClassVar
@@ -37,43 +37,43 @@ class ArcoError(Exception):
 
 
 class Conflict(ArcoError):
-    """Somebody else won the place that was meant for us, and we have seen who."""
+    """Another writer created the object that this one was about to create."""
 
     code = "conflict"
 
 
 class PreconditionFailed(Conflict):
-    """The object is not, or no longer, the version that the caller wants to change."""
+    """The object is not the version that the caller wants to change."""
 
     code = "precondition_failed"
 
 
 class NotEmpty(Conflict):
-    """A container that still holds something cannot be dropped like this."""
+    """A container that is not empty cannot be dropped without force."""
 
     code = "not_empty"
 
 
 class Unknown(ArcoError):
-    """The outcome of a write could not be found out; it may still take effect."""
+    """The outcome of a write is not known; it may still take effect."""
 
     code = "unknown_outcome"
 
 
 class Fenced(ArcoError):
-    """The right to write was taken over; whatever we hold in memory is stale."""
+    """The right to write was taken over; what this process holds in memory is stale."""
 
     code = "fenced"
 
 
 class TakenOver(Fenced):
-    """Another holder has taken over our request, or has answered it."""
+    """Another process has taken over the request of an idempotency key, or has answered it."""
 
     code = "taken_over"
 
 
 class AttemptFenced(Fenced):
-    """An attempt at a task may not publish any more: another has, or was given its partitions."""
+    """An attempt at a task may not publish any more: another attempt owns its partitions."""
 
     code = "attempt_fenced"
 
@@ -115,7 +115,7 @@ class Denied(ArcoError):
 
 
 class Unauthenticated(Denied):
-    """Who is asking could not be proven: no token, or one that is not valid."""
+    """The request has no token, or one that is not valid."""
 
     code = "unauthenticated"
 
@@ -131,13 +131,13 @@ class Unavailable(ArcoError):
 
 
 class StoreFull(Unavailable):
-    """No space is left in the store: nothing was written, and nothing will be before there is room."""
+    """No space is left in the store: nothing was written, and a retry does not help."""
 
     code = "store_full"
 
 
 class StoreReadOnly(StoreFull):
-    """The store's disk is read-only: as on a full one, nothing is written until somebody acts."""
+    """The store's disk is read-only: nothing was written, and a retry does not help."""
 
     code = "store_read_only"
 
@@ -155,7 +155,7 @@ class BacklogTooLarge(Unavailable):
 
 
 class InProgress(Unavailable):
-    """Another attempt of the same request is under way, and may be carried out."""
+    """Another attempt of the same request is under way and may still succeed."""
 
     code = "in_progress"
 

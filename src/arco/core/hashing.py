@@ -1,4 +1,4 @@
-"""Hashes. They are taken of stored bytes, so that anyone can check them with `sha256sum`."""
+"""Hashes of stored bytes, which `sha256sum` can verify."""
 
 import hashlib
 

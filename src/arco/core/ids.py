@@ -1,7 +1,7 @@
-"""Identity (law 11): ULIDs for what happens, UUIDv7 for what is.
+"""Ids (law 11): ULIDs for events and requests, UUIDv7 for catalog objects.
 
-Both sort by the time they were minted; nothing relies on that but tidy listings. Ids that others
-send us are opaque strings and are never parsed here.
+Both sort by the time of their creation; only listings for people rely on that. Ids that clients send are
+opaque strings and are never parsed here.
 """
 
 import re
@@ -32,10 +32,10 @@ def new_ulid(runtime: Runtime) -> Ulid:
 
 
 def numbered_ulid(batch: Ulid, number: int) -> Ulid:
-    """The ULID of one thing in a batch: that of the batch, with the number in its last 20 bits.
+    """The ULID of one event of a batch: that of the batch, with the number in its last 20 bits.
 
-    60 random bits tell batches of the same millisecond apart. Whoever knows the batch gets the same ids
-    again, and many of them cost next to nothing.
+    60 random bits distinguish batches of the same millisecond. A repeated batch gets the same ids, and
+    computing many of them is cheap.
     """
     if not 0 <= number < MOST_NUMBERED:
         raise Invalid(f"a batch has numbers from 0 to {MOST_NUMBERED - 1}, not {number}")

@@ -1,7 +1,7 @@
-"""JSON: one way in, one way out, and a canonical form for what is hashed apart from its bytes.
+"""JSON: one encoder, one decoder, and a canonical form for documents that are hashed.
 
-The way in never raises anything but `Invalid`: the decoder's own recursion and UTF-8 errors are not
-in its error tree, and would otherwise become a crash that a stranger can trigger.
+Decoding raises nothing but `Invalid`: recursion and UTF-8 errors are outside the error tree of the
+decoder, and any client could crash a request with them.
 """
 
 import json as stdlib_json
@@ -37,7 +37,7 @@ def decode(data: bytes, kind: type[T]) -> T:
 def refuse_duplicate_keys(data: bytes) -> None:
     """`Invalid` if an object in `data`, which was decoded before, has a key twice.
 
-    The decoder takes the last of them without a word, and another reader of the same bytes the first.
+    The decoder takes the last of them silently, and another reader of the same bytes may take the first.
     """
     try:
         stdlib_json.loads(data, object_pairs_hook=_refuse_duplicates)
@@ -53,7 +53,7 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> None:
 
 
 def reader(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
-    """`decode` for one kind, prepared once; for what is read many thousand times a second."""
+    """`decode` for one kind, prepared once; for documents that are read thousands of times a second."""
     read = msgspec.json.Decoder(kind).decode
 
     def decoded(data: bytes | msgspec.Raw) -> T:
@@ -66,7 +66,7 @@ def reader(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
 
 
 def explain(problem: Exception) -> str:
-    """One sentence on why a decoder gave up, free of internals."""
+    """One sentence on why decoding failed, without internals."""
     if isinstance(problem, RecursionError):
         return "JSON is nested too deeply"
     if isinstance(problem, UnicodeDecodeError):

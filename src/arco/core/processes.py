@@ -1,4 +1,4 @@
-"""Processes of this machine, as Linux shows them: what those of one session hold in memory."""
+"""The memory of the processes of one session, from Linux's /proc."""
 
 import os
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ProcessMemory:
 def processes_of_session(session: int) -> list[ProcessMemory]:
     """The processes of a session; none where the system has no /proc."""
     page_bytes = os.sysconf("SC_PAGE_SIZE")
-    found = []
+    processes = []
     for stat in _PROC.glob("[0-9]*/stat"):
         try:
             before, _, after = stat.read_text(errors="replace").rpartition(")")
@@ -29,5 +29,7 @@ def processes_of_session(session: int) -> list[ProcessMemory]:
         fields = after.split()
         if len(fields) > _RSS and int(fields[_SESSION]) == session:
             name = before.partition("(")[2]
-            found.append(ProcessMemory(int(stat.parent.name), name, int(fields[_RSS]) * page_bytes))
-    return found
+            processes.append(
+                ProcessMemory(int(stat.parent.name), name, int(fields[_RSS]) * page_bytes)
+            )
+    return processes

@@ -1,15 +1,31 @@
 """The runtime: clock, randomness and tasks as one argument (law 12)."""
 
+import random
 from dataclasses import dataclass
+from typing import Protocol
 
 from arco.core.clock import Clock, SystemClock
-from arco.core.rng import Rng, system_rng
 from arco.core.tasks import AsyncioTasks, Tasks
+
+
+class Rng(Protocol):
+    """Randomness as an argument."""
+
+    def random(self) -> float:
+        """A number from 0 up to, not including, 1."""
+
+    def randbytes(self, n: int, /) -> bytes:
+        """`n` random bytes."""
+
+
+def system_rng() -> Rng:
+    """Randomness of the operating system, good enough for ids and secrets."""
+    return random.SystemRandom()
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """All that a protocol may use of the world besides its store."""
+    """Everything outside the store that a protocol may use."""
 
     clock: Clock
     rng: Rng
@@ -17,10 +33,10 @@ class Runtime:
 
 
 def system_runtime() -> Runtime:
-    """The real world."""
+    """The clocks, randomness and threads of this machine."""
     return Runtime(SystemClock(), system_rng(), AsyncioTasks())
 
 
 def with_own_threads(runtime: Runtime, count: int) -> Runtime:
-    """The same world for whoever blocks threads for long: others never wait for one of these."""
+    """The same runtime with a separate thread pool, for callers that block threads for long."""
     return Runtime(runtime.clock, runtime.rng, AsyncioTasks(count))

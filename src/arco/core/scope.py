@@ -1,7 +1,7 @@
-"""The scope of a tenant's workspace, spelled in one place (law 10).
+"""The scope of a tenant's workspace, and the one place that spells it as a path (law 10).
 
 Names are lower-case ASCII, because a local disk may fold case or normalise Unicode, and two tenants
-must never meet in one directory (P4). The `tenant=` and `workspace=` labels and the closing slash
+must never share one directory (P4). The `tenant=` and `workspace=` labels and the closing slash
 keep `a` from being a prefix of `ab`.
 """
 
@@ -31,5 +31,5 @@ class Scope:
 
     @cached_property
     def prefix(self) -> str:
-        """Where everything of this scope lives, below the store's root."""
+        """The key prefix of everything in this scope, below the root of the store."""
         return f"tenant={self.tenant}/workspace={self.workspace}/"

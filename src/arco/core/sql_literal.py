@@ -1,7 +1,7 @@
 """Text as literals of standard SQL, as DataFusion, DuckDB and Trino read it.
 
 A quote is doubled, and no other character has a meaning in a literal. Spark SQL is different: there a
-backslash escapes, so literals for Spark are not made here.
+backslash escapes, so these literals are not for Spark.
 """
 
 from collections.abc import Iterable

@@ -1,16 +1,15 @@
-"""The concurrency seam (law 12): spawn, gather, events, deadlines and threads as an argument.
+"""Concurrency as an argument (law 12): spawn, gather, events, deadlines and threads.
 
 Protocol code awaits only the store, the clock and these, so that asyncio and the simulator can each
 drive it. This module and `clock` alone import asyncio.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+import types
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
-
-from arco.core.eager import Begun
 
 T = TypeVar("T")
 Result_co = TypeVar("Result_co", covariant=True)
@@ -19,7 +18,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 _THREADS = 64
 
 
-class Event(Protocol):
+class AsyncEvent(Protocol):
     """A flag that tasks wait for."""
 
     def set(self) -> None:
@@ -36,10 +35,10 @@ class Event(Protocol):
 
 
 class Task(Protocol[Result_co]):
-    """Something that runs beside its spawner."""
+    """Work that runs beside the task that spawned it."""
 
     def cancel(self) -> None:
-        """Ask it to stop at its next await."""
+        """Cancel it at its next await."""
 
     def done(self) -> bool:
         """Whether it has ended."""
@@ -57,7 +56,7 @@ class Tasks(Protocol):
     async def gather(self, *work: Coroutine[Any, Any, T]) -> list[T]:
         """Run all at once, wait for all, return results in order, or raise the first error."""
 
-    def event(self) -> Event:
+    def event(self) -> AsyncEvent:
         """A new flag, lowered."""
 
     async def deadline(self, ms: float, work: Coroutine[Any, Any, T]) -> T:
@@ -68,6 +67,47 @@ class Tasks(Protocol):
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Run a blocking call without holding up other tasks."""
+
+
+class _Begun(Generic[T]):
+    """A coroutine after its first step: done, or waiting.
+
+    Most awaits of the protocols do not wait: a small file of the local disk, a value in memory. A task or
+    a timer for each of them would cost more than the work itself.
+    """
+
+    __slots__ = ("_waits", "_work", "is_done", "result")
+
+    result: T
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        try:
+            self._waits = work.send(None)
+            self.is_done = False
+        except StopIteration as done:
+            self.result = done.value
+            self.is_done = True
+
+    async def rest(self) -> T:
+        """Run it to its end. Awaited once, by the task that started it."""
+        return await _rest(self._work, self._waits)
+
+
+@types.coroutine
+def _rest(work: Coroutine[Any, Any, T], waits: object) -> Generator[Any, Any, T]:
+    try:
+        yield waits
+    except BaseException as problem:
+        try:
+            waits = work.throw(problem)
+        except StopIteration as done:
+            result: T = done.value
+        else:
+            result = yield from _rest(work, waits)
+    else:
+        result = yield from work
+    return result
 
 
 class _AsyncioTask(Generic[T]):
@@ -97,11 +137,11 @@ class AsyncioTasks:
     async def gather(self, *work: Coroutine[Any, Any, T]) -> list[T]:
         return [_result(each) for each in await _outcomes(work)]
 
-    def event(self) -> Event:
+    def event(self) -> AsyncEvent:
         return _AsyncioEvent()
 
     async def deadline(self, ms: float, work: Coroutine[Any, Any, T]) -> T:
-        begun = Begun(work)
+        begun = _Begun(work)
         if begun.is_done:
             return begun.result
         async with asyncio.timeout(ms / 1000):
@@ -132,11 +172,11 @@ class _AsyncioEvent:
 
 
 async def _outcomes(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
-    """Results and errors in order. Tasks are made only once something really has to wait."""
+    """Results and errors in order. Tasks are created only when a coroutine really waits."""
     outcomes: list[T | BaseException] = []
     for number, each in enumerate(work):
         try:
-            begun = Begun(each)
+            begun = _Begun(each)
         except (Exception, asyncio.CancelledError) as problem:
             outcomes.append(problem)
             continue
@@ -149,8 +189,8 @@ async def _outcomes(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseExce
     return outcomes
 
 
-async def _last(begun: Begun[T], others: "asyncio.Future[Any]") -> T | BaseException:
-    """The outcome of what is carried on in this very task; if that is cancelled, so are the others."""
+async def _last(begun: _Begun[T], others: "asyncio.Future[Any]") -> T | BaseException:
+    """The outcome of the coroutine that runs in this task; if the task is cancelled, so are the others."""
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
     outcome: T | BaseException
@@ -173,30 +213,30 @@ def _result(outcome: T | BaseException) -> T:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` on a fresh asyncio loop: the way in for a process's main function.
+    """Run `work` on a new asyncio loop: for the main function of a process.
 
-    The result goes around asyncio, which writes its main task down as text when it gives the handling of
-    Ctrl-C back: for the state of a hundred thousand partitions that takes longer than to read it.
+    The result does not go through asyncio, which formats its main task as text when it restores the
+    handling of Ctrl-C: for the state of 100,000 partitions that takes longer than to read it.
     """
-    found: list[T] = []
+    results: list[T] = []
 
-    async def kept() -> None:
-        found.append(await work)
+    async def main() -> None:
+        results.append(await work)
 
-    asyncio.run(kept())
-    return found[0]
+    asyncio.run(main())
+    return results[0]
 
 
 def iterate(items: AsyncIterator[T]) -> Iterator[T]:
-    """The items one by one, for a caller that is not async: the loop stands still between them."""
-    found: list[T] = []
+    """The items one by one, for a caller that is not async: the loop is stopped between them."""
+    buffered: list[T] = []
 
     async def step() -> bool:
         async for item in items:
-            found.append(item)
+            buffered.append(item)
             return True
         return False
 
     with asyncio.Runner() as runner:
         while runner.run(step()):
-            yield found.pop()
+            yield buffered.pop()

@@ -16,8 +16,8 @@ from arco.core.tasks import Task
 from arco.iceberg.event import committed_event
 from arco.iceberg.files import TableFiles
 from arco.iceberg.receipt import write_committed
-from arco.ledger.writer import Writer
-from arco.storage.link import Entry
+from arco.ledger.writer import LedgerWriter
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 SYSTEM = "client:arco"
@@ -38,7 +38,7 @@ class Aftermath:
     """The work that nobody waits for."""
 
     def __init__(
-        self, store: Store, writer: Writer, committer: Committer, files: TableFiles
+        self, store: Store, writer: LedgerWriter, committer: Committer, files: TableFiles
     ) -> None:
         self._store = store
         self._writer = writer

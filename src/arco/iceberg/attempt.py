@@ -30,7 +30,7 @@ from arco.iceberg.table_paths import (
     reserve_paths,
     reserve_place,
 )
-from arco.ledger.idempotency import Hold
+from arco.ledger.idempotency import ClaimHold
 
 REGISTER = "register"
 
@@ -136,7 +136,7 @@ async def reserve(desk: Desk, table_id: str, made: Attempt, base: Loaded) -> Non
     await reserve_paths(desk, table_id, made.paths, actor)
 
 
-async def write_attempt(desk: Desk, table_id: str, made: Attempt, hold: Hold) -> Loaded:
+async def write_attempt(desk: Desk, table_id: str, made: Attempt, hold: ClaimHold) -> Loaded:
     """Store the metadata and note the attempt, while it is made sure that it is still ours (P11)."""
     if made.is_stored:
         await hold.check()

@@ -14,8 +14,7 @@ from arco.iceberg.naming import named_under
 from arco.iceberg.pointer import pointer_of
 from arco.iceberg.transact import committed_under
 from arco.iceberg.transaction import Transactions
-from arco.ledger.claim import Answer, Claim
-from arco.ledger.unfinished import unfinished_claims
+from arco.ledger.claim import Answer, Claim, unfinished_claims
 
 _MOST = 10_000
 

@@ -20,9 +20,8 @@ from arco.iceberg.refusal import Refused
 from arco.iceberg.spent import spent_files
 from arco.iceberg.transaction import Transactions
 from arco.storage.chain import Chain
-from arco.storage.collect import collect
-from arco.storage.store import Store
-from arco.storage.store_clock import store_now_ms
+from arco.storage.chain_gc import collect
+from arco.storage.store import Store, store_now_ms
 
 RECEIPTS = "events/"
 COMMITTED_DAYS = 90

@@ -28,9 +28,9 @@ from arco.iceberg.publishing import published_attempt
 from arco.iceberg.standing import Standing
 from arco.iceberg.wire import CommitTableRequest, CommitViewRequest
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Chain, Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 COMMIT = "commit"
 LONGEST_MS = 20_000  # then the caller is told that nothing has happened; servers give up later
@@ -57,12 +57,12 @@ class CommitWork:
         self._found: Resolved | None = None
         self._until_ms = caller.arrived_ms + LONGEST_MS
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         self._found = await look_up(self._desk, self._name, self._engine.kind, ahead=True)
         if self._found is None:
             # Fixed by the claim, so that nobody who takes over can find another table instead.
-            return Terms(ids={"table": ""}, base=-1)
-        return Terms(ids={"table": self._found.id}, base=self._found.standing.number)
+            return ClaimTerms(ids={"table": ""}, base=-1)
+        return ClaimTerms(ids={"table": self._found.id}, base=self._found.standing.number)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
@@ -70,14 +70,14 @@ class CommitWork:
     async def find(self, claim: Claim) -> Answer | None:
         return await landed_on(self._desk, claim)
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         table_id = claim.ids["table"]
         if not table_id:
             return refused(absent(self._engine.kind, self._name))
-        async with self._desk.lanes.enter(table_id):
+        async with self._desk.lanes.hold(table_id):
             return await self._in_turn(table_id, claim, hold)
 
-    async def _in_turn(self, table_id: str, claim: Claim, hold: Hold) -> Answer:
+    async def _in_turn(self, table_id: str, claim: Claim, hold: ClaimHold) -> Answer:
         desk, chain = self._desk, self._desk.pointers.chain(table_id)
         self._refuse_overtime()
         look, losses = await self._first_look(chain, claim), 0

@@ -30,9 +30,9 @@ from arco.iceberg.refusal import no_such_namespace
 from arco.iceberg.standing import Standing
 from arco.iceberg.table_paths import paths_beside
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 _MOST_TRIES = 3
 
@@ -44,7 +44,7 @@ class CreateWork:
         self._desk = desk
         self._birth = birth
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         return await birth_terms(self._desk, self._birth.wanted_id)
 
     def renew(self, claim: Claim) -> dict[str, str]:
@@ -53,7 +53,7 @@ class CreateWork:
     async def find(self, claim: Claim) -> Answer | None:
         return await born_under(self._desk, claim)
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         desk, birth = self._desk, self._birth
         if birth.caller.key is None:
             # What was staged may be there already by this very request: look, and write no second one.
@@ -105,14 +105,14 @@ class CreateWork:
         return standing, first
 
 
-async def birth_terms(desk: Desk, wanted_id: str | None = None) -> Terms:
+async def birth_terms(desk: Desk, wanted_id: str | None = None) -> ClaimTerms:
     """The ids that something new may get, and a manifest that is there before it."""
     runtime = desk.runtime
     ids = {
         "object": wanted_id or str(new_object_id(runtime)),
         "spare": str(new_object_id(runtime)),
     }
-    return Terms(ids=ids, base=await base_number(desk))
+    return ClaimTerms(ids=ids, base=await base_number(desk))
 
 
 async def is_crowded(desk: Desk, birth: Birth, ids: Collection[str] = ()) -> bool:
@@ -169,7 +169,9 @@ async def is_by_same_hand(desk: Desk, birth: Birth, taken: TableRow) -> bool:
     return not adding or was_applied((await desk.load(standing.location)).metadata, adding)
 
 
-async def first_pointer(desk: Desk, birth: Birth, claim: Claim, hold: Hold) -> tuple[str, Pointer]:
+async def first_pointer(
+    desk: Desk, birth: Birth, claim: Claim, hold: ClaimHold
+) -> tuple[str, Pointer]:
     """The id under which it is born, and its first pointer: those of the claim, or the spare ones."""
     for table_id in (claim.ids["object"], claim.ids["spare"]):
         try:
@@ -186,7 +188,7 @@ async def write_first(
     birth: Birth,
     table_id: str,
     claim: Claim,
-    hold: Hold,
+    hold: ClaimHold,
     *,
     transaction: str | None = None,
 ) -> Pointer:

@@ -8,7 +8,7 @@ from arco.iceberg.keyed import Told, in_own_words, refused, succeeded
 from arco.iceberg.names import Name, absent, look_up
 from arco.iceberg.naming import Verdict, base_number, name_under, named_under
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
 
 class DescribeWork:
@@ -21,14 +21,14 @@ class DescribeWork:
         self._request = request
         self._caller = caller
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         base = await base_number(self._desk)
         found = await look_up(self._desk, self._name, ObjectKind.VIEW)
         ids = {
             "table": "" if found is None else found.id,
             "object": str(new_object_id(self._desk.runtime)),
         }
-        return Terms(ids=ids, base=base)
+        return ClaimTerms(ids=ids, base=base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
@@ -37,7 +37,7 @@ class DescribeWork:
         done = await named_under(self._desk, claim)
         return None if done is None else succeeded(Told(table_id=claim.ids["table"]))
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         if not claim.ids["table"]:
             return refused(absent(ObjectKind.VIEW, self._name))
         try:

@@ -7,7 +7,7 @@ from arco.catalog.commit import Committer
 from arco.catalog.published import Published
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import ArcoError, Denied, NotFound
-from arco.core.lanes import Lanes
+from arco.core.keyed_lock import KeyedLock
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.iceberg.aftermath import Aftermath
@@ -21,7 +21,7 @@ from arco.iceberg.refusal import Refused, Unreadable
 from arco.iceberg.rows import Rows
 from arco.iceberg.standing import Standings
 from arco.ledger.idempotency import Idempotency
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 
@@ -50,7 +50,7 @@ class Desk:
     pointers: Pointers
     standings: Standings
     doubts: Doubts
-    lanes: Lanes
+    lanes: KeyedLock
     shelf: Shelf
     aftermath: Aftermath
     published: Published = field(default_factory=lambda: Published(publication_of))

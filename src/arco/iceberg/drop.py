@@ -17,7 +17,7 @@ from arco.iceberg.pointer import Pointer
 from arco.iceberg.purge import purge
 from arco.iceberg.standing import Standing
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
 
 class DropWork:
@@ -40,11 +40,11 @@ class DropWork:
         self._operation = operation
         self._purge = purge
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         found = await look_up(self._desk, self._name, self._kind)
         if found is None:
-            return Terms(ids={"table": ""}, base=-1)
-        return Terms(ids={"table": found.id}, base=found.standing.number)
+            return ClaimTerms(ids={"table": ""}, base=-1)
+        return ClaimTerms(ids={"table": found.id}, base=found.standing.number)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
@@ -60,15 +60,15 @@ class DropWork:
         location = seen.mine.body(Pointer).metadata_location
         return succeeded(Told(table_id=table_id, metadata_location=location))
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         table_id = claim.ids["table"]
         if not table_id:
             return refused(absent(self._kind, self._name))
         await self._desk.doubts.add([table_id], self._is_open)
-        async with self._desk.lanes.enter(table_id):
+        async with self._desk.lanes.hold(table_id):
             return await self._in_turn(table_id, claim, hold)
 
-    async def _in_turn(self, table_id: str, claim: Claim, hold: Hold) -> Answer:
+    async def _in_turn(self, table_id: str, claim: Claim, hold: ClaimHold) -> Answer:
         desk, chain = self._desk, self._desk.pointers.chain(table_id)
         look = await look_above(chain, claim.base, claim.request_id)
         while look.mine is None:

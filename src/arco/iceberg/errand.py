@@ -30,7 +30,7 @@ from arco.iceberg.desk import Desk
 from arco.iceberg.keyed import Told, refused, told_of
 from arco.iceberg.refusal import Refused, Unreadable
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Terms, Work
+from arco.ledger.idempotency import ClaimHold, ClaimTerms, IdempotentWork
 
 _STALE = "stale"  # in the ids of a claim: why the request came too late
 _WAY = "way"  # in the ids of a claim: the kind of what the room was asked to change
@@ -40,7 +40,7 @@ _WAY = "way"  # in the ids of a claim: the kind of what the room was asked to ch
 class Errand:
     """A work of the room, and how it ends."""
 
-    work: Work
+    work: IdempotentWork
     finish: Callable[[Told], Awaitable[Done]]
 
 
@@ -53,15 +53,15 @@ class MatchedWork:
     table's row as it is, such as those of data: the ETag is the version of that row.
     """
 
-    def __init__(self, desk: Desk, work: Work, expected: int | str | None) -> None:
+    def __init__(self, desk: Desk, work: IdempotentWork, expected: int | str | None) -> None:
         self._desk = desk
         self._work = work
         self._expected = expected
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         terms = await self._work.terms()
         stale = await self._stale(terms.ids.get("table", ""))
-        return terms if stale is None else Terms({**terms.ids, _STALE: stale}, terms.base)
+        return terms if stale is None else ClaimTerms({**terms.ids, _STALE: stale}, terms.base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return self._work.renew(claim)
@@ -69,7 +69,7 @@ class MatchedWork:
     async def find(self, claim: Claim) -> Answer | None:
         return await self._work.find(claim)
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         if _STALE in claim.ids:
             return refused(Refused(412, "PreconditionFailedException", claim.ids[_STALE]))
         try:
@@ -101,7 +101,7 @@ class KeyedErrand:
 
     def __init__(
         self,
-        plain: Work,
+        plain: IdempotentWork,
         kind_of: Callable[[], Awaitable[ObjectKind | None]],
         errand_for: Callable[[ObjectKind], Errand],
         renderer: Renderer,
@@ -112,14 +112,14 @@ class KeyedErrand:
         self._renderer = renderer
         self._errand: Errand | None = None
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         kind = await self._kind_of()
         if kind is None:
             return await self._plain.terms()
         terms = await self._of(kind).work.terms()
         if not terms.ids.get("table", "-") and await self._kind_of() is None:
             return await self._plain.terms()  # what we remembered of the name was old
-        return Terms({**terms.ids, _WAY: kind}, terms.base)
+        return ClaimTerms({**terms.ids, _WAY: kind}, terms.base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
@@ -132,7 +132,7 @@ class KeyedErrand:
         found = await errand.work.find(claim)
         return None if found is None else await self._told(errand, found)
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         way = claim.ids.get(_WAY)
         if way is None:
             return await self._plain.perform(claim, hold)

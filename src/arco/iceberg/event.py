@@ -15,7 +15,7 @@ from arco.core.runtime import Runtime
 from arco.events.table import ICEBERG_COMMITTED_NAME, ICEBERG_COMMITTED_VERSION, IcebergCommitted
 from arco.iceberg.pointer import Pointer, pointer_of
 from arco.ledger.envelope import Envelope, Source
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 
 def committed_event(runtime: Runtime, table_id: str, entry: Entry) -> Envelope:
@@ -25,7 +25,7 @@ def committed_event(runtime: Runtime, table_id: str, entry: Entry) -> Envelope:
         event_id=_event_id(table_id, entry),
         event_type=ICEBERG_COMMITTED_NAME,
         event_version=ICEBERG_COMMITTED_VERSION,
-        occurred_at=entry.link.created_at,
+        occurred_at=entry.record.created_at,
         received_at=utc(runtime.clock.now_ms()),
         idempotency_key=f"{table_id}:{entry.number}",
         source=Source(type="iceberg"),
@@ -58,7 +58,7 @@ def _payload(table_id: str, entry: Entry, pointer: Pointer) -> IcebergCommitted:
         run_id=run_id,
         task_id=task_id,
         attempt_id=None if made_by is None else made_by.attempt_id,
-        committed_at=entry.link.created_at,
+        committed_at=entry.record.created_at,
     )
 
 

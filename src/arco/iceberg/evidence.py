@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from arco.core.errors import NotFound, Unknown
 from arco.iceberg.pointer import pointer_of
 from arco.storage.chain import Chain, Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 
 @dataclass(frozen=True)

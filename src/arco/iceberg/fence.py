@@ -39,7 +39,7 @@ class IcebergFences:
         """
         desk, chain = self._desk, self._desk.pointers.chain(table_id)
         request_id = new_ulid(desk.runtime)
-        async with desk.lanes.enter(table_id):
+        async with desk.lanes.hold(table_id):
             while True:
                 standing = await desk.standings.decided(await desk.standings.of(table_id))
                 if standing.location is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from arco.core.errors import Denied, Invalid, NotFound
 from arco.iceberg.territory import LOCAL, Spot, Territory
 from arco.storage.backend import Meta
-from arco.storage.outside import Outside, make_folders
+from arco.storage.external_location import ExternalLocation, make_folders
 from arco.storage.roles import Role
 from arco.storage.store import Store
 
@@ -32,7 +32,7 @@ class TableFiles:
         self,
         store: Store,
         root_url: str,
-        outside: Mapping[str, Outside],
+        outside: Mapping[str, ExternalLocation],
         *,
         janitor: Store | None = None,
     ) -> None:
@@ -88,7 +88,7 @@ class TableFiles:
         if spot.declared is None:
             await janitor.delete(spot.key)
         else:
-            await self._outside[spot.declared].seen_by(Role.JANITOR).delete(spot.key)
+            await self._outside[spot.declared].as_role(Role.JANITOR).delete(spot.key)
 
     async def list_below(self, location: str) -> AsyncIterator[Meta]:
         """The files below a folder, each under its absolute location, spelled as the folder is."""
@@ -97,7 +97,7 @@ class TableFiles:
         if spot.declared is None:
             found = janitor.list(below)
         else:
-            found = self._outside[spot.declared].seen_by(Role.JANITOR).list(below)
+            found = self._outside[spot.declared].as_role(Role.JANITOR).list(below)
         folder = location.rstrip("/")
         async for meta in found:
             yield replace(meta, key=f"{folder}/{meta.key.removeprefix(below)}")

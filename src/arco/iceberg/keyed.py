@@ -22,7 +22,7 @@ from arco.core.ids import new_ulid
 from arco.iceberg.desk import Caller, Desk
 from arco.iceberg.refusal import FENCED, Refused, fenced
 from arco.ledger.claim import Answer, Claim, key_path
-from arco.ledger.idempotency import Hold, Terms, Work
+from arco.ledger.idempotency import ClaimHold, ClaimTerms, IdempotentWork
 
 PROTOCOL = "iceberg"
 
@@ -54,12 +54,12 @@ class _Free:
 class _Marked:
     """A work whose claims say that they are ours, so that the reconciler knows whose they are."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: IdempotentWork) -> None:
         self._work = work
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         terms = await self._work.terms()
-        return Terms(ids=terms.ids | {"protocol": PROTOCOL}, base=terms.base)
+        return ClaimTerms(ids=terms.ids | {"protocol": PROTOCOL}, base=terms.base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return self._work.renew(claim)
@@ -67,11 +67,11 @@ class _Marked:
     async def find(self, claim: Claim) -> Answer | None:
         return await self._work.find(claim)
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         return await self._work.perform(claim, hold)
 
 
-async def run(desk: Desk, caller: Caller, work: Work, request: object) -> Told:
+async def run(desk: Desk, caller: Caller, work: IdempotentWork, request: object) -> Told:
     """Carry the work out; a refusal is raised, the first time and ever after."""
     if caller.key is None:
         terms = await work.terms()

@@ -21,7 +21,7 @@ from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable
 from arco.iceberg.desk import Desk
 from arco.iceberg.refusal import Refused, no_such_namespace, no_such_table, no_such_view
 from arco.iceberg.standing import Standing
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 SYSTEM = "client:arco"
 

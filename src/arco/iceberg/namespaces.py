@@ -24,7 +24,7 @@ from arco.iceberg.naming import Verdict, base_number, name_under, named_under
 from arco.iceberg.refusal import Refused, dotted, exists, no_such_namespace
 from arco.iceberg.wire import CreateNamespaceRequest, UpdatePropertiesRequest
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
 COMMENT = "comment"
 
@@ -176,9 +176,9 @@ class _SchemaWork:
         self._levels = levels
         self._mend = mend
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         ids = {"object": str(new_object_id(self._desk.runtime))}
-        return Terms(ids=ids, base=await base_number(self._desk))
+        return ClaimTerms(ids=ids, base=await base_number(self._desk))
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
@@ -187,7 +187,7 @@ class _SchemaWork:
         done = await named_under(self._desk, claim)
         return None if done is None else succeeded(self.told(claim))
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         try:
             await self._change(claim, hold)
         except Verdict as verdict:
@@ -199,7 +199,7 @@ class _SchemaWork:
         del claim
         return Told()
 
-    async def _change(self, claim: Claim, hold: Hold) -> None:
+    async def _change(self, claim: Claim, hold: ClaimHold) -> None:
         try:
             await name_under(self._desk, claim, hold, self._ddl, self._caller.actor)
         except Verdict as verdict:
@@ -224,7 +224,7 @@ class _PropertiesWork(_SchemaWork):
         self._request = request
         self._target = ddl.target
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         terms = await super().terms()
         try:
             found = await (await self._desk.reader.head()).schema(self._target)
@@ -232,7 +232,7 @@ class _PropertiesWork(_SchemaWork):
         except NotFound:
             there = set()
         gone = [key for key in dict.fromkeys(self._request.removals) if key in there]
-        return Terms(ids=terms.ids | {"removed": json.encode(gone).decode()}, base=terms.base)
+        return ClaimTerms(ids=terms.ids | {"removed": json.encode(gone).decode()}, base=terms.base)
 
     def told(self, claim: Claim) -> Told:
         removed = tuple(json.decode(claim.ids["removed"].encode(), list))

@@ -11,10 +11,9 @@ from arco.catalog.manifest import read_manifest
 from arco.catalog.recall import recall
 from arco.core.errors import ArcoError
 from arco.iceberg.desk import Desk
-from arco.ledger.claim import Claim
-from arco.ledger.evidence import look
-from arco.ledger.idempotency import Hold
-from arco.storage.link import Entry
+from arco.ledger.claim import Claim, find_evidence
+from arco.ledger.idempotency import ClaimHold
+from arco.storage.entry import Entry
 
 
 class Verdict(Exception):
@@ -31,7 +30,7 @@ async def base_number(desk: Desk) -> int:
     return (await desk.reader.head()).number if known is None else known.number
 
 
-async def name_under(desk: Desk, claim: Claim, hold: Hold, request: Ddl, actor: str) -> Done:
+async def name_under(desk: Desk, claim: Claim, hold: ClaimHold, request: Ddl, actor: str) -> Done:
     """Have the catalog carry a request out; `Verdict` if it refuses."""
     ask = Ask(
         request=request,
@@ -53,7 +52,7 @@ async def name_under(desk: Desk, claim: Claim, hold: Hold, request: Ddl, actor: 
 
 async def named_under(desk: Desk, claim: Claim) -> Done | None:
     """What a claim's request has come to, if it was carried out."""
-    seen = await look(desk.reader.chain, claim, _requests)
+    seen = await find_evidence(desk.reader.chain, claim, _requests)
     if seen.mine is None:
         return None
     return await recall(desk.reader, claim.request_id, seen.mine.number)

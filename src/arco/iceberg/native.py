@@ -62,7 +62,7 @@ from arco.iceberg.rename import RenameWork
 from arco.iceberg.ruling import NativeRequest, Ruling, destination
 from arco.iceberg.undrop import UndropWork
 from arco.iceberg.view_request import CreateView, DropView, UpdateView
-from arco.ledger.idempotency import Work
+from arco.ledger.idempotency import IdempotentWork
 
 _DESCRIBED = ("comment", "properties", "tags", "owner")
 
@@ -94,7 +94,9 @@ class NativeTables:
             raise core_error(verdict) from verdict
         return await finished(errand, told)
 
-    def work(self, request: NativeRequest, caller: Caller, plain: Work, renderer: Renderer) -> Work:
+    def work(
+        self, request: NativeRequest, caller: Caller, plain: IdempotentWork, renderer: Renderer
+    ) -> IdempotentWork:
         """A request as work under its key; `plain` is how the catalog itself would carry it out."""
         return KeyedErrand(
             plain,
@@ -168,7 +170,7 @@ class NativeTables:
     def _update_view(self, request: UpdateView, caller: Caller) -> Errand:
         desk, target, wish = self._desk, destination(request), request.redefinition
         columns = () if wish.columns is UNSET else wish.columns
-        work: Work
+        work: IdempotentWork
         if not wish.is_empty:
             if target != request.target:
                 raise Invalid("rename a view and change its query in two requests")

@@ -8,8 +8,8 @@ number is the commit point of a commit (law 3).
 import msgspec
 
 from arco.catalog.publication import Publication
-from arco.storage.chains import Chains
-from arco.storage.link import Entry
+from arco.storage.chain import ChainCache
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 POINTERS = "_catalog/iceberg_pointers"
@@ -63,7 +63,7 @@ def pointer_of(entry: Entry) -> Pointer:
     return entry.body(Pointer)
 
 
-class Pointers(Chains):
+class Pointers(ChainCache):
     """The chains of all tables and views, by their ids."""
 
     def __init__(self, store: Store) -> None:

@@ -14,7 +14,7 @@ from arco.core import json
 from arco.core.errors import ArcoError, Conflict
 from arco.core.hashing import sha256_hex
 from arco.iceberg.pointer import Pointer, pointer_of
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 FORMAT = 1
@@ -76,7 +76,7 @@ def _committed(table_id: str, entry: Entry) -> str:
     key = commit_key(pointer_of(entry).metadata_location)
     # Another table, a tombstone, an undrop or an aborted transaction may name the same file.
     name = f"{key}-{table_id}-{entry.number}"
-    return receipt_key("committed", entry.link.created_at, name)
+    return receipt_key("committed", entry.record.created_at, name)
 
 
 def _receipt(table_id: str, number: int, pointer: Pointer) -> Receipt:

@@ -26,7 +26,7 @@ from arco.iceberg.receipt import is_told
 from arco.iceberg.refusal import Refused
 from arco.iceberg.standing import Standing
 from arco.iceberg.transaction import Transactions
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 EVERY_MS = 15 * 60_000
 _FULL_EVERY_MS = 24 * 3_600_000

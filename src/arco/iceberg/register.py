@@ -19,7 +19,7 @@ from arco.iceberg.names import Name, look_up
 from arco.iceberg.overwrite import OverwriteWork
 from arco.iceberg.refusal import exists
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
 _UUID = {ObjectKind.TABLE: "table-uuid", ObjectKind.VIEW: "view-uuid"}
 
@@ -44,11 +44,11 @@ class RegisterWork:
         self._location = location
         self._overwrite = overwrite
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         found = await look_up(self._desk, self._name, self._kind) if self._overwrite else None
         if found is None:
             return await birth_terms(self._desk)
-        return Terms(ids={"table": found.id}, base=found.standing.number)
+        return ClaimTerms(ids={"table": found.id}, base=found.standing.number)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
@@ -56,7 +56,7 @@ class RegisterWork:
     async def find(self, claim: Claim) -> Answer | None:
         return await (landed_on if "table" in claim.ids else born_under)(self._desk, claim)
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         desk, name, caller = self._desk, self._name, self._caller
         try:
             stored = await self._read()

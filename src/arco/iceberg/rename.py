@@ -10,7 +10,7 @@ from arco.iceberg.names import Name, absent, look_up, occupant
 from arco.iceberg.naming import Verdict, base_number, name_under, named_under
 from arco.iceberg.refusal import Refused, dotted, exists, no_such_namespace
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
 _MOST_TRIES = 3
 
@@ -27,14 +27,14 @@ class RenameWork:
         self._kind = kind
         self._caller = caller
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         base = await base_number(self._desk)
         found = await look_up(self._desk, self._source, self._kind)
         ids = {
             "table": "" if found is None else found.id,
             "object": str(new_object_id(self._desk.runtime)),
         }
-        return Terms(ids=ids, base=base)
+        return ClaimTerms(ids=ids, base=base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
@@ -43,7 +43,7 @@ class RenameWork:
         done = await named_under(self._desk, claim)
         return None if done is None else succeeded(Told(table_id=claim.ids["table"]))
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         table_id, verdict = claim.ids["table"], None
         if not table_id:
             return refused(absent(self._kind, self._source))

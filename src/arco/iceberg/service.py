@@ -8,7 +8,7 @@ from arco.catalog.published import Published
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound
-from arco.core.lanes import Lanes
+from arco.core.keyed_lock import KeyedLock
 from arco.events.table import DOMAIN
 from arco.iceberg.aftermath import Aftermath
 from arco.iceberg.collection import TableJanitor
@@ -30,8 +30,8 @@ from arco.iceberg.transactions import Commits
 from arco.iceberg.versions import IcebergVersions
 from arco.iceberg.views import Views
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.writer import Writer
-from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.ledger.writer import LedgerWriter
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 DEFAULT_CATALOG = "default"
@@ -41,7 +41,7 @@ DEFAULT_ROOM_BYTES = 256 * 1024 * 1024
 class Iceberg:
     """All that Iceberg's clients can ask of a workspace."""
 
-    def __init__(self, desk: Desk, records: Transactions, own: Writer | None = None) -> None:
+    def __init__(self, desk: Desk, records: Transactions, own: LedgerWriter | None = None) -> None:
         self.desk = desk
         self._own_writer = own
         self._records = records
@@ -102,7 +102,7 @@ def open_iceberg(
     *,
     config: dict[str, str] | None = None,
     room_bytes: int = DEFAULT_ROOM_BYTES,
-    writer: Writer | None = None,
+    writer: LedgerWriter | None = None,
     retention_ms: int = DEFAULT_RETENTION_MS,
 ) -> Iceberg:
     """The Iceberg catalog over a workspace's parts; without a `writer` of events it has its own.
@@ -113,7 +113,7 @@ def open_iceberg(
     reader = committer.reader
     store = reader.store
     pointers, records = Pointers(store), Transactions(store)
-    told = Writer(store, DOMAIN) if writer is None else writer
+    told = LedgerWriter(store, DOMAIN) if writer is None else writer
     desk = Desk(
         store=store,
         reader=reader,
@@ -124,7 +124,7 @@ def open_iceberg(
         pointers=pointers,
         standings=Standings(pointers, records, store.runtime),
         doubts=Doubts(store),
-        lanes=Lanes(store.runtime.tasks),
+        lanes=KeyedLock(store.runtime.tasks),
         shelf=Shelf(room_bytes),
         aftermath=Aftermath(store, told, committer, files),
         published=Published(publication_of, retention_ms=retention_ms),

@@ -13,7 +13,7 @@ from arco.core.runtime import Runtime
 from arco.iceberg.pointer import Pointer, Pointers, pointer_of
 from arco.iceberg.transaction import Transactions
 from arco.storage.chain import Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 # How long a writer leaves an undecided transaction alone before it aborts it. Longer than any healthy one
 # takes; so long, at worst, a crash in the middle of one keeps other writers of its tables waiting.
@@ -45,7 +45,7 @@ class Standing:
     def tombstone(self) -> int | None:
         """The number of the tombstone that the chain ends in."""
         entry = self.head.entry
-        return entry.number if entry is not None and entry.link.tombstone else None
+        return entry.number if entry is not None and entry.record.tombstone else None
 
 
 class Standings:
@@ -71,7 +71,7 @@ class Standings:
         if head.entry is None:
             return Standing(head, None, None)
         pointer = pointer_of(head.entry)
-        if head.entry.link.tombstone:
+        if head.entry.record.tombstone:
             return Standing(head, pointer, None)
         if pointer.transaction is None:
             return Standing(head, pointer, pointer.metadata_location)

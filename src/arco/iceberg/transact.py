@@ -40,9 +40,9 @@ from arco.iceberg.standing import Standing
 from arco.iceberg.transaction import Participant, Transactions
 from arco.iceberg.wire import CommitTableRequest
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 _MOST_DEAD_NAMES = 3  # after so many attempts it is not the names that are taken, but a uuid
 
@@ -82,7 +82,7 @@ class TransactWork:
         self._births = [each for each in changes if each.birth is not None]
         self._caller = caller
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         desk = self._desk
         base = await base_number(desk)
         found = await desk.runtime.tasks.gather(
@@ -92,7 +92,7 @@ class TransactWork:
             "transaction": new_ulid(desk.runtime),
             "tables": ",".join("" if each is None else each.id for each in found),
         }
-        return Terms(ids=ids, base=base)
+        return ClaimTerms(ids=ids, base=base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         earlier = ",".join((*_earlier(claim), claim.ids["transaction"]))
@@ -101,7 +101,7 @@ class TransactWork:
     async def find(self, claim: Claim) -> Answer | None:
         return succeeded(Told()) if await committed_under(self._transactions, claim) else None
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         for transaction in _earlier(claim):
             if await self._ended(transaction):
                 return succeeded(Told())
@@ -124,7 +124,7 @@ class TransactWork:
                 return True
             number += 1
 
-    async def _passes(self, ids: list[str], claim: Claim, hold: Hold) -> Answer:
+    async def _passes(self, ids: list[str], claim: Claim, hold: ClaimHold) -> Answer:
         number = 0
         while True:
             answer = await self._pass(ids, claim, hold, number)
@@ -139,7 +139,9 @@ class TransactWork:
         if now > self._caller.arrived_ms + LONGEST_MS:
             raise Unavailable("too many others are changing these tables; retry")
 
-    async def _pass(self, ids: list[str], claim: Claim, hold: Hold, number: int) -> Answer | None:
+    async def _pass(
+        self, ids: list[str], claim: Claim, hold: ClaimHold, number: int
+    ) -> Answer | None:
         """One attempt; None if somebody was in the way and it has to be begun anew."""
         desk, transaction = self._desk, _numbered(claim.ids["transaction"], number)
         decided = await self._decided(ids, claim, transaction)
@@ -263,7 +265,9 @@ class TransactWork:
         refuse_attempt(None, birth.make(wanted).metadata)
         return birth
 
-    async def _begin(self, transaction: str, claim: Claim, parts: list[_Part], hold: Hold) -> None:
+    async def _begin(
+        self, transaction: str, claim: Claim, parts: list[_Part], hold: ClaimHold
+    ) -> None:
         """The intent and all metadata files, side by side."""
         desk = self._desk
         participants = tuple(
@@ -281,7 +285,7 @@ class TransactWork:
             *(self._store(each, hold) for each in parts),
         )
 
-    async def _store(self, part: _Part, hold: Hold) -> None:
+    async def _store(self, part: _Part, hold: ClaimHold) -> None:
         await reserve(self._desk, part.table_id, part.made, part.base)
         await write_attempt(self._desk, part.table_id, part.made, hold)
 
@@ -296,7 +300,7 @@ class TransactWork:
         return entries
 
     async def _bear(
-        self, births: list[Birth], claim: Claim, hold: Hold, transaction: str
+        self, births: list[Birth], claim: Claim, hold: ClaimHold, transaction: str
     ) -> list[tuple[str, Entry]]:
         """First pointers of tables that are made here, then all their names in one change."""
         if not births:
@@ -324,7 +328,7 @@ class TransactWork:
         return [(table_id, entry) for table_id, entry in heads if entry is not None]
 
     async def _first(
-        self, birth: Birth, claim: Claim, hold: Hold, transaction: str
+        self, birth: Birth, claim: Claim, hold: ClaimHold, transaction: str
     ) -> tuple[str, Pointer]:
         """The first pointer under the id that was staged, or under another if that was used."""
         wanted = birth.wanted_id or str(new_object_id(self._desk.runtime))
@@ -374,7 +378,7 @@ class TransactWork:
     async def _all_lanes(self, ids: list[str]) -> AsyncIterator[None]:
         async with AsyncExitStack() as lanes:
             for table_id in sorted(set(ids)):
-                await lanes.enter_async_context(self._desk.lanes.enter(table_id))
+                await lanes.enter_async_context(self._desk.lanes.hold(table_id))
             yield
 
 

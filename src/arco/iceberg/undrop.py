@@ -19,7 +19,7 @@ from arco.iceberg.pointer import Pointer
 from arco.iceberg.refusal import Refused
 from arco.iceberg.standing import Standing
 from arco.ledger.claim import Answer, Claim
-from arco.ledger.idempotency import Hold, Terms
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
 _MOST_TRIES = 3
 
@@ -33,9 +33,9 @@ class UndropWork:
         self._name = name
         self._caller = caller
 
-    async def terms(self) -> Terms:
+    async def terms(self) -> ClaimTerms:
         ids = {"table": self._table_id, "object": str(new_object_id(self._desk.runtime))}
-        return Terms(ids=ids, base=await base_number(self._desk))
+        return ClaimTerms(ids=ids, base=await base_number(self._desk))
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
@@ -44,8 +44,8 @@ class UndropWork:
         done = await named_under(self._desk, claim)
         return None if done is None else succeeded(Told(table_id=self._table_id))
 
-    async def perform(self, claim: Claim, hold: Hold) -> Answer:
-        async with self._desk.lanes.enter(self._table_id):
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
+        async with self._desk.lanes.hold(self._table_id):
             standing = await self._revived(claim, hold)
         if standing is None:
             return refused(
@@ -70,7 +70,7 @@ class UndropWork:
             self._desk.aftermath.follow(self._table_id, standing.head.entry)
         return succeeded(Told(table_id=self._table_id, metadata_location=standing.location))
 
-    async def _revived(self, claim: Claim, hold: Hold) -> Standing | None:
+    async def _revived(self, claim: Claim, hold: ClaimHold) -> Standing | None:
         """The chain with a version of our own at its end; None if it cannot have one any more."""
         desk, chain = self._desk, self._desk.pointers.chain(self._table_id)
         while True:

@@ -1,8 +1,8 @@
-"""The envelope: what every event carries around its payload, and which payloads there are.
+"""The envelope: the fields of every event around its payload, and the registry of event types.
 
-What a caller sends is a `Submission`; what is stored is an `Envelope`, in which the time of receipt
-is ours. Types are declared as data by the rooms that own them; a type or version that nobody has
-declared is refused at the door, and versions once declared are read for ever.
+A caller sends a `Submission`; an `Envelope` is stored, with the time of receipt of this process. Packages
+declare their event types as data. A type or version that is not declared is refused, and a version that was
+declared once is read for ever.
 """
 
 import re
@@ -22,21 +22,21 @@ from arco.core.runtime import Runtime
 
 LONGEST_LINE_BYTES = 1024 * 1024
 
-# A short event can stand for many rows: every input with every output. Compaction has to hold them.
+# A short event can become many rows: every input with every output. Compaction holds them in memory.
 MOST_EVENT_ROWS = 100_000
 MOST_EVENT_ROW_BYTES = 64 * 1024 * 1024
 
-# Labels hold no control characters. That is looked for only in lines that can have some: patterns of
-# msgspec are matched in Python, label by label, and took longer than all the rest.
+# Labels have no control characters. Only lines that can have some are checked: patterns of msgspec are
+# matched in Python, label by label, and took longer than everything else.
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_NULL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # and no backslash that is one
+_NULL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # but no escaped backslash before u0000
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """Who saw the event happen."""
+    """The program that observed the event."""
 
     type: Label
     execution_id: Label | None = None
@@ -45,7 +45,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """An event as it is sent to us."""
+    """An event as a client sends it."""
 
     event_type: Label
     event_version: Annotated[int, msgspec.Meta(ge=1, le=1_000)]
@@ -73,25 +73,25 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RowCount(NamedTuple):
-    """How many rows compaction makes of something, and about how many bytes of text they hold."""
+    """How many rows compaction makes of events, and about how many bytes of text they hold."""
 
     rows: int = 0
     text_bytes: int = 0
 
     def plus(self, other: "RowCount") -> "RowCount":
-        """Both together."""
+        """The sum."""
         return RowCount(self.rows + other.rows, self.text_bytes + other.text_bytes)
 
     def minus(self, other: "RowCount") -> "RowCount":
-        """What is left of it."""
+        """The difference."""
         return RowCount(self.rows - other.rows, self.text_bytes - other.text_bytes)
 
-    def fits(self, room: "RowCount") -> bool:
-        """Whether neither of both is more than there is room for."""
-        return self.rows <= room.rows and self.text_bytes <= room.text_bytes
+    def fits(self, limit: "RowCount") -> bool:
+        """Whether neither number is above the limit."""
+        return self.rows <= limit.rows and self.text_bytes <= limit.text_bytes
 
     def is_above(self, rows: int, text_bytes: int) -> bool:
-        """Whether it is more than either of these."""
+        """Whether either number is above its limit."""
         return self.rows > rows or self.text_bytes > text_bytes
 
     def __str__(self) -> str:
@@ -102,17 +102,17 @@ CountRows = Callable[[Any], RowCount]  # of a payload
 
 
 class TooManyRows(Invalid):
-    """A batch would become more rows than one request may bring: nothing of it was stored."""
+    """A batch would become more rows than one request may: nothing of it was stored."""
 
     code = "too_many_rows"
 
 
 @dataclass(frozen=True)
 class EventType:
-    """One version of one kind of event, and what its payload must be.
+    """One version of one event type, and the type of its payload.
 
-    `count_rows` says how many rows a payload becomes, without making them; None: a few, each of which
-    holds no more text than the event.
+    `count_rows` computes how many rows a payload becomes, without making them; None: a few, each with no
+    more text than the event.
     """
 
     name: str
@@ -122,34 +122,35 @@ class EventType:
 
     @cached_property
     def read(self) -> Callable[[bytes | msgspec.Raw], Any]:
-        """The decoder of the payload, made once."""
+        """The decoder of the payload, built once."""
         return json.reader(self.payload)
 
 
 class EventTypes:
-    """All event types that a process knows."""
+    """All event types that a process accepts."""
 
     def __init__(self, types: Iterable[EventType]) -> None:
         self._types = {(each.name, each.version): each for each in types}
 
     def find(self, name: str, version: int) -> EventType:
-        """The declared type, or `Invalid` with what is unknown about it."""
-        found = self._types.get((name, version))
-        if found is not None:
-            return found
-        versions = sorted(known for kind, known in self._types if kind == name)
+        """The declared type, or `Invalid` if the name or the version is unknown."""
+        event_type = self._types.get((name, version))
+        if event_type is not None:
+            return event_type
+        versions = sorted(number for kind, number in self._types if kind == name)
         if versions:
-            known = ", ".join(map(str, versions))
-            raise Invalid(f"unknown version {version} of event type {name!r} (known: {known})")
+            known_versions = ", ".join(map(str, versions))
+            raise Invalid(
+                f"unknown version {version} of event type {name!r} (known: {known_versions})"
+            )
         raise Invalid(f"unknown event type {name!r}")
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What all events of one batch get from us: the time of receipt, ids that follow from one, the caller.
+    """What all events of one batch share: the time of receipt, the id that theirs derive from, the caller.
 
-    Whoever repeats a batch under the same id gives its events the same ids again, and the fold takes them
-    for the same events.
+    A repetition of a batch under the same id gives its events the same ids, and the fold absorbs them.
     """
 
     received_at: datetime
@@ -157,7 +158,7 @@ class Stamp:
     caller: str | msgspec.UnsetType = msgspec.UNSET
 
     def minted(self, event: "Envelope") -> bool:
-        """Whether the sender gave neither a key nor an id, so that both are of our making."""
+        """Whether the sender gave neither a key nor an id, so that both derive from the batch."""
         return event.idempotency_key[:NUMBERED_FROM] == self.batch[:NUMBERED_FROM]
 
 
@@ -166,7 +167,7 @@ def new_stamp(
     batch: Ulid | None = None,
     caller: str | msgspec.UnsetType = msgspec.UNSET,
 ) -> Stamp:
-    """A stamp of this moment, for a batch that has its id already or gets a new one."""
+    """A stamp of now, for a batch that has an id already or gets a new one."""
     return Stamp(utc(runtime.clock.now_ms()), batch or new_ulid(runtime), caller)
 
 
@@ -185,9 +186,9 @@ def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Admi
     if b"\\" in line or b"\x7f" in line:
         _refuse_control(sent)
     kind = types.find(sent.event_type, sent.event_version)
-    given = sent.event_id
-    event_id = numbered_ulid(stamp.batch, number) if given is None else parse_ulid(given)
-    payload, count = _payload(sent.payload, kind)
+    sent_id = sent.event_id
+    event_id = numbered_ulid(stamp.batch, number) if sent_id is None else parse_ulid(sent_id)
+    payload, count = _check_payload(sent.payload, kind)
     event = Envelope(
         event_id=event_id,
         event_type=sent.event_type,
@@ -208,7 +209,7 @@ _ONE_ROW = RowCount(1)
 
 
 def _refuse_control(sent: Submission) -> None:
-    """JSON has control characters in strings only as escapes, but for DEL."""
+    """Refuse control characters in labels; in JSON they are escaped, except DEL."""
     source = sent.source
     labels = {
         "event_type": sent.event_type,
@@ -223,8 +224,8 @@ def _refuse_control(sent: Submission) -> None:
             raise Invalid(f"a control character in {name}")
 
 
-def _payload(raw: msgspec.Raw, kind: EventType) -> tuple[msgspec.Raw, RowCount]:
-    """The payload checked against its type, and written anew so that no oddity of the sender stays."""
+def _check_payload(raw: msgspec.Raw, kind: EventType) -> tuple[msgspec.Raw, RowCount]:
+    """The payload checked against its type and encoded again, in the form of this encoder."""
     try:
         decoded = kind.read(raw)
         payload = json.encode(decoded)
@@ -238,7 +239,9 @@ def _payload(raw: msgspec.Raw, kind: EventType) -> tuple[msgspec.Raw, RowCount]:
             "split it into several events"
         )
     if b"\\u0000" in payload and _NULL.search(payload):
-        raise Invalid(f"payload of {kind.name}: a null character, which no query could ask for")
+        raise Invalid(
+            f"payload of {kind.name}: it has a null character, which no query could filter by"
+        )
     return msgspec.Raw(payload), count
 
 

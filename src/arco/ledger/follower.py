@@ -1,58 +1,51 @@
-"""Followers: they find new segments by their known keys, and hardly ask while there are none (P17).
+"""The follower: finds new segments by their keys, with few requests while there are none (P17).
 
-One reads segments whole, for whoever folds them right here. The other finds out only where they are, for
-whoever has them folded elsewhere: as a stream has no holes (P15), its end is found by galloping, and the
-segments below it need not be asked for. The watermark that goes with a batch goes into the manifest of
-whoever folds the batch. Who cannot publish it makes a new follower from the watermark that is published.
+A quiet stream is probed less and less often; after ten minutes idle targets take turns, and all of them
+together cost less than 60 requests an hour. A notification makes its stream due at once, and the slots if
+the stream is not known yet. As a stream has no holes (P15), its end is found by galloping, and only a few
+bytes of a few segments are read.
+
+The watermark of a batch is published with the manifest that folds the batch. After a failed publication,
+start a new follower from the published watermark.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from arco.ledger.bell import Bell
-from arco.ledger.handed import HandedSegments
-from arco.ledger.probing import Batch, Probing
-from arco.ledger.segment import Segment, SegmentPlace, find_place, find_segment
-from arco.ledger.watermark import Watermark
-from arco.storage.gallop import last_present
+from arco.core.errors import Conflict
+from arco.ledger.notification import SegmentCache
+from arco.ledger.segment import SegmentLocation, find_location
+from arco.ledger.stream import Slot, Watermark, slot_chain
+from arco.storage.chain import last_present
 from arco.storage.store import Store
 
-__all__ = ["MOST_PLACES", "Batch", "Follower", "PlaceFollower"]
+MAX_BATCH_SEGMENTS = 8_192  # of all streams in one batch: the input of one job
 
-_READ_AHEAD = 16
-_MOST_BYTES = (
-    64 * 1024 * 1024
-)  # of one stream in one batch, so that an outage does not end in memory
-
-MOST_PLACES = 8_192  # of all streams in one batch: what one job is about
-
-
-class Follower(Probing[Segment]):
-    """Finds whole segments."""
-
-    async def _read_on(self, stream: str) -> list[Segment]:
-        """All new segments of a stream, read ahead in growing strides."""
-        found: list[Segment] = []
-        stride, next_seq = 1, self._watermark.open[stream] + 1
-        while True:
-            wanted = range(next_seq, next_seq + stride)
-            read = await self._store.runtime.tasks.gather(*(self._find(stream, n) for n in wanted))
-            for segment in read:
-                if segment is None:
-                    self._reschedule(stream, news=bool(found))
-                    return found
-                found.append(segment)
-                if segment.seal:
-                    return found
-            if sum(len(segment.body) for segment in found) > _MOST_BYTES:
-                return found  # and due again at once
-            next_seq, stride = next_seq + stride, min(stride * 2, _READ_AHEAD)
-
-    async def _find(self, stream: str, seq: int) -> Segment | None:
-        return await find_segment(self._store, self._domain, stream, seq)
+_SLOTS = "slots"  # the one target that is not a stream; streams are ULIDs
+_SHORTEST_PAUSE_MS = 250
+_IDLE_MS = 10 * 60_000
+# Between any two idle targets: 50 requests an hour for all, which leaves 10 for the manifest.
+_IDLE_PAUSE_MS = 72_000
 
 
-class PlaceFollower(Probing[SegmentPlace]):
-    """Finds where segments are: a few bytes of a few of them are read, however many there are."""
+@dataclass(frozen=True)
+class SegmentBatch:
+    """New segments in the order of their streams, and the watermark when they are folded."""
+
+    segments: list[SegmentLocation]
+    watermark: Watermark
+
+
+@dataclass
+class _Target:
+    """A stream or the slots: when it last had news, and when it is due again."""
+
+    active_ms: float
+    due_ms: float = field(default=0)
+
+
+class SegmentFollower:
+    """Reads the ledger of a domain on from a watermark: which segments there are, not what they hold."""
 
     def __init__(
         self,
@@ -60,38 +53,113 @@ class PlaceFollower(Probing[SegmentPlace]):
         domain: str,
         watermark: Watermark,
         *,
-        bell: Bell | None = None,
-        most: int = MOST_PLACES,
-        handed: HandedSegments | None = None,
+        most: int = MAX_BATCH_SEGMENTS,
+        handed: SegmentCache | None = None,
     ) -> None:
-        super().__init__(store, domain, watermark, bell=bell)
         self.most = most
-        self._handed = handed or HandedSegments()
+        self._store = store
+        self._domain = domain
+        self._handed = handed or SegmentCache()
+        self._clock = store.runtime.clock
+        self._slots = slot_chain(store, domain)
+        self._watermark = self._returned = watermark
+        self._is_above_floor = False
+        now = self._clock.elapsed_ms()
+        self._last_turn_ms = now
+        self._targets = {each: _Target(now) for each in (_SLOTS, *watermark.open)}
 
-    async def _read_on(self, stream: str) -> list[SegmentPlace]:
-        async def probe(seq: int) -> SegmentPlace | None:
-            return await find_place(self._store, self._domain, stream, seq)
+    def due_in_ms(self) -> float:
+        """The time until a target is due, if no notification comes."""
+        due = min(target.due_ms for target in self._targets.values())
+        return max(1, due - self._clock.elapsed_ms())
+
+    def notify(self, streams: Iterable[str]) -> None:
+        """These streams have new segments: they are due now, or the slots for an unknown one."""
+        for stream in streams:
+            self._targets.get(stream, self._targets[_SLOTS]).due_ms = 0
+
+    async def poll(self, *, everything: bool = False) -> SegmentBatch | None:
+        """New segments of the targets that are due, or of all of them; None if there are none."""
+        if everything or self._is_due(_SLOTS):
+            await self._probe_slots()
+        streams = [each for each in self._watermark.open if everything or self._is_due(each)]
+        found = await self._store.runtime.tasks.gather(*(self._read_on(each) for each in streams))
+        segments = self._bounded(dict(zip(streams, found, strict=True)))
+        for last in {segment.stream: segment for segment in segments}.values():
+            self._watermark = self._watermark.folded(last.stream, last.seq, seal=last.seal)
+            if last.seal:
+                del self._targets[last.stream]
+        if self._watermark == self._returned:
+            return None
+        self._returned = self._watermark
+        return SegmentBatch(segments, self._watermark)
+
+    async def _read_on(self, stream: str) -> list[SegmentLocation]:
+        async def probe(seq: int) -> SegmentLocation | None:
+            return await find_location(self._store, self._domain, stream, seq)
 
         first = self._watermark.open[stream] + 1
-        # What was handed over is there, and is no seal; what came after it is asked for.
-        last, end = await last_present(probe, self._handed.last_in_row(stream, first))
+        # Cached segments exist and are no seals, so the search starts after them.
+        last, end = await last_present(probe, self._handed.last_consecutive(stream, first))
         self._reschedule(stream, news=last >= first)
         is_sealed = end is not None and end.seal
         return [
-            SegmentPlace(stream, seq, seal=is_sealed and seq == last)
+            SegmentLocation(stream, seq, seal=is_sealed and seq == last)
             for seq in range(first, last + 1)
         ]
 
-    def _bounded(self, found: Mapping[str, list[SegmentPlace]]) -> list[SegmentPlace]:
-        """Streams with little have all of it in the batch; the others share what room there is."""
-        room, waiting = self.most, sum(1 for several in found.values() if several)
-        kept: dict[str, list[SegmentPlace]] = {}
+    def _bounded(self, found: Mapping[str, list[SegmentLocation]]) -> list[SegmentLocation]:
+        """At most `most` segments: short streams in full, the others share the rest and are due at once."""
+        space, waiting = self.most, sum(1 for several in found.values() if several)
+        kept: dict[str, list[SegmentLocation]] = {}
         for stream, several in sorted(found.items(), key=lambda each: len(each[1])):
             if not several:
                 continue
-            kept[stream] = several[: max(1, room // waiting)]
-            room -= len(kept[stream])
+            kept[stream] = several[: max(1, space // waiting)]
+            space -= len(kept[stream])
             waiting -= 1
             if len(kept[stream]) < len(several):
-                self.ring([stream])
+                self.notify([stream])
         return [place for stream in found for place in kept.get(stream, ())]
+
+    async def _probe_slots(self) -> None:
+        news = False
+        while (entry := await self._slots.find(self._watermark.frontier)) is not None:
+            stream = entry.body(Slot).stream
+            self._watermark = self._watermark.registered(stream)
+            self._targets[stream] = _Target(self._clock.elapsed_ms())
+            news = True
+        if not self._is_above_floor:
+            await self._refuse_gap()
+        self._reschedule(_SLOTS, news=news)
+
+    async def _refuse_gap(self) -> None:
+        """`Conflict` if slots that this watermark has yet to read were collected (P8).
+
+        Then a newer watermark is published, and this one is from before a sleep. If the published one is
+        the same, a manifest was lost.
+        """
+        floor = await self._slots.floor()
+        if self._watermark.frontier < floor:
+            raise Conflict(
+                f"the watermark is at slot {self._watermark.frontier}, below the floor {floor}"
+            )
+        self._is_above_floor = True
+
+    def _is_due(self, target: str) -> bool:
+        return self._targets[target].due_ms <= self._clock.elapsed_ms()
+
+    def _reschedule(self, name: str, *, news: bool) -> None:
+        target, now = self._targets[name], self._clock.elapsed_ms()
+        if news:
+            target.active_ms = now
+        idle = now - target.active_ms
+        target.due_ms = now + max(_SHORTEST_PAUSE_MS, idle / 2)
+        if target.due_ms - target.active_ms >= _IDLE_MS:
+            target.due_ms = self._next_turn(now)
+
+    def _next_turn(self, now: float) -> float:
+        """Idle targets take turns: one at a time, each as often as the others."""
+        turn = max(now, self._last_turn_ms) + _IDLE_PAUSE_MS
+        self._last_turn_ms = min(turn, now + _IDLE_PAUSE_MS * len(self._targets))
+        return self._last_turn_ms

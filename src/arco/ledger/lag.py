@@ -1,4 +1,4 @@
-"""Lag: how long the oldest event waits that is acknowledged and in no manifest yet.
+"""Lag: what is in the ledger above a watermark, and since when the oldest event waits.
 
 Cost: a probe of the next slot, a gallop in each open stream, and two segments of each stream with news.
 """
@@ -10,20 +10,19 @@ import msgspec
 
 from arco.core import json
 from arco.core.errors import Conflict, Invalid
-from arco.ledger.follower import PlaceFollower
-from arco.ledger.segment import SegmentPlace, find_segment
-from arco.ledger.watermark import Watermark
+from arco.ledger.follower import SegmentFollower
+from arco.ledger.segment import SegmentLocation, find_segment
+from arco.ledger.stream import Watermark
 from arco.storage.store import Store
 
 _AT_ONCE = 16
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """What is in the ledger above a watermark.
+class LedgerLag:
+    """Segments and events above a watermark.
 
-    `events` is an estimate: the first and the last segment of each stream are counted, and those between
-    them are taken for alike.
+    `events` is an estimate: only the first and the last segment of each stream are counted.
     """
 
     segments: int = 0
@@ -32,8 +31,8 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class _Read:
-    """What was found in one segment."""
+class _SegmentSummary:
+    """The events of one segment."""
 
     events: int
     oldest_received: datetime | None
@@ -46,34 +45,39 @@ class _Received(msgspec.Struct):
 _read_received = json.reader(_Received)
 
 
-async def waiting_above(store: Store, domain: str, watermark: Watermark) -> Waiting:
-    """What waits to be folded; seals alone do not count."""
-    batch = await PlaceFollower(store, domain, watermark).poll(everything=True)
+async def measure_lag(store: Store, domain: str, watermark: Watermark) -> LedgerLag:
+    """What waits to be folded; seals do not count."""
+    batch = await SegmentFollower(store, domain, watermark).poll(everything=True)
     places = [] if batch is None else [each for each in batch.segments if not each.seal]
-    first: dict[str, SegmentPlace] = {}
-    last: dict[str, SegmentPlace] = {}
+    first: dict[str, SegmentLocation] = {}
+    last: dict[str, SegmentLocation] = {}
     for place in places:
         first.setdefault(place.stream, place)
         last[place.stream] = place
-    ends, found = list(dict.fromkeys([*first.values(), *last.values()])), list[_Read]()
+    ends, summaries = (
+        list(dict.fromkeys([*first.values(), *last.values()])),
+        list[_SegmentSummary](),
+    )
     for start in range(0, len(ends), _AT_ONCE):
         some = ends[start : start + _AT_ONCE]
-        found += await store.runtime.tasks.gather(*(_read(store, domain, each) for each in some))
-    moments = [each.oldest_received for each in found if each.oldest_received is not None]
-    counted = sum(each.events for each in found)
-    events = round(counted / len(found) * len(places)) if found else 0
-    return Waiting(len(places), events, min(moments, default=None))
+        summaries += await store.runtime.tasks.gather(
+            *(_summarize(store, domain, each) for each in some)
+        )
+    moments = [each.oldest_received for each in summaries if each.oldest_received is not None]
+    counted = sum(each.events for each in summaries)
+    events = round(counted / len(summaries) * len(places)) if summaries else 0
+    return LedgerLag(len(places), events, min(moments, default=None))
 
 
-async def _read(store: Store, domain: str, place: SegmentPlace) -> _Read:
-    """How many events a segment has, and when the first of them was received."""
+async def _summarize(store: Store, domain: str, place: SegmentLocation) -> _SegmentSummary:
+    """The number of events in a segment, and when the first of them was received."""
     segment = await find_segment(store, domain, place.stream, place.seq)
     if segment is None:
-        raise Conflict(f"segment {place.seq} of {place.stream} was collected meanwhile")
+        raise Conflict(f"segment {place.seq} of {place.stream} was collected meanwhile; retry")
     moments = []
     for line in segment.lines:
         try:
             moments.append(_read_received(line).received_at)
         except Invalid:
-            continue  # it will be quarantined, and nobody waits for it
-    return _Read(segment.events, min(moments, default=None))
+            continue  # it will be quarantined, so it does not wait to be folded
+    return _SegmentSummary(segment.events, min(moments, default=None))

@@ -1,7 +1,7 @@
-"""Segments: the files of a stream. A header line, then one line an event; a seal has the header alone.
+"""Segments: the files of a stream. A header line, then one line for each event; a seal has only the header.
 
-The header carries the `create_id` (P1), so that a batch that was put together anew under the same
-number is never taken for one that was stored before.
+The header has the `create_id` (P1), so that a different batch with the same number is never mistaken for
+one that was stored before.
 """
 
 import re
@@ -26,7 +26,7 @@ _HEADER_BYTES = 512  # more than the longest header has
 _KEY = re.compile(r"ledger/([^/]+)/([0-9A-HJKMNP-TV-Z]{26})/([0-9]{12})\.jsonl")
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first line of a segment; see docs/formats.md."""
 
     format: int
@@ -37,8 +37,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True)
-class SegmentPlace:
-    """A segment that is known to be there."""
+class SegmentLocation:
+    """A segment that exists in the store."""
 
     stream: str
     seq: int
@@ -46,10 +46,10 @@ class SegmentPlace:
 
 
 @dataclass(frozen=True)
-class Segment(SegmentPlace):
-    """A segment that was read."""
+class Segment(SegmentLocation):
+    """A segment with its bytes."""
 
-    raw: bytes  # the header line, and each event with the end of its line
+    raw: bytes  # the header line and the events, each with its line end
 
     @classmethod
     def of(cls, stream: str, seq: int, lines: Iterable[bytes]) -> "Segment":
@@ -62,12 +62,12 @@ class Segment(SegmentPlace):
 
     @cached_property
     def lines(self) -> tuple[bytes, ...]:
-        """The events one by one; `lines[0]` is line 1."""
+        """The lines of the events; `lines[0]` is line 1."""
         return tuple(self.raw.split(b"\n")[1:-1])
 
     @property
     def body(self) -> memoryview:
-        """All events."""
+        """The bytes of all events."""
         return memoryview(self.raw)[self.raw.index(b"\n") + 1 :]
 
 
@@ -77,19 +77,19 @@ def segment_key(domain: str, stream: str, seq: int) -> str:
 
 
 def parse_segment_key(key: str) -> tuple[str, str, int] | None:
-    """Domain, stream and number of the segment at `key`; None for what somebody else has put there."""
-    found = _KEY.fullmatch(key)
-    return None if found is None else (found[1], found[2], int(found[3]))
+    """Domain, stream and number of the segment at `key`; None for a key that is no segment's."""
+    match = _KEY.fullmatch(key)
+    return None if match is None else (match[1], match[2], int(match[3]))
 
 
 async def find_segment(store: Store, domain: str, stream: str, seq: int) -> Segment | None:
-    """A segment, or None where there is none yet."""
+    """A segment, or None if it does not exist."""
     raw = await store.find(segment_key(domain, stream, seq), size_bytes=LARGEST_BYTES)
     return None if raw is None else decode_segment(raw, stream, seq)
 
 
-async def find_place(store: Store, domain: str, stream: str, seq: int) -> SegmentPlace | None:
-    """Where a segment is, by a few bytes of it, or None where there is none yet."""
+async def find_location(store: Store, domain: str, stream: str, seq: int) -> SegmentLocation | None:
+    """The location of a segment, from a few bytes of it, or None if it does not exist."""
     try:
         raw = await store.get_range(segment_key(domain, stream, seq), 0, _HEADER_BYTES)
     except NotFound:
@@ -97,19 +97,21 @@ async def find_place(store: Store, domain: str, stream: str, seq: int) -> Segmen
     first, newline, rest = raw.partition(b"\n")
     header = _read_header(first, stream, seq)
     if not newline or (header.seal and rest):
-        raise Corrupt(f"{_named(stream, seq)} does not begin as a segment does")
-    return SegmentPlace(stream, seq, header.seal)
+        raise Corrupt(f"{_named(stream, seq)} does not begin like a segment")
+    return SegmentLocation(stream, seq, header.seal)
 
 
 def encode_segment(runtime: Runtime, stream: Ulid, seq: int, lines: list[bytes]) -> bytes:
-    """The bytes of a new segment, with a `create_id` of their own."""
-    header = Header(format=FORMAT, create_id=new_ulid(runtime), stream=stream, seq=seq)
+    """The bytes of a new segment, with a new `create_id`."""
+    header = SegmentHeader(format=FORMAT, create_id=new_ulid(runtime), stream=stream, seq=seq)
     return b"\n".join([json.encode(header), *lines, b""])
 
 
 def encode_seal(runtime: Runtime, stream: str, seq: int) -> bytes:
     """The bytes of a seal, the last segment of its stream (P16)."""
-    header = Header(format=FORMAT, create_id=new_ulid(runtime), stream=stream, seq=seq, seal=True)
+    header = SegmentHeader(
+        format=FORMAT, create_id=new_ulid(runtime), stream=stream, seq=seq, seal=True
+    )
     return json.encode(header) + b"\n"
 
 
@@ -118,19 +120,19 @@ def decode_segment(raw: bytes, stream: str, seq: int) -> Segment:
     end = raw.find(b"\n")
     header = _read_header(raw if end < 0 else raw[:end], stream, seq)
     if end < 0 or not raw.endswith(b"\n") or (header.seal and len(raw) > end + 1):
-        raise Corrupt(f"{_named(stream, seq)} does not end as a segment does")
+        raise Corrupt(f"{_named(stream, seq)} does not end like a segment")
     return Segment(stream, seq, header.seal, raw)
 
 
 def decode_event(line: bytes) -> Envelope:
-    """The event in one line of a segment, or `Invalid`: a case for quarantine."""
+    """The event in one line of a segment, or `Invalid`: then the line goes to quarantine."""
     return json.decode(line, Envelope)
 
 
-def _read_header(line: bytes, stream: str, seq: int) -> Header:
+def _read_header(line: bytes, stream: str, seq: int) -> SegmentHeader:
     where = _named(stream, seq)
     try:
-        header = json.decode(line, Header)
+        header = json.decode(line, SegmentHeader)
     except Invalid as problem:
         raise Corrupt(f"{where} has no header: {problem}") from problem
     if header.format > FORMAT:

@@ -25,7 +25,7 @@ from arco.core.errors import Corrupt, NotFound
 from arco.fold.tier1 import TIER1
 from arco.fold.tier2 import TIER2
 from arco.query.system_tables import CHAIN_SCHEMAS
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 
 _PARALLEL_READS = 64
 
@@ -89,7 +89,7 @@ class ChainHistory:
         entries = [snapshot.entry]  # newest first
         while entries[-1].number > first:
             parent = self._entries.get(entries[-1].number - 1)
-            if parent is None or parent.sha256() != entries[-1].link.parent_sha256:
+            if parent is None or parent.sha256() != entries[-1].record.parent_sha256:
                 break
             entries.append(parent)
         lowest = entries[-1].number
@@ -211,10 +211,10 @@ def _manifest_row(entry: Entry, manifest: Manifest, files: Sequence[FileRef]) ->
     return (
         manifest.domain,
         entry.number,
-        entry.link.created_at,
+        entry.record.created_at,
         manifest.commit_ulid,
         entry.sha256(),
-        entry.link.parent_sha256,
+        entry.record.parent_sha256,
         manifest.fencing_token,
         manifest.rows_changed_at,
         len(files),

@@ -19,13 +19,12 @@ from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import BacklogTooLarge, Conflict
 from arco.core.hashing import sha256_hex
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.events.registry import total_rows
 from arco.ledger.envelope import RowCount
-from arco.ledger.follower import PlaceFollower
-from arco.ledger.segment import Segment, SegmentPlace, find_segment
-from arco.ledger.slot import Slot, slots_of
-from arco.ledger.watermark import Watermark
+from arco.ledger.follower import SegmentFollower
+from arco.ledger.segment import Segment, SegmentLocation, find_segment
+from arco.ledger.stream import Slot, Watermark, slot_chain
 from arco.query.limits import QueryLimits
 from arco.query.protocol import ExpandSegments, SegmentSlice
 from arco.query.system_tables import DomainTable
@@ -93,13 +92,13 @@ class LedgerTailReader:
         self._domain = domain
         self._limits = limits
         self._tasks = store.runtime.tasks
-        self._slots = slots_of(store, domain)
+        self._slots = slot_chain(store, domain)
         self._streams: dict[int, str] = {}  # by slot
         self._read: dict[tuple[str, int], TailSegment] = {}
         self._retained_from: Mapping[str, datetime] = {}
-        self._follower: PlaceFollower | None = None
+        self._follower: SegmentFollower | None = None
         self._mark = Watermark()  # of the follower
-        self._busy: Event | None = None
+        self._busy: AsyncEvent | None = None
 
     async def above(self, snapshot: Snapshot) -> LedgerTail:
         """The segments above the watermark of a snapshot; see `since`."""
@@ -147,9 +146,9 @@ class LedgerTailReader:
         segments = tuple(self._read[at] for at in sorted(self._read))
         return LedgerTail(self._domain, segments, self._retained_from)
 
-    def _follow(self, mark: Watermark) -> PlaceFollower:
+    def _follow(self, mark: Watermark) -> SegmentFollower:
         most = self._limits.fresh_segments + 1
-        return PlaceFollower(self._store, self._domain, mark, most=most)
+        return SegmentFollower(self._store, self._domain, mark, most=most)
 
     def _drop_below(self, watermark: Watermark) -> Watermark:
         """Drop the segments below a watermark; how far above it all segments were read."""
@@ -175,7 +174,7 @@ class LedgerTailReader:
                 raise Conflict(f"slot {number} of {self._domain} was garbage collected meanwhile")
             self._streams[number] = entry.body(Slot).stream
 
-    async def _read_segments(self, places: list[SegmentPlace]) -> None:
+    async def _read_segments(self, places: list[SegmentLocation]) -> None:
         """Read segments within the limits, never many large ones in parallel."""
         limit = self._limits.fresh_segments
         if len(self._read) + len(places) > limit:
@@ -190,7 +189,7 @@ class LedgerTailReader:
                 largest = max(largest, len(segment.raw))
             waiting, stride = waiting[stride:], 2 * stride
 
-    async def _find(self, place: SegmentPlace) -> Segment:
+    async def _find(self, place: SegmentLocation) -> Segment:
         segment = await find_segment(self._store, self._domain, place.stream, place.seq)
         if segment is None:
             raise Conflict(f"segment {place.seq} of {place.stream} was garbage collected meanwhile")

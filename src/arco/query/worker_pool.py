@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 from arco.core import json
 from arco.core.errors import Corrupt, Invalid, TooManyQueries, Unavailable
 from arco.core.runtime import Runtime
-from arco.core.tasks import Event, Tasks
+from arco.core.tasks import AsyncEvent, Tasks
 from arco.ledger.envelope import RowCount
 from arco.query.limits import QueryLimits
 from arco.query.protocol import (
@@ -183,7 +183,7 @@ class WorkerClient:
 class _Waiter:
     """A query that waits for a process; `has_turn` once a process is reserved for it."""
 
-    woken: Event
+    woken: AsyncEvent
     has_turn: bool = False
 
 

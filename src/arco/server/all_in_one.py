@@ -13,10 +13,10 @@ from arco.catalog.decision import Rules
 from arco.compactor.compactor import Compactor
 from arco.compactor.janitor import Janitor
 from arco.core.runtime import Runtime
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.flow.coordinator.garbage_collection import RunGarbageCollector
 from arco.iceberg.service import Iceberg
-from arco.ledger.writers import Ring, nobody
+from arco.ledger.writer import SegmentListener, ignore_segment
 from arco.server.coordinator import CoordinatorService, open_coordinator
 from arco.server.garbage_collection import collecting_garbage, make_janitor
 from arco.server.listener import Auth, ListenSettings, LogLevel, log_to_stderr, serve_api
@@ -86,7 +86,7 @@ class AllInOneServer:
     janitor: Janitor
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Event]:
+    async def running(self) -> AsyncIterator[AsyncEvent]:
         """Run garbage collection, the reconciler and the coordinator beside a block, then close all.
 
         The event is set after the first attempt to open the coordinator.
@@ -112,7 +112,7 @@ async def open_server(
     settings: ServerSettings,
     retrying: Callable[[Exception], None],
     *,
-    notify: Ring = nobody,
+    notify: SegmentListener = ignore_segment,
     compaction: CompactionStatus | None = None,
 ) -> AllInOneServer:
     """Open all services. Errors of the store that delay the start go to `retrying`."""
@@ -216,6 +216,6 @@ async def serve_all_in_one(
             server.workspace.committer, server.iceberg.native
         )
     if is_sample_new:
-        await append_sample_events(server.services.intake, server.workspace.reader)
+        await append_sample_events(server.services.ingestion, server.workspace.reader)
     async with server.running(), events.running():
         await serve_api(server.services, listen, ready)

@@ -62,7 +62,7 @@ async def serve_api_process(
     compactor = RemoteCompactor(compactor_url, service_token())
     notifier = RemoteNotifier(compactor, runtime)
     rules = make_rules(address, retention.span(), locations)
-    workspace = open_workspace(store, compactor, rules, notify=notifier.ring)
+    workspace = open_workspace(store, compactor, rules, notify=notifier.notify)
     iceberg = open_iceberg_catalog(
         address, locations, workspace, metrics=metrics, retention_ms=retention.ms()
     )

@@ -89,7 +89,7 @@ async def serve_compactor(
         log=log,
         compaction=events.status,
         disk=address.disk(),
-        ring=events.notify,
+        notify=events.notify,
         metrics=metrics,
     )
     try:

@@ -12,7 +12,7 @@ from arco.api.services import FlowContext, Services
 from arco.core.background import background, repeat
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.runtime import Runtime
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.flow.coordinator.coordinator import RunCoordinator
 from arco.flow.coordinator.event_writer import LedgerEventWriter
 from arco.flow.coordinator.ports import ErrorReporter
@@ -30,7 +30,7 @@ from arco.server.coordinator_lock import (
 from arco.server.table_formats import TableFences, TableVersions
 from arco.server.workspace import Workspace
 from arco.server.workspace_address import WorkspaceAddress
-from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 _RETRY_MS = 1_000
@@ -65,7 +65,7 @@ class CoordinatorService:
         self._problem: Exception | None = None
 
     @asynccontextmanager
-    async def running(self, runtime: Runtime) -> AsyncIterator[Event]:
+    async def running(self, runtime: Runtime) -> AsyncIterator[AsyncEvent]:
         """Coordinate runs beside a block; until the coordinator is open, callers are rejected.
 
         The event is set after the first attempt to open it.
@@ -78,7 +78,7 @@ class CoordinatorService:
         finally:
             await self._close()
 
-    async def _coordinate(self, runtime: Runtime, attempted: Event) -> None:
+    async def _coordinate(self, runtime: Runtime, attempted: AsyncEvent) -> None:
         """Open the coordinator, which resumes runs of an earlier process; reopen it if the lock is lost."""
         brief_until_ms = runtime.clock.elapsed_ms() + 2 * _END_DEAD_RUNS_MS
         while True:
@@ -100,7 +100,7 @@ class CoordinatorService:
             await self.coordinator.close(_LOCK_LOST)
             self._report(Unavailable(_LOCK_LOST))
 
-    async def _read_only(self, runtime: Runtime, attempted: Event) -> None:
+    async def _read_only(self, runtime: Runtime, attempted: AsyncEvent) -> None:
         """Read the state of runs from the ledger, and end runs whose process was killed.
 
         Until a coordinator has ended such a run, its tasks are shown as running, its published rows as

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from arco.core.errors import ArcoError, Denied, StoreFull, Unavailable
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.flow.coordinator.coordinator_lease import CoordinatorLease
 from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.local import FULL_DISK
@@ -32,7 +32,7 @@ class CoordinatorLockTaken(Unavailable):
 class CoordinatorLock(Protocol):
     """The right to coordinate the runs of a workspace. `lost` is set if another process may have it."""
 
-    lost: Event
+    lost: AsyncEvent
 
     async def take(self) -> None:
         """Take the lock, or `CoordinatorLockTaken`."""
@@ -60,7 +60,7 @@ def open_coordinator_lock(
 class NoLock:
     """For a store in memory, which no other process can reach."""
 
-    def __init__(self, lost: Event) -> None:
+    def __init__(self, lost: AsyncEvent) -> None:
         self.lost = lost
 
     async def take(self) -> None:
@@ -73,7 +73,7 @@ class NoLock:
 class FileLock:
     """A locked file on this machine, which names its holder."""
 
-    def __init__(self, file: Path, store: str, lost: Event, process: str) -> None:
+    def __init__(self, file: Path, store: str, lost: AsyncEvent, process: str) -> None:
         self.lost = lost  # never set: the system does not take a lock away
         self._process = process
         self._file = file

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arco.core.runtime import Runtime
     from arco.storage.address import Address
     from arco.storage.backend import Backend
-    from arco.storage.outside import Outside
+    from arco.storage.external_location import ExternalLocation
     from arco.storage.roles import Role
 
 # How engines write az://container/prefix?account=name.
@@ -54,14 +54,14 @@ class AllowedLocations:
         role: "Role | None" = None,
         fsync: bool = True,
         watched: "Callable[[Backend], Backend] | None" = None,
-    ) -> "Mapping[str, Outside]":
+    ) -> "Mapping[str, ExternalLocation]":
         """The locations by their URLs, opened for a role (by default that of the API)."""
-        from arco.storage.outside import open_outside
+        from arco.storage.external_location import open_external_location
         from arco.storage.roles import Role
 
-        opened: dict[str, Outside] = {}
+        opened: dict[str, ExternalLocation] = {}
         for each in self.allow_location:
-            outside = open_outside(
+            outside = open_external_location(
                 _address(each), runtime, role=role or Role.API, fsync=fsync, watched=watched
             )
             opened |= dict.fromkeys(_prefixes(each), outside)

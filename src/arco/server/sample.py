@@ -13,7 +13,7 @@ from arco.core.clock import utc
 from arco.core.errors import AlreadyExists
 from arco.iceberg.desk import Caller
 from arco.iceberg.native import NativeTables
-from arco.ledger.intake import Intake
+from arco.ledger.ingestion import EventIngestion
 
 _AUTHOR = "user:sample"
 
@@ -94,7 +94,7 @@ async def create_sample_objects(committer: Committer, native: NativeTables) -> b
     return is_new
 
 
-async def append_sample_events(intake: Intake, reader: SnapshotReader) -> None:
+async def append_sample_events(ingestion: EventIngestion, reader: SnapshotReader) -> None:
     """Append the events of a run that succeeded and of one that failed."""
     snapshot = await reader.head()
     orders = await snapshot.table(TableName("default", ("sales",), "orders"))
@@ -103,7 +103,7 @@ async def append_sample_events(intake: Intake, reader: SnapshotReader) -> None:
     runs = _SampleRuns(orders.row.table_id, clicks.row.table_id)
     runs.add_successful_run("sample-1", now - timedelta(days=1))
     runs.add_failed_run("sample-2", now - timedelta(minutes=5))
-    result = await intake.take([json.encode(each) for each in runs.events])
+    result = await ingestion.ingest([json.encode(each) for each in runs.events])
     if result.refused:
         raise AssertionError(f"the sample has an invalid event: {result.refused[0].reason}")
 

@@ -21,13 +21,14 @@ from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.compactor.behind import is_behind
 from arco.core.background import background, repeat
+from arco.core.backoff import ExponentialBackoff
 from arco.core.environment import compaction_environment
 from arco.core.java import is_spark_installed
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.fold.tier2 import TIER2
 from arco.ledger.segment import Segment
-from arco.ledger.writers import Ring, nobody
+from arco.ledger.writer import SegmentListener, ignore_segment
 from arco.server.reporting import failure_reporter
 from arco.server.settings import CompactionSettings, SparkSettings
 from arco.server.spark_child import (
@@ -45,8 +46,7 @@ from arco.storage.store import Store
 
 _LEDGER_CHECK_MS = 20 * 60_000
 _LEDGER_CHECK_RETRY_MS = 30_000
-_FIRST_RESTART_MS = 1_000
-_MAX_RESTART_MS = 5 * 60_000
+_RESTART_BACKOFF = ExponentialBackoff(1_000, 5 * 60_000)
 _BATCH_MS = 20  # notifications of a burst are sent together
 _BATCH_BYTES = 256 * 1024  # of segments in one batch; Spark reads larger ones from the store
 
@@ -174,7 +174,7 @@ class SparkSupervisor:
             if was_asked:
                 continue
             self.exits += 1
-            restart_ms = self._restart_ms()
+            restart_ms = _RESTART_BACKOFF.pause_ms(self.exits, self._runtime.rng)
             self._report(ChildExited(restart_ms))
             await self._runtime.clock.sleep(restart_ms)
             self._notified.set()  # the work that it was started for is still to be done
@@ -265,10 +265,6 @@ class SparkSupervisor:
     def _ledger_check_failed(self, problem: Exception) -> None:
         self._failed("looking at the ledger", problem)
 
-    def _restart_ms(self) -> float:
-        pause_ms = min(_MAX_RESTART_MS, _FIRST_RESTART_MS * 2.0 ** min(self.exits - 1, 20))
-        return pause_ms * (1 + self._runtime.rng.random() / 4)
-
 
 @dataclass(frozen=True)
 class EventCompaction:
@@ -278,9 +274,9 @@ class EventCompaction:
     status: CompactionStatus
 
     @property
-    def notify(self) -> Ring:
+    def notify(self) -> SegmentListener:
         """Receives every new segment."""
-        return nobody if self.supervisor is None else self.supervisor.notify
+        return ignore_segment if self.supervisor is None else self.supervisor.notify
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -80,7 +80,7 @@ class _Worker:
         try:
             while (notification := await self._runtime.tasks.in_thread(read_next)) is not None:
                 if self._session is not None:  # otherwise it is going to read the whole ledger
-                    self._session.tier2.ring(
+                    self._session.tier2.notify(
                         notification.domain, notification.stream, notification.decoded_segments()
                     )
         finally:

@@ -13,15 +13,13 @@ from arco.core.json import encode
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.server.finding import NO_BUCKET, DoctorFinding, FindingStatus, error_finding, failed, ok
-from arco.storage.backend import Backend
+from arco.storage.backend import Backend, ObservedBackend
 from arco.storage.local import LocalBackend
-from arco.storage.observed import ObservedBackend
-from arco.storage.open import open_store
-from arco.storage.probe import KEY, race
-from arco.storage.retry import Retry
+from arco.storage.open import PROBE_KEY, open_store, race_put_if_absent
+from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
+from arco.storage.store import CLOCK_KEY as CLOCK
 from arco.storage.store import Store
-from arco.storage.store_clock import KEY as CLOCK
 
 Check = Callable[[], Awaitable[DoctorFinding]]
 
@@ -37,7 +35,7 @@ _ABANDONED_MS = 3_600_000
 _INCONSISTENT = "This store is not consistent: do not keep anything in it."
 
 # A user is waiting: give up sooner than a server would.
-_RETRY = Retry(attempts=3, budget_ms=15_000)
+_RETRY = StoreRetryPolicy(attempts=3, budget_ms=15_000)
 
 
 class RequestCounter:
@@ -106,7 +104,7 @@ class StoreCheck:
     async def _answers(self) -> DoctorFinding:
         started = self._now()
         try:
-            await self._api.find(KEY)
+            await self._api.find(PROBE_KEY)
         except Unavailable as problem:
             # The message names a probe object; the user needs the address of the store.
             raise Unavailable(f"{problem}, at {self._location}") from problem
@@ -125,7 +123,7 @@ class StoreCheck:
         return ok("put-if-absent", "honoured")
 
     async def _race(self) -> DoctorFinding:
-        await race(self._api, _RACERS)
+        await race_put_if_absent(self._api, _RACERS)
         return ok("race", f"1 winner of {_RACERS}", racers=_RACERS, winners=1)
 
     async def _delete(self) -> DoctorFinding:
@@ -200,7 +198,7 @@ class StoreCheck:
 
     async def _clean_up(self) -> DoctorFinding:
         prefix = self._scope.prefix
-        probes = {key.removeprefix(prefix) for key in self._requests.created} - {KEY}
+        probes = {key.removeprefix(prefix) for key in self._requests.created} - {PROBE_KEY}
         left = f"{len(probes)} probes stay below {_FOLDER}"
         if not self._may_delete:
             return DoctorFinding(
@@ -220,7 +218,7 @@ class StoreCheck:
             old = [
                 meta.key
                 async for meta in self._janitor.list(_FOLDER)
-                if meta.key not in (KEY, CLOCK) and now - meta.modified_ms > _ABANDONED_MS
+                if meta.key not in (PROBE_KEY, CLOCK) and now - meta.modified_ms > _ABANDONED_MS
             ]
         except Denied:
             return 0

@@ -24,14 +24,13 @@ from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
 from arco.iceberg.service import Iceberg, open_iceberg
 from arco.ledger.idempotency import Idempotency
-from arco.ledger.intake import Intake
-from arco.ledger.writer import Writer
-from arco.ledger.writers import Ring, Writers, nobody
+from arco.ledger.ingestion import EventIngestion
+from arco.ledger.writer import DomainWriters, LedgerWriter, SegmentListener, ignore_segment
 from arco.server.listener import Auth
 from arco.server.locations import AllowedLocations
 from arco.server.workspace_address import WorkspaceAddress
-from arco.storage.collect import DEFAULT_RETENTION_MS
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Workspace:
     reader: SnapshotReader
     committer: Committer
     idempotency: Idempotency
-    writers: Writers
+    writers: DomainWriters
 
     async def close(self) -> None:
         """Finish the work under way, and release leases and streams."""
@@ -81,14 +80,20 @@ class Workspace:
 
 
 def open_workspace(
-    store: Store, compactor: CompactorPort, rules: Rules, *, notify: Ring = nobody
+    store: Store,
+    compactor: CompactorPort,
+    rules: Rules,
+    *,
+    notify: SegmentListener = ignore_segment,
 ) -> Workspace:
     """A workspace whose catalog a compactor publishes; `notify` receives new segments of events."""
     reader = SnapshotReader(store)
     holder = f"{socket.gethostname()}:{os.getpid()}:{new_ulid(store.runtime)}"
     lease = Lease(store, DOMAIN, holder=holder)
-    committer = Committer(reader, Writer(store, DOMAIN), compactor, lease, rules)
-    return Workspace(reader, committer, Idempotency(store), Writers(store, DOMAINS, ring=notify))
+    committer = Committer(reader, LedgerWriter(store, DOMAIN), compactor, lease, rules)
+    return Workspace(
+        reader, committer, Idempotency(store), DomainWriters(store, DOMAINS, notify=notify)
+    )
 
 
 def open_iceberg_catalog(
@@ -195,7 +200,7 @@ def make_services(
         idempotency=workspace.idempotency,
         engine=engine,
         tracer=Tracer({**domains, workspace.reader.domain: workspace.reader}, engine),
-        intake=Intake(workspace.writers, CLIENT_TYPES, find_domain),
+        ingestion=EventIngestion(workspace.writers, CLIENT_TYPES, find_domain),
         log=log,
         metrics=metrics,
         domains=domains,

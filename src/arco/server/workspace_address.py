@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from arco.api.health_monitor import DiskSpace
-    from arco.core.rng import Rng
-    from arco.core.runtime import Runtime
+    from arco.core.runtime import Rng, Runtime
     from arco.storage.address import Address
     from arco.storage.backend import Backend
 

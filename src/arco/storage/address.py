@@ -1,8 +1,8 @@
-"""Addresses: a store given as a URL, taken apart and checked.
+"""Addresses: the URL of a store, parsed and checked.
 
 `memory://`, `file:///dir` or a plain path, `s3://bucket/prefix`, `gs://bucket/prefix` and
-`az://container/prefix`, with options in the query. Secrets never stand in a URL: they come from each
-cloud's own variables or from the machine's identity.
+`az://container/prefix`, with options in the query. A URL has no secrets: they come from the variables
+of each cloud or from the identity of the machine.
 """
 
 import re
@@ -20,13 +20,13 @@ _OPTIONS: dict[str, frozenset[str]] = {
     "gs": frozenset({"endpoint"}),
     "az": frozenset({"endpoint", "account"}),
 }
-_HALF_A_URL = re.compile(r"(s3|gs|az|file|memory):")
+_INCOMPLETE_URL = re.compile(r"(s3|gs|az|file|memory):")
 _SECRETS = ("key", "secret", "token", "password", "sas", "credential")
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a store is."""
+    """The location of a store."""
 
     scheme: str
     place: str  # a directory, bucket or container
@@ -34,15 +34,15 @@ class Address:
     options: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The address for people and logs; there is no secret in it to hide."""
+        """The address for messages and logs; it has no secrets."""
         path = f"/{self.prefix.rstrip('/')}" if self.prefix else ""
         return f"{self.scheme}://{self.place}{path}"
 
 
 def parse_address(text: str) -> Address:
-    """`text` as an address, or `Invalid` with what is wrong and what would be right."""
+    """`text` as an address, or `Invalid` with what is wrong and how to write it."""
     if "://" not in text:
-        if not text or "\0" in text or _HALF_A_URL.match(text):
+        if not text or "\0" in text or _INCOMPLETE_URL.match(text):
             raise Invalid("a store is a directory or a URL such as s3://bucket/prefix")
         return Address("file", str(Path(text).absolute()))
     try:
@@ -76,8 +76,8 @@ def _check_endpoint(endpoint: str | None) -> None:
         return
     try:
         parts = urlsplit(endpoint)
-        named = parts.scheme in ("http", "https") and bool(parts.hostname)
-        good = named and not (parts.username or parts.password or parts.query or parts.fragment)
+        is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+        good = is_http and not (parts.username or parts.password or parts.query or parts.fragment)
     except ValueError:
         good = False
     if not good:
@@ -99,7 +99,7 @@ def _options(scheme: str, query: str) -> dict[str, str]:
             continue
         if any(secret in name.lower() for secret in _SECRETS):
             raise Invalid(
-                f"secrets do not belong into a URL ({name[:20]!r}): set the cloud's own variables, "
+                f"a URL has no secrets ({name[:20]!r}): set the variables of the cloud, "
                 "such as AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY"
             )
         known = ", ".join(sorted(_OPTIONS[scheme])) or "none"

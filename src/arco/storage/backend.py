@@ -1,19 +1,24 @@
-"""The backend seam: what a store must do, in the smallest set of verbs.
+"""The interface to an object store, and a wrapper that reports every request.
 
-A backend says what one request was answered and no more. It does not retry, does not resolve who
-won, knows nothing of tenants or roles: all that is done once, in `Store`. Its errors mean:
+A backend reports the answer of one request. It does not retry, does not find out who won a race, and knows
+nothing of tenants or roles: `Store` does that. Its errors mean:
 `NotFound`, `AlreadyExists` (the condition failed, perhaps on our own earlier write), `Denied`,
 `Invalid`, and `Unavailable` for every answer after which the write may or may not have happened.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+
+from arco.core.clock import Clock
+from arco.core.errors import ArcoError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What a store knows of an object without reading it."""
+    """Key, size and time of an object."""
 
     key: str
     size_bytes: int
@@ -36,16 +41,90 @@ class Backend(Protocol):
         """Put if absent: atomic, and durable on return."""
 
     async def put(self, key: str, body: bytes) -> None:
-        """Put, replacing what is there: for hints alone."""
+        """Put, replacing the object: for hints only."""
 
     async def delete(self, key: str) -> None:
-        """Remove; removing what is not there is fine."""
+        """Remove; a missing object is no error."""
 
     def list(self, prefix: str, after: str = "") -> AsyncIterator[Meta]:
         """Objects below `prefix` with keys above `after`, in the order of their UTF-8 bytes."""
 
     async def settle(self, key: str) -> None:
-        """Make an object that a look has found as durable as a successful create would have."""
+        """Make an object that a read found as durable as after a successful create."""
 
     async def sign(self, key: str, expires_s: int) -> str:
         """A URL with which anyone may GET this one object until it expires."""
+
+
+class Observer(Protocol):
+    """Receives every request to a store."""
+
+    def request(self, verb: str, key: str, outcome: str, ms: float) -> None:
+        """One request ended: `ok`, or the code of its error."""
+
+
+@dataclass
+class PendingRequests:
+    """The number of requests to a store that have not ended."""
+
+    count: int = 0
+
+
+class ObservedBackend:
+    """Another backend, whose requests are reported: for metrics, `arco doctor`, and tests that count."""
+
+    def __init__(
+        self,
+        inner: Backend,
+        observer: Observer,
+        clock: Clock,
+        pending: PendingRequests | None = None,
+    ) -> None:
+        self._inner = inner
+        self._observer = observer
+        self._clock = clock
+        self._pending = pending or PendingRequests()
+
+    async def get(self, key: str) -> bytes:
+        return await self._observe("get", key, self._inner.get(key))
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        return await self._observe("get_range", key, self._inner.get_range(key, start, length))
+
+    async def head(self, key: str) -> Meta:
+        return await self._observe("head", key, self._inner.head(key))
+
+    async def create(self, key: str, body: bytes) -> None:
+        await self._observe("create", key, self._inner.create(key, body))
+
+    async def put(self, key: str, body: bytes) -> None:
+        await self._observe("put", key, self._inner.put(key, body))
+
+    async def delete(self, key: str) -> None:
+        await self._observe("delete", key, self._inner.delete(key))
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[Meta]:
+        self._observer.request("list", prefix, "ok", 0)
+        async for meta in self._inner.list(prefix, after):
+            yield meta
+
+    async def settle(self, key: str) -> None:
+        await self._inner.settle(key)
+
+    async def sign(self, key: str, expires_s: int) -> str:
+        return await self._inner.sign(key, expires_s)
+
+    async def _observe(self, verb: str, key: str, request: Coroutine[Any, Any, T]) -> T:
+        started = self._clock.elapsed_ms()
+        outcome = "cancelled"
+        self._pending.count += 1
+        try:
+            result = await request
+            outcome = "ok"
+        except ArcoError as problem:
+            outcome = problem.code
+            raise
+        finally:
+            self._pending.count -= 1
+            self._observer.request(verb, key, outcome, self._clock.elapsed_ms() - started)
+        return result

@@ -1,9 +1,9 @@
 """Numbered chains: the one way in which state changes (law 2, P5 to P9).
 
-Number n+1 is created, with put-if-absent, only by someone who has read n; so above its floor a chain
-has no holes, and galloping finds its end without a listing. Numbers are collected only below a floor
-that was raised first, and whoever looks for the end looks for a newer floor after the first miss. A
-head hint makes the search short; losing it, or finding garbage in it, costs time and never truth.
+Number n+1 is created, with put-if-absent, only by a process that has read n; so above its floor a chain has
+no holes, and galloping finds its end without a listing. Numbers are collected only below a floor that was
+raised first, and a search for the end looks for a newer floor after the first miss. A hint makes the search
+short; a hint that is lost or garbage costs time and never correctness.
 
 Cost in requests: 1 when the head is remembered; cold with a fresh hint 4, in 3 round trips; with a
 stale one at most 2·log2(gap) + 5.
@@ -12,39 +12,66 @@ stale one at most 2·log2(gap) + 5.
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, NotFound, Unknown
-from arco.storage.floor import NO_FLOOR, FloorBody, FloorMark
-from arco.storage.gallop import last_present
-from arco.storage.hint import HintWriter, read_hint
-from arco.storage.link import Entry, make_entry, read_entry
+from arco.core.lru_cache import LruCache
+from arco.core.tasks import Task
+from arco.storage.entry import Entry, make_entry, read_entry
+from arco.storage.hint import NO_FLOOR, FloorBody, FloorMark, HintWriter, read_hint
 from arco.storage.roles import Verb, may
 from arco.storage.store import Store
 
-# No number goes before its successor has existed for this long, whatever a collector is set to: longer
-# than the longest signed URL and query, and than any request that is still under way (P9).
+# No number is deleted before its successor has existed for this long, whatever retention is configured:
+# longer than the longest signed URL and query, and than any request under way (P9).
 SHORTEST_RETENTION_MS = 2 * 3_600_000
 
 # So a head remembered for half of it has not been collected. Writers rely on this constant and never
 # on a setting, because collectors may be configured apart from them (P7).
 FRESH_MS = SHORTEST_RETENTION_MS / 2
 
-# A hint names the newest floor that its writer knows; so old it may be. An older one costs a cold search a
-# few more requests.
+# A hint names the newest floor that its writer knows; it may be this old. An older one costs a cold search
+# a few more requests.
 _FLOOR_KNOWN_MS = 10 * 60_000
 
 _READ_AHEAD = 16
+_MAX_CHAINS = 10_000
 _WIDEST_SPREAD = 8
 _MOST_DOUBTS = 3
+
+T = TypeVar("T")
+
+Probe = Callable[[int], Awaitable[T | None]]
 
 _Pair = tuple[Entry | None, Entry | None]
 _Seen = Coroutine[Any, Any, FloorMark | _Pair]
 
 
+async def last_present(
+    probe: Probe[T], base: int, best: T | None = None, *, best_offset: int = 0, step: int = 1
+) -> tuple[int, T | None]:
+    """The last number above `base` that exists, with its value; `base` and `best` if there is none.
+
+    `best` is the value at `base + best_offset`, and `step` the first distance to try. A gallop: in a run
+    of numbers without holes it takes twice the logarithm of probes.
+    """
+    low = base + best_offset
+    while (found := await probe(base + step)) is not None:
+        low, best, step = base + step, found, step * 2
+    missing = base + step
+    while missing - low > 1:
+        middle = (low + missing) // 2
+        found = await probe(middle)
+        if found is None:
+            missing = middle
+        else:
+            low, best = middle, found
+    return low, best
+
+
 @dataclass(frozen=True)
 class Head:
-    """The end of a chain as it was seen; whoever holds one may append after it (P5)."""
+    """The end of a chain as a process saw it; it may append after it (P5)."""
 
     entry: Entry | None
     seen_ms: float  # elapsed time, taken before the request that showed it
@@ -56,7 +83,7 @@ class Head:
 
 
 class Chain:
-    """One numbered chain at `path`, as one process sees it."""
+    """One numbered chain at `path`, with what this process remembers of it."""
 
     def __init__(
         self,
@@ -83,38 +110,38 @@ class Chain:
             self._hints = HintWriter(store, self._hint, self._hint_mark)
 
     def key(self, number: int) -> str:
-        """Where a number is stored."""
+        """The key of a number."""
         return f"{self.path}/{number:0{self._width}d}.json"
 
     async def head(self, *, glimpse: Callable[[Entry], None] | None = None) -> Head:
         """The end of the chain: one request if it is remembered and has not moved.
 
-        A cold search shows `glimpse` the entry that it takes for the head before it looks for a newer
-        floor, so that the caller can begin to load what the entry names: a round trip less. It may
-        be stale, and another may follow; so nothing but reading may come of it.
+        A cold search calls `glimpse` with the entry that is probably the head before it looks for a newer
+        floor, so that the caller can start to load what the entry names: one round trip less. The entry
+        may be stale, and another call may follow; so the caller may only read ahead.
         """
         started = self._clock.elapsed_ms()
         known = self.remembered()
         if known is not None:
-            found = await self.climb(known.number, known.entry)
-            # What is remembered is younger than anything that may be collected, so no floor can
-            # have passed it, unless this very search was asleep (P7).
+            found = await self.last_above(known.number, known.entry)
+            # The remembered head is younger than anything that may be collected, so no floor can
+            # have passed it, unless this process slept during the search (P7).
             if self._is_fresh(known):
                 return self._remember(Head(found, started))
         started = self._clock.elapsed_ms()
         return self._remember(Head(await self._search(glimpse), started))
 
     def remembered(self) -> Head | None:
-        """The head as it was last seen, if it is fresh (P7): no request, and perhaps not the end."""
+        """The head as it was last seen, if that is fresh (P7): no request, and perhaps not the end."""
         known = self._remembered
         return known if known is not None and self._is_fresh(known) else None
 
     def learn(self, entry: Entry) -> bool:
-        """Remember a number that its maker has shown us; whether it follows what we remember (P5)."""
+        """Remember an entry that its writer passed on; whether it follows the remembered head (P5)."""
         known = self.remembered()
         if known is None or entry.number != known.number + 1:
             return False
-        if known.entry is not None and entry.link.parent_sha256 != known.entry.sha256():
+        if known.entry is not None and entry.record.parent_sha256 != known.entry.sha256():
             return False
         self._remember(Head(entry, known.seen_ms))
         return True
@@ -150,8 +177,8 @@ class Chain:
                 return await self.append(head, body)
             except Conflict:
                 losses += 1
-                # Racers spread out on this store's own scale; who has lost often does not wait any
-                # more, so that nobody starves.
+                # Racing processes spread out on the time scale of this store; one that has lost often
+                # stops waiting, so that none starves.
                 spread = max(0, min(losses, 2 * _WIDEST_SPREAD - losses))
                 took_ms = self._clock.elapsed_ms() - started
                 await self._clock.sleep(took_ms * spread * self.store.runtime.rng.random())
@@ -159,8 +186,8 @@ class Chain:
     async def history(self, first: int, last: int) -> list[Entry]:
         """Numbers `first` to `last`, each naming its parent's hash, or `Corrupt`.
 
-        `NotFound` if one is above the head or below the floor: there a number may be a leftover, or
-        one that a sleeper has made anew, and says nothing about the chain (P7).
+        `NotFound` if one is above the head or below the floor: a number below the floor may be a leftover,
+        or created again by a process that slept, and says nothing about the chain (P7).
         """
         found: list[Entry] = []
         for start in range(first, last + 1, _READ_AHEAD):
@@ -174,16 +201,16 @@ class Chain:
             await self._refuse_hole(first, found)
             raise NotFound(f"{self.path} does not have all numbers from {first} to {last}")
         for parent, child in pairwise(found):
-            if child.link.parent_sha256 != parent.sha256():
+            if child.record.parent_sha256 != parent.sha256():
                 raise Corrupt(f"number {child.number} of {self.path} does not follow its parent")
         return found
 
     async def _refuse_hole(self, first: int, found: list[Entry]) -> None:
-        """`Corrupt` if a number is missing below one that is there (P5, law 14)."""
-        there = {entry.number for entry in found}
-        for number in range(first, max(there, default=first)):
-            # Looked for again: two numbers may have been made between two of our probes.
-            if number not in there and await self.find(number) is None:
+        """`Corrupt` if a number is missing below one that exists (P5, law 14)."""
+        present = {entry.number for entry in found}
+        for number in range(first, max(present, default=first)):
+            # Read again: two numbers may have been created between two probes.
+            if number not in present and await self.find(number) is None:
                 raise Corrupt(f"number {number} of {self.path} is missing and was never collected")
 
     async def floor(self) -> int:
@@ -191,7 +218,7 @@ class Chain:
         return (await self._newest_floor()).floor
 
     async def raise_floor(self, floor: int) -> None:
-        """Say that numbers below `floor` may go; `floor` itself stays. For the janitor alone."""
+        """Declare that numbers below `floor` may be deleted; `floor` itself stays. For the janitor only."""
         if self._floors is None:
             raise Invalid(f"{self.path} has no floor")
         await self.read(floor)
@@ -205,11 +232,11 @@ class Chain:
                 continue
 
     async def refresh_hint(self) -> bool:
-        """Write a hint of the head as it was last seen, whoever moved it; whether it was written."""
+        """Write a hint of the head as it was last seen; whether it was written."""
         return self._hints is not None and await self._hints.write()
 
     async def close(self) -> None:
-        """A clean stop leaves a fresh hint behind."""
+        """Write a hint if one is due, for the next process."""
         if self._hints is not None:
             await self._hints.close()
 
@@ -220,7 +247,7 @@ class Chain:
             floor = hint.floor_mark()
             start, probed = max(hint.number, floor.floor), None
         else:
-            # Mostly nothing was collected, so the first numbers are asked for beside the floor.
+            # Mostly nothing was collected, so the first numbers are read together with the floor.
             seen = await self.store.runtime.tasks.gather(
                 cast("_Seen", self._newest_floor()), cast("_Seen", self._pair(0))
             )
@@ -244,32 +271,32 @@ class Chain:
             if (low is None and promised) or (is_hole and doubts == _MOST_DOUBTS):
                 raise Corrupt(f"number {start} of {self.path} is missing and was never collected")
             if is_hole:
-                doubts += 1  # both were made, or both collected, between our two probes: look again
+                doubts += 1  # both were created, or both collected, between two probes: read again
                 continue
             return best
 
     async def _pair(self, number: int) -> "_Pair":
-        """A number and the one after it, where they are there."""
+        """A number and the one after it, None where missing."""
         low, above = await self.store.runtime.tasks.gather(self.find(number), self.find(number + 1))
         return low, above
 
-    async def climb(self, base: int, best: Entry | None) -> Entry | None:
+    async def last_above(self, base: int, best: Entry | None) -> Entry | None:
         """The last entry above `base`, or `best`, the entry at `base`, if there is none."""
         _, found = await last_present(self.find, base, best)
         return found
 
     async def find(self, number: int) -> Entry | None:
-        """One number, or None where there is none: a probe."""
+        """One number, or None if it does not exist: a probe."""
         raw = await self.store.find(self.key(number))
         return None if raw is None else read_entry(raw, number, self.path)
 
     async def _newest_floor(self, known: FloorMark | None = None) -> FloorMark:
-        """The newest floor, looked for above the one that is known already."""
+        """The newest floor, searched above `known`, or above the one that this process has seen."""
         known = self._floor if known is None else known
         if self._floors is None:
             return known
         seen_ms = self._clock.elapsed_ms()
-        entry = await self._floors.climb(known.index, None)
+        entry = await self._floors.last_above(known.index, None)
         found = known if entry is None else FloorMark(entry.number, entry.body(FloorBody).floor)
         if found.index > self._floor.index:
             self._floor = found
@@ -277,26 +304,26 @@ class Chain:
         return found
 
     async def _hint_mark(self) -> tuple[int, FloorMark]:
-        """What a hint written now should say."""
+        """The number and the floor for a hint written now."""
         number = -1 if self._remembered is None else self._remembered.number
         if self._clock.elapsed_ms() - self._floor_seen_ms < _FLOOR_KNOWN_MS:
             return number, self._floor
         return number, await self._newest_floor()
 
     async def _refuse_sleeper(self, after: Head, number: int) -> None:
-        """`Unknown` if we slept through the retention and the number may have been collected (P7).
+        """`Unknown` if this process slept so long that the number may have been collected (P7).
 
-        Then what we made may be a collected number made anew, and what another made may stand where
-        our own create had landed before.
+        Then our create may have recreated a collected number, and a conflicting entry may be where our
+        create succeeded before.
         """
         if self._is_fresh(after):
             return
         try:
             newest = await self._newest_floor()
-        except ArcoError as unseen:  # whatever the reason: the create may have landed (law 9)
+        except ArcoError as unseen:  # for any reason: the create may have succeeded (law 9)
             raise Unknown(f"number {number} of {self.path} may have been collected") from unseen
         if newest != NO_FLOOR and number <= newest.floor:
-            raise Unknown(f"number {number} of {self.path} lies below what was collected")
+            raise Unknown(f"number {number} of {self.path} is below what was collected")
 
     def _is_fresh(self, head: Head) -> bool:
         return self._clock.elapsed_ms() - head.seen_ms < FRESH_MS
@@ -306,3 +333,31 @@ class Chain:
         if known is None or (head.number, head.seen_ms) > (known.number, known.seen_ms):
             self._remembered = head
         return head
+
+
+class ChainCache:
+    """The chains below one folder that were used recently, each with its remembered head."""
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self._store = store
+        self._folder = folder
+        self._chains = LruCache[str, Chain](_MAX_CHAINS, on_evict=self._close)
+        self._closing: set[Task[None]] = set()
+
+    def chain(self, name: str) -> Chain:
+        """The chain of this name."""
+        chain = self._chains.get(name)
+        if chain is None:
+            chain = Chain(self._store, f"{self._folder}/{name}")
+            self._chains.put(name, chain)
+        return chain
+
+    async def close(self) -> None:
+        """Write the hints that are due."""
+        await self._store.runtime.tasks.gather(*(chain.close() for chain in self._chains.values()))
+        for task in list(self._closing):
+            await task.wait()
+
+    def _close(self, chain: Chain) -> None:
+        self._closing = {task for task in self._closing if not task.done()}
+        self._closing.add(self._store.runtime.tasks.spawn(chain.close()))

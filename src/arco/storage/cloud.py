@@ -1,8 +1,8 @@
 """Clouds and memory, through obstore; nothing else imports it.
 
-Its own retries are off: they repeat a conditional write that was applied and report our own object as
-a conflict, and they use their own clock. `Store` retries instead, and looks who won. Its messages are
-not passed on, since they can hold signed queries.
+Its retries are off: they repeat a conditional write that was applied, report our own object as a conflict,
+and use their own clock. `RetryingBackend` retries instead, and finds out who won. Its messages are not
+passed on, since they can hold signed queries.
 """
 
 import re
@@ -28,14 +28,14 @@ ObjectStore = AzureStore | GCSStore | MemoryStore | S3Store
 _TIMEOUT_S = 120  # a last resort: `Store` gives up on an attempt long before
 _CONNECT_S = 5
 _STATUS = re.compile(r"\b([45]\d\d) [A-Z][A-Za-z ]{2,40}")
-# What is asked for when nothing was configured: the metadata service of a machine in the cloud.
-# Only the host is looked at: an object's own URL stands in the message too.
+# Without configuration the client asks the metadata service of a machine in the cloud. Only the host is
+# matched: the URL of the object is in the message too.
 _NO_CREDENTIALS = re.compile(r"https?://(169\.254\.169\.254|metadata\.google\.internal)[:/]")
 # obstore signs these for GCS as they are, and the URL would open another object.
 _NOT_SIGNED_BY_GCS = re.compile(r"[%?#]")
 # For Azure it signs the escaped path, where Azure verifies the plain one, and the URL would open nothing.
 _NOT_SIGNED_BY_AZURE = re.compile(r"""[^!$&'()*+,\-./:;=@\[\]^_|~0-9A-Za-z]""")
-_UNCONDITIONAL = "the store does not know conditional writes (put-if-absent); choose another"
+_UNCONDITIONAL = "the store does not support conditional writes (put-if-absent); choose another"
 _TAKEN = (failures.AlreadyExistsError, failures.PreconditionError)
 _FORBIDDEN = (failures.PermissionDeniedError, failures.UnauthenticatedError, PermissionError)
 
@@ -120,7 +120,7 @@ class CloudBackend:
             _translate(problem, prefix)
 
     async def settle(self, key: str) -> None:
-        """Nothing to do: what a cloud shows is durable."""
+        """Nothing to do: what a cloud store returns is durable."""
 
     async def sign(self, key: str, expires_s: int) -> str:
         if self._signer is not None:
@@ -202,9 +202,9 @@ def _azure_config(options: dict[str, str]) -> "AzureConfig":
 
 
 def _translate(problem: Exception, key: str) -> NoReturn:
-    """What an answer means to `Store`; whatever is not understood may have been applied."""
+    """Raise the error that an answer means; if that is not clear, a write may have been applied."""
     if isinstance(problem, FileNotFoundError):
-        raise NotFound(f"there is no object {key}") from problem
+        raise NotFound(f"the object {key} does not exist") from problem
     if isinstance(problem, _TAKEN):
         raise AlreadyExists(f"{key} exists") from problem
     if isinstance(problem, _FORBIDDEN):
@@ -215,12 +215,12 @@ def _translate(problem: Exception, key: str) -> NoReturn:
         raise Invalid(f"the store cannot hold a key like {key}") from problem
     text = str(problem).partition("Debug source")[0]
     if _NO_CREDENTIALS.search(text):
-        # The service may also be down for a moment, so this is no definite refusal.
+        # The service may also be down for a moment, so this is not a denial.
         raise Unavailable(
             "no credentials for the store were found: set the cloud's own variables"
         ) from problem
     status = _STATUS.search(text)
     if status and status[1] == "501":
         raise Unsupported(_UNCONDITIONAL) from problem
-    said = f"answered {status[0]}" if status else "did not answer properly"
-    raise Unavailable(f"the store {said} on {key}") from problem
+    answer = f"answered {status[0]}" if status else "did not answer properly"
+    raise Unavailable(f"the store {answer} on {key}") from problem

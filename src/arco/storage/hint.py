@@ -1,27 +1,47 @@
-"""Hints: a mutable note beside a chain that says where its head was (law 2).
+"""Hints and floors: the objects beside a chain that say where its head was and where it begins.
 
-A hint is written after the number it names is durable, best effort, and only so often that a search from
-it stays short: every 5 seconds while the head moves, or sooner once it is 8 numbers ahead, but at most
-once a second, because stores limit how often one name may be written. A chain of one number has none: a
-search without a hint begins there. Garbage in a hint counts as absent.
+A hint is mutable and best effort (law 2). It is written after the number it names is durable, every 5
+seconds while the head moves, or sooner once it is 8 numbers ahead, but at most once a second, because
+stores limit how often one name may be written. Garbage in a hint counts as absent. A chain of one number
+has none.
+
+The floors of a chain are a chain themselves, at `{chain}/floor/`, which is never collected. A floor is
+raised before anything below it is deleted, so a number that is missing above it never existed (P6).
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import msgspec
 
 from arco.core import json
 from arco.core.errors import ArcoError, Invalid
 from arco.core.tasks import Task
-from arco.storage.floor import FloorMark
 from arco.storage.store import Store
 
 FORMAT = 1
 
 _SHORTEST_MS = 1_000  # between two writes of one name
 _EVERY_MS = 5_000
-_FAR_BEHIND = 8  # numbers: then a hint is worth a write before its time
+_FAR_BEHIND = 8  # numbers: then a hint is written early
 _TOO_LARGE = 2**63  # no chain is that long, and not every key could name such a number
+
+
+class FloorBody(msgspec.Struct, frozen=True):
+    """The body of an entry of the floor chain."""
+
+    floor: int
+
+
+@dataclass(frozen=True)
+class FloorMark:
+    """A floor: its number in the floor chain, and the first number that was not collected."""
+
+    index: int
+    floor: int
+
+
+NO_FLOOR = FloorMark(-1, 0)
 
 
 class Hint(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,12 +53,12 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
     floor: int
 
     def floor_mark(self) -> FloorMark:
-        """The newest floor that the writer of the hint knew of."""
+        """The newest floor that the writer of the hint knew."""
         return FloorMark(self.floor_index, self.floor)
 
 
 async def read_hint(store: Store, key: str) -> Hint | None:
-    """The hint at `key`, or None if there is none that makes sense."""
+    """The hint at `key`, or None if it is missing or not valid."""
     raw = await store.find(key)
     try:
         hint = None if raw is None else json.decode(raw, Hint)
@@ -46,16 +66,16 @@ async def read_hint(store: Store, key: str) -> Hint | None:
         return None
     if hint is None or hint.format != FORMAT:
         return None
-    makes_sense = (
+    is_valid = (
         0 <= hint.number < _TOO_LARGE
         and -1 <= hint.floor_index < _TOO_LARGE
         and 0 <= hint.floor < _TOO_LARGE
     )
-    return hint if makes_sense else None
+    return hint if is_valid else None
 
 
 class HintWriter:
-    """Keeps one hint fresh enough."""
+    """Writes the hint of one chain often enough."""
 
     def __init__(
         self, store: Store, key: str, mark: Callable[[], Awaitable[tuple[int, FloorMark]]]
@@ -70,7 +90,7 @@ class HintWriter:
         self._writing: Task[bool] | None = None
 
     def moved(self, number: int) -> None:
-        """The head has moved to a number: write a hint beside the caller, if one is due."""
+        """The head has moved to `number`: write a hint in the background, if one is due."""
         if number == 0:
             return
         self._stale = True
@@ -81,7 +101,7 @@ class HintWriter:
             self._writing = self._store.runtime.tasks.spawn(self.write())
 
     async def close(self) -> None:
-        """Leave a hint that names the last head."""
+        """Write a hint that names the last head."""
         if self._writing is not None:
             await self._writing.wait()
         if self._stale:
@@ -91,12 +111,12 @@ class HintWriter:
             await self.write()
 
     async def write(self) -> bool:
-        """Write a hint now; whether that could be done."""
+        """Write a hint now; whether that succeeded."""
         self._written_ms = self._clock.elapsed_ms()
         self._stale = False
         try:
             number, floor = await self._mark()
-        except ArcoError:  # a hint is worth no trouble: losing one costs time only
+        except ArcoError:  # losing a hint only costs time
             self._stale = True
             return False
         hint = Hint(format=FORMAT, number=number, floor_index=floor.index, floor=floor.floor)

@@ -1,6 +1,6 @@
-"""Keys: the one grammar for names of stored objects, the strictest that every store can hold.
+"""Keys: the grammar for names of stored objects, which every store can hold.
 
-A key is relative, `/` between its parts, and is checked here before any backend sees it, because
+A key is relative, with `/` between its parts, and is checked here before a backend gets it, because
 backends differ: some unescape, some follow `..`, some drop a leading slash (law 10).
 """
 
@@ -33,9 +33,7 @@ def check_prefix(prefix: str) -> str:
     if prefix == "":
         return prefix
     if not prefix.endswith("/"):
-        raise Invalid(
-            f"a prefix ends with '/', or it would reach into a neighbour: {_show(prefix)}"
-        )
+        raise Invalid(f"a prefix ends with '/', or it would match its neighbours: {_show(prefix)}")
     check_key(prefix[:-1])
     return prefix
 

@@ -1,9 +1,9 @@
-"""The local disk as a first-class store (P4).
+"""The local disk as a store (P4).
 
 A create writes a file without a name, syncs it, links it to its key, and syncs the directory and every
-ancestor not yet known to be durable; the link decides between racers, in any number of processes. A
-file whose sync failed is thrown away and never synced again, because the kernel forgets what it could
-not write. Small and missing objects are read in place: a thread would cost more than the read.
+ancestor not yet known to be durable; the link decides between processes that race. A file whose sync failed
+is dropped and never synced again, because the kernel forgets what it could not write. Small and missing
+objects are read in place: a thread would cost more than the read.
 """
 
 import errno
@@ -26,7 +26,15 @@ from arco.core.errors import (
 )
 from arco.core.runtime import Runtime
 from arco.storage.backend import Meta
-from arco.storage.directory import Descriptor, Directory, Parts, Tree, path_error, sync_ancestors
+from arco.storage.directory_tree import (
+    Descriptor,
+    Directory,
+    DirectoryTree,
+    Parts,
+    SharedDirectoryTree,
+    path_error,
+    sync_ancestors,
+)
 from arco.storage.mounts import require_local
 from arco.storage.scratch import (
     PRIVATE,
@@ -38,19 +46,18 @@ from arco.storage.scratch import (
     sweep,
     write_all,
 )
-from arco.storage.shared_tree import SharedTree
 from arco.storage.signing import UrlSigner
 
-FULL_DISK = (errno.ENOSPC, errno.EDQUOT)  # how a system says that nothing more fits
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 READ_ONLY = "the disk of the store is read-only"
 
 _READ_IN_PLACE_BYTES = 256 * 1024
-# Without O_NONBLOCK, a pipe that somebody planted would hold up whoever reads it.
+# Without O_NONBLOCK, a named pipe in the directory would block the reader.
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
 class LocalBackend:
-    """Objects as files below one directory; a `shared` one is not ours, and is left as it is found."""
+    """Objects as files below one directory; in a `shared` one other programs work too."""
 
     def __init__(
         self,
@@ -63,7 +70,9 @@ class LocalBackend:
     ) -> None:
         try:
             require_local(root)
-            self._tree = SharedTree(root, fsync=fsync) if shared else _open_own(root, fsync=fsync)
+            self._tree = (
+                SharedDirectoryTree(root, fsync=fsync) if shared else _open_own(root, fsync=fsync)
+            )
             scratch = self._tree.find(SCRATCH)
             self.swept = sweep(scratch.fd) if scratch is not None else 0
         except OSError as problem:
@@ -118,15 +127,15 @@ class LocalBackend:
         try:
             directory = self._tree.find(parts)
             if directory is None:
-                raise NotFound(f"there is no object {key}")
+                raise NotFound(f"the object {key} does not exist")
             file = Descriptor(os.open(name, _OPEN, dir_fd=directory.fd))
         except FileNotFoundError as missing:
-            raise NotFound(f"there is no object {key}") from missing
+            raise NotFound(f"the object {key} does not exist") from missing
         except OSError as problem:
             _translate(problem, key)
         stat = os.fstat(file.fd)
         if not S_ISREG(stat.st_mode):
-            raise NotFound(f"there is no object {key}")
+            raise NotFound(f"the object {key} does not exist")
         return file, stat.st_size
 
     async def _read(self, file: Descriptor, start: int, length: int, key: str) -> bytes:
@@ -145,11 +154,11 @@ class LocalBackend:
         except FileExistsError as taken:
             if _is_taken_by_other(directory, name):
                 raise Invalid(
-                    f"{key} cannot be an object: a directory or a link is there"
+                    f"{key} cannot be an object: the path is a directory or a link"
                 ) from taken
             raise AlreadyExists(f"{key} exists") from taken
         except OSError as problem:
-            _refuse_full(problem)  # the link comes last: without it there is no object
+            _refuse_full(problem)  # the link comes last: nothing was created
             _translate(problem, key)
         try:
             self._tree.sync(parts)
@@ -210,8 +219,8 @@ class LocalBackend:
                 return
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=directory.fd)
-            # Collectors delete in an order that matters (P14), so each step is made to last; what is
-            # gone already may be gone since an earlier attempt whose sync failed.
+            # Garbage collection deletes in an order that matters (P14), so each step is made durable,
+            # also if an earlier attempt has deleted the file and its sync failed.
             self._tree.sync(parts)
         except IsADirectoryError:
             return
@@ -219,7 +228,7 @@ class LocalBackend:
             _translate(problem, key)
 
     async def _walk(self, parts: Parts, after: bytes) -> AsyncIterator[Meta]:
-        # A directory at a time, off the event loop: a collector must not hold up everybody else.
+        # A directory at a time, off the event loop: a collection must not block other requests.
         for path, meta in await self._runtime.tasks.in_thread(lambda: _scan(self._tree, parts)):
             if meta is None:
                 # Skip a subtree only if every key in it sorts at or below `after`.
@@ -230,16 +239,16 @@ class LocalBackend:
                 yield meta
 
 
-def _open_own(root: Path, *, fsync: bool) -> Tree:
+def _open_own(root: Path, *, fsync: bool) -> DirectoryTree:
     root.mkdir(parents=True, exist_ok=True)
-    tree = Tree(str(root), fsync=fsync)
+    tree = DirectoryTree(str(root), fsync=fsync)
     tree.make(SCRATCH)
     if fsync:
         sync_ancestors(root)
     return tree
 
 
-def _scan(tree: Tree | SharedTree, parts: Parts) -> list[tuple[str, Meta | None]]:
+def _scan(tree: DirectoryTree | SharedDirectoryTree, parts: Parts) -> list[tuple[str, Meta | None]]:
     """The keys in a directory, in order; a directory below it has no Meta."""
     directory = tree.find(parts)
     if directory is None:
@@ -264,7 +273,7 @@ def _split(key: str) -> tuple[Parts, str]:
 
 
 def _is_taken_by_other(directory: Directory, name: str) -> bool:
-    """Whether a name is held by something that is no object, and that no look will ever find."""
+    """Whether a name is taken by something that is not an object, which no read would find."""
     try:
         return not S_ISREG(os.stat(name, dir_fd=directory.fd, follow_symlinks=False).st_mode)
     except FileNotFoundError:
@@ -289,12 +298,12 @@ def _entries(directory: Directory, *, at_root: bool) -> list[tuple[str, bool]]:
         found = [
             (each.name, each.is_dir(follow_symlinks=False))
             for each in scan
-            if _is_ours(each) and not (at_root and each.name == PRIVATE)
+            if _is_object_or_directory(each) and not (at_root and each.name == PRIVATE)
         ]
     return sorted(found, key=lambda each: each[0].encode() + (b"/" if each[1] else b""))
 
 
-def _is_ours(entry: "os.DirEntry[str]") -> bool:
+def _is_object_or_directory(entry: "os.DirEntry[str]") -> bool:
     """Whether a name in a directory can be an object or lead to one."""
     named = all(not "\ud800" <= letter <= "\udfff" for letter in entry.name)  # else not UTF-8
     return named and (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False))
@@ -317,18 +326,18 @@ def _refuse_full(problem: OSError) -> None:
 
 def _refuse_root(problem: OSError) -> NoReturn:
     _refuse_full(problem)
-    said = f"the store's directory cannot be used: {os.strerror(problem.errno or 0).lower()}"
+    message = f"the store's directory cannot be used: {os.strerror(problem.errno or 0).lower()}"
     if isinstance(problem, PermissionError):
-        raise Denied(said) from problem
+        raise Denied(message) from problem
     if isinstance(problem, FileExistsError | NotADirectoryError):
-        raise Invalid(said) from problem
-    raise Unavailable(said) from problem
+        raise Invalid(message) from problem
+    raise Unavailable(message) from problem
 
 
 def _translate(problem: OSError, key: str) -> NoReturn:
-    meant = path_error(problem, tuple(key.split("/")))
-    if isinstance(meant, ArcoError):
-        raise meant from problem
+    error = path_error(problem, tuple(key.split("/")))
+    if isinstance(error, ArcoError):
+        raise error from problem
     if isinstance(problem, PermissionError):
         raise Denied(f"the file system does not allow this on {key}") from problem
     raise Unavailable(f"the disk answered with error {problem.errno} on {key}") from problem

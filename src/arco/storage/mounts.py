@@ -1,7 +1,7 @@
-"""Which file system a path is on, and whether Arco can trust it (law 13, P4).
+"""The file system of a path, and whether Arco supports it (law 13, P4).
 
-Network and FUSE file systems cache "not found" and may answer a link twice, so one process would not
-see what another has created. They are refused at start.
+Network and FUSE file systems cache "not found" and may execute a link twice, so one process would not see
+what another has created. They are refused at start.
 """
 
 import os
@@ -66,12 +66,12 @@ def require_local(root: Path) -> str:
     kind = filesystem_of(os.path.realpath(root))
     if kind == _UNKNOWN:
         raise Unsupported(
-            "cannot tell what file system the directory is on, and a network file system would lose "
-            "data: is /proc mounted?"
+            "the file system of the directory is unknown, and a network file system would lose data: "
+            "mount /proc"
         )
     if kind in _REMOTE or kind.startswith("fuse."):
         raise Unsupported(
-            f"the directory is on a network or FUSE file system ({kind}). These remember 'not found', "
+            f"the directory is on a network or FUSE file system ({kind}). These cache 'not found', "
             "so a process may not see what another has written. Use a local disk, or give the "
             "object store itself as --store s3://, gs:// or az://"
         )

@@ -1,7 +1,7 @@
-"""Who may do what where: the one table (law 4).
+"""The permissions of each role, in one table (law 4).
 
-Handles enforce it at run time, `iam` renders it as cloud policies, and tests walk it. A pattern is a
-path below the workspace: `*` stands for one part of a path, a closing `/*` for everything below.
+`Store` enforces it at run time, `iam` renders it as cloud policies, and tests check it. A pattern is a path
+below the workspace: `*` matches one part of a path, a closing `/*` everything below.
 """
 
 import re
@@ -43,8 +43,8 @@ class Rule:
 EVERYTHING = "*"
 PROBE = "_probe/*"  # where a process proves that the store honours put-if-absent
 
-# A floor says what was collected, so only who collects may create one, and nobody may take it back: what
-# was collected would look as if it had never been (P6).
+# A floor says what was collected, so only the janitor may create one, and no role may delete it: collected
+# numbers would look as if they had never existed (P6).
 FLOORS = "/floor/"
 
 _CHANGES = frozenset({Verb.CREATE, Verb.HINT, Verb.DELETE})
@@ -82,7 +82,7 @@ RULES: tuple[Rule, ...] = (
             "_catalog/delta_coordinator/*/head.json",
         ),
     ),
-    # For anti-entropy alone: claims whose holders are gone are found by a listing (law 6).
+    # For anti-entropy only: abandoned claims are found by a listing (law 6).
     Rule(Role.API, Verb.LIST, ("_catalog/idempotency/*",)),
     Rule(Role.API, Verb.SIGN, (*PUBLISHED, "warehouse/*")),
     Rule(Role.COMPACTOR, Verb.GET, (EVERYTHING,)),
@@ -115,8 +115,8 @@ RULES: tuple[Rule, ...] = (
     Rule(Role.JANITOR, Verb.DELETE, (EVERYTHING,)),
     # Seals are segments, so the pattern is that of the ledger; floors are named by FLOORS.
     Rule(Role.JANITOR, Verb.CREATE, ("ledger/*", PROBE)),
-    # The store's clock is read off the stamp on the first; see store_clock. Those of chains that are far
-    # behind are written anew by anti-entropy, which has counted the numbers.
+    # The first is for the clock of the store (`store_now_ms`); anti-entropy rewrites hints of chains that
+    # are far behind.
     Rule(
         Role.JANITOR,
         Verb.HINT,
@@ -124,8 +124,8 @@ RULES: tuple[Rule, ...] = (
     ),
 )
 
-# Places that are not ours and that an operator has declared (--allow-location): anywhere below them.
-OUTSIDE: dict[Role, frozenset[Verb]] = {
+# In external locations, which an operator has declared (--allow-location): anywhere below them.
+EXTERNAL_VERBS: dict[Role, frozenset[Verb]] = {
     Role.API: frozenset({Verb.GET, Verb.CREATE}),
     Role.JANITOR: frozenset({Verb.GET, Verb.LIST, Verb.DELETE}),
 }
@@ -147,9 +147,9 @@ def may(role: Role, verb: Verb, key: str) -> bool:
     return EVERYTHING in allowed or any(_matcher(pattern).fullmatch(key) for pattern in allowed)
 
 
-def may_outside(role: Role, verb: Verb) -> bool:
-    """Whether `role` may do `verb` in a declared place that is not ours."""
-    return verb in OUTSIDE.get(role, frozenset())
+def may_in_external_location(role: Role, verb: Verb) -> bool:
+    """Whether `role` may do `verb` in an external location."""
+    return verb in EXTERNAL_VERBS.get(role, frozenset())
 
 
 @cache

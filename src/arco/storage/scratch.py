@@ -1,8 +1,8 @@
-"""Scratch files of the local store: what is being written and has no name yet (P4).
+"""Scratch files of the local store: files that are being written (P4).
 
-Where the kernel has O_TMPFILE, a file without a name is used and a crash leaves nothing. Elsewhere, and
-for hints, a scratch name holds host, process and its start time, so that the next start removes what
-a dead process left, and only that.
+Where the kernel has O_TMPFILE, a file without a name is used, and a crash leaves nothing. Elsewhere, and
+for hints, a scratch name has the host, the process and its start time, so that the next start removes only
+the files of dead processes.
 """
 
 import os
@@ -44,7 +44,7 @@ def open_named(name: str, directory_fd: int) -> int:
 
 
 def remove_named(name: str, directory_fd: int) -> None:
-    """Remove a scratch file, if it is still there."""
+    """Remove a scratch file, if it still exists."""
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory_fd)
 
@@ -57,7 +57,7 @@ def write_all(fd: int, body: bytes) -> None:
 
 
 def sweep(directory_fd: int) -> int:
-    """Remove scratch files whose process on this host is dead; how many there were."""
+    """Remove scratch files of dead processes of this host; the number removed."""
     abandoned = [name for name in os.listdir(directory_fd) if _is_abandoned(name)]
     for name in abandoned:
         remove_named(name, directory_fd)
@@ -69,7 +69,7 @@ def _is_abandoned(name: str) -> bool:
     pid, _, rest = rest.partition("~")
     started, _, _ = rest.partition("~")
     if unquote(host) != socket.gethostname() or not (pid.isascii() and pid.isdigit()):
-        return False  # another machine's, or not ours at all
+        return False  # of another machine, or no scratch file
     return _start_time(int(pid)) != started
 
 

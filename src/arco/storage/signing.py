@@ -1,8 +1,8 @@
 """Signed URLs for stores that cannot sign their own: the local disk and memory.
 
 A signature binds the path and the moment of expiry to the installation's key, nothing else, so one
-URL serves GET and HEAD, with or without a range. Whoever serves the URL asks `verify` and reads the
-key it returns; there is no other way from a URL to an object.
+URL serves GET and HEAD, with or without a range. The server of the URL calls `verify` and reads
+the key that it returns; there is no other way from a URL to an object.
 """
 
 import hmac
@@ -12,15 +12,15 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from arco.core.errors import Denied, Invalid, Unavailable
-from arco.core.rng import Rng
-from arco.storage.directory import sync_directory
+from arco.core.runtime import Rng
+from arco.storage.directory_tree import sync_directory
 from arco.storage.key import check_key
 from arco.storage.scratch import write_all
 
 KEY_BYTES = 32
 ROUTE = "/files/"
 
-_REFUSED = "this link is not valid or has expired; ask for a new one"
+_REFUSED = "this link is not valid or has expired; request a new one"
 
 
 class UrlSigner:
@@ -40,7 +40,7 @@ class UrlSigner:
 
     def verify(self, url: str, now_ms: int) -> str:
         """The key that `url` (whole, or path and query) gives access to, or `Denied`."""
-        key, expires, given = self._take_apart(url)
+        key, expires, given = self._split(url)
         if not (expires.isascii() and expires.isdigit() and len(expires) <= 12 and given.isascii()):
             raise Denied(_REFUSED)
         genuine = hmac.compare_digest(self._mac(key, int(expires)), given)
@@ -48,8 +48,8 @@ class UrlSigner:
             raise Denied(_REFUSED)
         return check_key(key)
 
-    def _take_apart(self, url: str) -> tuple[str, str, str]:
-        """Key, expiry and signature of a URL, as text; nothing of it is trusted yet."""
+    def _split(self, url: str) -> tuple[str, str, str]:
+        """Key, expiry and signature of a URL, not verified."""
         try:
             parts = urlsplit(url)
             query = parse_qs(parts.query, max_num_fields=8)
@@ -67,13 +67,15 @@ class UrlSigner:
 
 
 def installation_key(path: Path, rng: Rng) -> bytes:
-    """The key kept at `path`, made on first use and readable by its owner alone."""
+    """The key stored at `path`, created on first use and readable only by its owner."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             _make_key(path, rng)
         if path.stat().st_mode & 0o077:
-            raise Denied("the installation's key can be read by others: chmod 600, or make it anew")
+            raise Denied(
+                "the installation's key can be read by others: chmod 600, or delete it to create a new one"
+            )
         return path.read_bytes()
     except OSError as problem:
         raise Unavailable(f"the installation's key cannot be used: {problem.strerror}") from problem
@@ -86,8 +88,8 @@ def _make_key(path: Path, rng: Rng) -> None:
         write_all(fd, rng.randbytes(KEY_BYTES))
         os.fsync(fd)
         with suppress(FileExistsError):
-            os.link(scratch, path)  # of two processes that start together, one key stays
-        sync_directory(path.parent)  # all URLs hang on it, so it must outlast a crash
+            os.link(scratch, path)  # of two processes that start together, one wins
+        sync_directory(path.parent)  # all URLs depend on it, so it must survive a crash
     finally:
         os.close(fd)
         scratch.unlink()

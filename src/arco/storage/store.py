@@ -1,25 +1,24 @@
-"""The store: the handle that a process gets, bound to one scope and one role.
+"""The store: the handle of a process, bound to one scope (law 10) and one role (law 4).
 
-Here, once, live the scope (law 10) and the role (law 4); `Requests` has the retries and tells our own
-writes from another's (law 8).
+`RetryingBackend` does the retries and tells own writes from those of others (law 8).
 """
 
 from collections.abc import AsyncIterator
 
-from arco.core.errors import ArcoError, Denied, Invalid, NotFound
+from arco.core.errors import ArcoError, Denied, Invalid, NotFound, Unavailable
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend, Meta
 from arco.storage.key import check_key, check_prefix
-from arco.storage.requests import Requests
-from arco.storage.retry import Retry
+from arco.storage.retry import RetryingBackend, StoreRetryPolicy
 from arco.storage.roles import Role, Verb, may
 
 LONGEST_SIGNED_S = 3_600
+CLOCK_KEY = "_probe/clock.json"
 
 
 class Store:
-    """One workspace of one store, as one role sees it."""
+    """One workspace of one store, with the permissions of one role."""
 
     def __init__(
         self,
@@ -28,20 +27,20 @@ class Store:
         *,
         scope: Scope,
         role: Role,
-        retry: Retry | None = None,
+        retry: StoreRetryPolicy | None = None,
     ) -> None:
-        self._requests = Requests(backend, runtime, root=scope.prefix, retry=retry)
+        self._requests = RetryingBackend(backend, runtime, root=scope.prefix, retry=retry)
         self.runtime = runtime
         self.scope = scope
         self.role = role
 
     async def get(self, key: str, *, size_bytes: int = 0) -> bytes:
-        """All bytes of an object, or `NotFound`; a large object's size buys it more time."""
+        """All bytes of an object, or `NotFound`; `size_bytes` extends the time limit for a large object."""
         self._admit(Verb.GET, key)
         return await self._requests.get(key, size_bytes)
 
     async def find(self, key: str, *, size_bytes: int = 0) -> bytes | None:
-        """All bytes of an object, or None where there is none: a probe."""
+        """All bytes of an object, or None if it does not exist: a probe."""
         try:
             return await self.get(key, size_bytes=size_bytes)
         except NotFound:
@@ -60,7 +59,7 @@ class Store:
         return await self._requests.head(key)
 
     async def create(self, key: str, body: bytes) -> None:
-        """Put if absent, durable on return; `Conflict` if another is there, `Unknown` if unclear."""
+        """Put if absent, durable on return; `Conflict` if another object exists, `Unknown` if unclear."""
         self._admit(Verb.CREATE, key)
         await self._requests.create(key, body)
 
@@ -69,12 +68,12 @@ class Store:
         self._admit(Verb.HINT, key)
         try:
             await self._requests.put(key, body)
-        except ArcoError:  # whatever the store has against it: losing a hint costs time only
+        except ArcoError:  # losing a hint only costs time
             return False
         return True
 
     async def delete(self, key: str) -> None:
-        """Remove an object; removing what is not there is fine."""
+        """Remove an object; a missing object is no error."""
         self._admit(Verb.DELETE, key)
         await self._requests.delete(key)
 
@@ -101,3 +100,15 @@ class Store:
     def _check_role(self, verb: Verb, key: str) -> None:
         if not may(self.role, verb, key):
             raise Denied(f"role {self.role} may not {verb} {key}")
+
+
+async def store_now_ms(store: Store) -> int:
+    """The time of the store's clock: that of a hint written now. For the janitor only.
+
+    A collector whose own clock runs ahead would take young numbers for old ones, and a writer that
+    remembers them would fork the chain. So an age is the difference of two times that the store itself has
+    set.
+    """
+    if not await store.put_hint(CLOCK_KEY, b"{}"):
+        raise Unavailable("the store rejected a hint, so its clock cannot be read; retry")
+    return (await store.head(CLOCK_KEY)).modified_ms

@@ -10,7 +10,7 @@ from arco.flow.coordinator.ports import StoredRun, StoredTask
 from arco.flow.plan.table_state import PlanningState, TableState
 from arco.fold.fold import fold
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
-from arco.ledger.watermark import Watermark
+from arco.ledger.stream import Watermark
 from arco.query.ledger_tail import LedgerTailReader
 from arco.query.limits import QueryLimits
 from arco.query.system_tables import DomainTable as StateTable

@@ -25,7 +25,7 @@ from arco.flow.coordinator.messages import (
     TaskStatus,
 )
 from arco.flow.coordinator.ports import EventWriter
-from arco.ledger.writers import Writers
+from arco.ledger.writer import DomainWriters
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.flow.coordinator.chains import Chains
@@ -61,7 +61,7 @@ class Rig:
 
     def new_coordinator(self, events: EventWriter | None = None) -> RunCoordinator:
         self.reader = LedgerReader(self.store(Role.API), self.chains.ids, self.sources)
-        self.writers = Writers(self.store(Role.API), DOMAINS)
+        self.writers = DomainWriters(self.store(Role.API), DOMAINS)
         self.events = LedgerEventWriter(self.writers)
         return RunCoordinator(
             self.store(Role.FLOW),

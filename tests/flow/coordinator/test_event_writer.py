@@ -9,7 +9,7 @@ from arco.events.task import TaskLost, TaskStarted
 from arco.flow.coordinator.event_writer import LedgerEventWriter
 from arco.flow.coordinator.events import run_event
 from arco.flow.coordinator.ports import RunEvent
-from arco.ledger.writers import Writers
+from arco.ledger.writer import DomainWriters
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.flow.coordinator.ledger_reader import LedgerReader
@@ -26,7 +26,7 @@ def _started(task_id: str, **also: str) -> RunEvent:
 
 @in_virtual_time
 async def test_an_append_of_unknown_outcome_is_repeated_until_it_is_known(calm: Calm) -> None:
-    facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
+    facts = LedgerEventWriter(DomainWriters(calm.store(), DOMAINS))
     await facts.append([_started("a")])
     calm.objects.faults = Faults(unanswered=1.0)
     appending = calm.runtime.tasks.spawn(facts.append([_started("b")]))
@@ -52,8 +52,8 @@ async def test_a_definite_failure_is_raised(calm: Calm) -> None:
     backend = _Closed(calm.objects, calm.life)
     store = Store(backend, calm.runtime, scope=Scope(), role=Role.API)
     with pytest.raises(Denied):
-        await LedgerEventWriter(Writers(store, DOMAINS)).append([_started("a")])
-    writers = Writers(calm.store(), DOMAINS)
+        await LedgerEventWriter(DomainWriters(store, DOMAINS)).append([_started("a")])
+    writers = DomainWriters(calm.store(), DOMAINS)
     await writers.close()
     with pytest.raises(Unavailable):
         await LedgerEventWriter(writers).append([_started("a")])
@@ -61,7 +61,7 @@ async def test_a_definite_failure_is_raised(calm: Calm) -> None:
 
 @in_virtual_time
 async def test_an_invalid_event_is_not_appended(calm: Calm) -> None:
-    facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
+    facts = LedgerEventWriter(DomainWriters(calm.store(), DOMAINS))
     with pytest.raises(Invalid):
         await facts.append([_started("x" * 300)])
     assert calm.requests() == 0
@@ -69,7 +69,7 @@ async def test_an_invalid_event_is_not_appended(calm: Calm) -> None:
 
 @in_virtual_time
 async def test_times_do_not_decrease_when_the_clock_goes_back(calm: Calm) -> None:
-    facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
+    facts = LedgerEventWriter(DomainWriters(calm.store(), DOMAINS))
     place = {"table_id": "t", "partition_key": "ds=1"}
     await facts.append([_started("a", **place)])
     calm.wall.jump(-3_000_000)
@@ -81,7 +81,7 @@ async def test_times_do_not_decrease_when_the_clock_goes_back(calm: Calm) -> Non
 
 @in_virtual_time
 async def test_a_large_batch_is_appended_in_parts(calm: Calm) -> None:
-    facts = LedgerEventWriter(Writers(calm.store(), DOMAINS))
+    facts = LedgerEventWriter(DomainWriters(calm.store(), DOMAINS))
     long = "y" * 60_000
     told = [
         run_event(

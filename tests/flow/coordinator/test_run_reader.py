@@ -10,7 +10,7 @@ from arco.catalog.reader import SnapshotReader
 from arco.flow.coordinator.messages import RunStatus, TaskStatus
 from arco.flow.coordinator.run_reader import SqlRunReader
 from arco.flow.plan import event_query
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.storage.roles import Role
 from tests.flow.plan.event_lines import NOON, event_line
@@ -30,7 +30,7 @@ async def _told(*events: Event) -> AsyncIterator[SqlRunReader]:
             event_line(space.runtime, name, second=second, **payload)
             for second, (name, payload) in enumerate(events)
         ]
-        await Writer(store, "executions").append_lines(lines)
+        await LedgerWriter(store, "executions").append_lines(lines)
         engine = SqlEngine(SnapshotReader(store))
         try:
             yield SqlRunReader(engine)

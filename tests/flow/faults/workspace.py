@@ -22,7 +22,7 @@ from arco.flow.coordinator.messages import RunStatus, RunView
 from arco.flow.coordinator.ports import TableHead
 from arco.flow.publish.tables import ParquetTables
 from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
-from arco.ledger.writers import Writers
+from arco.ledger.writer import DomainWriters
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.workshop import SCOPE, S, Workshop, as_table, open_workshop, started
@@ -63,7 +63,7 @@ class Workspace:
     def _new(self) -> RunCoordinator:
         return RunCoordinator(
             self._store[Role.FLOW],
-            events=LedgerEventWriter(Writers(self._store[Role.API], DOMAINS)),
+            events=LedgerEventWriter(DomainWriters(self._store[Role.API], DOMAINS)),
             fences=self,
             versions=self,
             states=self.reader,

@@ -17,7 +17,7 @@ from arco.flow.plan.event_query import BacklogWait
 from arco.flow.plan.keys import task_key
 from arco.flow.plan.state_reader import SqlStateReader
 from arco.flow.plan.table_state import ColumnChange, LastAttempt, UnprovenFile
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
 from arco.storage.roles import Role
@@ -52,7 +52,7 @@ class Here:
         self.formats = Formats()
         store = space.store(Role.API)
         self.engine = SqlEngine(SnapshotReader(store), limits=limits)
-        self.writer = Writer(store, "executions")
+        self.writer = LedgerWriter(store, "executions")
         events = SnapshotReader(store, "executions")
         self.reader = SqlStateReader(self.engine, SnapshotReader(store), events, self.formats)
 

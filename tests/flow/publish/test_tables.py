@@ -15,7 +15,7 @@ from arco.flow.publish.content import EMPTY_CONTENT, apply_pointer
 from arco.flow.publish.pointer import FULL_LIST_INTERVAL, ParquetPointer, pointers_of
 from arco.flow.publish.wire import FilesStaged, StagedFile
 from arco.storage.chain import SHORTEST_RETENTION_MS
-from arco.storage.collect import DEFAULT_RETENTION_MS, collect
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS, collect
 from arco.storage.roles import Role
 from tests.catalog.workshop import S, as_table, t
 from tests.flow.publish.harness import ROOT, TASK, id_of, with_table

@@ -17,7 +17,7 @@ from arco.flow.spark.iceberg_format import IcebergFormat
 from arco.flow.spark.iceberg_staging import expire_stale_snapshots, stale_snapshot_ids
 from arco.flow.spark.iceberg_table import IcebergCatalogs, IcebergTable
 from arco.flow.spark.table_format import TableContext, WriteTarget
-from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from tests.flow.spark.harness import DAY, Harness, RecordingWatch
 from tests.flow.spark.test_iceberg_publication import target
 

@@ -15,7 +15,7 @@ from arco.compactor.in_process import InProcess
 from arco.fold.tier1 import DOMAIN
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN
 from arco.ledger.envelope import Envelope
-from arco.ledger.writer import Writer
+from arco.ledger.writer import LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.query.lineage.response import Impact, Lineage
 from arco.query.lineage.tracer import Tracer
@@ -111,7 +111,7 @@ class World:
         await self._append(EXECUTIONS_DOMAIN, msgspec.json.encode(timed))
 
     async def _append(self, domain: str, line: bytes) -> None:
-        await Writer(self.here.store(Role.API), domain).append_lines([line])
+        await LedgerWriter(self.here.store(Role.API), domain).append_lines([line])
 
     def dataset(self, name: str) -> dict[str, str]:
         """A table of the catalog, or else something of which only the name is known."""

@@ -12,7 +12,7 @@ from arco.fold.tier1 import DOMAIN
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN
 from arco.query.limits import QueryLimits
 from arco.query.lineage.tracer import Tracer
-from arco.storage.observed import ObservedBackend
+from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.query.lineage.lineage_workspace import World, pairs, world

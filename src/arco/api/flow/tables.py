@@ -72,7 +72,7 @@ class FlowStateHandlers:
             )
             for value in dict.fromkeys(change.values)
         ]
-        taken = await self._services.intake.take(lines, caller=call.principal.name)
+        taken = await self._services.ingestion.ingest(lines, caller=call.principal.name)
         if taken.refused:
             raise Invalid(f"value {taken.refused[0].line}: {taken.refused[0].reason}")
         document = ValuesChanged(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from arco.api.http.request import Call, ClientDisconnected
 from arco.core.runtime import Runtime
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class LongPoll:
             if enough(answer) or self._shutdown.is_set or self._clock.elapsed_ms() >= ends_ms:
                 return answer
 
-    async def _unless(self, disconnected: Event, asking: Coroutine[Any, Any, T]) -> T:
+    async def _unless(self, disconnected: AsyncEvent, asking: Coroutine[Any, Any, T]) -> T:
         """The answer, unless the client disconnects before there is one."""
         over = self._tasks.event()
         question = self._tasks.spawn(_signal_end(asking, over))
@@ -68,7 +68,7 @@ class LongPoll:
             question.cancel()
 
 
-async def _signal_end(work: Coroutine[Any, Any, T], over: Event) -> T:
+async def _signal_end(work: Coroutine[Any, Any, T], over: AsyncEvent) -> T:
     try:
         return await work
     finally:

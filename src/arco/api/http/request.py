@@ -34,7 +34,7 @@ from arco.api.http.problem import HttpError
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid
 from arco.core.json import explain
-from arco.core.tasks import Event, Tasks
+from arco.core.tasks import AsyncEvent, Tasks
 
 Q = TypeVar("Q", bound="QueryParams")
 B = TypeVar("B")
@@ -165,7 +165,9 @@ class Call(Generic[Q, B]):
         self.head: Snapshot | None = None  # the newest, where it was read already
         self.unresolved_ids: frozenset[str] = frozenset()  # of tables whose names are unresolved
         self.resolved_names = False  # a name was resolved for this reply, so it cannot be cached
-        self.disconnected: Event | None = None  # of a long poll: set once the client disconnects
+        self.disconnected: AsyncEvent | None = (
+            None  # of a long poll: set once the client disconnects
+        )
 
     @property
     def caller(self) -> str:
@@ -271,7 +273,7 @@ class ClientDisconnected(Exception):
     """The client has disconnected, so no answer can be sent."""
 
 
-async def wait_for_disconnect(receive: Receive, disconnected: Event) -> None:
+async def wait_for_disconnect(receive: Receive, disconnected: AsyncEvent) -> None:
     """Set `disconnected` once the client disconnects; call it after the body was read."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -99,15 +99,15 @@ def explain(
 def _code_changes(arco: "Arco", project: "Project", maker: str, recorded: str) -> tuple[str, ...]:
     """The functions, constants and options that changed since the recorded code, as far as records say."""
     from arco.core import json as documents
+    from arco.core.sql_literal import quote_text
     from arco.flow.define.fingerprint import changed_parts
-    from arco.flow.plan.event_query import literal
     from arco.flow.plan.keys import task_key
     from arco.flow.plan.table_state import CODE_METRIC, CODE_PARTS_METRIC
 
     sql = (
         f"SELECT metrics['{CODE_PARTS_METRIC}'] FROM system.tasks "  # noqa: S608
-        f"WHERE split_part(task_id, chr(64), 1) = {literal(task_key(maker, ''))} "
-        f"AND metrics['{CODE_METRIC}'] = {literal(recorded)} "
+        f"WHERE split_part(task_id, chr(64), 1) = {quote_text(task_key(maker, ''))} "
+        f"AND metrics['{CODE_METRIC}'] = {quote_text(recorded)} "
         f"AND metrics['{CODE_PARTS_METRIC}'] IS NOT NULL "
         "ORDER BY completed_at DESC LIMIT 1"
     )

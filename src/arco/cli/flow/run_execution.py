@@ -15,7 +15,7 @@ from arco.cli.flow.text_format import first_line
 from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, with_own_threads
-from arco.core.tasks import Event, Task
+from arco.core.tasks import AsyncEvent, Task
 from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask, Progress, RunView, TaskStatus
 from arco.flow.coordinator.ports import Coordinator
 from arco.flow.worker.ports import AttemptContext, Executor, ProjectCode
@@ -158,7 +158,7 @@ class RunExecution:
             self._print(f"Waiting for Arco: {problem}")
 
 
-async def _notify(work: Coroutine[Any, Any, None], changed: Event) -> None:
+async def _notify(work: Coroutine[Any, Any, None], changed: AsyncEvent) -> None:
     """Do `work`, and set `changed` however it ends."""
     try:
         await work
@@ -258,7 +258,7 @@ class StopSignals:
         if self.count > 1:
             exit_at_once()
 
-    async def wait(self, runtime: Runtime, changed: Event) -> None:
+    async def wait(self, runtime: Runtime, changed: AsyncEvent) -> None:
         """Set `changed` after the first signal, which by itself does not wake a waiting loop."""
         while not self.count:
             await runtime.clock.sleep(_TICK_MS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from arco.core.errors import ArcoError
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.flow.coordinator.attempt_events import OutputPartition
 from arco.flow.coordinator.data_versions import VersionSnapshot
 from arco.flow.coordinator.events import AttemptEvents
@@ -65,7 +65,7 @@ class ActiveRun:
     versions: VersionSnapshot | None = None  # of its tables; read when first needed
     reserved: set[str] = field(default_factory=set)  # tasks that are being dispatched
     table_ids: dict[str, str] = field(default_factory=dict)
-    watchers: set[Event] = field(default_factory=set)
+    watchers: set[AsyncEvent] = field(default_factory=set)
     is_finalizing: bool = False
     finalize_again: bool = False
     store_error: ArcoError | None = None  # why its next events cannot be recorded now

@@ -4,13 +4,13 @@ A chunk is stored when its lines arrive with a heartbeat or with the end of the 
 increasing numbers until one is missing, without listing (law 6).
 """
 
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from arco.core.errors import Conflict
 from arco.core.hashing import sha256_hex
+from arco.core.lru_cache import LruCache
 from arco.storage.store import Store
 
 _MAX_CURSORS = 10_000
@@ -36,7 +36,7 @@ class AttemptLogStore:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._cursors: OrderedDict[str, _Cursor] = OrderedDict()
+        self._cursors = LruCache[str, _Cursor](_MAX_CURSORS)
 
     async def write(self, run_id: str, attempt_id: str, text: str, part: int | None = None) -> None:
         """Store a chunk, durably on return. A number that exists was sent before."""
@@ -51,10 +51,10 @@ class AttemptLogStore:
 
     async def _write_next(self, run_id: str, attempt_id: str, body: bytes) -> None:
         """For workers that send no numbers: the same chunk twice in a row counts once."""
-        cursor = self._cursors.setdefault(attempt_id, _Cursor())
-        self._cursors.move_to_end(attempt_id)
-        while len(self._cursors) > _MAX_CURSORS:
-            self._cursors.popitem(last=False)
+        cursor = self._cursors.get(attempt_id)
+        if cursor is None:
+            cursor = _Cursor()
+            self._cursors.put(attempt_id, cursor)
         sha256 = sha256_hex(body)
         while sha256 != cursor.last_sha256:
             number = cursor.number

@@ -121,7 +121,7 @@ class CompletionHandler:
                 self._logs.write(run.run_id, report.attempt_id, report.log, report.log_part)
             )
         try:
-            async with self._state.keyed_lock.enter(f"{run.run_id}/{key}"):
+            async with self._state.keyed_lock.hold(f"{run.run_id}/{key}"):
                 await self._complete(run, key, attempt, report)
         finally:
             if writing is not None:

@@ -337,7 +337,7 @@ class RunCoordinator:
 
     async def _retry(self, run: ActiveRun, worker: str, plan: Plan | None) -> ActiveRun:
         first = (*run.stored.wish.after, run.run_id)[0]
-        async with self._state.keyed_lock.enter(f"retry/{first}"):
+        async with self._state.keyed_lock.hold(f"retry/{first}"):
             return await self._submit(await self._retries.request(run, worker, plan))
 
     async def _cancel(self, run: ActiveRun, by: str | None) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, Renewal
 from arco.core.errors import ArcoError, Conflict
 from arco.core.ids import new_ulid
-from arco.core.tasks import Event, Task
+from arco.core.tasks import AsyncEvent, Task
 from arco.storage.chain import Head
 from arco.storage.store import Store
 
@@ -36,7 +36,7 @@ class CoordinatorLease:
         self._renewed_ms = 0.0
         self._count = 0
         self._renewing: Task[None] | None = None
-        self.lost: Event = self._tasks.event()
+        self.lost: AsyncEvent = self._tasks.event()
 
     async def take(self) -> str | None:
         """Take it, or return the name of the process that holds it. Waits for the lease of a dead one."""

@@ -11,6 +11,7 @@ from functools import cache
 import msgspec
 
 from arco.core import json
+from arco.core.backoff import ExponentialBackoff
 from arco.core.clock import utc
 from arco.core.errors import Unavailable, Unknown
 from arco.core.ids import new_ulid, numbered_ulid
@@ -18,20 +19,19 @@ from arco.core.runtime import Runtime
 from arco.events.registry import find_domain, find_kind
 from arco.flow.coordinator.ports import RunEvent
 from arco.ledger.envelope import Envelope, Source
-from arco.ledger.writers import Writers
+from arco.ledger.writer import DomainWriters
 
 SOURCE = "flow"
 
 _VERSION = 1
 _APPEND_BYTES = 3 * 1024 * 1024
-_FIRST_PAUSE_MS = 50
-_MAX_PAUSE_MS = 5_000
+_BACKOFF = ExponentialBackoff(50, 5_000, jitter=1)
 
 
 class LedgerEventWriter:
     """An `EventWriter`. Events of one domain that fit into a segment are stored together or not at all."""
 
-    def __init__(self, writers: Writers) -> None:
+    def __init__(self, writers: DomainWriters) -> None:
         self._writers = writers
         self._runtime: Runtime = writers.store.runtime
         self._latest_ms = 0
@@ -87,7 +87,7 @@ class LedgerEventWriter:
 
     async def _append_until_known(self, domain: str, lines: list[bytes]) -> None:
         """Append lines; once they may have been stored, only success is an answer (law 9)."""
-        in_doubt, pause = False, _FIRST_PAUSE_MS
+        in_doubt, failures = False, 0
         while True:
             try:
                 await self._writers.of(domain).append_lines(lines)
@@ -101,8 +101,8 @@ class LedgerEventWriter:
                     raise
                 if self._closed:
                     raise Unknown("an earlier attempt to append may yet land") from error
-            await self._runtime.clock.sleep(pause * (1 + self._runtime.rng.random()))
-            pause = min(2 * pause, _MAX_PAUSE_MS)
+            failures += 1
+            await _BACKOFF.sleep(failures, self._runtime)
 
 
 _domain = cache(find_domain)  # called with declared names only, so it stays small

@@ -4,6 +4,7 @@ Tasks downstream of one that did not succeed never start, a stopped run starts n
 tasks have all ended is over. All of it follows from the state alone, so a restart records what is missing.
 """
 
+from arco.core.backoff import ExponentialBackoff
 from arco.core.errors import StoreFull
 from arco.flow.coordinator.active_run import ActiveRun
 from arco.flow.coordinator.data_versions import DataVersions
@@ -13,8 +14,7 @@ from arco.flow.coordinator.run_state import TaskResult, UnstartableTask
 from arco.flow.coordinator.state import CoordinatorState
 
 _FINALIZING = "finalizing a run"
-_FIRST_PAUSE_MS = 100
-_MAX_PAUSE_MS = 10_000
+_BACKOFF = ExponentialBackoff(100, 10_000)
 
 
 class RunFinalizer:
@@ -42,7 +42,7 @@ class RunFinalizer:
             self._state.spawn(_FINALIZING, self._finalize(run), run=run.run_id)
 
     async def _finalize(self, run: ActiveRun) -> None:
-        pause, reported = _FIRST_PAUSE_MS, None
+        failures, reported = 0, None
         try:
             while not self._closed:
                 run.finalize_again = False
@@ -56,11 +56,11 @@ class RunFinalizer:
                     if isinstance(error, StoreFull):
                         run.store_error = error
                         run.notify()
-                    await self._state.clock.sleep(pause)
-                    pause = min(2 * pause, _MAX_PAUSE_MS)
+                    failures += 1
+                    await _BACKOFF.sleep(failures, self._state.runtime)
                     continue
                 run.store_error = None
-                pause, reported = _FIRST_PAUSE_MS, None
+                failures, reported = 0, None
                 if not changed and not run.finalize_again:
                     return
         finally:

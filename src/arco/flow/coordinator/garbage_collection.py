@@ -18,8 +18,7 @@ from arco.flow.coordinator.coordinator_lease import DOMAIN
 from arco.flow.coordinator.plan_store import RunClaim
 from arco.flow.coordinator.ports import RunReader
 from arco.storage.backend import Meta
-from arco.storage.store import Store
-from arco.storage.store_clock import store_now_ms
+from arco.storage.store import Store, store_now_ms
 
 DEFAULT_RUN_RETENTION_MS = 30 * 24 * 3_600_000
 LEASE_RETENTION_MS = 24 * 3_600_000

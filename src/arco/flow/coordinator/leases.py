@@ -16,7 +16,7 @@ import msgspec
 
 from arco.core import json
 from arco.core.errors import Invalid
-from arco.core.tasks import Event
+from arco.core.tasks import AsyncEvent
 from arco.flow.coordinator.attempt_events import OutputPartition
 from arco.flow.coordinator.messages import LEASE_MS, InputDigest, Progress, TaskInput
 from arco.flow.plan.plan import Plan, PlannedTask
@@ -92,7 +92,7 @@ class ActiveLeases:
 
     def __init__(self) -> None:
         self.live: dict[str, TaskLease] = {}
-        self.watchers: set[Event] = set()
+        self.watchers: set[AsyncEvent] = set()
 
     def notify(self) -> None:
         """Some attempts must stop."""

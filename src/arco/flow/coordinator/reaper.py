@@ -68,7 +68,7 @@ class LeaseReaper:
         run = self._state.find(lease.run_id)
         if run is None:
             return
-        async with self._state.keyed_lock.enter(f"{lease.run_id}/{lease.key}"):
+        async with self._state.keyed_lock.hold(f"{lease.run_id}/{lease.key}"):
             if self._state.leases.live.get(lease.attempt_id) is not lease:
                 return
             if lease.until_ms > self._state.clock.elapsed_ms():

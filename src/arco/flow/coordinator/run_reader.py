@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
+from arco.core.sql_literal import quote_text
 from arco.flow.coordinator.attempt_events import failed_attempts
 from arco.flow.coordinator.messages import CheckOutcome, RunStatus, TaskStatus
 from arco.flow.coordinator.ports import StoredRun, StoredTask
-from arco.flow.plan.event_query import FRESH, EventEngine, all_rows, among, literal, milliseconds
+from arco.flow.plan.event_query import FRESH, EventEngine, all_rows, among, milliseconds
 
 _RUNS_PER_QUERY = 500
 _TABLES_PER_QUERY = 1_000
@@ -49,7 +50,7 @@ class SqlRunReader:
         )
 
     async def run(self, run_id: str) -> StoredRun | None:
-        sql = f"{_RUN} WHERE execution_id = {literal(run_id)}"
+        sql = f"{_RUN} WHERE execution_id = {quote_text(run_id)}"
         rows = (await self._engine.query(sql, freshness=FRESH)).to_pylist()
         if not rows:
             return None
@@ -75,7 +76,7 @@ class SqlRunReader:
         checks: dict[tuple[str, int | None], list[CheckOutcome]] = {}
         for start in range(0, len(tables), _TABLES_PER_QUERY):
             of_tables = among("table_id", tables[start : start + _TABLES_PER_QUERY])
-            where = f"{of_tables} AND execution_id = {literal(run_id)}"
+            where = f"{of_tables} AND execution_id = {quote_text(run_id)}"
             async for row in all_rows(self._engine, _CHECK, where, "result_id"):
                 checks.setdefault((row["task_id"], row["checked_at_ms"]), []).append(_check(row))
         # The checks of an attempt carry the time of its end: those of other attempts have other times.

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from msgspec import structs
 
-from arco.core.rng import Rng
+from arco.core.runtime import Rng
 from arco.flow.coordinator.messages import CheckOutcome, Progress, RunStatus, TaskStatus, TaskView
 from arco.flow.coordinator.ports import StoredTask
 from arco.flow.plan.plan import Maker, Plan, PlannedTask, RetryPolicy

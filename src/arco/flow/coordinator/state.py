@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from arco.core.lanes import Lanes
+from arco.core.keyed_lock import KeyedLock
 from arco.core.runtime import Runtime
-from arco.core.tasks import Event, Task
+from arco.core.tasks import AsyncEvent, Task
 from arco.flow.coordinator.active_run import ActiveRun
 from arco.flow.coordinator.leases import ActiveLeases, PartitionLocks, PoolSlots, TaskLease
 from arco.flow.coordinator.messages import ANY_WORKER, LEASE_MS, LeaseRequest, TaskStatus
@@ -118,12 +118,12 @@ class CoordinatorState:
         self.leases = ActiveLeases()
         self.pools = PoolSlots()
         self.locks = PartitionLocks()
-        self.keyed_lock = Lanes(
+        self.keyed_lock = KeyedLock(
             runtime.tasks
         )  # one change at a time for each task, run key and retry
         self.timers = Timers(runtime, report_error)
         self.counters = CoordinatorCounters()
-        self._waiting: dict[Event, LeaseRequest] = {}
+        self._waiting: dict[AsyncEvent, LeaseRequest] = {}
         self._requests: dict[str, LeaseRequest] = {}  # the last of each worker
         self._other_code: dict[
             str, set[str]
@@ -229,7 +229,7 @@ class CoordinatorState:
         finally:
             del self._waiting[event]
 
-    async def wait(self, event: Event, ms: float) -> None:
+    async def wait(self, event: AsyncEvent, ms: float) -> None:
         """Return when an event is set, or after a time."""
         with suppress(TimeoutError):
             await self.tasks.deadline(ms, event.wait())

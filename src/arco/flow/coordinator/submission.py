@@ -51,7 +51,7 @@ class RunSubmission:
     async def submit(self, request: RunRequest) -> tuple[ActiveRun, bool]:
         """The run of a request, and whether it starts now."""
         _check_request(request)
-        async with self._state.keyed_lock.enter(f"key/{request.run_key}"):
+        async with self._state.keyed_lock.hold(f"key/{request.run_key}"):
             return await self._submit(request)
 
     async def _submit(self, request: RunRequest) -> tuple[ActiveRun, bool]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from arco.core.clock import Clock
 from arco.core.errors import BacklogTooLarge
+from arco.core.sql_literal import quote_text, quote_texts
 
 FRESH = "fresh"
 MAX_ROWS = 90_000  # of one answer
@@ -56,14 +57,9 @@ class BacklogWait:
                 await self._clock.sleep(_BACKLOG_PAUSE_MS)
 
 
-def literal(text: str) -> str:
-    """A text as an SQL literal: a quote is doubled, and no other character is special."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def among(column: str, texts: Iterable[str]) -> str:
     """The condition that a column has one of these texts, of which there must be at least one."""
-    return f"{column} IN ({', '.join(literal(each) for each in texts)})"
+    return f"{column} IN ({quote_texts(texts)})"
 
 
 def milliseconds(column: str) -> str:
@@ -89,5 +85,5 @@ async def all_rows(
 def _after(keys: tuple[str, ...], row: dict[str, Any]) -> str:
     """The condition that a row comes after another one."""
     key, rest = keys[0], keys[1:]
-    value = literal(str(row[key]))
+    value = quote_text(str(row[key]))
     return f"{key} > {value}" + (f" OR ({key} = {value} AND ({_after(rest, row)}))" if rest else "")

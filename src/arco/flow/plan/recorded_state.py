@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arco.catalog.name import parse_dotted
-from arco.flow.plan.event_query import FRESH, EventEngine, all_rows, among, literal, milliseconds
+from arco.core.sql_literal import quote_text
+from arco.flow.plan.event_query import FRESH, EventEngine, all_rows, among, milliseconds
 from arco.flow.plan.keys import task_key
 from arco.flow.plan.table_state import CODE_METRIC, INPUTS_METRIC, TableState
 
@@ -81,7 +82,7 @@ async def _pages(engine: EventEngine, where: str) -> list[pa.Table]:
         pages.append(page)
         if page.num_rows < MAX_PARTITION_ROWS:
             return pages
-        table_id, key = (literal(page.column(name)[-1].as_py()) for name in ("table_id", "key"))
+        table_id, key = (quote_text(page.column(name)[-1].as_py()) for name in ("table_id", "key"))
         next_key = f"coalesce(partition_key, '') > {key}"
         after = f" AND (table_id > {table_id} OR (table_id = {table_id} AND {next_key}))"
 
@@ -116,7 +117,7 @@ async def read_tasks(engine: EventEngine, names: Sequence[str]) -> dict[str, Tab
 
 def _task_query(names: Sequence[str]) -> str:
     """The last success and the last failure of each task, however often it ran."""
-    kind = f"CASE WHEN status = {literal(_SUCCESS)} THEN 'good' ELSE 'bad' END"
+    kind = f"CASE WHEN status = {quote_text(_SUCCESS)} THEN 'good' ELSE 'bad' END"
     keys = [task_key(name, "") for name in names]
     newest = "ORDER BY completed_at DESC, execution_id DESC"
     return (

@@ -17,8 +17,9 @@ from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound
+from arco.core.sql_literal import quote_text
 from arco.events.partition import PRESENT
-from arco.flow.plan.event_query import FRESH, EventEngine, all_rows, among, literal, milliseconds
+from arco.flow.plan.event_query import FRESH, EventEngine, all_rows, among, milliseconds
 from arco.flow.plan.keys import read_key, task_key
 from arco.flow.plan.recorded_state import (
     MAX_TABLES,
@@ -45,7 +46,7 @@ _NTH = (
     "ORDER BY coalesce(completed_at, started_at) DESC NULLS FIRST, execution_id DESC)"
 )
 _CHANGES = (("table_stats", "last_modified_at"), ("table_commits", "committed_at"))
-_BY_OTHERS = f"""update_source <> {literal(FLOW)} AND changed LIKE '%"set-snapshot-ref"%'"""
+_BY_OTHERS = f"""update_source <> {quote_text(FLOW)} AND changed LIKE '%"set-snapshot-ref"%'"""
 
 
 class SqlStateReader:
@@ -166,7 +167,7 @@ class SqlStateReader:
 
     async def _read_values(self, records: "_Records") -> None:
         select = "SELECT dimension, value FROM system.partition_values"
-        where = f"status = {literal(PRESENT)}"
+        where = f"status = {quote_text(PRESENT)}"
         values: dict[str, list[str]] = {}
         async for row in all_rows(self._engine, select, where, "dimension", "value"):
             values.setdefault(row["dimension"], []).append(row["value"])
@@ -185,7 +186,7 @@ class SqlStateReader:
         for snapshots in _batches(sorted({each.snapshot_id for each in files})):
             sql = (
                 "SELECT DISTINCT snapshot_id FROM system.table_commits "  # noqa: S608
-                f"WHERE table_id = {literal(table.table_id)} AND update_source = {literal(FLOW)} "
+                f"WHERE table_id = {quote_text(table.table_id)} AND update_source = {quote_text(FLOW)} "
                 f"AND {among('snapshot_id', snapshots)}"
             )
             ours |= {row["snapshot_id"] for row in await self._rows(sql)}

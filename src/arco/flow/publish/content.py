@@ -25,7 +25,7 @@ from arco.flow.publish.pointer import (
 )
 from arco.flow.publish.wire import StagedFile
 from arco.storage.chain import Chain, Head
-from arco.storage.link import Entry
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 CONTENT_FORMAT = 1
@@ -191,7 +191,7 @@ async def _advance(chain: Chain, cached: _CachedContent, last: Entry) -> TableCo
     if last.number > cached.number + 1:
         between = await chain.history(cached.number + 1, last.number)
     for entry in between:
-        if entry.link.parent_sha256 != parent:
+        if entry.record.parent_sha256 != parent:
             return None
         content, parent = apply_pointer(content, parquet_pointer_of(entry)), entry.sha256()
     return content

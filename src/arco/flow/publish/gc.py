@@ -19,9 +19,8 @@ from arco.flow.publish.pointer import FULL_LIST_INTERVAL, parquet_pointer_of, po
 from arco.flow.publish.tables import is_attempt_id
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
-from arco.storage.collect import collect, oldest_needed
-from arco.storage.store import Store
-from arco.storage.store_clock import store_now_ms
+from arco.storage.chain_gc import collect, oldest_retained
+from arco.storage.store import Store, store_now_ms
 
 _DATA = "data/"
 _FULL = "full/"
@@ -87,7 +86,7 @@ class ParquetGarbageCollector:
             if meta.modified_ms <= before_ms and _is_staged(meta, location)
         ]
         # Read after the listing, so that files published meanwhile are named.
-        needed = await oldest_needed(chain, retention_ms=self._retention_ms)
+        needed = await oldest_retained(chain, retention_ms=self._retention_ms)
         named = await self._named(chain, needed) if old else set()
         for meta in old:
             if meta.key.removeprefix(location) not in named:

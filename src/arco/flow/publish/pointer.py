@@ -11,9 +11,8 @@ import msgspec
 
 from arco.catalog.publication import Publication
 from arco.flow.publish.wire import StagedFile
-from arco.storage.chain import Chain
-from arco.storage.chains import Chains
-from arco.storage.link import Entry
+from arco.storage.chain import Chain, ChainCache
+from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 POINTERS = "_catalog/parquet_pointers"
@@ -74,7 +73,7 @@ def pointers_of(store: Store, table_id: str) -> Chain:
     return Chain(store, f"{POINTERS}/{table_id}")
 
 
-class ParquetPointers(Chains):
+class ParquetPointers(ChainCache):
     """The chains of all tables by table id."""
 
     def __init__(self, store: Store) -> None:

@@ -19,7 +19,7 @@ from arco.catalog.publication import WHOLE_TABLE, Attempt, Numbered, Publication
 from arco.catalog.published import Published
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Conflict, Invalid, NotFound
-from arco.core.lanes import Lanes
+from arco.core.keyed_lock import KeyedLock
 from arco.flow.publish.content import ContentReader, TableContent, apply_pointer, totals_after
 from arco.flow.publish.pointer import (
     FULL_LIST_INTERVAL,
@@ -33,7 +33,7 @@ from arco.flow.publish.pointer import (
 )
 from arco.flow.publish.wire import FilesPublished, FilesStaged, StagedFile, TableVersionFiles
 from arco.storage.chain import Chain, Head
-from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.key import check_key
 from arco.storage.store import Store
 
@@ -129,7 +129,7 @@ class ParquetTables:
         self._pointers = ParquetPointers(store)
         self._contents = ContentReader(store)
         self._published = Published(publication_of, retention_ms=retention_ms)
-        self._lanes = Lanes(store.runtime.tasks)
+        self._table_lock = KeyedLock(store.runtime.tasks)
 
     async def publish(self, staged: FilesStaged) -> FilesPublished:
         """Create a version with staged files; idempotent.
@@ -145,7 +145,7 @@ class ParquetTables:
         if own is not None:
             return await _published_version(chain, own.number)
         await _require_files(self._store, managed_location(row.table_id), staged)
-        async with self._lanes.enter(staged.table_id):
+        async with self._table_lock.hold(staged.table_id):
             while True:
                 head = await chain.head()
                 own = await self._published.own(chain, attempt, head)
@@ -160,7 +160,7 @@ class ParquetTables:
         """What an attempt at the same task published after `since`, or else the number of a new fence."""
         await self._table(table_id)
         chain = self._pointers.chain(table_id)
-        async with self._lanes.enter(table_id):
+        async with self._table_lock.hold(table_id):
             while True:
                 head = await chain.head()
                 done = published_by_task(

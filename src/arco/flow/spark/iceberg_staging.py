@@ -28,7 +28,7 @@ from arco.flow.spark.iceberg_table import WAP_ID, IcebergTable
 from arco.flow.spark.jvm import is_raised_by, jvm_of, quote_name
 from arco.flow.spark.session import STAGING_CATALOG
 from arco.flow.spark.table_format import WriteTarget, attempt_folder
-from arco.storage.collect import DEFAULT_RETENTION_MS
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 
 _DATA_PATH = "write.data.path"
 _OWN_LAYOUT = ("write.object-storage.enabled", "write.location-provider.impl")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from arco.core.backoff import ExponentialBackoff
 from arco.core.errors import ArcoError, Fenced, Invalid, NotFound, Unavailable, Unknown
 from arco.core.runtime import Runtime
 from arco.flow.coordinator.leases import digest_inputs
@@ -33,8 +34,7 @@ T = TypeVar("T")
 MAX_PENDING_CHARS = 1_000_000
 MAX_CHUNK_CHARS = 256_000  # the rest goes with the next chunk
 
-_FIRST_PAUSE_MS = 200
-_MAX_PAUSE_MS = 2_000
+_BACKOFF = ExponentialBackoff(200, 2_000)
 _MAX_CHUNKS = (
     MAX_PENDING_CHARS // MAX_CHUNK_CHARS + 2
 )  # sent before the end, while code keeps logging
@@ -213,14 +213,13 @@ class AttemptReporter:
                 return  # the end matters more, and may be accepted all the same
 
     async def _retry(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        clock, rng, tries = self._runtime.clock, self._runtime.rng, 0
+        failures = 0
         while True:
             try:
                 return await call()
             except (Unavailable, Unknown):
-                pause = min(_FIRST_PAUSE_MS * 2**tries, _MAX_PAUSE_MS)
-                await clock.sleep(pause * (1 + rng.random() / 4))
-                tries = min(tries + 1, 10)
+                failures += 1
+                await _BACKOFF.sleep(failures, self._runtime)
 
 
 def _describe(error: Exception) -> str:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from arco.core.backoff import ExponentialBackoff
 from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.runtime import Runtime
-from arco.core.tasks import Event, Task
+from arco.core.tasks import AsyncEvent, Task
 from arco.flow.coordinator.messages import LeasedTask, LeaseRequest, LeaseResponse
 from arco.flow.coordinator.ports import TaskCoordinator
 from arco.flow.worker.attempt import AttemptExecution, AttemptTracing, WorkerContext, WorkerTiming
@@ -22,8 +23,7 @@ from arco.flow.worker.outcome import StopReason
 from arco.flow.worker.ports import Executor, ProjectCode
 
 _WAIT_MS = 10_000  # less than a lease: a worker that is silent for longer counts as gone
-_FIRST_PAUSE_MS = 200
-_MAX_PAUSE_MS = 2_000
+_BACKOFF = ExponentialBackoff(200, 2_000)
 
 
 def _ignore(_: object) -> None:
@@ -87,7 +87,7 @@ class Worker:
             attempt.hurry()
 
     async def run(
-        self, run_id: str | None = None, until: Event | None = None, *, once: bool = False
+        self, run_id: str | None = None, until: AsyncEvent | None = None, *, once: bool = False
     ) -> None:
         """Work until the run has ended, or `until` is set, or with `once` until there is nothing to do."""
         watching = None if until is None else self._tasks.spawn(self._stop_after(until))
@@ -111,7 +111,7 @@ class Worker:
             self._leasing.cancel()  # tasks of a response on its way are lost until their lease expires
         self._wake.set()
 
-    async def _stop_after(self, until: Event) -> None:
+    async def _stop_after(self, until: AsyncEvent) -> None:
         await until.wait()
         self.stop()
 
@@ -157,7 +157,8 @@ class Worker:
             self._failures = 0
         except (Unavailable, Unknown) as error:
             self._on_unavailable(error)
-            await self._context.runtime.clock.sleep(self._pause_ms())
+            self._failures += 1
+            await _BACKOFF.sleep(self._failures, self._context.runtime)
         except Exception as error:
             self._failure = error
         self._leasing = None
@@ -170,11 +171,6 @@ class Worker:
             await self._tasks.in_thread(lambda: self._code.refresh(response.tasks))
             if response.other_code and self._code.code == before:
                 self._code.report_other_code(response.other_code)
-
-    def _pause_ms(self) -> float:
-        pause: int = min(_FIRST_PAUSE_MS << self._failures, _MAX_PAUSE_MS)
-        self._failures = min(self._failures + 1, 10)
-        return pause * (1 + self._context.runtime.rng.random() / 4)
 
     def _start(self, task: LeasedTask) -> None:
         attempt = AttemptExecution(self._context, task, lambda: self._abandon(task))

@@ -14,8 +14,14 @@ from collections.abc import Iterable
 
 from arco.core.errors import Invalid
 from arco.core.json import Json, encode
-from arco.storage.iam.glob import floors, glob, listing_glob, loose, too_deep
-from arco.storage.iam.target import Target
+from arco.storage.iam.policy import (
+    PolicyTarget,
+    floor_globs,
+    loose_patterns,
+    to_glob,
+    to_listing_glob,
+    too_deep,
+)
 from arco.storage.roles import Role, Verb, patterns
 
 NOTES = (
@@ -24,7 +30,7 @@ NOTES = (
         "Whoever may read may also list the names of what it may read: S3 answers 403 instead of 404 "
         "for a missing object to an identity that may not list."
     ),
-    f"Looser than the table, because '*' crosses slashes: {', '.join(loose())}.",
+    f"Looser than the table, because '*' crosses slashes: {', '.join(loose_patterns())}.",
     "A bucket encrypted with a KMS key of your own needs kms:Decrypt and kms:GenerateDataKey too.",
 )
 
@@ -34,7 +40,7 @@ _IS_CREATE: Json = {"Null": {"s3:if-none-match": "false"}}
 _IS_OVERWRITE: Json = {"Null": {"s3:if-none-match": "true"}}
 
 
-def render(target: Target, role: Role) -> Json:
+def render(target: PolicyTarget, role: Role) -> Json:
     """The policy document of one role."""
     statements = [
         *_reads(target, role),
@@ -48,32 +54,32 @@ def render(target: Target, role: Role) -> Json:
     return policy
 
 
-def _reads(target: Target, role: Role) -> list[Json]:
+def _reads(target: PolicyTarget, role: Role) -> list[Json]:
     readable = patterns(role, Verb.GET)
     listable = dict.fromkeys(readable + patterns(role, Verb.LIST))
-    prefixes: list[Json] = [target.base + listing_glob(each) for each in listable]
+    prefixes: list[Json] = [target.base + to_listing_glob(each) for each in listable]
     seen: Json = {"StringLike": {"s3:prefix": prefixes}}
     return [
-        _statement("Read", "Allow", "s3:GetObject", _arns(target, map(glob, readable))),
+        _statement("Read", "Allow", "s3:GetObject", _arns(target, map(to_glob, readable))),
         _statement("ListWhatCanBeRead", "Allow", "s3:ListBucket", [_arn(target)], seen),
     ]
 
 
-def _creates(target: Target, role: Role) -> list[Json]:
-    wanted = [glob(each) for each in patterns(role, Verb.CREATE)]
+def _creates(target: PolicyTarget, role: Role) -> list[Json]:
+    wanted = [to_glob(each) for each in patterns(role, Verb.CREATE)]
     if not wanted:
         return []
     if role is Role.JANITOR:
-        allowed = _arns(target, [*wanted, *floors()])
+        allowed = _arns(target, [*wanted, *floor_globs()])
         return [_statement("Create", "Allow", "s3:PutObject", allowed, _IS_CREATE)]
     return [
         _statement("Create", "Allow", "s3:PutObject", _arns(target, wanted), _IS_CREATE),
-        _statement("NeverWriteFloors", "Deny", "s3:PutObject", _arns(target, floors())),
+        _statement("NeverWriteFloors", "Deny", "s3:PutObject", _arns(target, floor_globs())),
     ]
 
 
-def _hints(target: Target, role: Role) -> list[Json]:
-    wanted = [glob(each) for each in patterns(role, Verb.HINT)]
+def _hints(target: PolicyTarget, role: Role) -> list[Json]:
+    wanted = [to_glob(each) for each in patterns(role, Verb.HINT)]
     if not wanted:
         return []
     deep = too_deep(role, Verb.HINT)
@@ -85,14 +91,14 @@ def _hints(target: Target, role: Role) -> list[Json]:
     return statements
 
 
-def _deletes(target: Target, role: Role) -> list[Json]:
-    wanted = [glob(each) for each in patterns(role, Verb.DELETE)]
+def _deletes(target: PolicyTarget, role: Role) -> list[Json]:
+    wanted = [to_glob(each) for each in patterns(role, Verb.DELETE)]
     if not wanted:
         return []
     # Versions stay out of reach: on a versioned bucket, history survives even the janitor.
     return [
         _statement("Delete", "Allow", "s3:DeleteObject", _arns(target, wanted)),
-        _statement("NeverDeleteFloors", "Deny", "s3:DeleteObject", _arns(target, floors())),
+        _statement("NeverDeleteFloors", "Deny", "s3:DeleteObject", _arns(target, floor_globs())),
     ]
 
 
@@ -110,9 +116,9 @@ def _statement(
     return statement
 
 
-def _arns(target: Target, globs: Iterable[str]) -> list[Json]:
+def _arns(target: PolicyTarget, globs: Iterable[str]) -> list[Json]:
     return [f"{_arn(target)}/{target.base}{each}" for each in globs]
 
 
-def _arn(target: Target) -> str:
+def _arn(target: PolicyTarget) -> str:
     return f"arn:aws:s3:::{target.bucket}"

@@ -10,8 +10,14 @@ create it.
 
 from arco.core.errors import Invalid
 from arco.core.json import Json
-from arco.storage.iam.glob import floors, glob, listing_glob, loose, too_deep
-from arco.storage.iam.target import Target
+from arco.storage.iam.policy import (
+    PolicyTarget,
+    floor_globs,
+    loose_patterns,
+    to_glob,
+    to_listing_glob,
+    too_deep,
+)
 from arco.storage.roles import Role, Verb, patterns
 
 NOTES = (
@@ -20,7 +26,7 @@ NOTES = (
         "definition create`, the assignments with `az role assignment create --condition`."
     ),
     "Whoever may overwrite a hint may also create it: one action does both.",
-    f"Looser than the table, because '*' crosses slashes: {', '.join(loose())}.",
+    f"Looser than the table, because '*' crosses slashes: {', '.join(loose_patterns())}.",
     (
         "Signing needs a user delegation key, which is granted at the account; what is signed can do "
         "no more than the identity that signed it."
@@ -49,7 +55,7 @@ _ACTIONS = {
 }
 
 
-def render(target: Target, role: Role) -> Json:
+def render(target: PolicyTarget, role: Role) -> Json:
     """The role definition and the assignments of one role."""
     name = f"Arco {role} {target.scope.tenant} {target.scope.workspace}"
     held = [verb for verb in _ACTIONS if patterns(role, verb)]
@@ -76,7 +82,7 @@ def render(target: Target, role: Role) -> Json:
     }
 
 
-def _condition(target: Target, role: Role, held: list[Verb]) -> str:
+def _condition(target: PolicyTarget, role: Role, held: list[Verb]) -> str:
     """Every action of the role, each bound to its paths; the clauses must all hold."""
     clauses = [_clause(_listing(), _may_list(target, role))]
     for verb in held:
@@ -98,20 +104,20 @@ def _listing() -> str:
     return f"ActionMatches{{'{_ACTIONS[Verb.GET]}'}} AND {_LIST}"
 
 
-def _may_list(target: Target, role: Role) -> str:
-    prefixes = [target.base + listing_glob(each) for each in patterns(role, Verb.LIST)]
+def _may_list(target: PolicyTarget, role: Role) -> str:
+    prefixes = [target.base + to_listing_glob(each) for each in patterns(role, Verb.LIST)]
     if not prefixes:
         # Never true, since the assignment is for this container alone.
         return f"{_CONTAINER_NAME} StringNotEquals '{target.bucket}'"
     return _any(_PREFIX, prefixes)
 
 
-def _may(target: Target, role: Role, verb: Verb) -> str:
-    wanted = [target.base + glob(each) for each in patterns(role, verb)]
+def _may(target: PolicyTarget, role: Role, verb: Verb) -> str:
+    wanted = [target.base + to_glob(each) for each in patterns(role, verb)]
     unwanted = [target.base + each for each in too_deep(role, verb)]
     if verb is not Verb.GET:
         may_floors = verb is Verb.CREATE and role is Role.JANITOR
-        (wanted if may_floors else unwanted).extend(target.base + each for each in floors())
+        (wanted if may_floors else unwanted).extend(target.base + each for each in floor_globs())
     terms = [f"({_any(_PATH, wanted)})", *(f"{_PATH} StringNotLike '{each}'" for each in unwanted)]
     return _group(terms)
 

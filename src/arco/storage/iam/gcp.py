@@ -14,8 +14,7 @@ listing is checked against the bucket, not against objects: its prefix is seen a
 from collections.abc import Iterator
 
 from arco.core.json import Json
-from arco.storage.iam.glob import is_open
-from arco.storage.iam.target import Target
+from arco.storage.iam.policy import PolicyTarget, is_open
 from arco.storage.roles import EVERYTHING, FLOORS, RULES, Role, Verb, patterns
 
 
@@ -60,7 +59,7 @@ _IS_NO_FLOOR = f'resource.name.extract("{FLOORS}{{rest}}") == ""'
 _LISTED = 'api.getAttribute("storage.googleapis.com/objectListPrefix", "")'
 
 
-def render(target: Target, role: Role) -> Json:
+def render(target: PolicyTarget, role: Role) -> Json:
     """The custom roles that one role needs, and its bindings on the bucket."""
     held = {verb: list(_conditions(target, role, verb)) for verb in _ROLES}
     bindings: list[Json] = [
@@ -79,7 +78,7 @@ def render(target: Target, role: Role) -> Json:
     return document
 
 
-def _conditions(target: Target, role: Role, verb: Verb) -> Iterator[str]:
+def _conditions(target: PolicyTarget, role: Role, verb: Verb) -> Iterator[str]:
     wanted = patterns(role, verb)
     if verb is Verb.LIST:
         wanted = tuple(dict.fromkeys(wanted + patterns(role, Verb.GET)))
@@ -94,7 +93,7 @@ def _conditions(target: Target, role: Role, verb: Verb) -> Iterator[str]:
         yield f"{_is_like(target, EVERYTHING)} && {_IS_FLOOR}"
 
 
-def _is_like(target: Target, pattern: str) -> str:
+def _is_like(target: PolicyTarget, pattern: str) -> str:
     """A condition that holds for the names of a pattern."""
     root = f"projects/_/buckets/{target.bucket}/objects/{target.base}"
     head = root + _head(pattern)

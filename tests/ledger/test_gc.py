@@ -1,0 +1,169 @@
+"""The janitor in the ledger: seals what has ended, collects what is folded, and nothing else."""
+
+import pytest
+
+from arco.core.errors import NotFound
+from arco.ledger.follower import SegmentFollower
+from arco.ledger.gc import collect_segments, collect_slots, seal_expired_streams
+from arco.ledger.segment import decode_segment, segment_key
+from arco.ledger.stream import Watermark, slot_chain
+from arco.ledger.writer import AppendReceipt, LedgerWriter
+from arco.storage.chain_gc import collect
+from arco.storage.roles import Role
+from tests.ledger.events import note
+from tests.ledger.simulated import Calm, simulate
+from tests.sim.world import HOUR_MS
+
+DOMAIN = "executions"
+LIFE_MS = 24 * HOUR_MS
+RETENTION_MS = 7 * 24 * HOUR_MS
+
+
+async def folded(calm: Calm, watermark: Watermark) -> Watermark:
+    batch = await SegmentFollower(calm.store(Role.COMPACTOR), DOMAIN, watermark).poll(
+        everything=True
+    )
+    return watermark if batch is None else batch.watermark
+
+
+async def is_seal(calm: Calm, receipt: AppendReceipt, seq: int) -> bool:
+    raw = await calm.store().get(segment_key(DOMAIN, receipt.stream, seq))
+    return decode_segment(raw, receipt.stream, seq).seal
+
+
+def test_a_stream_past_its_end_is_sealed_behind_its_last_segment() -> None:
+    async def story(calm: Calm) -> None:
+        writer = LedgerWriter(calm.store(), DOMAIN, life_ms=LIFE_MS)
+        for _ in range(5):
+            receipt = await writer.append([note(calm.runtime)])
+        slots = slot_chain(calm.store(Role.JANITOR), DOMAIN)
+        assert await seal_expired_streams(slots, DOMAIN, Watermark()) == []
+        await calm.clock.sleep(LIFE_MS + HOUR_MS)
+        assert await seal_expired_streams(slots, DOMAIN, Watermark()) == [receipt.stream]
+        assert await is_seal(calm, receipt, 5)
+        assert await seal_expired_streams(slots, DOMAIN, Watermark()) == [
+            receipt.stream
+        ]  # and changes nothing
+        mark = await folded(calm, Watermark())
+        assert mark == Watermark(1, {})
+        assert await seal_expired_streams(slots, DOMAIN, mark) == []
+
+    simulate(story)
+
+
+def test_segments_stay_until_they_are_folded_and_old_and_seals_stay_for_ever() -> None:
+    async def story(calm: Calm) -> None:
+        writer = LedgerWriter(calm.store(), DOMAIN, life_ms=LIFE_MS)
+        receipt = await writer.append([note(calm.runtime)])
+        await writer.append([note(calm.runtime)])
+        mark = await folded(calm, Watermark())
+        await writer.append([note(calm.runtime)])  # not folded
+        slots = slot_chain(calm.store(Role.JANITOR), DOMAIN)
+
+        async def gone(watermark: Watermark) -> int:
+            return await collect_segments(slots, DOMAIN, watermark, retention_ms=RETENTION_MS)
+
+        assert await gone(mark) == 0
+        await calm.clock.sleep(RETENTION_MS + HOUR_MS)
+        assert await gone(Watermark()) == 0
+        assert await gone(mark) == 2
+        await seal_expired_streams(slots, DOMAIN, mark)
+        mark = await folded(calm, mark)
+        assert await gone(mark) == 1
+        await calm.clock.sleep(2 * RETENTION_MS)
+        assert await gone(mark) == 0
+        assert await is_seal(calm, receipt, 3)
+
+    simulate(story)
+
+
+def test_an_open_stream_keeps_its_segments_after_its_slot_was_collected() -> None:
+    """Found by the simulator: the compactors slept, the slot went, and unfolded segments with it."""
+
+    async def story(calm: Calm) -> None:
+        writer = LedgerWriter(calm.store(), DOMAIN, life_ms=LIFE_MS)
+        receipt = await writer.append([note(calm.runtime)])
+        mark = await folded(calm, Watermark())
+        await writer.append([note(calm.runtime)])
+        await LedgerWriter(calm.store(), DOMAIN).append([note(calm.runtime)])
+        slots = slot_chain(calm.store(Role.JANITOR), DOMAIN)
+        await calm.clock.sleep(2 * RETENTION_MS)
+        assert (await collect(slots, ceiling=mark.frontier)).deleted == 1
+        assert await collect_segments(slots, DOMAIN, mark, retention_ms=RETENTION_MS) == 1
+        with pytest.raises(NotFound):
+            await calm.store().get(segment_key(DOMAIN, receipt.stream, 0))
+        await calm.store().get(segment_key(DOMAIN, receipt.stream, 1))
+        assert receipt.stream in await seal_expired_streams(slots, DOMAIN, mark)
+        assert await is_seal(calm, receipt, 2)
+
+    simulate(story)
+
+
+def test_what_strangers_put_into_the_ledger_is_left_alone() -> None:
+    async def story(calm: Calm) -> None:
+        writer = LedgerWriter(calm.store(), DOMAIN, life_ms=LIFE_MS)
+        await writer.append([note(calm.runtime)])
+        mark = await folded(calm, Watermark())
+        strange = ("x", "a/b", "a/b/c/d", "s/000000000000.jsonl", "s/1.jsonl")
+        for name in strange:
+            await calm.store().create(f"ledger/{DOMAIN}/{name}", b"?")
+        await calm.clock.sleep(2 * RETENTION_MS)
+        slots = slot_chain(calm.store(Role.JANITOR), DOMAIN)
+        assert await collect_segments(slots, DOMAIN, mark, retention_ms=RETENTION_MS) == 1
+        for name in strange:
+            assert await calm.store().get(f"ledger/{DOMAIN}/{name}") == b"?"
+
+    simulate(story)
+
+
+def test_a_late_writer_meets_the_seal_after_everything_else_is_gone() -> None:
+    async def story(calm: Calm) -> None:
+        writer = LedgerWriter(calm.store(), DOMAIN, life_ms=10_000 * HOUR_MS)
+        receipt = await writer.append([note(calm.runtime)])
+        slots = slot_chain(calm.store(Role.JANITOR), DOMAIN)
+        await calm.clock.sleep(10_001 * HOUR_MS)
+        stale = LedgerWriter(calm.store(), DOMAIN)
+        stale._stream = writer._stream  # as if it had not noticed how long it slept
+        assert stale._stream is not None
+        stale._stream.opened_ms = calm.clock.elapsed_ms()
+        await seal_expired_streams(slots, DOMAIN, Watermark())
+        mark = await folded(calm, Watermark())
+        await calm.clock.sleep(RETENTION_MS + HOUR_MS)
+        await collect_segments(slots, DOMAIN, mark, retention_ms=RETENTION_MS)
+        late = await stale.append([note(calm.runtime, "late")])
+        assert late.stream != receipt.stream
+        again = await SegmentFollower(calm.store(Role.COMPACTOR), DOMAIN, mark).poll(
+            everything=True
+        )
+        assert again is not None
+        assert [segment.stream for segment in again.segments] == [late.stream]
+
+    simulate(story, hours=20_000)
+
+
+def test_a_slot_stays_while_its_stream_is_open_or_not_yet_reached() -> None:
+    async def story(calm: Calm) -> None:
+        writers = [LedgerWriter(calm.store(), DOMAIN, life_ms=LIFE_MS) for _ in range(4)]
+        for writer in writers:
+            await writer.append([note(calm.runtime)])
+        await writers[0].close()
+        await writers[2].close()
+        mark = await folded(calm, Watermark())
+        await LedgerWriter(calm.store(), DOMAIN).append([note(calm.runtime)])  # beyond the frontier
+        slots = slot_chain(calm.store(Role.JANITOR), DOMAIN)
+
+        async def gone(watermark: Watermark) -> int:
+            return await collect_slots(slots, watermark, retention_ms=RETENTION_MS)
+
+        assert await gone(mark) == 0  # they are young
+        await calm.clock.sleep(RETENTION_MS + HOUR_MS)
+        assert await gone(Watermark()) == 0
+        assert await gone(mark) == 1  # the first; the second is open, and what is above it stays
+        await seal_expired_streams(slots, DOMAIN, mark)
+        closed = await folded(calm, mark)
+        assert closed == Watermark(5, {})
+        assert await gone(mark) == 0
+        assert await gone(closed) == 3  # the last one always stays
+        assert await folded(calm, closed) == closed
+
+    simulate(story)
