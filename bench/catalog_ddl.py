@@ -10,8 +10,8 @@ import msgspec
 from arco.catalog.change import change, change_once
 from arco.catalog.ddl import ColumnSpec, CreateTable, SchemaName
 from arco.catalog.decision import Rules
-from arco.catalog.done import Done
 from arco.catalog.model import TableFormat
+from arco.catalog.pending_request import Done
 from arco.compactor.compactor import Compactor
 from arco.core.errors import ArcoError
 from arco.core.hashing import sha256_hex

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from arco.catalog.change import change_work
+from arco.catalog.compactor_port import Committed, SyncCompact
 from arco.catalog.ddl import AttachTable, CreateTable, Ddl, DropTable
 from arco.catalog.manifest import manifests_of
-from arco.catalog.port import Committed, SyncCompact
 from arco.core import json
 from arco.core.errors import Denied, KeyReused, Unavailable, Unknown
 from arco.ledger.claim import Answer, Claim, key_path

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.change import ensure_default
+from arco.catalog.compactor_port import Committed, SyncCompact
 from arco.catalog.ddl import CreateSchema, DropTable, SchemaName, UpdateTable
-from arco.catalog.port import Committed, SyncCompact
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,

@@ -28,6 +28,7 @@ from arco.catalog.ddl import (
     UpdateTable,
 )
 from arco.catalog.decision import DEFAULT_RETENTION, Rules
+from arco.catalog.location import place_name
 from arco.catalog.model import (
     ColumnRow,
     ObjectKind,
@@ -37,7 +38,6 @@ from arco.catalog.model import (
     TableRow,
     TableType,
 )
-from arco.catalog.place_name import place_name
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,

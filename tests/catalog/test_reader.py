@@ -5,11 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from arco.catalog.as_of import parse_as_of
 from arco.catalog.ddl import DropTable, SchemaName, UpdateTable
 from arco.catalog.manifest import FileRef, Ref, manifests_of, read_commit, read_index
 from arco.catalog.model import ObjectKind
-from arco.catalog.reader import SnapshotReader
+from arco.catalog.reader import SnapshotReader, parse_as_of
 from arco.catalog.snapshot import Snapshot
 from arco.catalog.state_file import read_rows
 from arco.core.errors import Corrupt, Invalid, NotFound

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from arco.catalog.bucket import Shelf
 from arco.catalog.model import Found, SchemaRow, TableRow, to_columns
-from arco.catalog.part import DecidedPart, FilePart, Part, State
-from arco.catalog.shelf import Shelf
+from arco.catalog.state_file import DecidedPart, FilePart, Part, State
 from arco.fold.fold import fold
 from arco.fold.tier1 import COMMIT, POSITION, SCHEMAS, TABLES
 

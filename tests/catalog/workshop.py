@@ -9,7 +9,8 @@ from datetime import timedelta
 import msgspec
 
 from arco.catalog.change import Renderer, change, change_once, ensure_default
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
+from arco.catalog.compactor_port import Committed, SyncCompact
 from arco.catalog.ddl import (
     ColumnSpec,
     CreateCatalog,
@@ -20,11 +21,10 @@ from arco.catalog.ddl import (
     TableName,
 )
 from arco.catalog.decision import DEFAULT_RETENTION, Rules, id_of
-from arco.catalog.done import Done
 from arco.catalog.lease import Lease
 from arco.catalog.manifest import Manifest, manifests_of, read_manifest
 from arco.catalog.model import CatalogRow, SchemaRow, TableFormat, TableRow
-from arco.catalog.port import Committed, SyncCompact
+from arco.catalog.pending_request import Done
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.catalog.state_file import read_rows

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 from arco.catalog.change import change, ensure_default
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
+from arco.catalog.compactor_port import Committed, CompactorPort, SyncCompact
 from arco.catalog.ddl import CreateSchema, Ddl, DropTable
 from arco.catalog.lease import Lease
-from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.compactor.gc import Collection, collect_garbage

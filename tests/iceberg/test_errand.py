@@ -17,8 +17,8 @@ from arco.catalog.ddl import (
     UpdateColumn,
     UpdateTable,
 )
-from arco.catalog.done import Done
 from arco.catalog.model import TableFormat, TableRow
+from arco.catalog.pending_request import Done
 from arco.core import json
 from arco.core.errors import ArcoError, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id

@@ -13,11 +13,11 @@ from uuid import UUID
 
 import msgspec
 
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
+from arco.catalog.compactor_port import Committed, SyncCompact
 from arco.catalog.decision import Rules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
-from arco.catalog.port import Committed, SyncCompact
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import Invalid, Unavailable

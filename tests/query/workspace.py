@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from arco.catalog.change import change, ensure_default
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
 from arco.catalog.ddl import (
     ColumnSpec,
     CreateCatalog,
@@ -17,9 +17,9 @@ from arco.catalog.ddl import (
     SchemaName,
     TableName,
 )
-from arco.catalog.done import Done
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
+from arco.catalog.pending_request import Done
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.core.runtime import Runtime, system_runtime

@@ -10,10 +10,10 @@ import pytest
 
 from arco.api.http.telemetry import make_log
 from arco.catalog.change import change_once
+from arco.catalog.compactor_port import Committed, SyncCompact
 from arco.catalog.ddl import CreateCatalog
 from arco.catalog.decision import Rules
-from arco.catalog.done import Done
-from arco.catalog.port import Committed, SyncCompact
+from arco.catalog.pending_request import Done
 from arco.compactor.compactor import Compactor
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.runtime import Runtime

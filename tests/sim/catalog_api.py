@@ -10,11 +10,11 @@ from datetime import timedelta
 import msgspec
 
 from arco.catalog.change import change, change_once, ensure_default
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
 from arco.catalog.decision import Rules, id_of
-from arco.catalog.done import Done
 from arco.catalog.lease import Lease
 from arco.catalog.model import to_columns
+from arco.catalog.pending_request import Done
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from arco.catalog.port import Committed, CompactorPort, SyncCompact
+from arco.catalog.compactor_port import Committed, CompactorPort, SyncCompact
 from arco.core import json
 from arco.core.errors import ArcoError, Conflict, Denied, Fenced, Invalid, Unavailable, Unknown
 from arco.fold.tier1 import DOMAIN

@@ -8,8 +8,8 @@ from arco.api.http.reply import Reply, snapshot_tag
 from arco.api.http.request import AtQuery, Call, DiffQuery, PageQuery, QueryParams
 from arco.api.http.snapshots import MALFORMED, PageCursor, decode_page_token, next_token, take_page
 from arco.api.responses import CommitEntry, CommitPage, DiffChange, DiffPage, ManifestEntry
-from arco.catalog.commits import Numbered, get_commit, list_commits
 from arco.catalog.diff import Difference, Spot, diff
+from arco.catalog.history import Numbered, get_commit, list_commits
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import Invalid, NotFound

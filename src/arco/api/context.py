@@ -14,10 +14,10 @@ from arco.api.http.snapshots import SnapshotReads
 from arco.api.responses import ResponseModel
 from arco.api.services import Services
 from arco.catalog.change import OBJECT, change, change_work
-from arco.catalog.done import Done
 from arco.catalog.lookup import FoundObject
 from arco.catalog.model import CatalogRow, Found, SchemaRow, TableRow
 from arco.catalog.name import join_levels
+from arco.catalog.pending_request import Done
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import ArcoError, Corrupt, NotFound, Unsupported

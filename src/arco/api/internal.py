@@ -31,7 +31,7 @@ from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, Route, json_bo
 from arco.api.http.router import Router
 from arco.api.http.telemetry import Log, RequestTracing
 from arco.api.metrics import Metrics
-from arco.catalog.port import Committed, CompactorPort, SyncCompact
+from arco.catalog.compactor_port import Committed, CompactorPort, SyncCompact
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import Invalid

@@ -20,7 +20,7 @@ from arco.api.internal import (
     OrphanMark,
     StreamNotification,
 )
-from arco.catalog.port import Committed, SyncCompact
+from arco.catalog.compactor_port import Committed, SyncCompact
 from arco.core import json
 from arco.core.errors import (
     ArcoError,

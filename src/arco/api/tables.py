@@ -51,9 +51,9 @@ from arco.catalog.ddl import (
     UpdateColumn,
     UpdateTable,
 )
-from arco.catalog.done import Done
 from arco.catalog.model import ColumnRow, Found, SchemaVersionRow, TableRow
 from arco.catalog.name import join_levels, split_levels
+from arco.catalog.pending_request import Done
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import Corrupt

@@ -21,9 +21,9 @@ from arco.api.requests import DEFAULT_DIALECT, NewView, Representation, ViewChan
 from arco.api.responses import ViewDefinition, ViewPage, ViewResponse, table_response, view_response
 from arco.api.tables import columns_of, levels_of, spec_of
 from arco.catalog.ddl import SchemaName, TableName
-from arco.catalog.done import Done
 from arco.catalog.model import Found, ObjectKind, TableRow
 from arco.catalog.name import join_levels
+from arco.catalog.pending_request import Done
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid, NotFound
 from arco.iceberg import view_request

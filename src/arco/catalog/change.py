@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from arco.catalog.ask import Ask
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
 from arco.catalog.ddl import CreateCatalog, Ddl
-from arco.catalog.done import Done
 from arco.catalog.manifest import read_manifest
-from arco.catalog.recall import recall
+from arco.catalog.pending_request import Ask, Done, recall
 from arco.core.errors import AlreadyExists, ArcoError
 from arco.core.ids import new_object_id, new_ulid
 from arco.ledger.claim import Answer, Claim

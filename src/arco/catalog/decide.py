@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from arco.catalog import ddl
+from arco.catalog.ddl import Undrop
 from arco.catalog.decide_attached import (
     attach_table,
     attach_tables,
@@ -13,13 +14,73 @@ from arco.catalog.decide_attached import (
     reserve_place,
     restore_table,
 )
-from arco.catalog.decide_catalog import create_catalog, drop_catalog, update_catalog
-from arco.catalog.decide_column import add_columns, drop_column, update_column
-from arco.catalog.decide_schema import create_schema, drop_schema, update_schema
-from arco.catalog.decide_table import create_table, drop_table, update_table
-from arco.catalog.decide_undrop import undrop
-from arco.catalog.decision import Context, Decision
+from arco.catalog.decide_namespace import (
+    create_catalog,
+    create_schema,
+    drop_catalog,
+    drop_schema,
+    moved_below,
+    refuse_taken_catalog,
+    refuse_taken_schema,
+    schema_decision,
+    update_catalog,
+    update_schema,
+)
+from arco.catalog.decide_table import (
+    add_columns,
+    create_table,
+    drop_column,
+    drop_table,
+    live_columns,
+    refuse_taken_table,
+    table_decision,
+    update_column,
+    update_table,
+)
+from arco.catalog.decision import (
+    Context,
+    Decision,
+    refuse_impossible,
+    refuse_ruled,
+    refuse_stale,
+    touched,
+)
 from arco.catalog.lookup import Lookup
+from arco.catalog.model import CatalogRow, SchemaRow, TableRow
+from arco.catalog.name import check_name, print_dotted
+from arco.catalog.place import take_place
+
+
+async def undrop(view: Lookup, request: Undrop, context: Context) -> Decision:
+    """An object there again, within the retention."""
+    found = await view.find(request.id, dropped=True)
+    refuse_stale(request.expected, found)
+    row = found.row
+    if isinstance(row, TableRow):
+        refuse_ruled(row.format, context)
+    await refuse_impossible(view, row, context)
+    name = row.name if request.name is None else check_name(request.name, "new")
+    if isinstance(row, CatalogRow):
+        await refuse_taken_catalog(view, name)
+        catalog = touched(row, context, dropped_at=None, name=name)
+        return Decision("undrop", catalog, print_dotted((name,)), (catalog,))
+    if isinstance(row, SchemaRow):
+        return await _undrop_schema(view, row, name, context)
+    await refuse_taken_table(view, row.schema_id, name)
+    table: TableRow = touched(row, context, dropped_at=None, name=name)
+    place = await take_place(view, table, context)
+    columns = await live_columns(view, table.table_id)
+    return await table_decision(view, "undrop", table, columns, *place)
+
+
+async def _undrop_schema(view: Lookup, row: SchemaRow, name: str, context: Context) -> Decision:
+    await refuse_taken_schema(view, row.catalog_id, row.parent_id, name)
+    parent = None if row.parent_id is None else await view.schema_by_id(row.parent_id)
+    path = (*(() if parent is None else parent.row.path), name)
+    schema = touched(row, context, dropped_at=None, name=name, path=path)
+    below = [] if path == row.path else await moved_below(view, schema)
+    return await schema_decision(view, "undrop", schema, *below)
+
 
 _DECIDERS: dict[type[ddl.Ddl], Callable[[Lookup, Any, Context], Awaitable[Decision]]] = {
     ddl.CreateCatalog: create_catalog,

@@ -28,16 +28,18 @@ from arco.catalog.decide_table import (
     refuse_taken_table,
     table_decision,
 )
-from arco.catalog.decide_undrop import refuse_impossible
 from arco.catalog.decision import (
     Context,
     Decision,
+    View,
     description,
     life,
     place_of,
+    refuse_impossible,
     refuse_stale,
     touched,
 )
+from arco.catalog.location import check_attached, is_id, is_managed
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import (
     AnyRow,
@@ -50,8 +52,6 @@ from arco.catalog.model import (
 )
 from arco.catalog.name import check_name
 from arco.catalog.place import refuse_taken_since, take_place, take_places
-from arco.catalog.place_name import check_attached, is_id, is_managed
-from arco.catalog.view import View
 from arco.core.errors import AlreadyExists, Conflict, Invalid, NotFound
 
 _LONGEST_UUID = 128

@@ -11,9 +11,11 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET
 
+from arco.catalog.bucket import Shelf
 from arco.catalog.ddl import Amendment, Description
-from arco.catalog.lookup import FoundObject
+from arco.catalog.lookup import FoundObject, Lookup
 from arco.catalog.model import (
+    TABLE_OF,
     AnyRow,
     CatalogRow,
     ColumnRow,
@@ -26,10 +28,13 @@ from arco.catalog.model import (
     TableRow,
 )
 from arco.catalog.name import check_comment, check_owner, check_properties, check_tags
-from arco.core.errors import PreconditionFailed, Unavailable
+from arco.catalog.state_file import DecidedPart
+from arco.core.errors import AlreadyExists, Conflict, NotFound, PreconditionFailed, Unavailable
 from arco.core.hashing import sha256_hex
+from arco.fold.table import StateTable
 
 L = TypeVar("L", bound=Living)
+R = TypeVar("R", bound=AnyRow)
 
 AnyObject = CatalogRow | SchemaRow | TableRow
 
@@ -131,6 +136,21 @@ def refuse_ruled(table_format: TableFormat | None, context: Context) -> None:
         raise Unavailable(f"a table of format {table_format} is changed through its format; retry")
 
 
+async def refuse_impossible(view: Lookup, row: AnyObject, context: Context) -> None:
+    """A refusal if an object is there, was dropped too long ago, or has nowhere to come back to."""
+    container = await view.container(row)
+    if container is not None and not await view.is_live(container.row):
+        refusal = Conflict("what it lies in was dropped")
+        refusal.add_note("Undrop that first.")
+        raise refusal
+    if row.dropped_at is None:
+        needless = AlreadyExists("it was not dropped")
+        needless.add_note("There is nothing to do.")
+        raise needless
+    if row.dropped_at < context.at - context.rules.retention:
+        raise NotFound("it was dropped too long ago to be brought back")
+
+
 def description(request: Description, context: Context) -> dict[str, object]:
     """What is said of a new object; who makes it owns it unless somebody else is named."""
     return {
@@ -170,3 +190,48 @@ def amended(request: Amendment, row: Described) -> dict[str, object]:
     if request.owner is not UNSET:
         changes["owner"] = None if request.owner is None else check_owner(request.owner)
     return changes
+
+
+class View(Lookup):
+    """A state and the rows of neighbours that will be published together with ours, if at all."""
+
+    def __init__(self, below: Lookup, commit: int) -> None:
+        self._below = below
+        self._commit = commit  # the number that the decided rows are going to have
+        self._decided: dict[tuple[str, int], DecidedPart] = {}
+
+    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Shelf[R]:
+        shelf = await self._below.shelf(table, value, kind)
+        decided = self._decided.get((table.name, table.bucket_of(value)))
+        return shelf if decided is None else shelf.over(decided)
+
+    def add(self, rows: tuple[AnyRow, ...]) -> None:
+        """Let those who are decided next see these rows."""
+        for row in rows:
+            place = _place(row)
+            if place not in self._decided:
+                table = TABLE_OF[type(row)]
+                self._decided[place] = DecidedPart(table, self._commit)
+            self._decided[place].add(row)
+
+    def holds(self, rows: tuple[AnyRow, ...]) -> bool:
+        """Whether a neighbour has written one of these rows, too."""
+        parts = ((self._decided.get(_place(row)), row) for row in rows)
+        return any(part is not None and part.holds(row) for part, row in parts)
+
+    def begin(self) -> None:
+        """A new request is being decided: what it rests on is yet to be seen."""
+        for part in self._decided.values():
+            part.met = False
+
+    @property
+    def met_neighbours(self) -> bool:
+        """Whether what was decided last rests on rows that are not published yet (P25)."""
+        return any(part.met for part in self._decided.values())
+
+
+def _place(row: AnyRow) -> tuple[str, int]:
+    """The bucket that a row belongs to."""
+    table = TABLE_OF[type(row)]
+    value = "" if table.bucket is None else getattr(row, table.bucket.column)
+    return table.name, table.bucket_of(value)

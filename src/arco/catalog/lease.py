@@ -14,8 +14,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, Renewal
-from arco.catalog.turn import Turn
+from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, Renewal, Turn
 from arco.core.errors import ArcoError, Invalid, Unavailable
 from arco.core.ids import new_ulid
 from arco.core.tasks import Event, Task

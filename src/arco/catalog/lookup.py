@@ -8,7 +8,9 @@ that dropping and undropping a container of any size is one row.
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
+from arco.catalog.bucket import Shelf
 from arco.catalog.ddl import SchemaName, TableName
+from arco.catalog.location import at_or_above
 from arco.catalog.model import (
     AnyRow,
     CatalogRow,
@@ -22,9 +24,7 @@ from arco.catalog.model import (
     TableRow,
     uuid_name,
 )
-from arco.catalog.part import State
-from arco.catalog.place_name import at_or_above
-from arco.catalog.shelf import Shelf
+from arco.catalog.state_file import State
 from arco.core.errors import NotFound
 from arco.fold.table import StateTable
 from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES

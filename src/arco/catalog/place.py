@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 
 from arco.catalog.decision import Context, life, touched
+from arco.catalog.location import managed_by, place_name
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import PlaceRow, TableFormat, TableRow
-from arco.catalog.place_name import managed_by, place_name
 from arco.core.errors import Conflict
 
 # Tables of other formats may be views of the same files.

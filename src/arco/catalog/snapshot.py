@@ -1,18 +1,93 @@
 """A snapshot: the catalog as one manifest says it was, read only and for ever the same."""
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
-from arco.catalog.files import Files
+from arco.catalog.bucket import Shelf
 from arco.catalog.lookup import Lookup
-from arco.catalog.manifest import BaseIndex, FileRef, Manifest, read_manifest
-from arco.catalog.model import AnyRow
-from arco.catalog.shelf import Shelf
+from arco.catalog.manifest import BaseIndex, FileRef, Manifest, Ref, read_index, read_manifest
+from arco.catalog.model import AnyRow, TableFormat, TableRow
+from arco.catalog.state_file import DecidedPart, FilePart, Part, read_rows
+from arco.core.tasks import Task
 from arco.fold.table import StateTable
 from arco.storage.link import Entry
+from arco.storage.store import Store
 
+T = TypeVar("T")
 R = TypeVar("R", bound=AnyRow)
+
+DEFAULT_ROOM_BYTES = 512 * 1024 * 1024
+
+_INDEX_BYTES_A_FILE = 500
+
+
+class Files:
+    """A cache over one store. Keyed by hash, not by path: a restored bucket may reuse paths (P29)."""
+
+    def __init__(self, store: Store, *, room_bytes: int = DEFAULT_ROOM_BYTES) -> None:
+        self._store = store
+        self._room_bytes = room_bytes
+        self._used_bytes = 0
+        self._kept: OrderedDict[str, tuple[object, int]] = OrderedDict()
+        self._coming: dict[str, Task[Any]] = {}
+
+    async def parts(self, table: StateTable, refs: Sequence[FileRef]) -> list[Part]:
+        """The rows of files of one table, all read at once."""
+        if all(ref.sha256 in self._kept for ref in refs):
+            return [await self._part(table, ref) for ref in refs]
+        return await self._store.runtime.tasks.gather(*(self._part(table, ref) for ref in refs))
+
+    async def index(self, ref: Ref) -> BaseIndex:
+        """A base index."""
+        return cast("BaseIndex", await self._once(ref.sha256, lambda: self._read_index(ref)))
+
+    def keep_decided(self, ref: FileRef, part: DecidedPart) -> None:
+        """Keep rows that this process has decided itself, so that their file need not be read."""
+        self._keep(ref.sha256, part, part.size_bytes)
+
+    async def _part(self, table: StateTable, ref: FileRef) -> Part:
+        return cast("Part", await self._once(ref.sha256, lambda: self._read_part(table, ref)))
+
+    async def _once(self, key: str, read: Callable[[], Coroutine[Any, Any, object]]) -> object:
+        kept = self._kept.get(key)
+        if kept is not None:
+            self._kept.move_to_end(key)
+            return kept[0]
+        coming = self._coming.get(key)
+        if coming is None:
+            coming = self._coming[key] = self._store.runtime.tasks.spawn(
+                self._forgetting(key, read)
+            )
+        return await coming.wait()
+
+    async def _forgetting(self, key: str, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        try:
+            return await read()
+        finally:
+            self._coming.pop(key, None)
+
+    async def _read_part(self, table: StateTable, ref: FileRef) -> Part:
+        part = FilePart(table, await read_rows(self._store, table, ref))
+        self._keep(ref.sha256, part, part.size_bytes)
+        return part
+
+    async def _read_index(self, ref: Ref) -> BaseIndex:
+        index = await read_index(self._store, ref)
+        files = sum(map(len, index.tables.values()))
+        self._keep(ref.sha256, index, files * _INDEX_BYTES_A_FILE)
+        return index
+
+    def _keep(self, key: str, value: object, size_bytes: int) -> None:
+        if key in self._kept:
+            return
+        self._kept[key] = (value, size_bytes)
+        self._used_bytes += size_bytes
+        while self._used_bytes > self._room_bytes and len(self._kept) > 1:
+            _, (_, freed_bytes) = self._kept.popitem(last=False)
+            self._used_bytes -= freed_bytes
+
 
 NOTHING = BaseIndex(tables={})
 
@@ -60,3 +135,44 @@ class Snapshot(Lookup):
         if table.bucket.column != table.sort[0]:
             return refs
         return [ref for ref in refs if ref.low[0] <= value <= ref.high[0]]
+
+
+_AT_ONCE = 100
+
+
+async def every_table(
+    snapshot: Snapshot, kind: TableFormat, *, dropped: bool = False
+) -> AsyncIterator[TableRow]:
+    """The rows of all tables and views of a format that are there, or of those that were dropped."""
+    for catalog in await snapshot.catalogs():
+        async for row in _in_catalog(snapshot, catalog.row.catalog_id, dropped=dropped):
+            if row.format is kind:
+                yield row
+
+
+async def _in_catalog(
+    snapshot: Snapshot, catalog_id: str, *, dropped: bool
+) -> AsyncIterator[TableRow]:
+    above: list[str | None] = [None]
+    while above:
+        for schema in await snapshot.schemas(catalog_id, above.pop()):
+            above.append(schema.row.schema_id)
+            async for row in _in_schema(snapshot, schema.row.schema_id, dropped=dropped):
+                yield row
+
+
+async def _in_schema(
+    snapshot: Snapshot, schema_id: str, *, dropped: bool
+) -> AsyncIterator[TableRow]:
+    after: str | None = None
+    behind: str | None = None
+    while True:
+        found = await snapshot.tables(
+            schema_id, after=after, behind=behind, limit=_AT_ONCE, dropped=dropped
+        )
+        for each in found:
+            yield each.row
+        if len(found) < _AT_ONCE:
+            return
+        after = found[-1].row.name
+        behind = found[-1].row.table_id if dropped else None

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from datetime import timedelta
 
+from arco.catalog.compactor_port import Committed, SyncCompact
 from arco.catalog.decision import DEFAULT_RETENTION
-from arco.catalog.port import Committed, SyncCompact
 from arco.compactor.domains import DOMAINS
 from arco.compactor.mark import mark_orphans
 from arco.compactor.merge import LONGEST_TAIL, is_due, merge

@@ -1,7 +1,7 @@
 """Marks: publishing that older files which no manifest names may be deleted (P27)."""
 
+from arco.catalog.compactor_port import Committed
 from arco.catalog.manifest import CommitKind
-from arco.catalog.port import Committed
 from arco.compactor.publish import Change, Publisher, parent_of
 from arco.compactor.sync import committed
 from arco.core.errors import Conflict, Invalid

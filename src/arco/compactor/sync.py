@@ -12,10 +12,10 @@ from functools import partial
 
 import pyarrow as pa
 
+from arco.catalog.compactor_port import Committed, SyncCompact
 from arco.catalog.event import CatalogChanged, read_event
 from arco.catalog.manifest import Base, CommitKind, Deed, FileRef, read_manifest
 from arco.catalog.model import AnyRow, to_columns
-from arco.catalog.port import Committed, SyncCompact
 from arco.compactor.encode import encode, file_path
 from arco.compactor.publish import (
     Change,

@@ -4,8 +4,8 @@ A retry would find the same out by itself, as long as the evidence is kept. This
 when the evidence is gone.
 """
 
-from arco.catalog.done import Done
 from arco.catalog.model import TableRow
+from arco.catalog.pending_request import Done
 from arco.core.errors import ArcoError
 from arco.iceberg.desk import Desk
 from arco.iceberg.evidence import look_above

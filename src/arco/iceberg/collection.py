@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from arco.catalog.model import TableFormat
-from arco.catalog.walk import every_table
+from arco.catalog.snapshot import every_table
 from arco.core.clock import utc
 from arco.core.errors import ArcoError
 from arco.iceberg.desk import Desk

@@ -3,8 +3,8 @@
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from arco.catalog.commit import Committer
-from arco.catalog.published import Published
+from arco.catalog.committer import Committer
+from arco.catalog.publication import Published
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import ArcoError, Denied, NotFound
 from arco.core.lanes import Lanes

@@ -12,8 +12,8 @@ import msgspec
 
 from arco.catalog.change import Renderer
 from arco.catalog.decision import refuse_stale
-from arco.catalog.done import Done
 from arco.catalog.model import ObjectKind
+from arco.catalog.pending_request import Done
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,

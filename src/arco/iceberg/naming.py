@@ -4,11 +4,9 @@ The catalog's manifests are the evidence: each lists the requests that it carrie
 looked for there whoever has landed it (P10, P11).
 """
 
-from arco.catalog.ask import Ask
 from arco.catalog.ddl import Ddl
-from arco.catalog.done import Done
 from arco.catalog.manifest import read_manifest
-from arco.catalog.recall import recall
+from arco.catalog.pending_request import Ask, Done, recall
 from arco.core.errors import ArcoError
 from arco.iceberg.desk import Desk
 from arco.ledger.claim import Claim

@@ -26,9 +26,9 @@ from arco.catalog.ddl import (
     UpdateTable,
 )
 from arco.catalog.decision import amended
-from arco.catalog.done import Done
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
+from arco.catalog.pending_request import Done
 from arco.core.errors import Invalid, NotFound
 from arco.iceberg.create import CreateWork
 from arco.iceberg.describe import DescribeWork

@@ -13,8 +13,8 @@ from msgspec import UNSET
 from arco.catalog.change import change
 from arco.catalog.data_type import normalise
 from arco.catalog.ddl import AddColumns, ColumnSpec, ProjectColumns, TableName, UpdateColumn
-from arco.catalog.done import Done
 from arco.catalog.model import ColumnRow, Found, Sensitivity, TableRow
+from arco.catalog.pending_request import Done
 from arco.core.errors import Corrupt, Invalid, Unknown
 from arco.core.json import Json
 from arco.iceberg.attempt import Attempt, current_schema

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from arco.catalog.model import TableFormat, TableRow
 from arco.catalog.name import print_dotted
 from arco.catalog.reader import SnapshotReader
-from arco.catalog.snapshot import Snapshot
-from arco.catalog.walk import every_table
+from arco.catalog.snapshot import Snapshot, every_table
 from arco.core import json
 from arco.core.errors import Corrupt, Denied, Invalid, NotFound
 from arco.iceberg.engine.metadata import Metadata, unpacked

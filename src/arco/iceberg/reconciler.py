@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arco.catalog.model import TableFormat
-from arco.catalog.walk import every_table
+from arco.catalog.snapshot import every_table
 from arco.core.errors import ArcoError, NotFound
 from arco.iceberg.aftermath import Shape
 from arco.iceberg.attempt import current_schema

@@ -2,9 +2,9 @@
 
 from uuid import UUID
 
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
 from arco.catalog.model import CatalogRow
-from arco.catalog.published import Published
+from arco.catalog.publication import Published
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from arco.catalog.location import managed_location
 from arco.catalog.model import TableFormat, TableRow
 from arco.catalog.reader import SnapshotReader
-from arco.catalog.walk import every_table
+from arco.catalog.snapshot import every_table
 from arco.core.errors import ArcoError
 from arco.flow.publish.content import ContentReader, paths_of
 from arco.flow.publish.pointer import FULL_LIST_INTERVAL, parquet_pointer_of, pointers_of

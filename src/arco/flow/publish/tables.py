@@ -15,8 +15,14 @@ import msgspec
 
 from arco.catalog.location import managed_location
 from arco.catalog.model import TableFormat, TableRow
-from arco.catalog.publication import WHOLE_TABLE, Attempt, Numbered, Publication, published_by_task
-from arco.catalog.published import Published
+from arco.catalog.publication import (
+    WHOLE_TABLE,
+    Attempt,
+    Numbered,
+    Publication,
+    Published,
+    published_by_task,
+)
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Conflict, Invalid, NotFound
 from arco.core.lanes import Lanes

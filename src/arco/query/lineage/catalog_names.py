@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arco.catalog.bucket import Shelf
 from arco.catalog.model import AnyRow, ColumnRow, ObjectKind, ObjectRow, TableRow
 from arco.catalog.name import print_dotted
-from arco.catalog.shelf import Shelf
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import NotFound
 from arco.core.tasks import Tasks

@@ -14,19 +14,15 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from arco.catalog.ask import Ask, fail_all, still_open
+from arco.catalog.compactor_port import Committed, CompactorPort, SyncCompact
 from arco.catalog.decide import decide
-from arco.catalog.decision import Context, Decision, Rules
-from arco.catalog.done import Done
+from arco.catalog.decision import Context, Decision, Rules, View
 from arco.catalog.event import make_event
 from arco.catalog.lease import Lease
 from arco.catalog.model import TABLE_OF, AnyRow, Found
-from arco.catalog.port import Committed, CompactorPort, SyncCompact
+from arco.catalog.pending_request import Ask, Done, fail_all, recall, still_open
 from arco.catalog.reader import SnapshotReader
-from arco.catalog.recall import recall
 from arco.catalog.snapshot import Snapshot
-from arco.catalog.stuck import Stuck
-from arco.catalog.view import View
 from arco.core.clock import utc
 from arco.core.errors import (
     ArcoError,
@@ -47,6 +43,31 @@ from arco.ledger.envelope import Envelope
 from arco.ledger.segment import LARGEST_BYTES, segment_key
 from arco.ledger.writer import Writer
 from arco.storage.link import read_entry
+
+_MOST_TIMES = 6
+_PAUSE_MS = 10
+
+
+class Stuck:
+    """Notices passes that lead nowhere: nobody else has won, and yet nothing was published.
+
+    A compactor that serves another store, or sees an older one, refuses for ever. Each pass leaves a
+    segment behind, so after a few of them, each later than the one before, the callers are told.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[int, int] | None = None
+        self._times = 0
+
+    async def refuse(self, runtime: Runtime, number: int, asks: int) -> None:
+        """`Unavailable` if this pass begins where several before it began."""
+        self._times = self._times + 1 if (number, asks) == self._last else 0
+        self._last = (number, asks)
+        if self._times > _MOST_TIMES:
+            raise Unavailable("the compactor publishes nothing: does it serve this very store?")
+        if self._times:
+            await runtime.clock.sleep(_PAUSE_MS * self._times * (1 + runtime.rng.random()))
+
 
 _MOST_ASKS = 512
 _LONG_WAIT_MS = 1_000  # longer than the way to any store: somebody else had the lease

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Generic, TypeVar, cast
 
 from arco.catalog.model import AnyRow, Found
-from arco.catalog.part import Part, Place, State, Value
+from arco.catalog.state_file import Part, Place, State, Value
 
 R = TypeVar("R", bound=AnyRow)
 
