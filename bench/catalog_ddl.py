@@ -9,9 +9,9 @@ import msgspec
 
 from arco.catalog.change import change, change_once
 from arco.catalog.ddl import ColumnSpec, CreateTable, SchemaName
-from arco.catalog.decision import Rules
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.model import TableFormat
-from arco.catalog.pending_request import Done
+from arco.catalog.pending_request import ChangeResult
 from arco.compactor.compactor import Compactor
 from arco.core.errors import ArcoError
 from arco.core.hashing import sha256_hex
@@ -55,7 +55,7 @@ class _Catalog:
         publishing = Store(self.spy, runtime, scope=Scope(), role=Role.COMPACTOR)
         self._runtime = runtime
         self._compactor = Compactor(publishing)
-        self._workspace: Workspace = open_workspace(self.store, self._compactor, Rules())
+        self._workspace: Workspace = open_workspace(self.store, self._compactor, WorkspaceRules())
         self._made = 0
         self.ddls: list[_Cost] = []
         self.merges: list[_Cost] = []
@@ -142,7 +142,7 @@ class _Catalog:
 class _Plain:
     """Answers as short as they get."""
 
-    def done(self, done: Done) -> Answer:
+    def done(self, done: ChangeResult) -> Answer:
         return Answer(status=201, body=msgspec.Raw(b"%d" % done.number), headers={})
 
     def refused(self, problem: ArcoError) -> Answer:

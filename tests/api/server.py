@@ -24,7 +24,7 @@ from arco.api.services import LOOPBACK, OTHER_DOMAINS, QueryEngine, Services
 from arco.catalog.change import ensure_default
 from arco.catalog.committer import Committer
 from arco.catalog.compactor_port import CompactorPort
-from arco.catalog.decision import Rules
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.reader import SnapshotReader
@@ -149,7 +149,7 @@ async def _open(
     compactor = options.compactor(Store(backend, runtime, scope=scope, role=Role.COMPACTOR))
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test")
-    rules = Rules(own_roots=(f"file://{root}/",), ruled=frozenset({TableFormat.ICEBERG}))
+    rules = WorkspaceRules(own_roots=(f"file://{root}/",), ruled=frozenset({TableFormat.ICEBERG}))
     committer = Committer(reader, Writer(store, DOMAIN), compactor, lease, rules=rules)
     await ensure_default(committer)
     idempotency = Idempotency(store)

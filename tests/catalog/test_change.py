@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from arco.catalog.change import change_work
-from arco.catalog.compactor_port import Committed, SyncCompact
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import AttachTable, CreateTable, Ddl, DropTable
 from arco.catalog.manifest import manifests_of
 from arco.core import json
@@ -119,7 +119,7 @@ class Killed(BaseException):
     """The process is gone: nothing is caught, nothing is cleaned up."""
 
 
-async def published_and_killed(post: Post, call: SyncCompact) -> Committed:
+async def published_and_killed(post: Post, call: SyncCompact) -> PublishedCommit:
     await post.inner.sync_compact(call)
     post.published += 1
     await asyncio.Event().wait()

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.change import ensure_default
-from arco.catalog.compactor_port import Committed, SyncCompact
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import CreateSchema, DropTable, SchemaName, UpdateTable
 from arco.core.errors import (
     AlreadyExists,
@@ -486,11 +486,11 @@ async def test_a_compactor_that_refuses_for_no_reason_is_not_asked_for_ever() ->
 async def test_an_answer_about_another_chain_is_not_believed() -> None:
     workshop, elsewhere = await started(), await started()
 
-    async def handle(post: Post, call: SyncCompact) -> Committed:
+    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
         await elsewhere.do(new_table("x"))
         raw = (await elsewhere.head()).entry
         assert raw is not None
-        return Committed(
+        return PublishedCommit(
             manifest_version=raw.number, commit_ulid=call.commit_ulid, manifest=raw.raw.decode()
         )
 

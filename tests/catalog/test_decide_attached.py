@@ -27,7 +27,7 @@ from arco.catalog.ddl import (
     UpdateColumn,
     UpdateTable,
 )
-from arco.catalog.decision import DEFAULT_RETENTION, Rules
+from arco.catalog.decision import DEFAULT_RETENTION, WorkspaceRules
 from arco.catalog.location import place_name
 from arco.catalog.model import (
     ColumnRow,
@@ -63,7 +63,7 @@ from tests.catalog.workshop import (
 )
 
 S2 = SchemaName("default", ("s2",))
-RULED = Rules(ruled=frozenset({TableFormat.ICEBERG}), own_roots=("s3://ours/root/",))
+RULED = WorkspaceRules(ruled=frozenset({TableFormat.ICEBERG}), own_roots=("s3://ours/root/",))
 
 
 async def ruled() -> Workshop:

@@ -18,7 +18,7 @@ from arco.catalog.ddl import (
     UpdateTable,
 )
 from arco.catalog.model import TableFormat, TableRow
-from arco.catalog.pending_request import Done
+from arco.catalog.pending_request import ChangeResult
 from arco.core import json
 from arco.core.errors import ArcoError, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
@@ -53,7 +53,7 @@ every_deed = pytest.mark.parametrize("name", DEEDS)
 class Plainly:
     """Answers as text: the name of the table, its comment and its columns with their marks."""
 
-    def done(self, done: Done) -> Answer:
+    def done(self, done: ChangeResult) -> Answer:
         row = done.object.row
         assert isinstance(row, TableRow)
         columns = [(each.name, each.pii_type) for each in done.columns]

@@ -14,8 +14,8 @@ from uuid import UUID
 import msgspec
 
 from arco.catalog.committer import Committer
-from arco.catalog.compactor_port import Committed, SyncCompact
-from arco.catalog.decision import Rules
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.reader import SnapshotReader
@@ -329,7 +329,7 @@ class Workshop:
 
 def open_workshop(url: str = "memory://", store_url: str = "s3://bucket/") -> Workshop:
     """A workshop on an empty store, whose URL is what tables are told."""
-    inner = open_catalog(url=url, rules=Rules(ruled=frozenset({TableFormat.ICEBERG})))
+    inner = open_catalog(url=url, rules=WorkspaceRules(ruled=frozenset({TableFormat.ICEBERG})))
     outside = open_bench("memory://", inner.runtime).backend
     return Workshop(inner, outside, f"{store_url}{SCOPE.prefix}")
 
@@ -365,7 +365,7 @@ async def dies_at_the_compactor(
 ) -> None:
     """A process is gone when its nth change of the catalog is on its way, or just after it was made."""
 
-    async def handle(post: Post, call: SyncCompact) -> Committed:
+    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
         if arrives:
             await post.inner.sync_compact(call)
         api.line.is_dead = True

@@ -10,10 +10,10 @@ import pytest
 
 from arco.api.http.telemetry import make_log
 from arco.catalog.change import change_once
-from arco.catalog.compactor_port import Committed, SyncCompact
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import CreateCatalog
-from arco.catalog.decision import Rules
-from arco.catalog.pending_request import Done
+from arco.catalog.decision import WorkspaceRules
+from arco.catalog.pending_request import ChangeResult
 from arco.compactor.compactor import Compactor
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.runtime import Runtime
@@ -45,7 +45,7 @@ class LateOutcomes(Slow):
 class SlowCompactor(Compactor):
     """Slow, so that a stop can come in between."""
 
-    async def sync_compact(self, call: SyncCompact) -> Committed:
+    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
         await asyncio.sleep(0.2)
         return await super().sync_compact(call)
 
@@ -53,7 +53,7 @@ class SlowCompactor(Compactor):
 class Plain:
     """Renders the shortest answers."""
 
-    def done(self, done: Done) -> Answer:
+    def done(self, done: ChangeResult) -> Answer:
         return Answer(status=200, body=msgspec.Raw(str(done.number).encode()))
 
     def refused(self, problem: ArcoError) -> Answer:
@@ -66,7 +66,7 @@ def handle(backend: Backend, runtime: Runtime, role: Role) -> Store:
 
 def workspace_on(backend: Backend, runtime: Runtime) -> Workspace:
     compactor = SlowCompactor(handle(backend, runtime, Role.COMPACTOR))
-    return open_workspace(handle(backend, runtime, Role.API), compactor, Rules())
+    return open_workspace(handle(backend, runtime, Role.API), compactor, WorkspaceRules())
 
 
 async def test_a_stop_waits_for_the_outcome_of_a_commit_under_way(

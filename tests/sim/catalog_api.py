@@ -11,10 +11,10 @@ import msgspec
 
 from arco.catalog.change import change, change_once, ensure_default
 from arco.catalog.committer import Committer
-from arco.catalog.decision import Rules, id_of
+from arco.catalog.decision import WorkspaceRules, id_of
 from arco.catalog.lease import Lease
 from arco.catalog.model import to_columns
-from arco.catalog.pending_request import Done
+from arco.catalog.pending_request import ChangeResult
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import (
@@ -71,7 +71,7 @@ class Inbox:
 class Renderer:
     """Answers as documents, kept under a key."""
 
-    def done(self, done: Done) -> Answer:
+    def done(self, done: ChangeResult) -> Answer:
         return Answer(status=201, body=msgspec.Raw(render(done)))
 
     def refused(self, problem: ArcoError) -> Answer:
@@ -79,7 +79,7 @@ class Renderer:
         return Answer(status=_STATUS.get(problem.code, 409), body=msgspec.Raw(body))
 
 
-def render(done: Done) -> bytes:
+def render(done: ChangeResult) -> bytes:
     """All that a user is told of a success."""
     return json.encode(
         {
@@ -116,7 +116,7 @@ class Api:
             Writer(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
             Lease(store, DOMAIN, holder=life.name),
-            Rules(retention=UNDROP_FOR),
+            WorkspaceRules(retention=UNDROP_FOR),
         )
         self.keys = Idempotency(store, life_ms=key_life_ms)
 

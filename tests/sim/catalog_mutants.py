@@ -170,7 +170,7 @@ COMMIT_MUTANTS = (
     Mutant(
         name="answer recalled from the head",
         rule="P10",
-        target="arco.catalog.pending_request:recall",
+        target="arco.catalog.pending_request:read_change_result",
         old="await reader.at_number(number)",
         new="await reader.head()",
     ),

@@ -10,7 +10,7 @@ from arco.catalog.change import change, ensure_default
 from arco.catalog.committer import Committer
 from arco.catalog.compactor_port import CompactorPort
 from arco.catalog.ddl import CreateSchema
-from arco.catalog.decision import Rules
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.reader import SnapshotReader
@@ -119,7 +119,7 @@ class IcebergApi:
             Writer(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
             Lease(store, DOMAIN, holder=life.name),
-            Rules(retention=UNDROP_FOR, ruled=frozenset({TableFormat.ICEBERG})),
+            WorkspaceRules(retention=UNDROP_FOR, ruled=frozenset({TableFormat.ICEBERG})),
         )
         self.iceberg = open_iceberg(
             self.committer,

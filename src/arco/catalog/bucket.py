@@ -10,71 +10,71 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Generic, TypeVar, cast
 
-from arco.catalog.model import AnyRow, Found
-from arco.catalog.state_file import Part, Place, State, Value
+from arco.catalog.model import AnyRow, CommittedRow
+from arco.catalog.state_file import KeyValue, RowSource, RowState, SortKey
 
 R = TypeVar("R", bound=AnyRow)
 
 _CHUNK = 256
 
 
-class Shelf(Generic[R]):
+class Bucket(Generic[R]):
     """Parts of one bucket, newest first."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[RowSource]) -> None:
         self._parts = tuple(parts)
 
-    def over(self, part: Part) -> "Shelf[R]":
+    def over(self, part: RowSource) -> "Bucket[R]":
         """The same with rows on top that were decided but not yet published."""
-        return Shelf((part, *self._parts))
+        return Bucket((part, *self._parts))
 
-    def get(self, key: Place) -> Found[R] | None:
+    def get(self, key: SortKey) -> CommittedRow[R] | None:
         """The row with this key, dropped or not; one that has moved away is not here."""
         for part in self._parts:
             at = part.find(key)
             if at is not None:
-                return None if part.state(at) is State.MOVED else self._found(part, at)
+                return None if part.state(at) is RowState.MOVED else self._found(part, at)
         return None
 
-    def at(self, parent: Place, label: Value) -> Found[R] | None:
+    def at(self, parent: SortKey, label: KeyValue) -> CommittedRow[R] | None:
         """The live row at a place."""
         for depth, part in enumerate(self._parts):
             for at in part.exactly(parent, label):
-                if part.state(at) is State.LIVE and self._is_newest(depth, part, at):
+                if part.state(at) is RowState.LIVE and self._is_newest(depth, part, at):
                     return self._found(part, at)
         return None
 
-    def every(self, parent: Place, label: Value) -> list[Found[R]]:
+    def every(self, parent: SortKey, label: KeyValue) -> list[CommittedRow[R]]:
         """All live rows at a place, where several may be."""
         return [
             self._found(part, at)
             for depth, part in enumerate(self._parts)
             for at in part.exactly(parent, label)
-            if part.state(at) is State.LIVE and self._is_newest(depth, part, at)
+            if part.state(at) is RowState.LIVE and self._is_newest(depth, part, at)
         ]
 
     def below(
         self,
-        parent: Place,
+        parent: SortKey,
         *,
-        after: Value | None = None,
-        behind: Place | None = None,
+        after: KeyValue | None = None,
+        behind: SortKey | None = None,
         limit: int | None = None,
-        state: State | None = State.LIVE,
-    ) -> list[Found[R]]:
+        state: RowState | None = RowState.LIVE,
+    ) -> list[CommittedRow[R]]:
         """Rows of a parent by label and key, in one state or (None) live and dropped.
 
         They begin above the label `after`; as dropped ones may share a label, at that label `behind` a key
         if one is given.
         """
-        found: list[Found[R]] = []
-        chosen: list[tuple[Part, int]] = []
+        found: list[CommittedRow[R]] = []
+        chosen: list[tuple[RowSource, int]] = []
         for depth, at in self._places(parent, after, behind):
             part = self._parts[depth]
             if limit is not None and len(found) + len(chosen) >= limit:
                 break
             mine = part.state(at)
-            wanted = mine is state if state is not None else mine is not State.MOVED
+            wanted = mine is state if state is not None else mine is not RowState.MOVED
             if wanted and self._is_newest(depth, part, at):
                 chosen.append((part, at))
             if len(chosen) == _CHUNK:
@@ -83,7 +83,7 @@ class Shelf(Generic[R]):
         return found + self._decode(chosen)
 
     def _places(
-        self, parent: Place, after: Value | None, behind: Place | None
+        self, parent: SortKey, after: KeyValue | None, behind: SortKey | None
     ) -> Iterator[tuple[int, int]]:
         """Every row of a parent as (which part, which row), by label and key."""
         if after is not None and behind is not None:
@@ -102,7 +102,9 @@ class Shelf(Generic[R]):
             rows.sort(key=lambda row: (self._parts[row[0]].key(row[1]), row[0]))
         return rows
 
-    def _labelled(self, parent: Place, after: Value | None) -> Iterator[tuple[Value, int, int]]:
+    def _labelled(
+        self, parent: SortKey, after: KeyValue | None
+    ) -> Iterator[tuple[KeyValue, int, int]]:
         """Every row of a parent as (label, which part, which row), by label."""
         spans = (
             [(part.label(at), depth, at) for at in span]
@@ -110,27 +112,27 @@ class Shelf(Generic[R]):
             else _lazily(part, depth, span)
             for depth, part in enumerate(self._parts)
         )
-        return cast("Iterator[tuple[Value, int, int]]", merge(*spans))
+        return cast("Iterator[tuple[KeyValue, int, int]]", merge(*spans))
 
-    def _is_newest(self, depth: int, part: Part, at: int) -> bool:
+    def _is_newest(self, depth: int, part: RowSource, at: int) -> bool:
         if depth == 0:
             return True
         key = part.key(at)
         return all(newer.find(key) is None for newer in self._parts[:depth])
 
-    def _found(self, part: Part, at: int) -> Found[R]:
+    def _found(self, part: RowSource, at: int) -> CommittedRow[R]:
         [row] = part.rows([at])
-        return Found(cast("R", row), part.commit(at))
+        return CommittedRow(cast("R", row), part.commit(at))
 
-    def _decode(self, chosen: list[tuple[Part, int]]) -> list[Found[R]]:
+    def _decode(self, chosen: list[tuple[RowSource, int]]) -> list[CommittedRow[R]]:
         """The rows themselves, those of one part at a time: decoding one by one costs far more."""
         rows: dict[tuple[int, int], AnyRow] = {}
         for part in {id(part): part for part, _ in chosen}.values():
             mine = [at for owner, at in chosen if owner is part]
             rows |= {(id(part), at): row for at, row in zip(mine, part.rows(mine), strict=True)}
-        return [Found(cast("R", rows[id(part), at]), part.commit(at)) for part, at in chosen]
+        return [CommittedRow(cast("R", rows[id(part), at]), part.commit(at)) for part, at in chosen]
 
 
-def _lazily(part: Part, depth: int, span: range) -> Iterator[tuple[Value, int, int]]:
+def _lazily(part: RowSource, depth: int, span: range) -> Iterator[tuple[KeyValue, int, int]]:
     for at in span:
         yield part.label(at), depth, at

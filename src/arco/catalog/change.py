@@ -6,7 +6,7 @@ from typing import Protocol
 from arco.catalog.committer import Committer
 from arco.catalog.ddl import CreateCatalog, Ddl
 from arco.catalog.manifest import read_manifest
-from arco.catalog.pending_request import Ask, Done, recall
+from arco.catalog.pending_request import ChangeResult, PendingRequest, read_change_result
 from arco.core.errors import AlreadyExists, ArcoError
 from arco.core.ids import new_object_id, new_ulid
 from arco.ledger.claim import Answer, Claim
@@ -22,18 +22,18 @@ OBJECT = "object"  # what a claim calls the id that a new object gets
 class Renderer(Protocol):
     """How a protocol writes its answers down."""
 
-    def done(self, done: Done) -> Answer:
+    def done(self, done: ChangeResult) -> Answer:
         """The request was carried out."""
 
     def refused(self, problem: ArcoError) -> Answer:
         """It was refused for good."""
 
 
-async def change(committer: Committer, request: Ddl, actor: str) -> Done:
+async def change(committer: Committer, request: Ddl, actor: str) -> ChangeResult:
     """Carry a request out; a refusal is raised."""
     runtime = committer.reader.store.runtime
     return await committer.submit(
-        Ask(
+        PendingRequest(
             request=request,
             actor=actor,
             request_id=new_ulid(runtime),
@@ -123,10 +123,12 @@ class _KeyedChange:
         if seen.mine is None:
             self._looked_up_to = seen.head.number
             return None
-        return self._renderer.done(await recall(self._reader, claim.request_id, seen.mine.number))
+        return self._renderer.done(
+            await read_change_result(self._reader, claim.request_id, seen.mine.number)
+        )
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
-        ask = Ask(
+        ask = PendingRequest(
             request=self._request_of(claim),
             actor=self._actor,
             request_id=claim.request_id,

@@ -11,7 +11,7 @@ import msgspec
 
 from arco.catalog.data_type import normalise
 from arco.catalog.ddl import AttachedColumn, ColumnSpec
-from arco.catalog.decision import Context, life, touched
+from arco.catalog.decision import DecisionContext, creation_fields, updated
 from arco.catalog.model import ColumnRow, SchemaVersionRow
 from arco.catalog.name import check_column_name, check_comment
 from arco.core import json
@@ -25,7 +25,7 @@ _RECORDED = (
 )
 
 
-class ColumnChange(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordedColumnChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of a version's `changes`: what was it before, what is it now."""
 
     change: str  # added, changed, dropped
@@ -41,7 +41,7 @@ def column_id(table_id: str, field_id: int) -> str:
 
 
 def first_columns(
-    table_id: str, specs: Sequence[ColumnSpec], context: Context
+    table_id: str, specs: Sequence[ColumnSpec], context: DecisionContext
 ) -> tuple[tuple[ColumnRow, ...], SchemaVersionRow]:
     """The columns of a new table, and their first version."""
     columns = new_columns(table_id, specs, context, first_field_id=1, first_position=0)
@@ -51,7 +51,7 @@ def first_columns(
 def new_columns(
     table_id: str,
     specs: Sequence[ColumnSpec],
-    context: Context,
+    context: DecisionContext,
     *,
     first_field_id: int,
     first_position: int,
@@ -66,7 +66,9 @@ def new_columns(
             "position": first_position + offset,
             "field_id": field_id,
         }
-        columns.append(msgspec.convert(life(context) | spec_values(spec) | checked, ColumnRow))
+        columns.append(
+            msgspec.convert(creation_fields(context) | spec_values(spec) | checked, ColumnRow)
+        )
     return tuple(columns)
 
 
@@ -74,7 +76,7 @@ def attached_columns(
     table_id: str,
     columns: Sequence[AttachedColumn],
     known: Mapping[str, ColumnRow],
-    context: Context,
+    context: DecisionContext,
 ) -> tuple[ColumnRow, ...]:
     """Rows for columns whose format counts its fields itself; what we know of a column stays."""
     field_ids = {column.field_id for column in columns}
@@ -93,7 +95,7 @@ def _attached(
     column: AttachedColumn,
     position: int,
     known: Mapping[str, ColumnRow],
-    context: Context,
+    context: DecisionContext,
 ) -> ColumnRow:
     each = column_id(table_id, column.field_id)
     old = known.get(each)
@@ -109,9 +111,9 @@ def _attached(
     values = spec_values(spec) | {"position": position}
     if old is None:
         ids = {"column_id": each, "table_id": table_id, "field_id": column.field_id}
-        return msgspec.convert(life(context) | values | ids, ColumnRow)
+        return msgspec.convert(creation_fields(context) | values | ids, ColumnRow)
     new = msgspec.structs.replace(old, **values, dropped_at=None)
-    return old if new == old else touched(new, context)
+    return old if new == old else updated(new, context)
 
 
 def spec_values(spec: ColumnSpec) -> dict[str, object]:
@@ -132,7 +134,7 @@ def next_version(
     version: int,
     before: Sequence[ColumnRow],
     after: Sequence[ColumnRow],
-    context: Context,
+    context: DecisionContext,
 ) -> SchemaVersionRow:
     """The version that follows `version`, once the columns are in order; `Invalid` if they are not."""
     _refuse_doubles(after)
@@ -161,24 +163,24 @@ def _refuse_doubles(columns: Sequence[ColumnRow]) -> None:
         seen.add(column.name)
 
 
-def _changes(before: Sequence[ColumnRow], after: Sequence[ColumnRow]) -> list[ColumnChange]:
+def _changes(before: Sequence[ColumnRow], after: Sequence[ColumnRow]) -> list[RecordedColumnChange]:
     old = {column.column_id: column for column in before}
     new = {column.column_id: column for column in after}
     changes = [
-        ColumnChange("dropped", each, column.name, _recorded(column))
+        RecordedColumnChange("dropped", each, column.name, _recorded(column))
         for each, column in old.items()
         if each not in new
     ]
     for each, column in new.items():
         if each not in old:
-            changes.append(ColumnChange("added", each, column.name, {}, _recorded(column)))
+            changes.append(RecordedColumnChange("added", each, column.name, {}, _recorded(column)))
             continue
         was, now = _recorded(old[each]), _recorded(column)
         fields = [name for name in _RECORDED if was.get(name) != now.get(name)]
         if fields:
             was = {name: was.get(name) for name in fields}
             now = {name: now.get(name) for name in fields}
-            changes.append(ColumnChange("changed", each, old[each].name, was, now))
+            changes.append(RecordedColumnChange("changed", each, old[each].name, was, now))
     return changes
 
 

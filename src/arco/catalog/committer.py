@@ -14,13 +14,19 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from arco.catalog.compactor_port import Committed, CompactorPort, SyncCompact
+from arco.catalog.compactor_port import CompactorPort, PublishedCommit, SyncCompact
 from arco.catalog.decide import decide
-from arco.catalog.decision import Context, Decision, Rules, View
+from arco.catalog.decision import Decision, DecisionContext, DecisionView, WorkspaceRules
 from arco.catalog.event import make_event
 from arco.catalog.lease import Lease
-from arco.catalog.model import TABLE_OF, AnyRow, Found
-from arco.catalog.pending_request import Ask, Done, fail_all, recall, still_open
+from arco.catalog.model import TABLE_OF, AnyRow, CommittedRow
+from arco.catalog.pending_request import (
+    ChangeResult,
+    PendingRequest,
+    fail_all,
+    read_change_result,
+    unanswered,
+)
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.core.clock import utc
@@ -48,7 +54,7 @@ _MOST_TIMES = 6
 _PAUSE_MS = 10
 
 
-class Stuck:
+class StallDetector:
     """Notices passes that lead nowhere: nobody else has won, and yet nothing was published.
 
     A compactor that serves another store, or sees an older one, refuses for ever. Each pass leaves a
@@ -85,11 +91,13 @@ class _Pass:
     """One attempt to publish a group."""
 
     snapshot: Snapshot
-    decided: list[tuple[Ask, Decision, Envelope]] = field(default_factory=list)
-    held_back: list[tuple[Ask, ArcoError]] = field(default_factory=list)  # refusals that must wait
+    decided: list[tuple[PendingRequest, Decision, Envelope]] = field(default_factory=list)
+    held_back: list[tuple[PendingRequest, ArcoError]] = field(
+        default_factory=list
+    )  # refusals that must wait
     size_bytes: int = 0
 
-    def asks(self) -> list[Ask]:
+    def asks(self) -> list[PendingRequest]:
         """Everybody who took part."""
         return [each[0] for each in self.decided] + [each[0] for each in self.held_back]
 
@@ -108,19 +116,19 @@ class Committer:
         writer: Writer,
         compactor: CompactorPort,
         lease: Lease,
-        rules: Rules | None = None,
+        rules: WorkspaceRules | None = None,
     ) -> None:
         self.reader = reader
         self._writer = writer
         self._compactor = compactor
         self._lease = lease
-        self._rules = rules or Rules()
+        self._rules = rules or WorkspaceRules()
         self._runtime = reader.store.runtime
-        self._queue: deque[Ask] = deque()
+        self._queue: deque[PendingRequest] = deque()
         self._pump: Task[None] | None = None
         self._closed = False
 
-    async def submit(self, ask: Ask) -> Done:
+    async def submit(self, ask: PendingRequest) -> ChangeResult:
         """Carry a request out, in a group with others; a refusal is raised."""
         if self._closed:
             raise Unavailable("the server is stopping; retry elsewhere")
@@ -157,15 +165,15 @@ class Committer:
             try:
                 await self._settle(group)
             except Exception as problem:
-                for ask in still_open(group):
+                for ask in unanswered(group):
                     ask.fail(problem)
             if not self._queue:
                 self._lease.idle()
 
-    async def _settle(self, group: list[Ask]) -> None:
+    async def _settle(self, group: list[PendingRequest]) -> None:
         """Repeat passes until every request of the group has its answer."""
-        stuck = Stuck()
-        while asks := self._in_time(still_open(group)):
+        stuck = StallDetector()
+        while asks := self._in_time(unanswered(group)):
             try:
                 token, snapshot = await self._start(asks)
                 await stuck.refuse(self._runtime, snapshot.number, len(asks))
@@ -186,11 +194,11 @@ class Committer:
         except Fenced:
             self._lease.lost()
         except Unavailable as problem:
-            fail_all(still_open(attempt.asks()), problem)
+            fail_all(unanswered(attempt.asks()), problem)
         except Exception as problem:  # whatever it is: the commit may have landed (law 9)
             await self._resolve(attempt, problem)
 
-    async def _start(self, asks: list[Ask]) -> tuple[int, Snapshot]:
+    async def _start(self, asks: list[PendingRequest]) -> tuple[int, Snapshot]:
         """The token and the head to work with.
 
         A change that comes alone uses our last token again, unless one was published with a newer one. A
@@ -217,14 +225,16 @@ class Committer:
             snapshot = await self.reader.head()  # whoever had the lease has published meanwhile
         return cast("int", held), cast("Snapshot", snapshot)
 
-    def _in_time(self, asks: list[Ask]) -> list[Ask]:
+    def _in_time(self, asks: list[PendingRequest]) -> list[PendingRequest]:
         now = self._runtime.clock.elapsed_ms()
         for ask in asks:
             if now - ask.asked_ms > _LONGEST_MS:
                 ask.fail(Unavailable("too many others are changing the catalog; retry"))
-        return still_open(asks)
+        return unanswered(asks)
 
-    async def _drop_landed(self, asks: list[Ask], snapshot: Snapshot) -> list[Ask]:
+    async def _drop_landed(
+        self, asks: list[PendingRequest], snapshot: Snapshot
+    ) -> list[PendingRequest]:
         """Answer what has landed already; before deciding again, everybody must look (P11, P23)."""
         looks: dict[int, dict[str, int]] = {}
         for ask in asks:
@@ -234,7 +244,7 @@ class Committer:
                     looks[base] = await self.reader.requests_since(base, snapshot)
                 if ask.request_id in looks[base]:
                     number = looks[base][ask.request_id]
-                    ask.succeed(await recall(self.reader, ask.request_id, number))
+                    ask.succeed(await read_change_result(self.reader, ask.request_id, number))
                 ask.base = snapshot.number
             except NotFound as collected:
                 ask.fail(
@@ -242,15 +252,15 @@ class Committer:
                 )
             except ArcoError as unseen:
                 ask.fail(_unknown(unseen))
-        return still_open(asks)
+        return unanswered(asks)
 
-    async def _decide(self, asks: list[Ask], snapshot: Snapshot) -> _Pass:
+    async def _decide(self, asks: list[PendingRequest], snapshot: Snapshot) -> _Pass:
         """Decide each in turn, seeing those before it; one bad request fails alone (P25)."""
-        attempt, view = _Pass(snapshot), View(snapshot, snapshot.number + 1)
+        attempt, view = _Pass(snapshot), DecisionView(snapshot, snapshot.number + 1)
         at = utc(self._runtime.clock.now_ms())
         for ask in asks:
             view.begin()
-            context = Context(ask.actor, at, ask.new_id, self._rules)
+            context = DecisionContext(ask.actor, at, ask.new_id, self._rules)
             try:
                 decision = await decide(view, ask.request, context)
                 event = _event(self._runtime, ask, decision)
@@ -319,12 +329,12 @@ class Committer:
         path = segment_key(self.reader.domain, receipt.stream, receipt.seq)
         return [f"{path}#{receipt.first_line + offset}" for offset in range(len(events))]
 
-    async def _check(self, held: list[Ask]) -> bool:
+    async def _check(self, held: list[PendingRequest]) -> bool:
         """Whether all these requests are still ours to carry out."""
         await self._runtime.tasks.gather(*(_check_hold(ask) for ask in held))
         return not any(ask.done.is_set() for ask in held)
 
-    def _learn(self, committed: Committed, attempt: _Pass) -> None:
+    def _learn(self, committed: PublishedCommit, attempt: _Pass) -> None:
         """Remember what was published, so that the next pass need not read it."""
         if committed.manifest is None:
             return
@@ -341,13 +351,13 @@ class Committer:
             await self._drop_landed(asks, await self.reader.head())
         except ArcoError as unseen:
             problem = unseen
-        if not still_open(asks):
+        if not unanswered(asks):
             return  # it has landed, so those who were held back are decided again
-        fail_all(still_open(asks), _unknown(problem))
-        fail_all(still_open(attempt.asks()), Unavailable("the catalog could not be changed; retry"))
+        fail_all(unanswered(asks), _unknown(problem))
+        fail_all(unanswered(attempt.asks()), Unavailable("the catalog could not be changed; retry"))
 
 
-async def _check_hold(ask: Ask) -> None:
+async def _check_hold(ask: PendingRequest) -> None:
     try:
         if ask.hold is not None:
             await ask.hold.check()
@@ -355,7 +365,7 @@ async def _check_hold(ask: Ask) -> None:
         ask.fail(taken)
 
 
-def _event(runtime: Runtime, ask: Ask, decision: Decision) -> Envelope:
+def _event(runtime: Runtime, ask: PendingRequest, decision: Decision) -> Envelope:
     event = make_event(runtime, decision, request_id=ask.request_id, actor=ask.actor)
     if len(event.payload) > _LARGEST_CHANGE_BYTES:
         raise Invalid(f"a change has at most {_LARGEST_CHANGE_BYTES} bytes; make it in parts")
@@ -370,12 +380,12 @@ def _unknown(problem: Exception, why: str = "") -> ArcoError:
     return unknown
 
 
-def _done(decision: Decision, number: int, commit_ulid: str) -> Done:
-    return Done(
+def _done(decision: Decision, number: int, commit_ulid: str) -> ChangeResult:
+    return ChangeResult(
         number=number,
         commit_ulid=commit_ulid,
         operation=decision.operation,
-        object=Found(decision.object, number),
+        object=CommittedRow(decision.object, number),
         columns=decision.columns,
     )
 

@@ -28,7 +28,7 @@ class SyncCompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     workspace: str | None = None
 
 
-class Committed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PublishedCommit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """It is published. `manifest` is the stored text of that number, which spares the caller a read."""
 
     manifest_version: int
@@ -39,7 +39,7 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CompactorPort(Protocol):
     """What the API may ask of the compactor."""
 
-    async def sync_compact(self, call: SyncCompact) -> Committed:
+    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
         """Publish a commit.
 
         `Conflict`: rows have changed since the base, decide again. `Fenced`: the token is stale.
@@ -47,8 +47,8 @@ class CompactorPort(Protocol):
         `Unknown`, or anything else: it may have been published, or may yet be.
         """
 
-    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:
         """Publish that files of a domain older than this ULID which nobody names may go (P27)."""
 
-    async def merge(self) -> Committed | None:
+    async def merge(self) -> PublishedCommit | None:
         """Merge what is due into the base; None if nothing is."""

@@ -38,12 +38,12 @@ from arco.catalog.decide_table import (
     update_table,
 )
 from arco.catalog.decision import (
-    Context,
     Decision,
-    refuse_impossible,
+    DecisionContext,
     refuse_ruled,
     refuse_stale,
-    touched,
+    refuse_undrop,
+    updated,
 )
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import CatalogRow, SchemaRow, TableRow
@@ -51,38 +51,40 @@ from arco.catalog.name import check_name, print_dotted
 from arco.catalog.place import take_place
 
 
-async def undrop(view: Lookup, request: Undrop, context: Context) -> Decision:
+async def undrop(view: Lookup, request: Undrop, context: DecisionContext) -> Decision:
     """An object there again, within the retention."""
     found = await view.find(request.id, dropped=True)
     refuse_stale(request.expected, found)
     row = found.row
     if isinstance(row, TableRow):
         refuse_ruled(row.format, context)
-    await refuse_impossible(view, row, context)
+    await refuse_undrop(view, row, context)
     name = row.name if request.name is None else check_name(request.name, "new")
     if isinstance(row, CatalogRow):
         await refuse_taken_catalog(view, name)
-        catalog = touched(row, context, dropped_at=None, name=name)
+        catalog = updated(row, context, dropped_at=None, name=name)
         return Decision("undrop", catalog, print_dotted((name,)), (catalog,))
     if isinstance(row, SchemaRow):
         return await _undrop_schema(view, row, name, context)
     await refuse_taken_table(view, row.schema_id, name)
-    table: TableRow = touched(row, context, dropped_at=None, name=name)
+    table: TableRow = updated(row, context, dropped_at=None, name=name)
     place = await take_place(view, table, context)
     columns = await live_columns(view, table.table_id)
     return await table_decision(view, "undrop", table, columns, *place)
 
 
-async def _undrop_schema(view: Lookup, row: SchemaRow, name: str, context: Context) -> Decision:
+async def _undrop_schema(
+    view: Lookup, row: SchemaRow, name: str, context: DecisionContext
+) -> Decision:
     await refuse_taken_schema(view, row.catalog_id, row.parent_id, name)
     parent = None if row.parent_id is None else await view.schema_by_id(row.parent_id)
     path = (*(() if parent is None else parent.row.path), name)
-    schema = touched(row, context, dropped_at=None, name=name, path=path)
+    schema = updated(row, context, dropped_at=None, name=name, path=path)
     below = [] if path == row.path else await moved_below(view, schema)
     return await schema_decision(view, "undrop", schema, *below)
 
 
-_DECIDERS: dict[type[ddl.Ddl], Callable[[Lookup, Any, Context], Awaitable[Decision]]] = {
+_DECIDERS: dict[type[ddl.Ddl], Callable[[Lookup, Any, DecisionContext], Awaitable[Decision]]] = {
     ddl.CreateCatalog: create_catalog,
     ddl.UpdateCatalog: update_catalog,
     ddl.DropCatalog: drop_catalog,
@@ -106,6 +108,6 @@ _DECIDERS: dict[type[ddl.Ddl], Callable[[Lookup, Any, Context], Awaitable[Decisi
 }
 
 
-async def decide(view: Lookup, request: ddl.Ddl, context: Context) -> Decision:
+async def decide(view: Lookup, request: ddl.Ddl, context: DecisionContext) -> Decision:
     """What the request comes to in this view; a refusal is raised."""
     return await _DECIDERS[type(request)](view, request, context)

@@ -29,15 +29,15 @@ from arco.catalog.decide_table import (
     table_decision,
 )
 from arco.catalog.decision import (
-    Context,
     Decision,
-    View,
+    DecisionContext,
+    DecisionView,
+    creation_fields,
     description,
-    life,
-    place_of,
-    refuse_impossible,
+    object_row,
     refuse_stale,
-    touched,
+    refuse_undrop,
+    updated,
 )
 from arco.catalog.location import check_attached, is_id, is_managed
 from arco.catalog.lookup import Lookup
@@ -57,7 +57,7 @@ from arco.core.errors import AlreadyExists, Conflict, Invalid, NotFound
 _LONGEST_UUID = 128
 
 
-async def attach_table(view: Lookup, request: AttachTable, context: Context) -> Decision:
+async def attach_table(view: Lookup, request: AttachTable, context: DecisionContext) -> Decision:
     """A table or view that is there already, under a free name."""
     name = check_name(request.name, "table")
     schema = (await view.schema(request.schema)).row
@@ -82,19 +82,21 @@ async def attach_table(view: Lookup, request: AttachTable, context: Context) -> 
         "born": _number(request.born),
         "projected": _number(request.projected),
     }
-    row = msgspec.convert(values | description(request, context) | life(context), TableRow)
+    row = msgspec.convert(
+        values | description(request, context) | creation_fields(context), TableRow
+    )
     alias = await _take_uuid(view, row)
     paths = [check_attached(path, context.rules.own_roots) for path in request.paths]
     places = await take_places(view, row, paths, context)
-    rows: tuple[AnyRow, ...] = (place_of(row), *columns, version, *alias, *places)
+    rows: tuple[AnyRow, ...] = (object_row(row), *columns, version, *alias, *places)
     return await table_decision(view, f"create_{row.kind.lower()}", row, columns, *rows)
 
 
-async def attach_tables(view: Lookup, request: AttachTables, context: Context) -> Decision:
+async def attach_tables(view: Lookup, request: AttachTables, context: DecisionContext) -> Decision:
     """Several of them, each seeing those before it."""
     if not request.tables:
         raise Invalid("name at least one table to attach")
-    together = View(view, commit=0)
+    together = DecisionView(view, commit=0)
     decisions: list[Decision] = []
     for each in request.tables:
         decisions.append(await attach_table(together, each, context))
@@ -102,7 +104,7 @@ async def attach_tables(view: Lookup, request: AttachTables, context: Context) -
     return replace(decisions[0], rows=tuple(row for each in decisions for row in each.rows))
 
 
-async def release_table(view: Lookup, request: ReleaseTable, context: Context) -> Decision:
+async def release_table(view: Lookup, request: ReleaseTable, context: DecisionContext) -> Decision:
     """A name released, unless it was already, or the table was born again after that end.
 
     The row keeps the tombstone's number as `born`: an undrop that looked at the chain before its end
@@ -117,17 +119,17 @@ async def release_table(view: Lookup, request: ReleaseTable, context: Context) -
     return _purged(decision) if request.purge else decision
 
 
-async def restore_table(view: Lookup, request: RestoreTable, context: Context) -> Decision:
+async def restore_table(view: Lookup, request: RestoreTable, context: DecisionContext) -> Decision:
     """A table that goes on after it was dropped, named again."""
     old = await _table(view, request.table_id, request.expected, dropped=True)
-    await refuse_impossible(view, old, context)
+    await refuse_undrop(view, old, context)
     if old.location is None:
         raise NotFound("its files were removed for good")
     if old.born is not None and _number(request.born) <= old.born:
         raise Conflict(f"the table was dropped meanwhile, at number {old.born}; retry")
     name = old.name if request.name is None else check_name(request.name, "new")
     await refuse_taken_table(view, old.schema_id, name)
-    row = touched(old, context, dropped_at=None, name=name, born=_number(request.born))
+    row = updated(old, context, dropped_at=None, name=name, born=_number(request.born))
     alias = await _take_uuid(view, row)
     await refuse_taken_since(view, row)
     place = await take_place(view, row, context)
@@ -135,7 +137,7 @@ async def restore_table(view: Lookup, request: RestoreTable, context: Context) -
     return await table_decision(view, "undrop", row, columns, *alias, *place)
 
 
-async def move_table(view: Lookup, request: MoveTable, context: Context) -> Decision:
+async def move_table(view: Lookup, request: MoveTable, context: DecisionContext) -> Decision:
     """A table under another name, perhaps in another schema."""
     old = await _table(view, request.table_id, request.expected)
     name = check_name(request.name, "table")
@@ -144,12 +146,12 @@ async def move_table(view: Lookup, request: MoveTable, context: Context) -> Deci
         return await _unchanged(view, "rename_table", old, context)
     await refuse_taken_table(view, schema.schema_id, name)
     above = {"schema_id": schema.schema_id, "catalog_id": schema.catalog_id}
-    row = touched(old, context, name=name, **above)
+    row = updated(old, context, name=name, **above)
     columns = await live_columns(view, row.table_id)
     return await table_decision(view, "rename_table", row, columns, *left_behind(old, row))
 
 
-async def reserve_place(view: Lookup, request: ReservePlace, context: Context) -> Decision:
+async def reserve_place(view: Lookup, request: ReservePlace, context: DecisionContext) -> Decision:
     """A place that nobody else may take, because a table is about to move there."""
     row = await _table(view, request.table_id, request.expected)
     location = check_attached(request.location, context.rules.own_roots)
@@ -160,7 +162,9 @@ async def reserve_place(view: Lookup, request: ReservePlace, context: Context) -
     return replace(decision, at=context.at)
 
 
-async def project_columns(view: Lookup, request: ProjectColumns, context: Context) -> Decision:
+async def project_columns(
+    view: Lookup, request: ProjectColumns, context: DecisionContext
+) -> Decision:
     """The columns as the table's own chain has them at a number, unless we know newer ones (P34)."""
     old = await _table(view, request.table_id, request.expected, dropped=True)
     pointer = _number(request.pointer)
@@ -169,7 +173,7 @@ async def project_columns(view: Lookup, request: ProjectColumns, context: Contex
     before = await live_columns(view, old.table_id)
     known = await _known(view, old.table_id, request.columns)
     after = attached_columns(old.table_id, request.columns, known, context)
-    row = touched(old, context, projected=pointer, **_moved(request, context))
+    row = updated(old, context, projected=pointer, **_moved(request, context))
     if after == before:
         return await table_decision(view, "project_columns", row, after)
     version = next_version(old.table_id, old.schema_version, before, after, context)
@@ -183,7 +187,7 @@ async def project_columns(view: Lookup, request: ProjectColumns, context: Contex
     return await table_decision(view, "project_columns", row, after, *changed, version)
 
 
-def _moved(request: ProjectColumns, context: Context) -> dict[str, object]:
+def _moved(request: ProjectColumns, context: DecisionContext) -> dict[str, object]:
     """Where a table lies now, if it says so."""
     if request.location is None:
         return {}
@@ -209,7 +213,9 @@ def _purged(decision: Decision) -> Decision:
     return replace(decision, object=gone, rows=(gone, *others))
 
 
-async def _unchanged(view: Lookup, operation: str, row: TableRow, context: Context) -> Decision:
+async def _unchanged(
+    view: Lookup, operation: str, row: TableRow, context: DecisionContext
+) -> Decision:
     """Nothing is left to do, and the caller is told so."""
     columns = await live_columns(view, row.table_id)
     return replace(await table_decision(view, operation, row, columns), at=context.at)
@@ -271,11 +277,11 @@ async def _known(
 
 
 def _changed(
-    before: tuple[ColumnRow, ...], after: tuple[ColumnRow, ...], context: Context
+    before: tuple[ColumnRow, ...], after: tuple[ColumnRow, ...], context: DecisionContext
 ) -> tuple[ColumnRow, ...]:
     """The rows that differ, and those of columns that are gone."""
     old = {column.column_id: column for column in before}
     new = {column.column_id for column in after}
     changed = [column for column in after if old.get(column.column_id) != column]
     gone = [column for column in before if column.column_id not in new]
-    return (*changed, *(touched(column, context, dropped_at=context.at) for column in gone))
+    return (*changed, *(updated(column, context, dropped_at=context.at) for column in gone))

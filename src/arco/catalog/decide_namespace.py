@@ -12,14 +12,14 @@ from arco.catalog.ddl import (
     UpdateSchema,
 )
 from arco.catalog.decision import (
-    Context,
     Decision,
+    DecisionContext,
     amended,
+    creation_fields,
     description,
-    life,
-    place_of,
+    object_row,
     refuse_stale,
-    touched,
+    updated,
 )
 from arco.catalog.location import check_location
 from arco.catalog.lookup import Lookup
@@ -28,7 +28,9 @@ from arco.catalog.name import MOST_LEVELS, check_name, print_dotted
 from arco.core.errors import AlreadyExists, Invalid, NotEmpty
 
 
-async def create_catalog(view: Lookup, request: CreateCatalog, context: Context) -> Decision:
+async def create_catalog(
+    view: Lookup, request: CreateCatalog, context: DecisionContext
+) -> Decision:
     """A new catalog under a free name."""
     name = check_name(request.name, "catalog")
     root = request.storage_root
@@ -38,11 +40,15 @@ async def create_catalog(view: Lookup, request: CreateCatalog, context: Context)
         "storage_root": None if root is None else check_location(root, context.rules.own_roots),
     }
     await refuse_taken_catalog(view, name)
-    row = msgspec.convert(values | description(request, context) | life(context), CatalogRow)
-    return _catalog_decision("create_catalog", row, place_of(row))
+    row = msgspec.convert(
+        values | description(request, context) | creation_fields(context), CatalogRow
+    )
+    return _catalog_decision("create_catalog", row, object_row(row))
 
 
-async def update_catalog(view: Lookup, request: UpdateCatalog, context: Context) -> Decision:
+async def update_catalog(
+    view: Lookup, request: UpdateCatalog, context: DecisionContext
+) -> Decision:
     """A catalog described anew, or renamed."""
     found = await view.catalog(request.target.catalog)
     refuse_stale(request.expected, found)
@@ -50,16 +56,16 @@ async def update_catalog(view: Lookup, request: UpdateCatalog, context: Context)
     if request.name is not UNSET and request.name != found.row.name:
         changes["name"] = check_name(request.name, "catalog")
         await refuse_taken_catalog(view, request.name)
-    return _catalog_decision("update_catalog", touched(found.row, context, **changes))
+    return _catalog_decision("update_catalog", updated(found.row, context, **changes))
 
 
-async def drop_catalog(view: Lookup, request: DropCatalog, context: Context) -> Decision:
+async def drop_catalog(view: Lookup, request: DropCatalog, context: DecisionContext) -> Decision:
     """A catalog gone, with all that lies in it if that is forced."""
     found = await view.catalog(request.target.catalog)
     refuse_stale(request.expected, found)
     if not request.force and await view.schemas(found.row.catalog_id, None, limit=1):
         raise NotEmpty(f"catalog {found.row.name!r} holds schemas")
-    return _catalog_decision("drop_catalog", touched(found.row, context, dropped_at=context.at))
+    return _catalog_decision("drop_catalog", updated(found.row, context, dropped_at=context.at))
 
 
 async def refuse_taken_catalog(view: Lookup, name: str) -> None:
@@ -72,7 +78,7 @@ def _catalog_decision(operation: str, row: CatalogRow, *others: ObjectRow) -> De
     return Decision(operation, row, print_dotted((row.name,)), (row, *others))
 
 
-async def create_schema(view: Lookup, request: CreateSchema, context: Context) -> Decision:
+async def create_schema(view: Lookup, request: CreateSchema, context: DecisionContext) -> Decision:
     """A new schema under a free name."""
     name = check_name(request.name, "schema")
     catalog = (await view.catalog(request.catalog)).row
@@ -89,31 +95,33 @@ async def create_schema(view: Lookup, request: CreateSchema, context: Context) -
         "name": name,
         "path": (*request.parent, name),
     }
-    row = msgspec.convert(values | description(request, context) | life(context), SchemaRow)
-    return await schema_decision(view, "create_schema", row, place_of(row))
+    row = msgspec.convert(
+        values | description(request, context) | creation_fields(context), SchemaRow
+    )
+    return await schema_decision(view, "create_schema", row, object_row(row))
 
 
-async def update_schema(view: Lookup, request: UpdateSchema, context: Context) -> Decision:
+async def update_schema(view: Lookup, request: UpdateSchema, context: DecisionContext) -> Decision:
     """A schema described anew, or renamed."""
     found = await view.schema(request.target)
     refuse_stale(request.expected, found)
     changes = amended(request, found.row)
     if request.name is UNSET or request.name == found.row.name:
-        return await schema_decision(view, "update_schema", touched(found.row, context, **changes))
+        return await schema_decision(view, "update_schema", updated(found.row, context, **changes))
     name = check_name(request.name, "schema")
     await refuse_taken_schema(view, found.row.catalog_id, found.row.parent_id, name)
     path = (*found.row.path[:-1], name)
-    row = touched(found.row, context, **changes, name=name, path=path)
+    row = updated(found.row, context, **changes, name=name, path=path)
     return await schema_decision(view, "update_schema", row, *await moved_below(view, row))
 
 
-async def drop_schema(view: Lookup, request: DropSchema, context: Context) -> Decision:
+async def drop_schema(view: Lookup, request: DropSchema, context: DecisionContext) -> Decision:
     """A schema gone, with all that lies in it if that is forced."""
     found = await view.schema(request.target)
     refuse_stale(request.expected, found)
     if not request.force:
         await _refuse_full(view, found.row)
-    row = touched(found.row, context, dropped_at=context.at)
+    row = updated(found.row, context, dropped_at=context.at)
     return await schema_decision(view, "drop_schema", row)
 
 

@@ -24,15 +24,15 @@ from arco.catalog.ddl import (
     UpdateTable,
 )
 from arco.catalog.decision import (
-    Context,
     Decision,
+    DecisionContext,
     amended,
+    creation_fields,
     description,
-    life,
-    place_of,
+    object_row,
     refuse_ruled,
     refuse_stale,
-    touched,
+    updated,
 )
 from arco.catalog.location import check_location, managed_location
 from arco.catalog.lookup import Lookup
@@ -42,7 +42,7 @@ from arco.catalog.place import leave_place, take_place
 from arco.core.errors import AlreadyExists, Invalid, NotFound
 
 
-async def create_table(view: Lookup, request: CreateTable, context: Context) -> Decision:
+async def create_table(view: Lookup, request: CreateTable, context: DecisionContext) -> Decision:
     """A new table under a free name, with version 1 of its columns."""
     refuse_ruled(request.format, context)
     name = check_name(request.name, "table")
@@ -71,18 +71,20 @@ async def create_table(view: Lookup, request: CreateTable, context: Context) -> 
         "last_field_id": len(columns),
     }
     await refuse_taken_table(view, schema.schema_id, name)
-    row = msgspec.convert(values | description(request, context) | life(context), TableRow)
+    row = msgspec.convert(
+        values | description(request, context) | creation_fields(context), TableRow
+    )
     place = await take_place(view, row, context) if external else ()
     return await table_decision(
-        view, "create_table", row, columns, place_of(row), *columns, version, *place
+        view, "create_table", row, columns, object_row(row), *columns, version, *place
     )
 
 
-async def update_table(view: Lookup, request: UpdateTable, context: Context) -> Decision:
+async def update_table(view: Lookup, request: UpdateTable, context: DecisionContext) -> Decision:
     """A table described anew, renamed, or moved to another schema."""
     found = await view.table(request.target)
     refuse_stale(request.expected, found)
-    row = touched(found.row, context, **amended(request, found.row))
+    row = updated(found.row, context, **amended(request, found.row))
     if request.name is not UNSET:
         row = msgspec.structs.replace(row, name=check_name(request.name, "table"))
     if request.schema is not UNSET or request.catalog is not UNSET:
@@ -97,7 +99,7 @@ async def update_table(view: Lookup, request: UpdateTable, context: Context) -> 
     return await table_decision(view, "update_table", row, columns, *left_behind(found.row, row))
 
 
-async def drop_table(view: Lookup, request: DropTable, context: Context) -> Decision:
+async def drop_table(view: Lookup, request: DropTable, context: DecisionContext) -> Decision:
     """A table gone; its columns with it."""
     found = await view.table(request.target)
     refuse_ruled(found.row.format, context)
@@ -105,11 +107,13 @@ async def drop_table(view: Lookup, request: DropTable, context: Context) -> Deci
     return await dropped_table(view, "drop_table", found.row, context)
 
 
-async def dropped_table(view: Lookup, operation: str, row: TableRow, context: Context) -> Decision:
+async def dropped_table(
+    view: Lookup, operation: str, row: TableRow, context: DecisionContext
+) -> Decision:
     """A table that is there no more, and lies nowhere."""
     columns = await live_columns(view, row.table_id)
     place = await leave_place(view, row, context)
-    gone = touched(row, context, dropped_at=context.at)
+    gone = updated(row, context, dropped_at=context.at)
     return await table_decision(view, operation, gone, columns, *place)
 
 
@@ -117,7 +121,7 @@ def left_behind(old: TableRow, new: TableRow) -> tuple[AnyRow, ...]:
     """What has to be written besides when a table moves to another schema."""
     if new.schema_id == old.schema_id:
         return ()
-    return msgspec.structs.replace(old, moved=True), place_of(new)
+    return msgspec.structs.replace(old, moved=True), object_row(new)
 
 
 async def live_columns(view: Lookup, table_id: str) -> tuple[ColumnRow, ...]:
@@ -147,7 +151,7 @@ async def table_decision(
 _OURS = ("pii_type", "sensitivity")
 
 
-async def add_columns(view: Lookup, request: AddColumns, context: Context) -> Decision:
+async def add_columns(view: Lookup, request: AddColumns, context: DecisionContext) -> Decision:
     """Columns more, at the end or from a position on."""
     table = await _load_table(view, request.target, request.expected)
     refuse_ruled(table.format, context)
@@ -169,7 +173,7 @@ async def add_columns(view: Lookup, request: AddColumns, context: Context) -> De
     return await _column_decision(view, "add_column", table, before, after, context)
 
 
-async def update_column(view: Lookup, request: UpdateColumn, context: Context) -> Decision:
+async def update_column(view: Lookup, request: UpdateColumn, context: DecisionContext) -> Decision:
     """One column changed; it stays the same column, whatever it is called."""
     table = await _load_table(view, request.target, request.expected)
     wanted = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
@@ -194,7 +198,7 @@ async def update_column(view: Lookup, request: UpdateColumn, context: Context) -
     return await _column_decision(view, "update_column", table, before, after, context)
 
 
-async def drop_column(view: Lookup, request: DropColumn, context: Context) -> Decision:
+async def drop_column(view: Lookup, request: DropColumn, context: DecisionContext) -> Decision:
     """One column gone."""
     table = await _load_table(view, request.target, request.expected)
     refuse_ruled(table.format, context)
@@ -226,7 +230,7 @@ async def _column_decision(  # noqa: PLR0917 - read as: in this view, this is do
     table: TableRow,
     before: Sequence[ColumnRow],
     after: Sequence[ColumnRow],
-    context: Context,
+    context: DecisionContext,
     *gone: ColumnRow,
 ) -> Decision:
     """The table with its next version, and every column whose row has changed."""
@@ -235,9 +239,9 @@ async def _column_decision(  # noqa: PLR0917 - read as: in this view, this is do
         for at, column in enumerate(after)
     )
     if placed == tuple(before):
-        return await table_decision(view, operation, touched(table, context), placed)
+        return await table_decision(view, operation, updated(table, context), placed)
     version = next_version(table.table_id, table.schema_version, before, placed, context)
-    table = touched(table, context, schema_version=version.version, pii_columns=pii_columns(placed))
+    table = updated(table, context, schema_version=version.version, pii_columns=pii_columns(placed))
     same = {column.column_id: column for column in before}
     changed = [column for column in placed if same.get(column.column_id) != column]
     return await table_decision(view, operation, table, placed, *changed, *gone, version)

@@ -11,16 +11,16 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET
 
-from arco.catalog.bucket import Shelf
+from arco.catalog.bucket import Bucket
 from arco.catalog.ddl import Amendment, Description
-from arco.catalog.lookup import FoundObject, Lookup
+from arco.catalog.lookup import CommittedObject, Lookup
 from arco.catalog.model import (
     TABLE_OF,
     AnyRow,
     CatalogRow,
     ColumnRow,
-    Described,
-    Living,
+    DescribedRow,
+    LifecycleRow,
     ObjectKind,
     ObjectRow,
     SchemaRow,
@@ -28,12 +28,12 @@ from arco.catalog.model import (
     TableRow,
 )
 from arco.catalog.name import check_comment, check_owner, check_properties, check_tags
-from arco.catalog.state_file import DecidedPart
+from arco.catalog.state_file import DecidedRows
 from arco.core.errors import AlreadyExists, Conflict, NotFound, PreconditionFailed, Unavailable
 from arco.core.hashing import sha256_hex
 from arco.fold.table import StateTable
 
-L = TypeVar("L", bound=Living)
+L = TypeVar("L", bound=LifecycleRow)
 R = TypeVar("R", bound=AnyRow)
 
 AnyObject = CatalogRow | SchemaRow | TableRow
@@ -42,7 +42,7 @@ DEFAULT_RETENTION = timedelta(days=7)
 
 
 @dataclass(frozen=True)
-class Rules:
+class WorkspaceRules:
     """What a workspace is set to: how long dropped things stay, which places are not for tables.
 
     External tables lie below one of the `declared` places; None for anywhere.
@@ -56,13 +56,13 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Context:
+class DecisionContext:
     """Who asks, when it is decided, and the id that a new object would get."""
 
     actor: str
     at: datetime
     new_id: str
-    rules: Rules = Rules()
+    rules: WorkspaceRules = WorkspaceRules()
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def kind_of(row: AnyObject) -> ObjectKind:
     return ObjectKind.SCHEMA if isinstance(row, SchemaRow) else row.kind
 
 
-def place_of(row: AnyObject) -> ObjectRow:
+def object_row(row: AnyObject) -> ObjectRow:
     """The row by which an object is found by its id."""
     if isinstance(row, CatalogRow):
         parent, bucket_key = None, ""
@@ -115,12 +115,12 @@ def place_of(row: AnyObject) -> ObjectRow:
     )
 
 
-def version_of(found: FoundObject) -> str:
+def version_of(found: CommittedObject) -> str:
     """What tells a version of an object from all others: the commit alone is shared by a whole group."""
     return f"{found.commit}-{sha256_hex(id_of(found.row).encode())[:8]}"
 
 
-def refuse_stale(expected: int | str | None, found: FoundObject) -> None:
+def refuse_stale(expected: int | str | None, found: CommittedObject) -> None:
     """`PreconditionFailed` if the caller has read another version than the one it would change."""
     if isinstance(expected, int) and found.commit != expected:
         raise PreconditionFailed(
@@ -130,13 +130,13 @@ def refuse_stale(expected: int | str | None, found: FoundObject) -> None:
         raise PreconditionFailed(f"it is {version_of(found)}, and the request expects {expected}")
 
 
-def refuse_ruled(table_format: TableFormat | None, context: Context) -> None:
+def refuse_ruled(table_format: TableFormat | None, context: DecisionContext) -> None:
     """`Unavailable` if tables of this format are changed elsewhere: that is no verdict on the request."""
     if table_format in context.rules.ruled:
         raise Unavailable(f"a table of format {table_format} is changed through its format; retry")
 
 
-async def refuse_impossible(view: Lookup, row: AnyObject, context: Context) -> None:
+async def refuse_undrop(view: Lookup, row: AnyObject, context: DecisionContext) -> None:
     """A refusal if an object is there, was dropped too long ago, or has nowhere to come back to."""
     container = await view.container(row)
     if container is not None and not await view.is_live(container.row):
@@ -151,7 +151,7 @@ async def refuse_impossible(view: Lookup, row: AnyObject, context: Context) -> N
         raise NotFound("it was dropped too long ago to be brought back")
 
 
-def description(request: Description, context: Context) -> dict[str, object]:
+def description(request: Description, context: DecisionContext) -> dict[str, object]:
     """What is said of a new object; who makes it owns it unless somebody else is named."""
     return {
         "comment": None if request.comment is None else check_comment(request.comment),
@@ -161,7 +161,7 @@ def description(request: Description, context: Context) -> dict[str, object]:
     }
 
 
-def life(context: Context) -> dict[str, object]:
+def creation_fields(context: DecisionContext) -> dict[str, object]:
     """When and by whom something new was made."""
     return {
         "created_at": context.at,
@@ -171,12 +171,12 @@ def life(context: Context) -> dict[str, object]:
     }
 
 
-def touched(row: L, context: Context, **changes: object) -> L:
+def updated(row: L, context: DecisionContext, **changes: object) -> L:
     """The row with changes, and who made them when."""
     return msgspec.structs.replace(row, updated_at=context.at, updated_by=context.actor, **changes)
 
 
-def amended(request: Amendment, row: Described) -> dict[str, object]:
+def amended(request: Amendment, row: DescribedRow) -> dict[str, object]:
     """What an amendment changes in what is said of an object."""
     changes: dict[str, object] = {}
     if request.comment is not UNSET:
@@ -192,15 +192,15 @@ def amended(request: Amendment, row: Described) -> dict[str, object]:
     return changes
 
 
-class View(Lookup):
+class DecisionView(Lookup):
     """A state and the rows of neighbours that will be published together with ours, if at all."""
 
     def __init__(self, below: Lookup, commit: int) -> None:
         self._below = below
         self._commit = commit  # the number that the decided rows are going to have
-        self._decided: dict[tuple[str, int], DecidedPart] = {}
+        self._decided: dict[tuple[str, int], DecidedRows] = {}
 
-    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Shelf[R]:
+    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:
         shelf = await self._below.shelf(table, value, kind)
         decided = self._decided.get((table.name, table.bucket_of(value)))
         return shelf if decided is None else shelf.over(decided)
@@ -211,7 +211,7 @@ class View(Lookup):
             place = _place(row)
             if place not in self._decided:
                 table = TABLE_OF[type(row)]
-                self._decided[place] = DecidedPart(table, self._commit)
+                self._decided[place] = DecidedRows(table, self._commit)
             self._decided[place].add(row)
 
     def holds(self, rows: tuple[AnyRow, ...]) -> bool:

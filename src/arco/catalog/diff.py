@@ -29,7 +29,7 @@ _TURN_EVERY = 16
 _BOOKKEEPING = frozenset({"updated_at", "updated_by", "projected", "_moved"})
 
 
-class How(StrEnum):
+class ChangeKind(StrEnum):
     """What became of an object."""
 
     CREATED = "created"
@@ -40,7 +40,7 @@ class How(StrEnum):
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One object that differs; `before` and `after` hold the fields that do."""
 
-    change: How
+    change: ChangeKind
     kind: ObjectKind
     id: str
     name: str
@@ -49,7 +49,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     after: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-class Spot(NamedTuple):
+class DiffPosition(NamedTuple):
     """Where an object stands in a difference: by the last commit that touched it, then by its id."""
 
     commit: int
@@ -60,7 +60,7 @@ class Differences(NamedTuple):
     """One page of a difference; it goes on behind `rest`, or (None) this is the end."""
 
     items: list[Difference]
-    rest: Spot | None
+    rest: DiffPosition | None
 
 
 async def diff(
@@ -70,7 +70,7 @@ async def diff(
     *,
     limit: int,
     most_columns: int,
-    after: Spot | None = None,
+    after: DiffPosition | None = None,
 ) -> Differences:
     """What has changed from one snapshot to another, in either direction of time.
 
@@ -93,7 +93,9 @@ async def diff(
     return Differences(found, None)
 
 
-async def _touched(store: Store, old: Snapshot, new: Snapshot, after: Spot | None) -> list[Spot]:
+async def _touched(
+    store: Store, old: Snapshot, new: Snapshot, after: DiffPosition | None
+) -> list[DiffPosition]:
     """What rows above the older number are about, in order, from `after` on: as much as one page takes."""
     later, number = (new, old.number) if new.number >= old.number else (old, new.number)
     tasks = store.runtime.tasks
@@ -115,8 +117,8 @@ def _collect(newest: dict[str, int], rows: pa.Table, column: str, number: int) -
         newest[object_id] = max(commit, newest.get(object_id, commit))
 
 
-def _first(newest: dict[str, int], after: Spot | None) -> list[Spot]:
-    spots = (Spot(commit, object_id) for object_id, commit in newest.items())
+def _first(newest: dict[str, int], after: DiffPosition | None) -> list[DiffPosition]:
+    spots = (DiffPosition(commit, object_id) for object_id, commit in newest.items())
     return nsmallest(_MOST_COMPARED + 1, (s for s in spots if after is None or s > after))
 
 
@@ -128,10 +130,14 @@ def _columns_in(difference: Difference) -> int:
 async def _compare(old: Snapshot, new: Snapshot, object_id: str) -> Difference | None:
     before, after = await _state(old, object_id), await _state(new, object_id)
     if before is None:
-        return None if after is None else await _difference(How.CREATED, after, {}, after.fields)
+        return (
+            None
+            if after is None
+            else await _difference(ChangeKind.CREATED, after, {}, after.fields)
+        )
     if after is None:
         return await _difference(
-            How.DROPPED, before._replace(commit=await _end(new, before)), before.fields, {}
+            ChangeKind.DROPPED, before._replace(commit=await _end(new, before)), before.fields, {}
         )
     differing = [
         name
@@ -142,7 +148,7 @@ async def _compare(old: Snapshot, new: Snapshot, object_id: str) -> Difference |
         return None
     was = {name: before.fields[name] for name in differing if name in before.fields}
     now = {name: after.fields[name] for name in differing if name in after.fields}
-    return await _difference(How.UPDATED, after, was, now)
+    return await _difference(ChangeKind.UPDATED, after, was, now)
 
 
 class _State(NamedTuple):
@@ -179,7 +185,7 @@ async def _end(snapshot: Snapshot, state: _State) -> int:
 
 
 async def _difference(
-    how: How, state: _State, before: dict[str, object], after: dict[str, object]
+    how: ChangeKind, state: _State, before: dict[str, object], after: dict[str, object]
 ) -> Difference:
     return Difference(
         change=how,

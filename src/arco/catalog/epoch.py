@@ -45,7 +45,7 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
     released: bool = False
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class LeaseWaiter(msgspec.Struct, frozen=True, kw_only=True):
     """The body of `{epoch}.waiting.renewal.json`: who is to be next, as the one who waited longest.
 
     How long somebody waited is measured on its own clock; no two clocks are ever compared.
@@ -57,7 +57,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     waited_ms: int
 
 
-Note = TypeVar("Note", Renewal, Waiting)
+Note = TypeVar("Note", Renewal, LeaseWaiter)
 
 
 class Epochs:
@@ -79,16 +79,16 @@ class Epochs:
         key = self._key(renewal.epoch, "renewal")
         return await self._store.put_hint(key, json.encode(renewal))
 
-    async def waiting(self, epoch: int) -> Waiting | None:
+    async def waiting(self, epoch: int) -> LeaseWaiter | None:
         """Who is to be next after an epoch, if anybody waits for its end."""
         raw = await self._store.find(self._key(epoch, "waiting.renewal"))
-        return None if raw is None else _read(raw, Waiting, epoch)
+        return None if raw is None else _read(raw, LeaseWaiter, epoch)
 
     async def is_awaited(self, epoch: int) -> bool:
         """Whether anybody waits for the end of an epoch."""
         return await self.waiting(epoch) is not None
 
-    async def wait_in_line(self, waiting: Waiting) -> bool:
+    async def wait_in_line(self, waiting: LeaseWaiter) -> bool:
         """Say that somebody waits for the end of an epoch; whether that was written."""
         key = self._key(waiting.epoch, "waiting.renewal")
         return await self._store.put_hint(key, json.encode(waiting))
@@ -146,7 +146,7 @@ class _Sight:
     in_line: bool = False  # whether all can see that we wait, or somebody who waited longer
 
 
-class Turn:
+class LeaseCandidate:
     """One process among those that want the lease of a domain."""
 
     def __init__(self, runtime: Runtime, epochs: Epochs, mine: Epoch) -> None:
@@ -267,7 +267,7 @@ class Turn:
         """
         if sight.in_line:
             return
-        mine = Waiting(epoch=sight.epoch, waiter=self._mine.holder, waited_ms=sight.waited_ms)
+        mine = LeaseWaiter(epoch=sight.epoch, waiter=self._mine.holder, waited_ms=sight.waited_ms)
         first = await self._epochs.waiting(sight.epoch)
         sight.in_line = first is not None and first.waited_ms >= mine.waited_ms
         if not sight.in_line:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from arco.catalog.decision import AnyObject, id_of
-from arco.catalog.manifest import Commit, Deed, Manifest, read_commit, read_manifest
+from arco.catalog.manifest import Commit, CommitOperation, Manifest, read_commit, read_manifest
 from arco.catalog.model import ColumnRow, TableRow
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
@@ -18,7 +18,7 @@ from arco.core.errors import Corrupt, NotFound
 from arco.storage.link import Entry
 
 
-class Numbered(NamedTuple):
+class CommitWithManifest(NamedTuple):
     """A commit with the manifest that names it."""
 
     number: int
@@ -30,7 +30,7 @@ class Numbered(NamedTuple):
 
 async def list_commits(
     reader: SnapshotReader, *, before: int | None = None, limit: int
-) -> list[Numbered]:
+) -> list[CommitWithManifest]:
     """Commits below a number, newest first, as far down as they are kept."""
     head = (await reader.chain.head()).number
     last = head if before is None else min(head, before - 1)
@@ -45,7 +45,7 @@ async def list_commits(
     return found[::-1]
 
 
-async def get_commit(reader: SnapshotReader, number: int) -> Numbered:
+async def get_commit(reader: SnapshotReader, number: int) -> CommitWithManifest:
     """One commit, or `NotFound`."""
     snapshot = await reader.at_number(number)
     if snapshot.manifest is None or snapshot.entry is None:
@@ -56,9 +56,9 @@ async def get_commit(reader: SnapshotReader, number: int) -> Numbered:
     return _numbered(snapshot.entry, commit)
 
 
-def _numbered(entry: Entry, commit: Commit) -> Numbered:
+def _numbered(entry: Entry, commit: Commit) -> CommitWithManifest:
     manifest = read_manifest(entry)
-    return Numbered(entry.number, commit, manifest, entry.sha256(), entry.link.created_at)
+    return CommitWithManifest(entry.number, commit, manifest, entry.sha256(), entry.link.created_at)
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +132,9 @@ async def _version(
     )
 
 
-async def _deed(snapshot: Snapshot, row: AnyObject, deeds: tuple[Deed, ...]) -> Deed | None:
+async def _deed(
+    snapshot: Snapshot, row: AnyObject, deeds: tuple[CommitOperation, ...]
+) -> CommitOperation | None:
     """What was done to the object last, or to something it lies in: a rename reaches those below."""
     above: AnyObject | None = row
     while above is not None:

@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, Renewal, Turn
+from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, LeaseCandidate, Renewal
 from arco.core.errors import ArcoError, Invalid, Unavailable
 from arco.core.ids import new_ulid
 from arco.core.tasks import Event, Task
@@ -60,7 +60,7 @@ class Lease:
         self._epochs = Epochs(store, domain)
         # With an id of its own: two processes that were given one name must not share a lease.
         mine = Epoch(holder=f"{holder}/{new_ulid(runtime)}", life_ms=life_ms)
-        self._turn = Turn(runtime, self._epochs, mine)
+        self._turn = LeaseCandidate(runtime, self._epochs, mine)
         self._held: _Held | None = None
         self._idle_ms: float | None = None
         self._wanted = 0

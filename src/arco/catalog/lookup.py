@@ -8,14 +8,14 @@ that dropping and undropping a container of any size is one row.
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
-from arco.catalog.bucket import Shelf
+from arco.catalog.bucket import Bucket
 from arco.catalog.ddl import SchemaName, TableName
 from arco.catalog.location import at_or_above
 from arco.catalog.model import (
     AnyRow,
     CatalogRow,
     ColumnRow,
-    Found,
+    CommittedRow,
     ObjectKind,
     ObjectRow,
     PlaceRow,
@@ -24,14 +24,14 @@ from arco.catalog.model import (
     TableRow,
     uuid_name,
 )
-from arco.catalog.state_file import State
+from arco.catalog.state_file import RowState
 from arco.core.errors import NotFound
 from arco.fold.table import StateTable
 from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
 
 R = TypeVar("R", bound=AnyRow)
 
-FoundObject = Found[CatalogRow | SchemaRow | TableRow]
+CommittedObject = CommittedRow[CatalogRow | SchemaRow | TableRow]
 
 _PLACES = 64  # that are looked at first below a place: mostly there are none
 
@@ -40,10 +40,10 @@ class Lookup(ABC):
     """A state of the catalog that can be asked."""
 
     @abstractmethod
-    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Shelf[R]:
+    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:
         """The bucket of a table that holds rows with this value in the bucket's column."""
 
-    async def catalog(self, name: str) -> Found[CatalogRow]:
+    async def catalog(self, name: str) -> CommittedRow[CatalogRow]:
         """A catalog by its name."""
         found = (await self._catalogs()).at((), name)
         if found is None:
@@ -57,17 +57,17 @@ class Lookup(ABC):
         behind: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
-    ) -> list[Found[CatalogRow]]:
+    ) -> list[CommittedRow[CatalogRow]]:
         """Catalogs by name; `behind` is the id of a dropped one that is called `after`."""
         shelf, key = await self._catalogs(), None if behind is None else (behind,)
         return shelf.below((), after=after, behind=key, limit=limit, state=_state(dropped=dropped))
 
-    async def schema(self, name: SchemaName) -> Found[SchemaRow]:
+    async def schema(self, name: SchemaName) -> CommittedRow[SchemaRow]:
         """A schema by its catalog and levels."""
         catalog = await self.catalog(name.catalog)
         return await self.schema_in(catalog.row.catalog_id, name.path)
 
-    async def schema_in(self, catalog_id: str, path: tuple[str, ...]) -> Found[SchemaRow]:
+    async def schema_in(self, catalog_id: str, path: tuple[str, ...]) -> CommittedRow[SchemaRow]:
         """A schema by its levels below a catalog."""
         shelf = await self._schemas()
         parent, found = "", None
@@ -89,19 +89,19 @@ class Lookup(ABC):
         behind: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
-    ) -> list[Found[SchemaRow]]:
+    ) -> list[CommittedRow[SchemaRow]]:
         """The schemas right below a catalog or a schema, by name."""
         shelf, place = await self._schemas(), (catalog_id, parent_id or "")
         key = None if behind is None else (behind,)
         state = _state(dropped=dropped)
         return shelf.below(place, after=after, behind=key, limit=limit, state=state)
 
-    async def table(self, name: TableName) -> Found[TableRow]:
+    async def table(self, name: TableName) -> CommittedRow[TableRow]:
         """A table or view by its name."""
         schema = await self.schema(SchemaName(name.catalog, name.schema))
         return await self.table_in(schema.row.schema_id, name.table)
 
-    async def table_in(self, schema_id: str, name: str) -> Found[TableRow]:
+    async def table_in(self, schema_id: str, name: str) -> CommittedRow[TableRow]:
         """A table or view by its name in a schema."""
         found = (await self.shelf(TABLES, schema_id, TableRow)).at((schema_id,), name)
         if found is None:
@@ -116,7 +116,7 @@ class Lookup(ABC):
         behind: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
-    ) -> list[Found[TableRow]]:
+    ) -> list[CommittedRow[TableRow]]:
         """The tables and views of a schema, by name."""
         shelf = await self.shelf(TABLES, schema_id, TableRow)
         key = None if behind is None else (schema_id, behind)
@@ -136,11 +136,11 @@ class Lookup(ABC):
         shelf = await self.shelf(TABLES, schema_id, TableRow)
         return shelf.at((schema_id,), name) is not None
 
-    async def columns(self, table_id: str) -> list[Found[ColumnRow]]:
+    async def columns(self, table_id: str) -> list[CommittedRow[ColumnRow]]:
         """The columns of a table, by position."""
         return (await self.shelf(COLUMNS, table_id, ColumnRow)).below((table_id,))
 
-    async def column(self, table_id: str, column_id: str) -> Found[ColumnRow] | None:
+    async def column(self, table_id: str, column_id: str) -> CommittedRow[ColumnRow] | None:
         """A column by its id, dropped or not."""
         return (await self.shelf(COLUMNS, table_id, ColumnRow)).get((table_id, column_id))
 
@@ -151,7 +151,7 @@ class Lookup(ABC):
         shelf = await self.shelf(SCHEMA_VERSIONS, table_id, SchemaVersionRow)
         return [found.row for found in shelf.below((table_id,), after=after, limit=limit)]
 
-    async def find(self, object_id: str, *, dropped: bool = False) -> FoundObject:
+    async def find(self, object_id: str, *, dropped: bool = False) -> CommittedObject:
         """Anything by its id; what was dropped, or lies in what was dropped, only if asked for."""
         found = await self._row_of(object_id)
         if found is None:
@@ -160,7 +160,7 @@ class Lookup(ABC):
             raise NotFound(f"object {object_id!r} was dropped")
         return found
 
-    async def table_by_uuid(self, table_uuid: str) -> Found[TableRow] | None:
+    async def table_by_uuid(self, table_uuid: str) -> CommittedRow[TableRow] | None:
         """The table that goes by a uuid outside, its id or another; one that was dropped has none."""
         wanted = table_uuid.lower()
         alias = (await self.shelf(OBJECTS, uuid_name(wanted), ObjectRow)).get((uuid_name(wanted),))
@@ -170,7 +170,7 @@ class Lookup(ABC):
                 continue
             row = found.row
             if row.dropped_at is None and wanted == (row.table_uuid or row.table_id):
-                return Found(row, found.commit)
+                return CommittedRow(row, found.commit)
         return None
 
     async def has_object(self, object_id: str) -> bool:
@@ -185,16 +185,16 @@ class Lookup(ABC):
         row = found.row
         return row.dropped_at is None or (isinstance(row, TableRow) and row.location is None)
 
-    async def place(self, location: str, table_id: str) -> Found[PlaceRow] | None:
+    async def place(self, location: str, table_id: str) -> CommittedRow[PlaceRow] | None:
         """Where a table lies, or lay, if that place is recorded."""
         return (await self._places()).get((location, table_id))
 
-    async def places_of(self, table_id: str) -> list[Found[PlaceRow]]:
+    async def places_of(self, table_id: str) -> list[CommittedRow[PlaceRow]]:
         """The places of a table, as long as it is not dropped. All places are looked at."""
         shelf = await self._places()
         return [each for each in shelf.below(()) if each.row.table_id == table_id]
 
-    async def places_around(self, location: str) -> list[Found[PlaceRow]]:
+    async def places_around(self, location: str) -> list[CommittedRow[PlaceRow]]:
         """The places that equal, contain or lie in this one, all by their place names."""
         shelf = await self._places()
         found = [each for place in at_or_above(location) for each in shelf.every((), place)]
@@ -217,7 +217,7 @@ class Lookup(ABC):
 
     async def container(
         self, row: CatalogRow | SchemaRow | TableRow
-    ) -> Found[CatalogRow] | Found[SchemaRow] | None:
+    ) -> CommittedRow[CatalogRow] | CommittedRow[SchemaRow] | None:
         """What an object lies in, dropped or not."""
         if isinstance(row, TableRow):
             return (await self._schemas()).get((row.schema_id,))
@@ -227,11 +227,11 @@ class Lookup(ABC):
             return (await self._catalogs()).get((row.catalog_id,))
         return None
 
-    async def catalog_by_id(self, catalog_id: str) -> Found[CatalogRow] | None:
+    async def catalog_by_id(self, catalog_id: str) -> CommittedRow[CatalogRow] | None:
         """A catalog by its id, dropped or not."""
         return (await self._catalogs()).get((catalog_id,))
 
-    async def schema_by_id(self, schema_id: str) -> Found[SchemaRow] | None:
+    async def schema_by_id(self, schema_id: str) -> CommittedRow[SchemaRow] | None:
         """A schema by its id, dropped or not."""
         return (await self._schemas()).get((schema_id,))
 
@@ -246,7 +246,7 @@ class Lookup(ABC):
         schema = await self.schema_by_id(row.schema_id)
         return (*top, *(() if schema is None else schema.row.path), row.name)
 
-    async def _row_of(self, object_id: str) -> FoundObject | None:
+    async def _row_of(self, object_id: str) -> CommittedObject | None:
         place = (await self.shelf(OBJECTS, object_id, ObjectRow)).get((object_id,))
         if place is None:
             return None
@@ -257,15 +257,15 @@ class Lookup(ABC):
         schema_id = place.row.bucket_key
         return (await self.shelf(TABLES, schema_id, TableRow)).get((schema_id, object_id))
 
-    async def _catalogs(self) -> Shelf[CatalogRow]:
+    async def _catalogs(self) -> Bucket[CatalogRow]:
         return await self.shelf(CATALOGS, "", CatalogRow)
 
-    async def _schemas(self) -> Shelf[SchemaRow]:
+    async def _schemas(self) -> Bucket[SchemaRow]:
         return await self.shelf(SCHEMAS, "", SchemaRow)
 
-    async def _places(self) -> Shelf[PlaceRow]:
+    async def _places(self) -> Bucket[PlaceRow]:
         return await self.shelf(PLACES, "", PlaceRow)
 
 
-def _state(*, dropped: bool) -> State:
-    return State.DROPPED if dropped else State.LIVE
+def _state(*, dropped: bool) -> RowState:
+    return RowState.DROPPED if dropped else RowState.LIVE

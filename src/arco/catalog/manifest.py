@@ -83,7 +83,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         yield from self.base.whole.values()
 
 
-class Deed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CommitOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request that a commit carried out: who did what to which object."""
 
     request_id: str
@@ -132,7 +132,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: CommitKind
     created_at: datetime
     event_paths: tuple[str, ...] = ()
-    deeds: tuple[Deed, ...] = ()
+    deeds: tuple[CommitOperation, ...] = ()
     streams: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)  # first, last segment
     counts: Counts | None = None
     added: tuple[Ref, ...] = ()

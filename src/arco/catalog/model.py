@@ -53,13 +53,13 @@ class Sensitivity(StrEnum):
     RESTRICTED = "RESTRICTED"
 
 
-class Row(
+class StoredRow(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
     """A row of some table of Tier 1."""
 
 
-class Living(Row, frozen=True, kw_only=True):
+class LifecycleRow(StoredRow, frozen=True, kw_only=True):
     """When and by whom an object was made, changed and dropped."""
 
     created_at: Moment
@@ -69,7 +69,7 @@ class Living(Row, frozen=True, kw_only=True):
     dropped_at: Moment | None = None
 
 
-class Described(Living, frozen=True, kw_only=True):
+class DescribedRow(LifecycleRow, frozen=True, kw_only=True):
     """What people say about an object."""
 
     comment: str | None = None
@@ -78,7 +78,7 @@ class Described(Living, frozen=True, kw_only=True):
     owner: str | None = None
 
 
-class CatalogRow(Described, frozen=True, kw_only=True):
+class CatalogRow(DescribedRow, frozen=True, kw_only=True):
     """A catalog: the top of every name."""
 
     catalog_id: str
@@ -86,7 +86,7 @@ class CatalogRow(Described, frozen=True, kw_only=True):
     storage_root: str | None = None
 
 
-class SchemaRow(Described, frozen=True, kw_only=True):
+class SchemaRow(DescribedRow, frozen=True, kw_only=True):
     """A schema. `name` is its leaf, `path` all its levels."""
 
     schema_id: str
@@ -97,7 +97,7 @@ class SchemaRow(Described, frozen=True, kw_only=True):
     visibility: str = "all"
 
 
-class TableRow(Described, frozen=True, kw_only=True):
+class TableRow(DescribedRow, frozen=True, kw_only=True):
     """A table or a view.
 
     One whose state is a chain of its own was `born` at a number of that chain, and has its columns from
@@ -121,7 +121,7 @@ class TableRow(Described, frozen=True, kw_only=True):
     moved: bool = msgspec.field(default=False, name="_moved")
 
 
-class ColumnRow(Living, frozen=True, kw_only=True):
+class ColumnRow(LifecycleRow, frozen=True, kw_only=True):
     """A column of a table."""
 
     column_id: str
@@ -137,7 +137,7 @@ class ColumnRow(Living, frozen=True, kw_only=True):
     field_id: Count | None = None
 
 
-class SchemaVersionRow(Row, frozen=True, kw_only=True):
+class SchemaVersionRow(StoredRow, frozen=True, kw_only=True):
     """The columns of a table as they were from one change to the next; both texts are JSON."""
 
     table_id: str
@@ -148,7 +148,7 @@ class SchemaVersionRow(Row, frozen=True, kw_only=True):
     changed_by: str
 
 
-class ObjectRow(Row, frozen=True, kw_only=True):
+class ObjectRow(StoredRow, frozen=True, kw_only=True):
     """Where the object with this id is: `bucket_key` names the bucket of its row.
 
     An id that begins with `uuid:` is no object but a name from outside for the table in `parent_id`.
@@ -160,7 +160,7 @@ class ObjectRow(Row, frozen=True, kw_only=True):
     bucket_key: str
 
 
-class PlaceRow(Living, frozen=True, kw_only=True):
+class PlaceRow(LifecycleRow, frozen=True, kw_only=True):
     """Where a table's files are, in the spelling by which places are compared."""
 
     location: str
@@ -198,7 +198,7 @@ _NAMES: dict[type[AnyRow], dict[str, str]] = {
 R_co = TypeVar("R_co", bound=AnyRow, covariant=True)
 
 
-class Found(msgspec.Struct, Generic[R_co], frozen=True):
+class CommittedRow(msgspec.Struct, Generic[R_co], frozen=True):
     """A row, and the number of the commit that last changed it: its ETag."""
 
     row: R_co

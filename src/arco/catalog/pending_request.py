@@ -6,27 +6,27 @@ import msgspec
 
 from arco.catalog.ddl import Ddl
 from arco.catalog.decision import id_of
-from arco.catalog.lookup import FoundObject
+from arco.catalog.lookup import CommittedObject
 from arco.catalog.manifest import read_commit
-from arco.catalog.model import ColumnRow, Found, TableRow
+from arco.catalog.model import ColumnRow, CommittedRow, TableRow
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.tasks import Event
 from arco.ledger.idempotency import Hold
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class ChangeResult(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was carried out, and the object as it was then."""
 
     number: int
     commit_ulid: str
     operation: str
-    object: FoundObject
+    object: CommittedObject
     columns: tuple[ColumnRow, ...] = ()
 
 
 @dataclass
-class Ask:
+class PendingRequest:
     """One request on its way. `base` is a number below which it cannot have landed."""
 
     request: Ddl
@@ -37,11 +37,11 @@ class Ask:
     done: Event
     base: int | None = None
     hold: Hold | None = None
-    answer: Done | None = None
+    answer: ChangeResult | None = None
     problem: Exception | None = None
     refused: bool = False  # whether the problem is a verdict on the request itself
 
-    def succeed(self, answer: Done) -> None:
+    def succeed(self, answer: ChangeResult) -> None:
         """It was carried out."""
         self.answer = answer
         self.done.set()
@@ -57,18 +57,18 @@ class Ask:
         self.done.set()
 
 
-def still_open(asks: list[Ask]) -> list[Ask]:
+def unanswered(asks: list[PendingRequest]) -> list[PendingRequest]:
     """Those who have no answer yet."""
     return [ask for ask in asks if not ask.done.is_set()]
 
 
-def fail_all(asks: list[Ask], problem: ArcoError) -> None:
+def fail_all(asks: list[PendingRequest], problem: ArcoError) -> None:
     """Tell all of them the same."""
     for ask in asks:
         ask.fail(problem)
 
 
-async def recall(reader: SnapshotReader, request_id: str, number: int) -> Done:
+async def read_change_result(reader: SnapshotReader, request_id: str, number: int) -> ChangeResult:
     """The answer of a request that manifest `number` says it has carried out."""
     snapshot = await reader.at_number(number)
     if snapshot.manifest is None:
@@ -81,11 +81,11 @@ async def recall(reader: SnapshotReader, request_id: str, number: int) -> Done:
             if isinstance(found.row, TableRow):
                 listed = await snapshot.columns(id_of(found.row))
                 columns = tuple(each.row for each in listed)
-            return Done(
+            return ChangeResult(
                 number=number,
                 commit_ulid=commit.commit_ulid,
                 operation=deed.operation,
-                object=Found(found.row, number),
+                object=CommittedRow(found.row, number),
                 columns=columns,
             )
     raise Corrupt(f"commit {number} does not say what its manifest says it did")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from arco.catalog.decision import Context, life, touched
+from arco.catalog.decision import DecisionContext, creation_fields, updated
 from arco.catalog.location import managed_by, place_name
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import PlaceRow, TableFormat, TableRow
@@ -20,7 +20,7 @@ from arco.core.errors import Conflict
 _ALONE = frozenset({TableFormat.ICEBERG})
 
 
-async def take_place(view: Lookup, row: TableRow, context: Context) -> tuple[PlaceRow, ...]:
+async def take_place(view: Lookup, row: TableRow, context: DecisionContext) -> tuple[PlaceRow, ...]:
     """What records where a table lies; `Conflict` if another lies there, in it or around it."""
     if row.location is None:
         return ()
@@ -30,13 +30,13 @@ async def take_place(view: Lookup, row: TableRow, context: Context) -> tuple[Pla
         return ()
     known = await view.place(place, row.table_id)
     if known is not None:
-        return (touched(known.row, context, dropped_at=None),)
+        return (updated(known.row, context, dropped_at=None),)
     values = {"location": place, "table_id": row.table_id, "format": row.format}
-    return (msgspec.convert(values | life(context), PlaceRow),)
+    return (msgspec.convert(values | creation_fields(context), PlaceRow),)
 
 
 async def take_places(
-    view: Lookup, row: TableRow, paths: Sequence[str], context: Context
+    view: Lookup, row: TableRow, paths: Sequence[str], context: DecisionContext
 ) -> tuple[PlaceRow, ...]:
     """The same for a table that keeps files at other paths, too; each place is recorded once."""
     taken: dict[str, PlaceRow] = {}
@@ -53,14 +53,16 @@ async def refuse_taken_since(view: Lookup, row: TableRow) -> None:
         await _refuse_taken(view, row, found.row.location)
 
 
-async def leave_place(view: Lookup, row: TableRow, context: Context) -> tuple[PlaceRow, ...]:
+async def leave_place(
+    view: Lookup, row: TableRow, context: DecisionContext
+) -> tuple[PlaceRow, ...]:
     """What records that a table lies nowhere any more."""
     if row.location is None or managed_by(row.location) == row.table_id:
         return ()
     known = await view.place(place_name(row.location), row.table_id)
     if known is None or known.row.dropped_at is not None:
         return ()
-    return (touched(known.row, context, dropped_at=context.at),)
+    return (updated(known.row, context, dropped_at=context.at),)
 
 
 async def _refuse_taken(view: Lookup, row: TableRow, place: str) -> None:

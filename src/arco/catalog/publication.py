@@ -40,7 +40,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return not set(self.partitions).isdisjoint(partitions)
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DispatchedAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt at a task, as it was dispatched.
 
     `dispatched_at_number` was the head of the table's chain then, -1 if there was no table. All that
@@ -69,7 +69,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True)
-class Numbered:
+class NumberedPublication:
     """A publication and the number of the version that carries it."""
 
     number: int
@@ -77,11 +77,11 @@ class Numbered:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PublicationStatus:
     """How an attempt stands: `done` is its own publication, `lost_to` what forbids it to publish."""
 
-    done: Numbered | None = None
-    lost_to: Numbered | None = None
+    done: NumberedPublication | None = None
+    lost_to: NumberedPublication | None = None
 
     @property
     def may_publish(self) -> bool:
@@ -89,7 +89,9 @@ class Standing:
         return self.done is None and self.lost_to is None
 
 
-def standing_of(attempt: Attempt, above: Iterable[Numbered]) -> Standing:
+def publication_status(
+    attempt: DispatchedAttempt, above: Iterable[NumberedPublication]
+) -> PublicationStatus:
     """How an attempt stands by the publications above its dispatch, in the order of their numbers.
 
     Its own fence, made when it was dispatched, is not above it and does not count against it.
@@ -99,10 +101,10 @@ def standing_of(attempt: Attempt, above: Iterable[Numbered]) -> Standing:
         if each.number <= attempt.dispatched_at_number or not said.concerns(attempt.partitions):
             continue
         if said.attempt_id != attempt.attempt_id:
-            return Standing(lost_to=each)
+            return PublicationStatus(lost_to=each)
         if not said.is_fence:
-            return Standing(done=each)
-    return Standing()
+            return PublicationStatus(done=each)
+    return PublicationStatus()
 
 
 def task_of(publication: Publication) -> tuple[str | None, str]:
@@ -111,7 +113,9 @@ def task_of(publication: Publication) -> tuple[str | None, str]:
     return (run_id, key) if slash else (None, run_id)
 
 
-def published_by_task(task: str, above: Iterable[Numbered]) -> Numbered | None:
+def published_by_task(
+    task: str, above: Iterable[NumberedPublication]
+) -> NumberedPublication | None:
     """The publication of any attempt at a task, which the fencer looks for first: found means done."""
     return next(
         (each for each in above if each.publication.task == task and not each.publication.is_fence),
@@ -122,7 +126,7 @@ def published_by_task(task: str, above: Iterable[Numbered]) -> Numbered | None:
 _REMEMBERED = 100_000
 
 
-class Published:
+class PublicationLog:
     """The publications on chains of one kind, whose numbers `read` knows how to read."""
 
     def __init__(
@@ -135,7 +139,9 @@ class Published:
         self._retention_ms = retention_ms
         self._known: OrderedDict[tuple[str, int], Publication | None] = OrderedDict()
 
-    async def own(self, chain: Chain, attempt: Attempt, head: Head) -> Numbered | None:
+    async def own(
+        self, chain: Chain, attempt: DispatchedAttempt, head: Head
+    ) -> NumberedPublication | None:
         """The attempt's own publication up to `head`; None if it may publish behind it.
 
         `AttemptFenced` if another attempt has published or fenced its partitions, or if it is too old to
@@ -148,14 +154,14 @@ class Published:
                 f"and the table is at {head.number}"
             )
         above = await self.above(chain, attempt.dispatched_at_number, head)
-        standing = standing_of(attempt, above)
+        standing = publication_status(attempt, above)
         if standing.lost_to is not None:
             raise AttemptFenced(_reason(standing.lost_to))
         if standing.done is None:
             self._refuse_old(attempt, chain.store.runtime.clock.now_ms())
         return standing.done
 
-    async def above(self, chain: Chain, since: int, head: Head) -> list[Numbered]:
+    async def above(self, chain: Chain, since: int, head: Head) -> list[NumberedPublication]:
         """All publications and fences above a number, up to `head`; `AttemptFenced` if some are gone."""
         if head.entry is not None:
             self.learn(chain, head.entry)
@@ -170,7 +176,9 @@ class Published:
                     "the attempt is so old that what became of its table since was collected"
                 ) from collected
             found |= {entry.number: self.learn(chain, entry) for entry in entries}
-        return [Numbered(n, said) for n, said in sorted(found.items()) if said is not None]
+        return [
+            NumberedPublication(n, said) for n, said in sorted(found.items()) if said is not None
+        ]
 
     def learn(self, chain: Chain, entry: Entry) -> Publication | None:
         """Remember a number that was read, or written."""
@@ -179,7 +187,7 @@ class Published:
             self._known.popitem(last=False)
         return said
 
-    def _refuse_old(self, attempt: Attempt, now_ms: int) -> None:
+    def _refuse_old(self, attempt: DispatchedAttempt, now_ms: int) -> None:
         """Half the retention is left for clocks that differ, and for what is under way."""
         if now_ms - attempt.dispatched_at_ms > self._retention_ms // 2:
             hours = self._retention_ms // 2 // 3_600_000
@@ -189,7 +197,7 @@ class Published:
             )
 
 
-def _reason(winner: Numbered) -> str:
+def _reason(winner: NumberedPublication) -> str:
     said = winner.publication
     done = "was given" if said.is_fence else "has published"
     which = ", ".join(said.partitions[:3]) or "the table"

@@ -13,8 +13,8 @@ from ulid import ULID
 
 from arco.catalog.manifest import manifests_of, read_manifest
 from arco.catalog.model import AnyRow, CatalogRow, SchemaRow
-from arco.catalog.snapshot import DEFAULT_ROOM_BYTES, Files, Snapshot
-from arco.catalog.state_file import DecidedPart
+from arco.catalog.snapshot import DEFAULT_ROOM_BYTES, Snapshot, StateFileCache
+from arco.catalog.state_file import DecidedRows
 from arco.core.errors import ArcoError, Invalid, NotFound
 from arco.core.ids import Ulid, parse_ulid
 from arco.core.tasks import Task
@@ -112,7 +112,7 @@ class SnapshotReader:
         self.store = store
         self.domain = domain
         self.chain = manifests_of(store, domain)
-        self._files = Files(store, room_bytes=room_bytes)
+        self._files = StateFileCache(store, room_bytes=room_bytes)
         self.nothing = Snapshot(self._files, None)
         self._recent: OrderedDict[str, Snapshot] = OrderedDict()
         self._warming: Task[None] | None = None  # kept, or it could be collected on its way
@@ -163,7 +163,7 @@ class SnapshotReader:
             return
         for name, files in read_manifest(entry).tail.items():
             if files[-1].newest == entry.number:
-                part = DecidedPart(TIER1[name], entry.number, rows.get(name, ()))
+                part = DecidedRows(TIER1[name], entry.number, rows.get(name, ()))
                 self._files.keep_decided(files[-1], part)
         self._snapshot(entry)
 

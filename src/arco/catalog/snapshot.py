@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from arco.catalog.bucket import Shelf
+from arco.catalog.bucket import Bucket
 from arco.catalog.lookup import Lookup
 from arco.catalog.manifest import BaseIndex, FileRef, Manifest, Ref, read_index, read_manifest
 from arco.catalog.model import AnyRow, TableFormat, TableRow
-from arco.catalog.state_file import DecidedPart, FilePart, Part, read_rows
+from arco.catalog.state_file import DecidedRows, RowSource, StateFile, read_rows
 from arco.core.tasks import Task
 from arco.fold.table import StateTable
 from arco.storage.link import Entry
@@ -23,7 +23,7 @@ DEFAULT_ROOM_BYTES = 512 * 1024 * 1024
 _INDEX_BYTES_A_FILE = 500
 
 
-class Files:
+class StateFileCache:
     """A cache over one store. Keyed by hash, not by path: a restored bucket may reuse paths (P29)."""
 
     def __init__(self, store: Store, *, room_bytes: int = DEFAULT_ROOM_BYTES) -> None:
@@ -33,7 +33,7 @@ class Files:
         self._kept: OrderedDict[str, tuple[object, int]] = OrderedDict()
         self._coming: dict[str, Task[Any]] = {}
 
-    async def parts(self, table: StateTable, refs: Sequence[FileRef]) -> list[Part]:
+    async def parts(self, table: StateTable, refs: Sequence[FileRef]) -> list[RowSource]:
         """The rows of files of one table, all read at once."""
         if all(ref.sha256 in self._kept for ref in refs):
             return [await self._part(table, ref) for ref in refs]
@@ -43,12 +43,12 @@ class Files:
         """A base index."""
         return cast("BaseIndex", await self._once(ref.sha256, lambda: self._read_index(ref)))
 
-    def keep_decided(self, ref: FileRef, part: DecidedPart) -> None:
+    def keep_decided(self, ref: FileRef, part: DecidedRows) -> None:
         """Keep rows that this process has decided itself, so that their file need not be read."""
         self._keep(ref.sha256, part, part.size_bytes)
 
-    async def _part(self, table: StateTable, ref: FileRef) -> Part:
-        return cast("Part", await self._once(ref.sha256, lambda: self._read_part(table, ref)))
+    async def _part(self, table: StateTable, ref: FileRef) -> RowSource:
+        return cast("RowSource", await self._once(ref.sha256, lambda: self._read_part(table, ref)))
 
     async def _once(self, key: str, read: Callable[[], Coroutine[Any, Any, object]]) -> object:
         kept = self._kept.get(key)
@@ -68,8 +68,8 @@ class Files:
         finally:
             self._coming.pop(key, None)
 
-    async def _read_part(self, table: StateTable, ref: FileRef) -> Part:
-        part = FilePart(table, await read_rows(self._store, table, ref))
+    async def _read_part(self, table: StateTable, ref: FileRef) -> RowSource:
+        part = StateFile(table, await read_rows(self._store, table, ref))
         self._keep(ref.sha256, part, part.size_bytes)
         return part
 
@@ -95,7 +95,7 @@ NOTHING = BaseIndex(tables={})
 class Snapshot(Lookup):
     """One manifest, and the files it names. Number -1 is the state before the first."""
 
-    def __init__(self, files: Files, entry: Entry | None) -> None:
+    def __init__(self, files: StateFileCache, entry: Entry | None) -> None:
         self._files = files
         self.entry = entry
         self.manifest: Manifest | None = None if entry is None else read_manifest(entry)
@@ -103,8 +103,8 @@ class Snapshot(Lookup):
         self.sha256 = "" if entry is None else entry.sha256()
         self.created_at: datetime | None = None if entry is None else entry.link.created_at
 
-    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Shelf[R]:  # noqa: ARG002
-        return Shelf(await self._files.parts(table, await self._refs(table, value)))
+    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:  # noqa: ARG002
+        return Bucket(await self._files.parts(table, await self._refs(table, value)))
 
     async def index(self) -> BaseIndex:
         """The base files of the bucketed tables."""
@@ -140,7 +140,7 @@ class Snapshot(Lookup):
 _AT_ONCE = 100
 
 
-async def every_table(
+async def list_tables(
     snapshot: Snapshot, kind: TableFormat, *, dropped: bool = False
 ) -> AsyncIterator[TableRow]:
     """The rows of all tables and views of a format that are there, or of those that were dropped."""

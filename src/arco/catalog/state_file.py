@@ -1,4 +1,4 @@
-"""State files: the Parquet that manifests name, as Arrow in memory."""
+"""RowState files: the Parquet that manifests name, as Arrow in memory."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
@@ -60,15 +60,15 @@ def _decode_parquet(table: StateTable, ref: FileRef, raw: bytes, *, whole: bool)
     return rows.combine_chunks()
 
 
-Value = str | int
-Place = tuple[Value, ...]
+KeyValue = str | int
+SortKey = tuple[KeyValue, ...]
 
 _FEW = 65_536  # more rows than a commit has
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ROWS_KEPT = 64
 
 
-class State(Enum):
+class RowState(Enum):
     """Whether a row stands for something that is there."""
 
     LIVE = "live"
@@ -76,25 +76,25 @@ class State(Enum):
     MOVED = "moved"  # it is in another bucket now
 
 
-class Part(Protocol):
+class RowSource(Protocol):
     """Rows of one table, by their index."""
 
-    def find(self, key: Place) -> int | None:
+    def find(self, key: SortKey) -> int | None:
         """The row with this key."""
 
-    def span(self, parent: Place, after: Value | None = None) -> range:
+    def span(self, parent: SortKey, after: KeyValue | None = None) -> range:
         """The rows of a parent, those above a label if one is given."""
 
-    def exactly(self, parent: Place, label: Value) -> range:
+    def exactly(self, parent: SortKey, label: KeyValue) -> range:
         """The rows at a place; several may have been dropped there, one may live."""
 
-    def key(self, at: int) -> Place:
+    def key(self, at: int) -> SortKey:
         """The key of a row."""
 
-    def label(self, at: int) -> Value:
+    def label(self, at: int) -> KeyValue:
         """The label of a row."""
 
-    def state(self, at: int) -> State:
+    def state(self, at: int) -> RowState:
         """Whether the row is live."""
 
     def commit(self, at: int) -> int:
@@ -104,7 +104,7 @@ class Part(Protocol):
         """The rows themselves."""
 
 
-class FilePart:
+class StateFile:
     """The rows of one file, still as Arrow."""
 
     def __init__(self, table: StateTable, rows: pa.Table) -> None:
@@ -124,7 +124,7 @@ class FilePart:
     def size_bytes(self) -> int:
         return int(self._rows.nbytes)
 
-    def find(self, key: Place) -> int | None:
+    def find(self, key: SortKey) -> int | None:
         if self._table.key == self._table.sort:
             at = bisect_left(self._all, key, key=self._place)
             return at if at < len(self._all) and self._place(at) == key else None
@@ -137,7 +137,7 @@ class FilePart:
                 return int(at)
         return None
 
-    def span(self, parent: Place, after: Value | None = None) -> range:
+    def span(self, parent: SortKey, after: KeyValue | None = None) -> range:
         depth = len(parent)
         low = (
             bisect_left(self._all, parent, key=lambda at: self._place(at)[:depth])
@@ -147,23 +147,23 @@ class FilePart:
         high = bisect_right(self._all, parent, lo=low, key=lambda at: self._place(at)[:depth])
         return range(low, high)
 
-    def exactly(self, parent: Place, label: Value) -> range:
+    def exactly(self, parent: SortKey, label: KeyValue) -> range:
         place = (*parent, label)
         low = bisect_left(self._all, place, key=self._place)
         return range(low, bisect_right(self._all, place, lo=low, key=self._place))
 
-    def key(self, at: int) -> Place:
+    def key(self, at: int) -> SortKey:
         return tuple(column[at].as_py() for column in self._keys)
 
-    def label(self, at: int) -> Value:
-        value: Value = self._sort[-1][at].as_py()
+    def label(self, at: int) -> KeyValue:
+        value: KeyValue = self._sort[-1][at].as_py()
         return value
 
-    def state(self, at: int) -> State:
+    def state(self, at: int) -> RowState:
         if self._moved is not None and self._moved[at].as_py():
-            return State.MOVED
+            return RowState.MOVED
         dropped = self._dropped is not None and self._dropped[at].is_valid
-        return State.DROPPED if dropped else State.LIVE
+        return RowState.DROPPED if dropped else RowState.LIVE
 
     def commit(self, at: int) -> int:
         return int(self._commit[at].as_py())
@@ -195,17 +195,17 @@ class FilePart:
         return range(self._rows.num_rows)
 
     @cached_property
-    def _by_key(self) -> dict[Place, int]:
+    def _by_key(self) -> dict[SortKey, int]:
         columns = [column.to_pylist() for column in self._keys]
         return {key: at for at, key in enumerate(zip(*columns, strict=True))}
 
-    def _place(self, at: int) -> Place:
+    def _place(self, at: int) -> SortKey:
         # A root schema has no parent; in the file nulls come first, as the empty text does here.
         values = (column[at].as_py() for column in self._sort)
         return tuple("" if value is None else value for value in values)
 
 
-class DecidedPart:
+class DecidedRows:
     """Rows that this process has decided, before it has read, or needs to read, their file.
 
     `met` tells whether any question was answered with one of them: a refusal that rests on a row which
@@ -215,8 +215,8 @@ class DecidedPart:
     def __init__(self, table: StateTable, commit: int, rows: Iterable[AnyRow] = ()) -> None:
         self._table = table
         self._commit = commit
-        self._order: list[tuple[Place, Place]] = []  # place and key, sorted
-        self._by_key: dict[Place, AnyRow] = {}
+        self._order: list[tuple[SortKey, SortKey]] = []  # place and key, sorted
+        self._by_key: dict[SortKey, AnyRow] = {}
         self.met = False
         for row in rows:
             self.add(row)
@@ -239,14 +239,14 @@ class DecidedPart:
         """Whether a row with the same key is here; asking this rests nothing on it."""
         return _values(row, self._table.key) in self._by_key
 
-    def find(self, key: Place) -> int | None:
+    def find(self, key: SortKey) -> int | None:
         row = self._by_key.get(key)
         if row is None:
             return None
         self.met = True
         return self._index(row, key)
 
-    def span(self, parent: Place, after: Value | None = None) -> range:
+    def span(self, parent: SortKey, after: KeyValue | None = None) -> range:
         depth = len(parent)
         low = (
             bisect_left(self._order, parent, key=lambda each: each[0][:depth])
@@ -256,22 +256,22 @@ class DecidedPart:
         high = bisect_right(self._order, parent, lo=low, key=lambda each: each[0][:depth])
         return self._meet(low, high)
 
-    def exactly(self, parent: Place, label: Value) -> range:
+    def exactly(self, parent: SortKey, label: KeyValue) -> range:
         place = (*parent, label)
         low = bisect_left(self._order, place, key=lambda each: each[0])
         return self._meet(low, bisect_right(self._order, place, lo=low, key=lambda each: each[0]))
 
-    def key(self, at: int) -> Place:
+    def key(self, at: int) -> SortKey:
         return self._order[at][1]
 
-    def label(self, at: int) -> Value:
+    def label(self, at: int) -> KeyValue:
         return self._order[at][0][-1]
 
-    def state(self, at: int) -> State:
+    def state(self, at: int) -> RowState:
         row = self._by_key[self.key(at)]
         if getattr(row, "moved", False):
-            return State.MOVED
-        return State.LIVE if getattr(row, "dropped_at", None) is None else State.DROPPED
+            return RowState.MOVED
+        return RowState.LIVE if getattr(row, "dropped_at", None) is None else RowState.DROPPED
 
     def commit(self, at: int) -> int:  # noqa: ARG002 - all rows came together
         return self._commit
@@ -279,7 +279,7 @@ class DecidedPart:
     def rows(self, at: Sequence[int]) -> list[AnyRow]:
         return [self._by_key[self.key(each)] for each in at]
 
-    def _index(self, row: AnyRow, key: Place) -> int:
+    def _index(self, row: AnyRow, key: SortKey) -> int:
         return bisect_left(self._order, (_place_of(row, self._table), key))
 
     def _meet(self, low: int, high: int) -> range:
@@ -287,11 +287,11 @@ class DecidedPart:
         return range(low, high)
 
 
-def _values(row: AnyRow, names: tuple[str, ...]) -> Place:
+def _values(row: AnyRow, names: tuple[str, ...]) -> SortKey:
     return tuple(getattr(row, name) for name in names)
 
 
-def _place_of(row: AnyRow, table: StateTable) -> Place:
+def _place_of(row: AnyRow, table: StateTable) -> SortKey:
     return tuple("" if getattr(row, name) is None else getattr(row, name) for name in table.sort)
 
 

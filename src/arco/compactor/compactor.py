@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from arco.catalog.compactor_port import Committed, SyncCompact
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.decision import DEFAULT_RETENTION
 from arco.compactor.domains import DOMAINS
 from arco.compactor.mark import mark_orphans
@@ -43,14 +43,14 @@ class Compactor:
         self._rest_until = -1  # after a merge has failed, no other before this number
         self.merge_problem: Exception | None = None
 
-    async def sync_compact(self, call: SyncCompact) -> Committed:
+    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
         if call.domain != DOMAIN:
             raise Invalid(f"domain {call.domain[:40]!r} is not compacted synchronously")
         answer = await sync_compact(self._publisher, call)
         self._merge_soon()
         return answer
 
-    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:
         if domain not in DOMAINS:
             raise Invalid(f"there is no domain {domain[:40]!r}")
         known = domain == DOMAIN  # of the others somebody else has the publisher
@@ -58,7 +58,7 @@ class Compactor:
             self._publisher if known else Publisher(self._store, domain), before
         )
 
-    async def merge(self, *, into_base: bool = True) -> Committed | None:
+    async def merge(self, *, into_base: bool = True) -> PublishedCommit | None:
         """Merge all tails; not into the base, they go there only if they are large."""
         before = utc(self._store.runtime.clock.now_ms()) - self._keep
         merged = await merge(self._publisher, forget_before=before, into_base=into_base)

@@ -6,7 +6,7 @@ looked for there whoever has landed it (P10, P11).
 
 from arco.catalog.ddl import Ddl
 from arco.catalog.manifest import read_manifest
-from arco.catalog.pending_request import Ask, Done, recall
+from arco.catalog.pending_request import ChangeResult, PendingRequest, read_change_result
 from arco.core.errors import ArcoError
 from arco.iceberg.desk import Desk
 from arco.ledger.claim import Claim
@@ -29,9 +29,11 @@ async def base_number(desk: Desk) -> int:
     return (await desk.reader.head()).number if known is None else known.number
 
 
-async def name_under(desk: Desk, claim: Claim, hold: Hold, request: Ddl, actor: str) -> Done:
+async def name_under(
+    desk: Desk, claim: Claim, hold: Hold, request: Ddl, actor: str
+) -> ChangeResult:
     """Have the catalog carry a request out; `Verdict` if it refuses."""
-    ask = Ask(
+    ask = PendingRequest(
         request=request,
         actor=actor,
         request_id=claim.request_id,
@@ -49,12 +51,12 @@ async def name_under(desk: Desk, claim: Claim, hold: Hold, request: Ddl, actor: 
         raise Verdict(problem) from problem
 
 
-async def named_under(desk: Desk, claim: Claim) -> Done | None:
+async def named_under(desk: Desk, claim: Claim) -> ChangeResult | None:
     """What a claim's request has come to, if it was carried out."""
     seen = await look(desk.reader.chain, claim, _requests)
     if seen.mine is None:
         return None
-    return await recall(desk.reader, claim.request_id, seen.mine.number)
+    return await read_change_result(desk.reader, claim.request_id, seen.mine.number)
 
 
 def _requests(entry: Entry) -> list[str]:

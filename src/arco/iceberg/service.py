@@ -4,7 +4,7 @@ from uuid import UUID
 
 from arco.catalog.committer import Committer
 from arco.catalog.model import CatalogRow
-from arco.catalog.publication import Published
+from arco.catalog.publication import PublicationLog
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound
@@ -127,7 +127,7 @@ def open_iceberg(
         lanes=Lanes(store.runtime.tasks),
         shelf=Shelf(room_bytes),
         aftermath=Aftermath(store, told, committer, files),
-        published=Published(publication_of, retention_ms=retention_ms),
+        published=PublicationLog(publication_of, retention_ms=retention_ms),
         config=json.encode(config or {}),
     )
     return Iceberg(desk, records, told if writer is None else None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from arco.catalog.change import ensure_default
 from arco.catalog.committer import Committer
 from arco.catalog.compactor_port import CompactorPort
-from arco.catalog.decision import Rules
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.reader import SnapshotReader
@@ -81,7 +81,7 @@ class Workspace:
 
 
 def open_workspace(
-    store: Store, compactor: CompactorPort, rules: Rules, *, notify: Ring = nobody
+    store: Store, compactor: CompactorPort, rules: WorkspaceRules, *, notify: Ring = nobody
 ) -> Workspace:
     """A workspace whose catalog a compactor publishes; `notify` receives new segments of events."""
     reader = SnapshotReader(store)

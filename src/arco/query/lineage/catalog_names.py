@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arco.catalog.bucket import Shelf
+from arco.catalog.bucket import Bucket
 from arco.catalog.model import AnyRow, ColumnRow, ObjectKind, ObjectRow, TableRow
 from arco.catalog.name import print_dotted
 from arco.catalog.snapshot import Snapshot
@@ -89,9 +89,9 @@ class CatalogNames:
 
     async def _buckets(
         self, table: StateTable, values: list[str], kind: type[R]
-    ) -> dict[str, Shelf[R]]:
+    ) -> dict[str, Bucket[R]]:
         """The bucket of each value, by value: two values of one bucket may be in different files."""
-        by_value: dict[str, Shelf[R]] = {}
+        by_value: dict[str, Bucket[R]] = {}
         for start in range(0, len(values), _BATCH):
             batch = values[start : start + _BATCH]
             buckets = await self._tasks.gather(
