@@ -56,7 +56,7 @@ class _Process:
         self.spy = SpyBackend(LocalBackend(place, runtime), runtime)
         store = Store(self.spy, runtime, scope=Scope(), role=Role.API)
         self._compactor = Compactor(Store(self.spy, runtime, scope=Scope(), role=Role.COMPACTOR))
-        rules = WorkspaceRules(ruled=frozenset({TableFormat.ICEBERG}))
+        rules = WorkspaceRules(routed_formats=frozenset({TableFormat.ICEBERG}))
         self.workspace: Workspace = open_workspace(store, self._compactor, rules)
         root = f"s3://bucket/{Scope().prefix}"
         self.iceberg: Iceberg = open_iceberg(

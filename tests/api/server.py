@@ -149,7 +149,9 @@ async def _open(
     compactor = options.compactor(Store(backend, runtime, scope=scope, role=Role.COMPACTOR))
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test")
-    rules = WorkspaceRules(own_roots=(f"file://{root}/",), ruled=frozenset({TableFormat.ICEBERG}))
+    rules = WorkspaceRules(
+        own_roots=(f"file://{root}/",), routed_formats=frozenset({TableFormat.ICEBERG})
+    )
     committer = Committer(reader, Writer(store, DOMAIN), compactor, lease, rules=rules)
     await ensure_default(committer)
     idempotency = Idempotency(store)

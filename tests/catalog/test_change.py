@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from arco.catalog.change import change_work
+from arco.catalog.change import ChangeWork
 from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import AttachTable, CreateTable, Ddl, DropTable
 from arco.catalog.manifest import manifests_of
@@ -174,7 +174,7 @@ async def attached_once(office: Office, table: str, wishes: list[AttachTable]) -
         return wishes[-1]
 
     ids = {"object": table, "metadata": "1"}
-    work = change_work(office.committer, request_of, ANN, Plain(), ids)
+    work = ChangeWork(office.committer, request_of, ANN, Plain(), ids)
     path = key_path(SCOPE, principal=ANN, api="iceberg", operation="create", key="k")
     return await office.idempotency.once(path, "body", work)
 

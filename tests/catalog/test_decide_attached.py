@@ -63,10 +63,12 @@ from tests.catalog.workshop import (
 )
 
 S2 = SchemaName("default", ("s2",))
-RULED = WorkspaceRules(ruled=frozenset({TableFormat.ICEBERG}), own_roots=("s3://ours/root/",))
+RULED = WorkspaceRules(
+    routed_formats=frozenset({TableFormat.ICEBERG}), own_roots=("s3://ours/root/",)
+)
 
 
-async def ruled() -> Workshop:
+async def routed_workshop() -> Workshop:
     return await started(open_workshop(rules=RULED))
 
 
@@ -97,7 +99,7 @@ async def places(workshop: Workshop, location: str) -> list[str]:
 
 
 async def test_an_attached_table_has_a_name_columns_and_the_numbers_of_its_chain() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     request = msgspec.structs.replace(
         attach(1), comment="c", properties={"k": "v"}, born=3, projected=4
     )
@@ -120,7 +122,7 @@ async def test_an_attached_table_has_a_name_columns_and_the_numbers_of_its_chain
 
 
 async def test_a_view_is_attached_as_one() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     done = await workshop.do(msgspec.structs.replace(attach(1), kind=ObjectKind.VIEW))
     assert done.operation == "create_view"
     assert (await row_of(workshop, 1)).kind is ObjectKind.VIEW
@@ -131,7 +133,7 @@ async def test_a_view_is_attached_as_one() -> None:
 
 
 async def test_a_name_that_is_taken_or_nowhere_is_refused() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.table("plain")
     nowhere = msgspec.structs.replace(attach(1), schema=S2)
     await refuses(workshop, nowhere, NotFound)
@@ -142,7 +144,7 @@ async def test_a_name_that_is_taken_or_nowhere_is_refused() -> None:
 
 
 async def test_an_id_is_used_once_whatever_it_stands_for() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     again = attach(1, name="other")
     await refuses(workshop, again, AlreadyExists)
@@ -181,7 +183,7 @@ async def test_an_id_is_used_once_whatever_it_stands_for() -> None:
     ids=str,
 )
 async def test_what_no_table_can_be_like_is_refused(wrong: dict[str, object]) -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await refuses(workshop, msgspec.structs.replace(attach(1), **wrong), Invalid)
     await workshop.close()
 
@@ -202,7 +204,7 @@ async def test_what_no_table_can_be_like_is_refused(wrong: dict[str, object]) ->
     ],
 )
 async def test_a_table_lies_alone(location: str) -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1, location="s3://lake/a/"))
     assert (await row_of(workshop, 1)).table_type is TableType.EXTERNAL
     await refuses(workshop, attach(2, location=location), Conflict)
@@ -214,7 +216,7 @@ async def test_a_table_lies_alone(location: str) -> None:
 
 
 async def test_a_place_is_free_again_once_its_table_is_released() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1, location="s3://lake/a"))
     assert await places(workshop, "s3://lake/a/") == [table_id(1)]
     await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
@@ -230,7 +232,7 @@ async def test_a_place_is_free_again_once_its_table_is_released() -> None:
 
 
 async def test_the_place_of_a_managed_table_is_for_others_once_it_is_gone() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     heir = attach(2, location=f"warehouse/{table_id(1)}/")
     await refuses(workshop, heir, Conflict)
@@ -246,14 +248,14 @@ async def test_the_place_of_a_managed_table_is_for_others_once_it_is_gone() -> N
 
 
 async def test_nobody_is_attached_where_a_stranger_lies_under_its_id() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(2, location=f"warehouse/{table_id(1)}/x/"))
     await refuses(workshop, attach(1), Conflict)
     await workshop.close()
 
 
 async def test_a_table_in_a_dropped_schema_keeps_its_place_and_its_uuid() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     schema = await workshop.schema("s2")
     inside = attach(1, location="s3://lake/a/", uuid=FOREIGN)
     await workshop.do(msgspec.structs.replace(inside, schema=S2))
@@ -270,7 +272,7 @@ def plain(name: str, location: str, table_format: TableFormat = TableFormat.CSV)
 
 
 async def test_other_formats_share_places_but_not_with_a_table_that_lies_alone() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     one = as_table(await workshop.do(plain("one", "s3://lake/a/")))
     two = as_table(await workshop.do(plain("two", "s3a://lake/a", TableFormat.DELTA)))
     assert await places(workshop, "s3://lake/a/") == sorted([one.table_id, two.table_id])
@@ -287,7 +289,7 @@ async def test_other_formats_share_places_but_not_with_a_table_that_lies_alone()
 
 
 async def test_many_places_below_one_are_all_found() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     for number in range(70):
         await workshop.do(plain(f"p{number}", f"s3://lake/many/{number // 2:03d}/"))
     assert len(await places(workshop, "s3://lake/")) == 70
@@ -298,7 +300,7 @@ async def test_many_places_below_one_are_all_found() -> None:
 
 
 async def test_a_place_is_reserved_for_a_table_that_is_about_to_move() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1, location="s3://lake/a"), attach(2))
     before = await row_of(workshop, 1)
     workshop.clock.set_forward(timedelta(minutes=1))
@@ -323,7 +325,7 @@ async def test_a_place_is_reserved_for_a_table_that_is_about_to_move() -> None:
 async def test_a_table_that_has_moved_leaves_all_its_places_and_takes_all_of_them_again(
     location: str,
 ) -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(
         attach(1, location="s3://lake/a"),
         ReservePlace(table_id=table_id(1), location="s3://lake/b"),
@@ -338,7 +340,7 @@ async def test_a_table_that_has_moved_leaves_all_its_places_and_takes_all_of_the
 
 
 async def test_a_place_row_tells_who_lies_there_since_when() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1, location="s3a://Lake/a"))
     [found] = await (await workshop.cold().head()).places_around("s3://lake/a/")
     assert isinstance(found.row, PlaceRow)
@@ -352,7 +354,7 @@ async def test_a_place_row_tells_who_lies_there_since_when() -> None:
 
 
 async def test_a_uuid_is_live_under_one_table() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1, uuid=FOREIGN.upper()))
     assert (await row_of(workshop, 1)).table_uuid == FOREIGN
     await refuses(workshop, attach(2, uuid=FOREIGN), AlreadyExists)
@@ -375,7 +377,7 @@ async def test_a_uuid_is_live_under_one_table() -> None:
 
 
 async def test_an_id_is_a_uuid_too() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1, uuid=table_id(1)))
     assert (await row_of(workshop, 1)).table_uuid is None
     await refuses(workshop, attach(2, uuid=table_id(1)), AlreadyExists)
@@ -389,7 +391,7 @@ async def test_an_id_is_a_uuid_too() -> None:
 
 
 async def test_a_uuid_that_another_brings_keeps_its_own_table_away() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(2, uuid=table_id(1)))
     await refuses(workshop, attach(1), AlreadyExists)
     assert await (await workshop.cold().head()).table_by_uuid(table_id(2)) is None
@@ -400,7 +402,7 @@ async def test_a_uuid_that_another_brings_keeps_its_own_table_away() -> None:
 
 
 async def test_several_tables_are_attached_in_one_commit() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     before = (await workshop.head()).number
     done = await workshop.do(AttachTables(tables=(attach(2), attach(1, uuid=FOREIGN), attach(3))))
     assert as_table(done).table_id == table_id(2)
@@ -426,7 +428,7 @@ async def test_several_tables_are_attached_in_one_commit() -> None:
 async def test_of_several_tables_none_is_attached_if_one_cannot_be(
     second: AttachTable, kind: type[ArcoError]
 ) -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     first = attach(1, uuid=FOREIGN, location="s3://lake/a/")
     await refuses(workshop, AttachTables(tables=(first, second)), kind)
     assert await names_in(await workshop.cold().head()) == []
@@ -439,7 +441,7 @@ async def test_of_several_tables_none_is_attached_if_one_cannot_be(
 
 
 async def test_a_released_table_is_gone_and_its_name_free() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     done = await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
     assert done.operation == "drop_table"
@@ -450,7 +452,7 @@ async def test_a_released_table_is_gone_and_its_name_free() -> None:
 
 
 async def test_releasing_again_succeeds_and_leaves_the_moment_of_the_drop() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     first = await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
     workshop.clock.set_forward(timedelta(hours=1))
@@ -462,7 +464,7 @@ async def test_releasing_again_succeeds_and_leaves_the_moment_of_the_drop() -> N
 
 
 async def test_a_release_that_comes_late_does_not_touch_what_was_born_again() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=1))
     await workshop.do(RestoreTable(table_id=table_id(1), born=2))
     for tombstone in (1, 2):
@@ -475,7 +477,7 @@ async def test_a_release_that_comes_late_does_not_touch_what_was_born_again() ->
 
 
 async def test_two_releases_at_once_both_succeed() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     release = ReleaseTable(table_id=table_id(1), tombstone=1)
     one, two = await asyncio.gather(workshop.api.do(release), workshop.api.do(release))
@@ -485,7 +487,7 @@ async def test_two_releases_at_once_both_succeed() -> None:
 
 
 async def test_a_release_in_a_dropped_schema_outlasts_its_return() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     schema = await workshop.schema("s2")
     await workshop.do(msgspec.structs.replace(attach(1), schema=S2))
     await workshop.do(DropSchema(target=S2, force=True))
@@ -506,7 +508,7 @@ async def test_a_release_in_a_dropped_schema_outlasts_its_return() -> None:
     ids=lambda request: type(request).__name__,
 )
 async def test_what_was_never_attached_is_not_found(request_: Ddl) -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await refuses(workshop, request_, NotFound)
     schema = (await (await workshop.head()).schema(S)).row.schema_id
     not_a_table = msgspec.structs.replace(request_, table_id=schema)
@@ -515,7 +517,7 @@ async def test_what_was_never_attached_is_not_found(request_: Ddl) -> None:
 
 
 async def test_an_if_match_holds_here_too() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     stale = MoveTable(table_id=table_id(1), schema=S, name="x", expected=0)
     await refuses(workshop, stale, PreconditionFailed)
@@ -526,7 +528,7 @@ async def test_an_if_match_holds_here_too() -> None:
 
 
 async def test_a_restored_table_is_born_again_and_keeps_its_columns() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=3))
     done = await workshop.do(RestoreTable(table_id=table_id(1), born=4, name="back"))
     assert done.operation == "undrop"
@@ -537,7 +539,7 @@ async def test_a_restored_table_is_born_again_and_keeps_its_columns() -> None:
 
 
 async def test_an_undrop_that_read_the_chain_before_its_tombstone_is_refused() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=2))
     for born in (1, 2):  # 1 was in effect when the undrop looked, and ended at 2
         await refuses(workshop, RestoreTable(table_id=table_id(1), born=born), Conflict)
@@ -546,7 +548,7 @@ async def test_an_undrop_that_read_the_chain_before_its_tombstone_is_refused() -
 
 
 async def test_only_what_was_dropped_lately_is_restored() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     restore = RestoreTable(table_id=table_id(1), born=2)
     await workshop.do(attach(1))
     await refuses(workshop, restore, AlreadyExists)
@@ -561,7 +563,7 @@ async def test_only_what_was_dropped_lately_is_restored() -> None:
 
 
 async def test_nothing_is_restored_into_a_dropped_schema() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.schema("s2")
     await workshop.do(msgspec.structs.replace(attach(1), schema=S2))
     await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1), DropSchema(target=S2))
@@ -573,7 +575,7 @@ async def test_nothing_is_restored_into_a_dropped_schema() -> None:
 
 
 async def test_a_table_is_renamed_and_moved_by_its_id() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.schema("s2")
     await workshop.do(attach(1), attach(2))
     done = await workshop.do(MoveTable(table_id=table_id(1), schema=S, name="new"))
@@ -598,7 +600,7 @@ async def test_a_table_is_renamed_and_moved_by_its_id() -> None:
 
 
 async def test_a_move_to_where_it_is_succeeds_and_changes_nothing() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     before = as_table(await workshop.do(attach(1)))
     done = await workshop.do(MoveTable(table_id=table_id(1), schema=S, name="t1"))
     assert as_table(done) == before
@@ -607,7 +609,7 @@ async def test_a_move_to_where_it_is_succeeds_and_changes_nothing() -> None:
 
 
 async def test_of_two_who_want_one_name_at_once_one_gets_it() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1), attach(2))
     offices = (workshop.api, workshop.office())
     results = await asyncio.gather(
@@ -624,7 +626,7 @@ async def test_of_two_who_want_one_name_at_once_one_gets_it() -> None:
 
 @pytest.mark.parametrize("apart", [True, False])
 async def test_of_two_who_want_one_place_at_once_one_gets_it(*, apart: bool) -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     offices = (workshop.api, workshop.office() if apart else workshop.api)
     wishes = (attach(1, location="s3://lake/a"), attach(2, location="s3a://lake/a/b/"))
     results = await asyncio.gather(
@@ -638,7 +640,7 @@ async def test_of_two_who_want_one_place_at_once_one_gets_it(*, apart: bool) -> 
 
 @pytest.mark.parametrize("apart", [True, False])
 async def test_of_two_with_one_uuid_at_once_one_is_attached(*, apart: bool) -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     offices = (workshop.api, workshop.office() if apart else workshop.api)
     results = await asyncio.gather(
         *(office.do(attach(n, uuid=FOREIGN)) for n, office in enumerate(offices, start=1)),
@@ -650,7 +652,7 @@ async def test_of_two_with_one_uuid_at_once_one_is_attached(*, apart: bool) -> N
 
 
 async def test_a_refusal_for_a_place_waits_for_the_neighbour_who_took_it() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     workshop.post.next(is_down)
     wishes = (attach(1, location="s3://lake/a"), attach(2, location="s3://lake/a/b/"))
     results = await asyncio.gather(
@@ -662,7 +664,7 @@ async def test_a_refusal_for_a_place_waits_for_the_neighbour_who_took_it() -> No
 
 
 async def test_an_attach_whose_answer_was_lost_is_told_as_done() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     workshop.post.next(answer_is_lost)
     done = await workshop.do(attach(1))
     assert as_table(done) == await row_of(workshop, 1)
@@ -685,7 +687,7 @@ def project(pointer: int, *columns: AttachedColumn) -> ProjectColumns:
 
 
 async def test_a_projection_replaces_the_columns_and_keeps_what_we_know_of_them() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     first = as_table(await workshop.do(attach(1)))
     await workshop.do(
         UpdateColumn(
@@ -716,7 +718,7 @@ async def test_a_projection_replaces_the_columns_and_keeps_what_we_know_of_them(
 
 
 async def test_a_column_that_comes_back_is_the_one_that_went() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     await workshop.do(UpdateColumn(target=t("t1"), column="v", pii_type="email"))
     await workshop.do(project(1, column(1, "id")))
@@ -729,7 +731,7 @@ async def test_a_column_that_comes_back_is_the_one_that_went() -> None:
 
 
 async def test_older_news_of_columns_says_nothing() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1), project(5, column(1, "five")))
     before = await row_of(workshop, 1)
     for pointer in (0, 4, 5):
@@ -742,7 +744,7 @@ async def test_older_news_of_columns_says_nothing() -> None:
 
 
 async def test_the_same_columns_at_a_later_number_are_no_new_version() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     before = await columns_of(workshop, 1)
     await workshop.do(project(3, column(1, "id"), column(2, "v")))
@@ -753,7 +755,7 @@ async def test_the_same_columns_at_a_later_number_are_no_new_version() -> None:
 
 
 async def test_the_columns_of_a_released_table_stay_as_they_were() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=2))
     before = await row_of(workshop, 1)
     await workshop.do(project(1, column(1, "x")))
@@ -773,14 +775,14 @@ async def test_the_columns_of_a_released_table_stay_as_they_were() -> None:
     ],
 )
 async def test_columns_that_cannot_be_are_refused(wrong: ProjectColumns) -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     await refuses(workshop, wrong, Invalid)
     await workshop.close()
 
 
 async def test_projections_in_any_order_end_with_the_newest() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     offices = [workshop.api, workshop.office()]
     pointers = [3, 1, 4, 2]
@@ -799,7 +801,7 @@ async def test_projections_in_any_order_end_with_the_newest() -> None:
 
 
 async def test_plain_requests_about_a_ruled_table_get_no_verdict() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.schema("s2")
     await workshop.do(attach(1), attach(2), ReleaseTable(table_id=table_id(2), tombstone=1))
     target = t("t1")
@@ -824,7 +826,7 @@ async def test_plain_requests_about_a_ruled_table_get_no_verdict() -> None:
 
 
 async def test_what_the_catalog_knows_itself_of_a_ruled_table_is_changed_plainly() -> None:
-    workshop = await ruled()
+    workshop = await routed_workshop()
     await workshop.do(attach(1))
     same = UpdateTable(target=t("t1"), name="t1", schema=("s",), comment="c", tags=("gold",))
     assert as_table(await workshop.do(same)).comment == "c"

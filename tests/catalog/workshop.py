@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import msgspec
 
-from arco.catalog.change import Renderer, change, change_once, ensure_default
+from arco.catalog.change import OBJECT, ChangeWork, Renderer, change, ensure_default
 from arco.catalog.committer import Committer
 from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import (
@@ -33,6 +33,7 @@ from arco.core import json
 from arco.core.clock import SystemClock
 from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
+from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.core.tasks import Event
@@ -239,14 +240,11 @@ class Office:
     ) -> Answer:
         operation = type(request).__name__
         raw = json.encode(request) if body is None else body
-        return await change_once(
-            self.committer,
-            self.idempotency,
-            request,
-            ANN,
-            path=key_path(SCOPE, principal=ANN, api="native", operation=operation, key=key),
-            request_sha256=sha256_hex(raw),
-            renderer=renderer or Plain(),
+        ids: dict[str, str] = {OBJECT: new_object_id(self.store.runtime)}
+        return await self.idempotency.once(
+            key_path(SCOPE, principal=ANN, api="native", operation=operation, key=key),
+            sha256_hex(raw),
+            ChangeWork(self.committer, lambda _: request, ANN, renderer or Plain(), ids),
             arrived_ms=self.store.runtime.clock.elapsed_ms(),
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arco.catalog.change import OBJECT, change_work
+from arco.catalog.change import OBJECT, ChangeWork
 from arco.catalog.ddl import (
     AddColumns,
     ColumnSpec,
@@ -76,7 +76,7 @@ async def ask(api: Api, request: NativeRequest) -> Asked:
     desk, native = api.desk, api.iceberg.native
     caller = Caller(ANN, "test/1", "k", "deed", api.clock.elapsed_ms(), update_source="native")
     ids: dict[str, str] = {OBJECT: new_object_id(desk.runtime)}
-    plain = change_work(desk.committer, lambda _: plain_request(request), ANN, Plainly(), ids)
+    plain = ChangeWork(desk.committer, lambda _: plain_request(request), ANN, Plainly(), ids)
     path = key_path(SCOPE, principal=ANN, api="v1", operation="deed", key="k")
     work = native.work(request, caller, plain, Plainly())
     answer = await desk.idempotency.once(path, "same", work, arrived_ms=caller.arrived_ms)

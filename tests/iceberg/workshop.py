@@ -329,7 +329,9 @@ class Workshop:
 
 def open_workshop(url: str = "memory://", store_url: str = "s3://bucket/") -> Workshop:
     """A workshop on an empty store, whose URL is what tables are told."""
-    inner = open_catalog(url=url, rules=WorkspaceRules(ruled=frozenset({TableFormat.ICEBERG})))
+    inner = open_catalog(
+        url=url, rules=WorkspaceRules(routed_formats=frozenset({TableFormat.ICEBERG}))
+    )
     outside = open_bench("memory://", inner.runtime).backend
     return Workshop(inner, outside, f"{store_url}{SCOPE.prefix}")
 

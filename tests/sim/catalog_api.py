@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import msgspec
 
-from arco.catalog.change import change, change_once, ensure_default
+from arco.catalog.change import OBJECT, ChangeWork, change, ensure_default
 from arco.catalog.committer import Committer
 from arco.catalog.decision import WorkspaceRules, id_of
 from arco.catalog.lease import Lease
@@ -28,6 +28,7 @@ from arco.core.errors import (
     Unknown,
 )
 from arco.core.hashing import sha256_hex
+from arco.core.ids import new_object_id
 from arco.core.scope import Scope
 from arco.core.tasks import Event
 from arco.fold.tier1 import DOMAIN
@@ -183,14 +184,11 @@ class Api:
         path = key_path(Scope(), principal=wish.actor, api="sim", operation="change", key=wish.name)
         arrived_ms = runtime.clock.elapsed_ms() - (self._life.world.now_ms - call.sent_ms)
         try:
-            answer = await change_once(
-                self.committer,
-                self.keys,
-                wish.request,
-                wish.actor,
-                path=path,
-                request_sha256=sha256_hex(json.encode(wish.request)),
-                renderer=Renderer(),
+            ids: dict[str, str] = {OBJECT: new_object_id(runtime)}
+            answer = await self.keys.once(
+                path,
+                sha256_hex(json.encode(wish.request)),
+                ChangeWork(self.committer, lambda _: wish.request, wish.actor, Renderer(), ids),
                 arrived_ms=arrived_ms,
             )
         except Invalid as expired:

@@ -136,14 +136,14 @@ COMMIT_MUTANTS = (
         name="landed request not looked for",
         rule="P11",
         target="arco.catalog.committer:Committer._drop_landed",
-        old="if ask.request_id in looks[base]:",
+        old="if pending.request_id in landed[base]:",
         new="if False:",
     ),
     Mutant(
         name="refusal on a neighbour before its manifest",
         rule="P25",
         target="arco.catalog.committer:Committer._decide",
-        old="if view.met_neighbours:",
+        old="if view.used_unpublished:",
         new="if False:",
     ),
     Mutant(
@@ -157,7 +157,7 @@ COMMIT_MUTANTS = (
         name="hold not checked before the commit",
         rule="P11",
         target="arco.catalog.committer:_check_hold",
-        old="await ask.hold.check()",
+        old="await pending.hold.check()",
         new="pass",
     ),
     Mutant(

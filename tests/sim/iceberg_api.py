@@ -119,7 +119,7 @@ class IcebergApi:
             Writer(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
             Lease(store, DOMAIN, holder=life.name),
-            WorkspaceRules(retention=UNDROP_FOR, ruled=frozenset({TableFormat.ICEBERG})),
+            WorkspaceRules(retention=UNDROP_FOR, routed_formats=frozenset({TableFormat.ICEBERG})),
         )
         self.iceberg = open_iceberg(
             self.committer,

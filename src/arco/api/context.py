@@ -13,7 +13,7 @@ from arco.api.http.request import Call
 from arco.api.http.snapshots import SnapshotReads
 from arco.api.responses import ResponseModel
 from arco.api.services import Services
-from arco.catalog.change import OBJECT, change, change_work
+from arco.catalog.change import OBJECT, ChangeWork, change
 from arco.catalog.lookup import CommittedObject
 from arco.catalog.model import CatalogRow, CommittedRow, SchemaRow, TableRow
 from arco.catalog.name import join_levels
@@ -98,7 +98,7 @@ class HandlerContext:
     def _work(self, request: NativeRequest, caller: Caller, reply: ChangeReply) -> Work:
         services, native = self.services, self.native
         ids: dict[str, str] = {OBJECT: new_object_id(services.runtime)}
-        plain = change_work(
+        plain = ChangeWork(
             services.committer, lambda _: plain_request(request), caller.actor, reply, ids
         )
         return plain if native is None else native.work(request, caller, plain, reply)

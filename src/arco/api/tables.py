@@ -137,7 +137,7 @@ class TableHandlers:
         tasks = self._context.services.runtime.tasks
         # Buckets that are not in memory are read concurrently; only as many as fit are decoded.
         buckets = await tasks.gather(
-            *(snapshot.shelf(COLUMNS, each.row.table_id, ColumnRow) for each in rows)
+            *(snapshot.bucket(COLUMNS, each.row.table_id, ColumnRow) for each in rows)
         )
         columns: list[list[ColumnRow]] = []
         count = 0

@@ -1,7 +1,7 @@
-"""Shelves: one bucket of one table as of one manifest, the tail's parts over the base's.
+"""Shelves: one bucket of one table as of one manifest, the tail's sources over the base's.
 
-Of several rows with one key the one in the newest part counts, because in Tier 1 the order of commits is
-the order of the parts (P22). So nothing is folded to be looked up.
+Of several rows with one key the one in the newest source counts, because in Tier 1 the order of commits is
+the order of the sources (P22). So nothing is folded to be looked up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,36 +21,36 @@ _CHUNK = 256
 class Bucket(Generic[R]):
     """Parts of one bucket, newest first."""
 
-    def __init__(self, parts: Sequence[RowSource]) -> None:
-        self._parts = tuple(parts)
+    def __init__(self, sources: Sequence[RowSource]) -> None:
+        self._sources = tuple(sources)
 
-    def over(self, part: RowSource) -> "Bucket[R]":
+    def over(self, source: RowSource) -> "Bucket[R]":
         """The same with rows on top that were decided but not yet published."""
-        return Bucket((part, *self._parts))
+        return Bucket((source, *self._sources))
 
     def get(self, key: SortKey) -> CommittedRow[R] | None:
         """The row with this key, dropped or not; one that has moved away is not here."""
-        for part in self._parts:
-            at = part.find(key)
+        for source in self._sources:
+            at = source.find(key)
             if at is not None:
-                return None if part.state(at) is RowState.MOVED else self._found(part, at)
+                return None if source.state(at) is RowState.MOVED else self._committed(source, at)
         return None
 
     def at(self, parent: SortKey, label: KeyValue) -> CommittedRow[R] | None:
         """The live row at a place."""
-        for depth, part in enumerate(self._parts):
-            for at in part.exactly(parent, label):
-                if part.state(at) is RowState.LIVE and self._is_newest(depth, part, at):
-                    return self._found(part, at)
+        for depth, source in enumerate(self._sources):
+            for at in source.exactly(parent, label):
+                if source.state(at) is RowState.LIVE and self._is_newest(depth, source, at):
+                    return self._committed(source, at)
         return None
 
     def every(self, parent: SortKey, label: KeyValue) -> list[CommittedRow[R]]:
         """All live rows at a place, where several may be."""
         return [
-            self._found(part, at)
-            for depth, part in enumerate(self._parts)
-            for at in part.exactly(parent, label)
-            if part.state(at) is RowState.LIVE and self._is_newest(depth, part, at)
+            self._committed(source, at)
+            for depth, source in enumerate(self._sources)
+            for at in source.exactly(parent, label)
+            if source.state(at) is RowState.LIVE and self._is_newest(depth, source, at)
         ]
 
     def below(
@@ -70,13 +70,13 @@ class Bucket(Generic[R]):
         found: list[CommittedRow[R]] = []
         chosen: list[tuple[RowSource, int]] = []
         for depth, at in self._places(parent, after, behind):
-            part = self._parts[depth]
+            source = self._sources[depth]
             if limit is not None and len(found) + len(chosen) >= limit:
                 break
-            mine = part.state(at)
+            mine = source.state(at)
             wanted = mine is state if state is not None else mine is not RowState.MOVED
-            if wanted and self._is_newest(depth, part, at):
-                chosen.append((part, at))
+            if wanted and self._is_newest(depth, source, at):
+                chosen.append((source, at))
             if len(chosen) == _CHUNK:
                 found += self._decode(chosen)
                 chosen = []
@@ -85,13 +85,13 @@ class Bucket(Generic[R]):
     def _places(
         self, parent: SortKey, after: KeyValue | None, behind: SortKey | None
     ) -> Iterator[tuple[int, int]]:
-        """Every row of a parent as (which part, which row), by label and key."""
+        """Every row of a parent as (which source, which row), by label and key."""
         if after is not None and behind is not None:
             same = [
                 (depth, at)
-                for depth, part in enumerate(self._parts)
-                for at in part.exactly(parent, after)
-                if part.key(at) > behind
+                for depth, source in enumerate(self._sources)
+                for at in source.exactly(parent, after)
+                if source.key(at) > behind
             ]
             yield from self._by_key(same)
         for _, rows in groupby(self._labelled(parent, after), key=itemgetter(0)):
@@ -99,40 +99,43 @@ class Bucket(Generic[R]):
 
     def _by_key(self, rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
         if len(rows) > 1:
-            rows.sort(key=lambda row: (self._parts[row[0]].key(row[1]), row[0]))
+            rows.sort(key=lambda row: (self._sources[row[0]].key(row[1]), row[0]))
         return rows
 
     def _labelled(
         self, parent: SortKey, after: KeyValue | None
     ) -> Iterator[tuple[KeyValue, int, int]]:
-        """Every row of a parent as (label, which part, which row), by label."""
+        """Every row of a parent as (label, which source, which row), by label."""
         spans = (
-            [(part.label(at), depth, at) for at in span]
-            if len(span := part.span(parent, after)) < _CHUNK
-            else _lazily(part, depth, span)
-            for depth, part in enumerate(self._parts)
+            [(source.label(at), depth, at) for at in span]
+            if len(span := source.span(parent, after)) < _CHUNK
+            else _lazily(source, depth, span)
+            for depth, source in enumerate(self._sources)
         )
         return cast("Iterator[tuple[KeyValue, int, int]]", merge(*spans))
 
-    def _is_newest(self, depth: int, part: RowSource, at: int) -> bool:
+    def _is_newest(self, depth: int, source: RowSource, at: int) -> bool:
         if depth == 0:
             return True
-        key = part.key(at)
-        return all(newer.find(key) is None for newer in self._parts[:depth])
+        key = source.key(at)
+        return all(newer.find(key) is None for newer in self._sources[:depth])
 
-    def _found(self, part: RowSource, at: int) -> CommittedRow[R]:
-        [row] = part.rows([at])
-        return CommittedRow(cast("R", row), part.commit(at))
+    def _committed(self, source: RowSource, at: int) -> CommittedRow[R]:
+        [row] = source.rows([at])
+        return CommittedRow(cast("R", row), source.commit(at))
 
     def _decode(self, chosen: list[tuple[RowSource, int]]) -> list[CommittedRow[R]]:
-        """The rows themselves, those of one part at a time: decoding one by one costs far more."""
+        """The rows themselves, those of one source at a time: decoding one by one costs far more."""
         rows: dict[tuple[int, int], AnyRow] = {}
-        for part in {id(part): part for part, _ in chosen}.values():
-            mine = [at for owner, at in chosen if owner is part]
-            rows |= {(id(part), at): row for at, row in zip(mine, part.rows(mine), strict=True)}
-        return [CommittedRow(cast("R", rows[id(part), at]), part.commit(at)) for part, at in chosen]
+        for source in {id(source): source for source, _ in chosen}.values():
+            mine = [at for owner, at in chosen if owner is source]
+            rows |= {(id(source), at): row for at, row in zip(mine, source.rows(mine), strict=True)}
+        return [
+            CommittedRow(cast("R", rows[id(source), at]), source.commit(at))
+            for source, at in chosen
+        ]
 
 
-def _lazily(part: RowSource, depth: int, span: range) -> Iterator[tuple[KeyValue, int, int]]:
+def _lazily(source: RowSource, depth: int, span: range) -> Iterator[tuple[KeyValue, int, int]]:
     for at in span:
-        yield part.label(at), depth, at
+        yield source.label(at), depth, at

@@ -1,12 +1,12 @@
-"""The committer: from requests to a published commit, many requests at a time (P21 to P25).
+"""Group commit: turns requests into published commits, many requests at a time (P21 to P25).
 
-Requests that arrive while a commit is in flight are decided against each other and go into the next one.
-A pass reads the head, looks whether requests have landed already, decides each, appends the decided rows
-to the ledger and has the compactor publish them. Only what is raised while deciding is a refusal; trouble
-on the way to a manifest is never one, because the commit may have landed (law 9).
+Requests that arrive while a commit is in flight go into the next one, decided in order. A pass reads the
+head, answers requests that have landed already, decides the others, appends the decided rows to the ledger
+and has the compactor publish them. Only an error raised while deciding is a refusal; an error after that
+is not, because the commit may have landed (law 9).
 
-Round trips one after the other, when the head is known: the head, the append, the files beside the commit
-record, the manifest: 4. With an idempotency key its claim comes first; its check runs beside the append.
+Sequential round trips when the head is known: head, append, files and commit record, manifest: 4. An
+idempotency key adds its claim; the check of the claim runs in parallel to the append.
 """
 
 from collections import deque
@@ -50,65 +50,65 @@ from arco.ledger.segment import LARGEST_BYTES, segment_key
 from arco.ledger.writer import Writer
 from arco.storage.link import read_entry
 
-_MOST_TIMES = 6
-_PAUSE_MS = 10
+_MOST_STALLED_PASSES = 6
+_STALL_PAUSE_MS = 10
+_MOST_REQUESTS = 512
+_LONG_WAIT_MS = 1_000  # longer than any store takes to answer: another process held the lease
+_GROUP_BYTES = 4 * 1024 * 1024
+_LARGEST_CHANGE_BYTES = LARGEST_BYTES - 64 * 1024  # leaves space for the envelope
+_LONGEST_MS = 25_000  # below the request timeout of a server, so that the caller gets an answer
+
+# Raised while deciding, these concern the store or the caller's rights, not the request.
+_NOT_REFUSALS = (Unavailable, Unknown, Corrupt, Denied)
 
 
 class StallDetector:
-    """Notices passes that lead nowhere: nobody else has won, and yet nothing was published.
+    """Stops passes that make no progress: no other process committed, and nothing was published.
 
-    A compactor that serves another store, or sees an older one, refuses for ever. Each pass leaves a
-    segment behind, so after a few of them, each later than the one before, the callers are told.
+    A compactor that serves another store, or sees an older state of it, refuses every time. Each pass
+    appends a segment to the ledger, so the callers get an error after a few passes with growing pauses.
     """
 
     def __init__(self) -> None:
-        self._last: tuple[int, int] | None = None
-        self._times = 0
+        self._previous: tuple[int, int] | None = None
+        self._stalled_passes = 0
 
-    async def refuse(self, runtime: Runtime, number: int, asks: int) -> None:
-        """`Unavailable` if this pass begins where several before it began."""
-        self._times = self._times + 1 if (number, asks) == self._last else 0
-        self._last = (number, asks)
-        if self._times > _MOST_TIMES:
-            raise Unavailable("the compactor publishes nothing: does it serve this very store?")
-        if self._times:
-            await runtime.clock.sleep(_PAUSE_MS * self._times * (1 + runtime.rng.random()))
-
-
-_MOST_ASKS = 512
-_LONG_WAIT_MS = 1_000  # longer than the way to any store: somebody else had the lease
-_GROUP_BYTES = 4 * 1024 * 1024
-_LARGEST_CHANGE_BYTES = LARGEST_BYTES - 64 * 1024  # the envelope around it takes some, too
-# Then a caller is told what is known; it is below the time that a server gives a request.
-_LONGEST_MS = 25_000
-
-# Raised while deciding, these are about the store or the caller's rights, not about the request.
-_NO_VERDICT = (Unavailable, Unknown, Corrupt, Denied)
+    async def refuse(self, runtime: Runtime, number: int, requests: int) -> None:
+        """`Unavailable` if several passes began with the same head and the same number of requests."""
+        is_same = (number, requests) == self._previous
+        self._stalled_passes = self._stalled_passes + 1 if is_same else 0
+        self._previous = (number, requests)
+        if self._stalled_passes > _MOST_STALLED_PASSES:
+            raise Unavailable(
+                "the compactor publishes nothing; check that it serves the same store as this server"
+            )
+        if self._stalled_passes:
+            pause_ms = _STALL_PAUSE_MS * self._stalled_passes
+            await runtime.clock.sleep(pause_ms * (1 + runtime.rng.random()))
 
 
 @dataclass
-class _Pass:
+class _CommitAttempt:
     """One attempt to publish a group."""
 
     snapshot: Snapshot
     decided: list[tuple[PendingRequest, Decision, Envelope]] = field(default_factory=list)
-    held_back: list[tuple[PendingRequest, ArcoError]] = field(
-        default_factory=list
-    )  # refusals that must wait
+    # Refusals that depend on rows of the same group, which are not published yet.
+    held_back: list[tuple[PendingRequest, ArcoError]] = field(default_factory=list)
     size_bytes: int = 0
 
-    def asks(self) -> list[PendingRequest]:
-        """Everybody who took part."""
+    def requests(self) -> list[PendingRequest]:
+        """All requests of the attempt."""
         return [each[0] for each in self.decided] + [each[0] for each in self.held_back]
 
     def refuse_held_back(self) -> None:
-        """Give the refusals that rested on neighbours, now that those are published (P25)."""
-        for ask, verdict in self.held_back:
-            ask.refuse(verdict)
+        """Deliver the refusals that depend on other requests, now that those are published (P25)."""
+        for pending, refusal in self.held_back:
+            pending.refuse(refusal)
 
 
 class Committer:
-    """One process's way to change a domain."""
+    """Commits the changes that one process makes to a domain."""
 
     def __init__(
         self,
@@ -128,29 +128,29 @@ class Committer:
         self._pump: Task[None] | None = None
         self._closed = False
 
-    async def submit(self, ask: PendingRequest) -> ChangeResult:
-        """Carry a request out, in a group with others; a refusal is raised."""
+    async def submit(self, pending: PendingRequest) -> ChangeResult:
+        """Commit a request in a group with others; a refusal is raised."""
         if self._closed:
-            raise Unavailable("the server is stopping; retry elsewhere")
-        self._queue.append(ask)
+            raise Unavailable("this server is stopping; retry on another one")
+        self._queue.append(pending)
         if self._pump is None or self._pump.done():
             self._pump = self._runtime.tasks.spawn(self._run())
-        await ask.done.wait()
-        if ask.answer is None:
-            raise ask.problem or Unknown("the request ended without an answer")
-        return ask.answer
+        await pending.done.wait()
+        if pending.answer is None:
+            raise pending.problem or Unknown("the request ended without an answer")
+        return pending.answer
 
     async def prepare(self) -> None:
-        """Take the lease before anybody asks: after a crash the dead holder's has to run out first."""
+        """Take the lease before the first request: after a crash the old lease has to expire first."""
         try:
             await self._lease.hold()
         except ArcoError:
-            return  # whoever asks will wait for it, and be told
+            return  # the first request takes the lease, and reports the error
         if self._pump is None or self._pump.done():
             self._lease.idle()
 
     async def close(self) -> None:
-        """Take no more, finish what was taken, give the lease back and seal the stream."""
+        """Refuse new requests, finish the accepted ones, release the lease and seal the stream."""
         self._closed = True
         if self._pump is not None:
             await self._pump.wait()
@@ -160,52 +160,54 @@ class Committer:
 
     async def _run(self) -> None:
         while self._queue:
-            await self._runtime.tasks.turn()  # those released together share a group
-            group = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_ASKS))]
+            await self._runtime.tasks.turn()  # requests that arrive together share a group
+            group = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_REQUESTS))]
             try:
                 await self._settle(group)
             except Exception as problem:
-                for ask in unanswered(group):
-                    ask.fail(problem)
+                for pending in unanswered(group):
+                    pending.fail(problem)
             if not self._queue:
                 self._lease.idle()
 
     async def _settle(self, group: list[PendingRequest]) -> None:
-        """Repeat passes until every request of the group has its answer."""
-        stuck = StallDetector()
-        while asks := self._in_time(unanswered(group)):
+        """Repeat passes until every request of the group is answered."""
+        stall_detector = StallDetector()
+        while requests := self._in_time(unanswered(group)):
             try:
-                token, snapshot = await self._start(asks)
-                await stuck.refuse(self._runtime, snapshot.number, len(asks))
-                asks = await self._drop_landed(asks, snapshot)
-            except ArcoError as problem:  # nothing was sent in this pass, and nothing is left over
-                fail_all(asks, problem)
+                token, snapshot = await self._start(requests)
+                await stall_detector.refuse(self._runtime, snapshot.number, len(requests))
+                requests = await self._drop_landed(requests, snapshot)
+            except ArcoError as problem:  # nothing was sent in this pass
+                fail_all(requests, problem)
                 return
-            attempt = await self._decide(asks, snapshot)
+            attempt = await self._decide(requests, snapshot)
             if attempt.decided:
                 await self._try(attempt, token)
 
-    async def _try(self, attempt: _Pass, token: int) -> None:
-        """Publish what was decided. Whoever has no answer after this is decided again."""
+    async def _try(self, attempt: _CommitAttempt, token: int) -> None:
+        """Publish the decisions. Requests without an answer after this are decided again."""
         try:
             await self._publish(attempt, token)
         except Conflict:
-            return  # rows have changed, or a neighbour was taken over
+            return  # rows have changed, or another process took over a request of the group
         except Fenced:
             self._lease.lost()
         except Unavailable as problem:
-            fail_all(unanswered(attempt.asks()), problem)
-        except Exception as problem:  # whatever it is: the commit may have landed (law 9)
+            fail_all(unanswered(attempt.requests()), problem)
+        except Exception as problem:  # the commit may have landed (law 9)
             await self._resolve(attempt, problem)
 
-    async def _start(self, asks: list[PendingRequest]) -> tuple[int, Snapshot]:
-        """The token and the head to work with.
+    async def _start(self, requests: list[PendingRequest]) -> tuple[int, Snapshot]:
+        """The fencing token and the head of this pass.
 
-        A change that comes alone uses our last token again, unless one was published with a newer one. A
-        takeover does not: what was sent for the request before may wait somewhere, and a refusal can rest
-        on the time. A new epoch stops it.
+        A single change reuses the last token of this process, unless a manifest carries a newer one. A
+        takeover needs a new epoch: a call that was sent earlier for the same request may still be in
+        flight, and the new token fences it.
         """
-        is_takeover = any(ask.hold is not None and ask.hold.takes_over for ask in asks)
+        is_takeover = any(
+            pending.hold is not None and pending.hold.takes_over for pending in requests
+        )
         token = None if is_takeover else self._lease.reuse()
         if token is not None:
             snapshot = await self.reader.head()
@@ -215,76 +217,82 @@ class Committer:
         return await self._hold()
 
     async def _hold(self) -> tuple[int, Snapshot]:
-        """The lease and the head, asked for side by side: the lease is politeness (P28)."""
-        asked = self._runtime.clock.elapsed_ms()
-        held, snapshot = await self._runtime.tasks.gather(
+        """The token and the head, requested in parallel: safety does not depend on the lease (P28)."""
+        started_ms = self._runtime.clock.elapsed_ms()
+        token, snapshot = await self._runtime.tasks.gather(
             cast("Coroutine[Any, Any, int | Snapshot]", self._lease.hold()),
             cast("Coroutine[Any, Any, int | Snapshot]", self.reader.head()),
         )
-        if self._runtime.clock.elapsed_ms() - asked > _LONG_WAIT_MS:
-            snapshot = await self.reader.head()  # whoever had the lease has published meanwhile
-        return cast("int", held), cast("Snapshot", snapshot)
+        if self._runtime.clock.elapsed_ms() - started_ms > _LONG_WAIT_MS:
+            snapshot = await self.reader.head()  # the previous holder of the lease has published
+        return cast("int", token), cast("Snapshot", snapshot)
 
-    def _in_time(self, asks: list[PendingRequest]) -> list[PendingRequest]:
+    def _in_time(self, requests: list[PendingRequest]) -> list[PendingRequest]:
         now = self._runtime.clock.elapsed_ms()
-        for ask in asks:
-            if now - ask.asked_ms > _LONGEST_MS:
-                ask.fail(Unavailable("too many others are changing the catalog; retry"))
-        return unanswered(asks)
+        for pending in requests:
+            if now - pending.arrived_ms > _LONGEST_MS:
+                pending.fail(Unavailable("too many concurrent changes of the catalog; retry"))
+        return unanswered(requests)
 
     async def _drop_landed(
-        self, asks: list[PendingRequest], snapshot: Snapshot
+        self, requests: list[PendingRequest], snapshot: Snapshot
     ) -> list[PendingRequest]:
-        """Answer what has landed already; before deciding again, everybody must look (P11, P23)."""
-        looks: dict[int, dict[str, int]] = {}
-        for ask in asks:
-            base = snapshot.number if ask.base is None else ask.base
+        """Answer the requests that have landed already, so that none is decided twice (P11, P23)."""
+        landed: dict[int, dict[str, int]] = {}  # by base: request ids and their manifests
+        for pending in requests:
+            base = snapshot.number if pending.base is None else pending.base
             try:
-                if base not in looks:
-                    looks[base] = await self.reader.requests_since(base, snapshot)
-                if ask.request_id in looks[base]:
-                    number = looks[base][ask.request_id]
-                    ask.succeed(await read_change_result(self.reader, ask.request_id, number))
-                ask.base = snapshot.number
+                if base not in landed:
+                    landed[base] = await self.reader.requests_since(base, snapshot)
+                if pending.request_id in landed[base]:
+                    number = landed[base][pending.request_id]
+                    pending.succeed(
+                        await read_change_result(self.reader, pending.request_id, number)
+                    )
+                pending.base = snapshot.number
             except NotFound as collected:
-                ask.fail(
-                    _unknown(collected, "what would show whether this has landed was collected")
+                pending.fail(
+                    _unknown(
+                        collected,
+                        "it is unknown whether the change was made: the manifests that would show it "
+                        "were collected; read the object before you retry",
+                    )
                 )
-            except ArcoError as unseen:
-                ask.fail(_unknown(unseen))
-        return unanswered(asks)
+            except ArcoError as problem:
+                pending.fail(_unknown(problem))
+        return unanswered(requests)
 
-    async def _decide(self, asks: list[PendingRequest], snapshot: Snapshot) -> _Pass:
-        """Decide each in turn, seeing those before it; one bad request fails alone (P25)."""
-        attempt, view = _Pass(snapshot), DecisionView(snapshot, snapshot.number + 1)
+    async def _decide(self, requests: list[PendingRequest], snapshot: Snapshot) -> _CommitAttempt:
+        """Decide the requests in order, each on top of those before it; a refusal concerns one (P25)."""
+        attempt, view = _CommitAttempt(snapshot), DecisionView(snapshot, snapshot.number + 1)
         at = utc(self._runtime.clock.now_ms())
-        for ask in asks:
+        for pending in requests:
             view.begin()
-            context = DecisionContext(ask.actor, at, ask.new_id, self._rules)
+            context = DecisionContext(pending.actor, at, pending.new_id, self._rules)
             try:
-                decision = await decide(view, ask.request, context)
-                event = _event(self._runtime, ask, decision)
-            except _NO_VERDICT as problem:
-                ask.fail(problem)
+                decision = await decide(view, pending.request, context)
+                event = _event(self._runtime, pending, decision)
+            except _NOT_REFUSALS as problem:
+                pending.fail(problem)
                 continue
-            except ArcoError as verdict:
-                if view.met_neighbours:
-                    attempt.held_back.append((ask, verdict))
+            except ArcoError as refusal:
+                if view.used_unpublished:
+                    attempt.held_back.append((pending, refusal))
                 else:
-                    ask.refuse(verdict)
+                    pending.refuse(refusal)
                 continue
-            except Exception as problem:  # a fault of ours, and no reason to fail the others
-                ask.fail(problem)
+            except Exception as problem:  # a bug must not fail the other requests
+                pending.fail(problem)
                 continue
             attempt.size_bytes += len(event.payload)
-            # Each row once in a commit: else nobody could tell later what the first of two had made of it.
+            # A commit holds each row once: the result of the first change could not be read back later.
             if view.holds(decision.rows) or (attempt.decided and attempt.size_bytes > _GROUP_BYTES):
-                break  # it goes into the next pass, with all that come after it: they keep their order
-            attempt.decided.append((ask, decision, event))
+                break  # this request and all after it go into the next pass, in order
+            attempt.decided.append((pending, decision, event))
             view.add(decision.rows)
         return attempt
 
-    async def _publish(self, attempt: _Pass, token: int) -> None:
+    async def _publish(self, attempt: _CommitAttempt, token: int) -> None:
         events = [event for _, _, event in attempt.decided]
         paths = await self._append(attempt, events)
         call = SyncCompact(
@@ -300,87 +308,103 @@ class Committer:
         )
         try:
             committed = await self._compactor.sync_compact(call)
-        except Invalid as refused:  # the compactor does not understand us, and has done nothing
-            raise Unavailable("the compactor cannot fold this change; is it older?") from refused
+        except Invalid as refused:  # the compactor does not know the event, and has done nothing
+            raise Unavailable(
+                "the compactor rejected the change; upgrade the compactor to the version of this server"
+            ) from refused
         except Denied as refused:
-            raise Unavailable("the compactor does not serve this workspace") from refused
+            raise Unavailable(
+                "the compactor does not serve this workspace; check its configuration"
+            ) from refused
         self._learn(committed, attempt)
-        for ask, decision, _ in attempt.decided:
-            ask.succeed(_done(decision, committed.manifest_version, committed.commit_ulid))
+        for pending, decision, _ in attempt.decided:
+            pending.succeed(_result(decision, committed.manifest_version, committed.commit_ulid))
         attempt.refuse_held_back()
 
-    async def _append(self, attempt: _Pass, events: list[Envelope]) -> list[str]:
-        """Where the events are stored, once nobody of the group was taken over (P11)."""
-        held = [ask for ask, _, _ in attempt.decided if ask.hold is not None]
+    async def _append(self, attempt: _CommitAttempt, events: list[Envelope]) -> list[str]:
+        """Append the events; their paths, once all claims of the group are still held (P11)."""
+        held = [pending for pending, _, _ in attempt.decided if pending.hold is not None]
         checking = self._runtime.tasks.spawn(self._check(held))
         try:
             receipt = await self._writer.append(events)
         except StoreFull:
             raise
         except ArcoError as problem:
-            # A Tier-1 event counts only once a commit names it, so this is a definite no.
+            # A Tier-1 event has no effect until a commit names it: the change was not made.
             if isinstance(problem, Corrupt):
-                raise Unavailable("the ledger is damaged; `arco verify` names what is") from problem
+                raise Unavailable(
+                    "the ledger is damaged; run `arco verify` to find the damaged objects"
+                ) from problem
             raise Unavailable("the change could not be stored; retry") from problem
         finally:
-            all_ours = await checking.wait()
-        if not all_ours:
-            raise Conflict("a neighbour was taken over: the rest is decided again")
+            all_held = await checking.wait()
+        if not all_held:
+            raise Conflict(
+                "another process took over a request of the group; the rest is redecided"
+            )
         path = segment_key(self.reader.domain, receipt.stream, receipt.seq)
         return [f"{path}#{receipt.first_line + offset}" for offset in range(len(events))]
 
     async def _check(self, held: list[PendingRequest]) -> bool:
-        """Whether all these requests are still ours to carry out."""
-        await self._runtime.tasks.gather(*(_check_hold(ask) for ask in held))
-        return not any(ask.done.is_set() for ask in held)
+        """Whether this process still holds the claims of all these requests."""
+        await self._runtime.tasks.gather(*(_check_hold(pending) for pending in held))
+        return not any(pending.done.is_set() for pending in held)
 
-    def _learn(self, committed: PublishedCommit, attempt: _Pass) -> None:
-        """Remember what was published, so that the next pass need not read it."""
+    def _learn(self, committed: PublishedCommit, attempt: _CommitAttempt) -> None:
+        """Remember the published manifest, so that the next pass need not read it."""
         if committed.manifest is None:
             return
         number, base = committed.manifest_version, attempt.snapshot
         entry = read_entry(committed.manifest.encode(), number, self.reader.chain.path)
         if number == base.number + 1 and (entry.link.parent_sha256 or "") != base.sha256:
-            raise Unknown("the compactor has published on another chain than ours")
+            raise Unknown(
+                "the compactor published to another chain of manifests; check that it serves this store"
+            )
         self.reader.learn(entry, _by_table(attempt))
 
-    async def _resolve(self, attempt: _Pass, problem: Exception) -> None:
-        """Find out what became of a commit whose answer was lost, or say that it is unknown (P23)."""
-        asks = [ask for ask, _, _ in attempt.decided]
+    async def _resolve(self, attempt: _CommitAttempt, problem: Exception) -> None:
+        """Find out whether a commit landed whose answer was lost, or report `Unknown` (P23)."""
+        requests = [pending for pending, _, _ in attempt.decided]
         try:
-            await self._drop_landed(asks, await self.reader.head())
-        except ArcoError as unseen:
-            problem = unseen
-        if not unanswered(asks):
-            return  # it has landed, so those who were held back are decided again
-        fail_all(unanswered(asks), _unknown(problem))
-        fail_all(unanswered(attempt.asks()), Unavailable("the catalog could not be changed; retry"))
+            await self._drop_landed(requests, await self.reader.head())
+        except ArcoError as read_problem:
+            problem = read_problem
+        if not unanswered(requests):
+            return  # it has landed; the requests held back are decided again
+        fail_all(unanswered(requests), _unknown(problem))
+        fail_all(
+            unanswered(attempt.requests()), Unavailable("the catalog could not be changed; retry")
+        )
 
 
-async def _check_hold(ask: PendingRequest) -> None:
+async def _check_hold(pending: PendingRequest) -> None:
     try:
-        if ask.hold is not None:
-            await ask.hold.check()
+        if pending.hold is not None:
+            await pending.hold.check()
     except ArcoError as taken:
-        ask.fail(taken)
+        pending.fail(taken)
 
 
-def _event(runtime: Runtime, ask: PendingRequest, decision: Decision) -> Envelope:
-    event = make_event(runtime, decision, request_id=ask.request_id, actor=ask.actor)
+def _event(runtime: Runtime, pending: PendingRequest, decision: Decision) -> Envelope:
+    event = make_event(runtime, decision, request_id=pending.request_id, actor=pending.actor)
     if len(event.payload) > _LARGEST_CHANGE_BYTES:
-        raise Invalid(f"a change has at most {_LARGEST_CHANGE_BYTES} bytes; make it in parts")
+        raise Invalid(
+            f"a change has at most {_LARGEST_CHANGE_BYTES} bytes; split it into smaller changes"
+        )
     return event
 
 
 def _unknown(problem: Exception, why: str = "") -> ArcoError:
     if isinstance(problem, Unknown):
         return problem
-    unknown = Unknown(why or "it is not known whether the change was made; look before you retry")
+    unknown = Unknown(
+        why or "it is unknown whether the change was made; read the object before you retry"
+    )
     unknown.__cause__ = problem
     return unknown
 
 
-def _done(decision: Decision, number: int, commit_ulid: str) -> ChangeResult:
+def _result(decision: Decision, number: int, commit_ulid: str) -> ChangeResult:
     return ChangeResult(
         number=number,
         commit_ulid=commit_ulid,
@@ -390,7 +414,7 @@ def _done(decision: Decision, number: int, commit_ulid: str) -> ChangeResult:
     )
 
 
-def _by_table(attempt: _Pass) -> Mapping[str, list[AnyRow]]:
+def _by_table(attempt: _CommitAttempt) -> Mapping[str, list[AnyRow]]:
     rows: dict[str, list[AnyRow]] = {}
     for _, decision, _ in attempt.decided:
         for row in decision.rows:

@@ -51,7 +51,7 @@ class WorkspaceRules:
 
     retention: timedelta = DEFAULT_RETENTION
     own_roots: tuple[str, ...] = ()
-    ruled: frozenset[TableFormat] = frozenset()
+    routed_formats: frozenset[TableFormat] = frozenset()
     declared: tuple[str, ...] | None = None
 
 
@@ -132,7 +132,7 @@ def refuse_stale(expected: int | str | None, found: CommittedObject) -> None:
 
 def refuse_ruled(table_format: TableFormat | None, context: DecisionContext) -> None:
     """`Unavailable` if tables of this format are changed elsewhere: that is no verdict on the request."""
-    if table_format in context.rules.ruled:
+    if table_format in context.rules.routed_formats:
         raise Unavailable(f"a table of format {table_format} is changed through its format; retry")
 
 
@@ -200,10 +200,10 @@ class DecisionView(Lookup):
         self._commit = commit  # the number that the decided rows are going to have
         self._decided: dict[tuple[str, int], DecidedRows] = {}
 
-    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:
-        shelf = await self._below.shelf(table, value, kind)
+    async def bucket(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:
+        bucket = await self._below.bucket(table, value, kind)
         decided = self._decided.get((table.name, table.bucket_of(value)))
-        return shelf if decided is None else shelf.over(decided)
+        return bucket if decided is None else bucket.over(decided)
 
     def add(self, rows: tuple[AnyRow, ...]) -> None:
         """Let those who are decided next see these rows."""
@@ -225,7 +225,7 @@ class DecisionView(Lookup):
             part.met = False
 
     @property
-    def met_neighbours(self) -> bool:
+    def used_unpublished(self) -> bool:
         """Whether what was decided last rests on rows that are not published yet (P25)."""
         return any(part.met for part in self._decided.values())
 

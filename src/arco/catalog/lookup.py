@@ -40,7 +40,7 @@ class Lookup(ABC):
     """A state of the catalog that can be asked."""
 
     @abstractmethod
-    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:
+    async def bucket(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:
         """The bucket of a table that holds rows with this value in the bucket's column."""
 
     async def catalog(self, name: str) -> CommittedRow[CatalogRow]:
@@ -59,8 +59,8 @@ class Lookup(ABC):
         dropped: bool = False,
     ) -> list[CommittedRow[CatalogRow]]:
         """Catalogs by name; `behind` is the id of a dropped one that is called `after`."""
-        shelf, key = await self._catalogs(), None if behind is None else (behind,)
-        return shelf.below((), after=after, behind=key, limit=limit, state=_state(dropped=dropped))
+        bucket, key = await self._catalogs(), None if behind is None else (behind,)
+        return bucket.below((), after=after, behind=key, limit=limit, state=_state(dropped=dropped))
 
     async def schema(self, name: SchemaName) -> CommittedRow[SchemaRow]:
         """A schema by its catalog and levels."""
@@ -69,10 +69,10 @@ class Lookup(ABC):
 
     async def schema_in(self, catalog_id: str, path: tuple[str, ...]) -> CommittedRow[SchemaRow]:
         """A schema by its levels below a catalog."""
-        shelf = await self._schemas()
+        bucket = await self._schemas()
         parent, found = "", None
         for depth, level in enumerate(path, start=1):
-            found = shelf.at((catalog_id, parent), level)
+            found = bucket.at((catalog_id, parent), level)
             if found is None:
                 raise NotFound(f"there is no schema {'.'.join(path[:depth])!r}")
             parent = found.row.schema_id
@@ -91,10 +91,10 @@ class Lookup(ABC):
         dropped: bool = False,
     ) -> list[CommittedRow[SchemaRow]]:
         """The schemas right below a catalog or a schema, by name."""
-        shelf, place = await self._schemas(), (catalog_id, parent_id or "")
+        bucket, place = await self._schemas(), (catalog_id, parent_id or "")
         key = None if behind is None else (behind,)
         state = _state(dropped=dropped)
-        return shelf.below(place, after=after, behind=key, limit=limit, state=state)
+        return bucket.below(place, after=after, behind=key, limit=limit, state=state)
 
     async def table(self, name: TableName) -> CommittedRow[TableRow]:
         """A table or view by its name."""
@@ -103,7 +103,7 @@ class Lookup(ABC):
 
     async def table_in(self, schema_id: str, name: str) -> CommittedRow[TableRow]:
         """A table or view by its name in a schema."""
-        found = (await self.shelf(TABLES, schema_id, TableRow)).at((schema_id,), name)
+        found = (await self.bucket(TABLES, schema_id, TableRow)).at((schema_id,), name)
         if found is None:
             raise NotFound(f"there is no table {name!r} in this schema")
         return found
@@ -118,10 +118,10 @@ class Lookup(ABC):
         dropped: bool = False,
     ) -> list[CommittedRow[TableRow]]:
         """The tables and views of a schema, by name."""
-        shelf = await self.shelf(TABLES, schema_id, TableRow)
+        bucket = await self.bucket(TABLES, schema_id, TableRow)
         key = None if behind is None else (schema_id, behind)
         state = _state(dropped=dropped)
-        return shelf.below((schema_id,), after=after, behind=key, limit=limit, state=state)
+        return bucket.below((schema_id,), after=after, behind=key, limit=limit, state=state)
 
     async def has_catalog(self, name: str) -> bool:
         """Whether a name is taken among the catalogs."""
@@ -133,23 +133,23 @@ class Lookup(ABC):
 
     async def has_table(self, schema_id: str, name: str) -> bool:
         """Whether a name is taken among the tables and views of a schema."""
-        shelf = await self.shelf(TABLES, schema_id, TableRow)
-        return shelf.at((schema_id,), name) is not None
+        bucket = await self.bucket(TABLES, schema_id, TableRow)
+        return bucket.at((schema_id,), name) is not None
 
     async def columns(self, table_id: str) -> list[CommittedRow[ColumnRow]]:
         """The columns of a table, by position."""
-        return (await self.shelf(COLUMNS, table_id, ColumnRow)).below((table_id,))
+        return (await self.bucket(COLUMNS, table_id, ColumnRow)).below((table_id,))
 
     async def column(self, table_id: str, column_id: str) -> CommittedRow[ColumnRow] | None:
         """A column by its id, dropped or not."""
-        return (await self.shelf(COLUMNS, table_id, ColumnRow)).get((table_id, column_id))
+        return (await self.bucket(COLUMNS, table_id, ColumnRow)).get((table_id, column_id))
 
     async def schema_versions(
         self, table_id: str, *, after: int | None = None, limit: int | None = None
     ) -> list[SchemaVersionRow]:
         """The versions of a table's columns, oldest first: all, or so many above one of them."""
-        shelf = await self.shelf(SCHEMA_VERSIONS, table_id, SchemaVersionRow)
-        return [found.row for found in shelf.below((table_id,), after=after, limit=limit)]
+        bucket = await self.bucket(SCHEMA_VERSIONS, table_id, SchemaVersionRow)
+        return [found.row for found in bucket.below((table_id,), after=after, limit=limit)]
 
     async def find(self, object_id: str, *, dropped: bool = False) -> CommittedObject:
         """Anything by its id; what was dropped, or lies in what was dropped, only if asked for."""
@@ -163,7 +163,7 @@ class Lookup(ABC):
     async def table_by_uuid(self, table_uuid: str) -> CommittedRow[TableRow] | None:
         """The table that goes by a uuid outside, its id or another; one that was dropped has none."""
         wanted = table_uuid.lower()
-        alias = (await self.shelf(OBJECTS, uuid_name(wanted), ObjectRow)).get((uuid_name(wanted),))
+        alias = (await self.bucket(OBJECTS, uuid_name(wanted), ObjectRow)).get((uuid_name(wanted),))
         for object_id in (None if alias is None else alias.row.parent_id, wanted):
             found = None if object_id is None else await self._row_of(object_id)
             if found is None or not isinstance(found.row, TableRow):
@@ -175,7 +175,7 @@ class Lookup(ABC):
 
     async def has_object(self, object_id: str) -> bool:
         """Whether an id is that of anything, dropped or not."""
-        return (await self.shelf(OBJECTS, object_id, ObjectRow)).get((object_id,)) is not None
+        return (await self.bucket(OBJECTS, object_id, ObjectRow)).get((object_id,)) is not None
 
     async def is_held(self, table_id: str) -> bool:
         """Whether an id keeps its place: it was not dropped itself, or its files are being removed."""
@@ -191,16 +191,16 @@ class Lookup(ABC):
 
     async def places_of(self, table_id: str) -> list[CommittedRow[PlaceRow]]:
         """The places of a table, as long as it is not dropped. All places are looked at."""
-        shelf = await self._places()
-        return [each for each in shelf.below(()) if each.row.table_id == table_id]
+        bucket = await self._places()
+        return [each for each in bucket.below(()) if each.row.table_id == table_id]
 
     async def places_around(self, location: str) -> list[CommittedRow[PlaceRow]]:
         """The places that equal, contain or lie in this one, all by their place names."""
-        shelf = await self._places()
-        found = [each for place in at_or_above(location) for each in shelf.every((), place)]
+        bucket = await self._places()
+        found = [each for place in at_or_above(location) for each in bucket.every((), place)]
         limit = _PLACES
         while True:
-            after = shelf.below((), after=location, limit=limit)
+            after = bucket.below((), after=location, limit=limit)
             inside = [each for each in after if each.row.location.startswith(location)]
             if len(inside) < limit:
                 return found + inside
@@ -247,7 +247,7 @@ class Lookup(ABC):
         return (*top, *(() if schema is None else schema.row.path), row.name)
 
     async def _row_of(self, object_id: str) -> CommittedObject | None:
-        place = (await self.shelf(OBJECTS, object_id, ObjectRow)).get((object_id,))
+        place = (await self.bucket(OBJECTS, object_id, ObjectRow)).get((object_id,))
         if place is None:
             return None
         if place.row.kind is ObjectKind.CATALOG:
@@ -255,16 +255,16 @@ class Lookup(ABC):
         if place.row.kind is ObjectKind.SCHEMA:
             return await self.schema_by_id(object_id)
         schema_id = place.row.bucket_key
-        return (await self.shelf(TABLES, schema_id, TableRow)).get((schema_id, object_id))
+        return (await self.bucket(TABLES, schema_id, TableRow)).get((schema_id, object_id))
 
     async def _catalogs(self) -> Bucket[CatalogRow]:
-        return await self.shelf(CATALOGS, "", CatalogRow)
+        return await self.bucket(CATALOGS, "", CatalogRow)
 
     async def _schemas(self) -> Bucket[SchemaRow]:
-        return await self.shelf(SCHEMAS, "", SchemaRow)
+        return await self.bucket(SCHEMAS, "", SchemaRow)
 
     async def _places(self) -> Bucket[PlaceRow]:
-        return await self.shelf(PLACES, "", PlaceRow)
+        return await self.bucket(PLACES, "", PlaceRow)
 
 
 def _state(*, dropped: bool) -> RowState:

@@ -1,11 +1,10 @@
-"""What a caller is told when its request was carried out."""
+"""A request on its way to a commit, and the result that its caller waits for."""
 
 from dataclasses import dataclass
 
 import msgspec
 
 from arco.catalog.ddl import Ddl
-from arco.catalog.decision import id_of
 from arco.catalog.lookup import CommittedObject
 from arco.catalog.manifest import read_commit
 from arco.catalog.model import ColumnRow, CommittedRow, TableRow
@@ -16,7 +15,7 @@ from arco.ledger.idempotency import Hold
 
 
 class ChangeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was carried out, and the object as it was then."""
+    """What a committed request did, with the object as the commit left it."""
 
     number: int
     commit_ulid: str
@@ -27,65 +26,64 @@ class ChangeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class PendingRequest:
-    """One request on its way. `base` is a number below which it cannot have landed."""
+    """A request that waits for its commit. It cannot have landed at `base` or below."""
 
     request: Ddl
     actor: str
     request_id: str
     new_id: str
-    asked_ms: float
+    arrived_ms: float
     done: Event
     base: int | None = None
     hold: Hold | None = None
     answer: ChangeResult | None = None
     problem: Exception | None = None
-    refused: bool = False  # whether the problem is a verdict on the request itself
+    refused: bool = False  # whether the problem is a refusal of the request itself
 
     def succeed(self, answer: ChangeResult) -> None:
-        """It was carried out."""
+        """Answer: the request was committed."""
         self.answer = answer
         self.done.set()
 
-    def refuse(self, verdict: ArcoError) -> None:
-        """The request itself cannot be carried out."""
+    def refuse(self, refusal: ArcoError) -> None:
+        """Answer: the request is not possible in the current state."""
         self.refused = True
-        self.fail(verdict)
+        self.fail(refusal)
 
     def fail(self, problem: Exception) -> None:
-        """It was not carried out, or it is not known what became of it."""
+        """Answer: the request was not committed, or it is unknown whether it was."""
         self.problem = problem
         self.done.set()
 
 
-def unanswered(asks: list[PendingRequest]) -> list[PendingRequest]:
-    """Those who have no answer yet."""
-    return [ask for ask in asks if not ask.done.is_set()]
+def unanswered(requests: list[PendingRequest]) -> list[PendingRequest]:
+    """The requests without an answer."""
+    return [pending for pending in requests if not pending.done.is_set()]
 
 
-def fail_all(asks: list[PendingRequest], problem: ArcoError) -> None:
-    """Tell all of them the same."""
-    for ask in asks:
-        ask.fail(problem)
+def fail_all(requests: list[PendingRequest], problem: ArcoError) -> None:
+    """Answer all requests with the same problem."""
+    for pending in requests:
+        pending.fail(problem)
 
 
 async def read_change_result(reader: SnapshotReader, request_id: str, number: int) -> ChangeResult:
-    """The answer of a request that manifest `number` says it has carried out."""
+    """The result of a request that manifest `number` lists, rebuilt from the published state."""
     snapshot = await reader.at_number(number)
     if snapshot.manifest is None:
         raise Corrupt(f"manifest {number} is empty")
     commit = await read_commit(reader.store, snapshot.manifest.commit)
-    for deed in commit.deeds:
-        if deed.request_id == request_id:
-            found = await snapshot.find(deed.object_id, dropped=True)
+    for operation in commit.deeds:
+        if operation.request_id == request_id:
+            row = (await snapshot.find(operation.object_id, dropped=True)).row
             columns: tuple[ColumnRow, ...] = ()
-            if isinstance(found.row, TableRow):
-                listed = await snapshot.columns(id_of(found.row))
-                columns = tuple(each.row for each in listed)
+            if isinstance(row, TableRow):
+                columns = tuple(each.row for each in await snapshot.columns(row.table_id))
             return ChangeResult(
                 number=number,
                 commit_ulid=commit.commit_ulid,
-                operation=deed.operation,
-                object=CommittedRow(found.row, number),
+                operation=operation.operation,
+                object=CommittedRow(row, number),
                 columns=columns,
             )
-    raise Corrupt(f"commit {number} does not say what its manifest says it did")
+    raise Corrupt(f"commit {number} lacks request {request_id}, which its manifest lists")

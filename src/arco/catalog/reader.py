@@ -1,7 +1,7 @@
 """The reader: snapshots of a domain, the newest or any that is kept.
 
 Cost in round trips: the newest snapshot 1 when it is remembered, 3 from an empty process; then one for the
-parts of a shelf that are not in memory yet. From an empty process a table is found by its name in 4, with
+parts of a bucket that are not in memory yet. From an empty process a table is found by its name in 4, with
 its columns in 5, and by its id in 5: the index and the small tables are read beside the chain's floor.
 """
 
@@ -186,8 +186,8 @@ class SnapshotReader:
         try:
             await self.store.runtime.tasks.gather(
                 snapshot.index(),
-                snapshot.shelf(CATALOGS, "", CatalogRow),
-                snapshot.shelf(SCHEMAS, "", SchemaRow),
+                snapshot.bucket(CATALOGS, "", CatalogRow),
+                snapshot.bucket(SCHEMAS, "", SchemaRow),
             )
         except ArcoError:
             return  # whoever needs it will meet the same problem, and has somebody to tell

@@ -103,7 +103,7 @@ class Snapshot(Lookup):
         self.sha256 = "" if entry is None else entry.sha256()
         self.created_at: datetime | None = None if entry is None else entry.link.created_at
 
-    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:  # noqa: ARG002
+    async def bucket(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:  # noqa: ARG002
         return Bucket(await self._files.parts(table, await self._refs(table, value)))
 
     async def index(self) -> BaseIndex:

@@ -38,7 +38,7 @@ async def name_under(
         actor=actor,
         request_id=claim.request_id,
         new_id=claim.ids["object"],
-        asked_ms=desk.runtime.clock.elapsed_ms(),
+        arrived_ms=desk.runtime.clock.elapsed_ms(),
         done=desk.runtime.tasks.event(),
         base=claim.base,
         hold=hold,

@@ -173,7 +173,7 @@ def make_rules(
     return WorkspaceRules(
         retention=retention,
         own_roots=address.own_roots(),
-        ruled=ROUTED_FORMATS,
+        routed_formats=ROUTED_FORMATS,
         declared=locations.urls(),
     )
 

@@ -95,7 +95,7 @@ class CatalogNames:
         for start in range(0, len(values), _BATCH):
             batch = values[start : start + _BATCH]
             buckets = await self._tasks.gather(
-                *(self._snapshot.shelf(table, each, kind) for each in batch)
+                *(self._snapshot.bucket(table, each, kind) for each in batch)
             )
             by_value |= zip(batch, buckets, strict=True)
             await self._tasks.turn()
