@@ -206,4 +206,4 @@ def test_decided_rows_tell_whether_an_answer_rests_on_them() -> None:
     for ask, met in questions:
         part = DecidedRows(TABLES, 1, [row])
         ask(part)
-        assert part.met is met
+        assert part.was_read is met

@@ -1,4 +1,8 @@
-"""Deciding: from a request to a decision, by the kind of the request."""
+"""The decision on a request by its type, and the decision to undrop an object of any kind.
+
+Objects in a dropped container were not dropped themselves, so they come back with it. If another object has
+taken the name meanwhile, the request must give a new one.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -40,7 +44,7 @@ from arco.catalog.decide_table import (
 from arco.catalog.decision import (
     Decision,
     DecisionContext,
-    refuse_ruled,
+    refuse_routed,
     refuse_stale,
     refuse_undrop,
     updated,
@@ -52,12 +56,12 @@ from arco.catalog.place import take_place
 
 
 async def undrop(view: Lookup, request: Undrop, context: DecisionContext) -> Decision:
-    """An object there again, within the retention."""
-    found = await view.find(request.id, dropped=True)
-    refuse_stale(request.expected, found)
-    row = found.row
+    """Undrop an object within the retention."""
+    current = await view.find(request.id, dropped=True)
+    refuse_stale(request.expected, current)
+    row = current.row
     if isinstance(row, TableRow):
-        refuse_ruled(row.format, context)
+        refuse_routed(row.format, context)
     await refuse_undrop(view, row, context)
     name = row.name if request.name is None else check_name(request.name, "new")
     if isinstance(row, CatalogRow):
@@ -109,5 +113,5 @@ _DECIDERS: dict[type[ddl.Ddl], Callable[[Lookup, Any, DecisionContext], Awaitabl
 
 
 async def decide(view: Lookup, request: ddl.Ddl, context: DecisionContext) -> Decision:
-    """What the request comes to in this view; a refusal is raised."""
+    """The decision on a request in this view; a refusal is raised."""
     return await _DECIDERS[type(request)](view, request, context)

@@ -23,8 +23,8 @@ from arco.catalog.ddl import (
 )
 from arco.catalog.decide_table import (
     dropped_table,
-    left_behind,
     live_columns,
+    move_rows,
     refuse_taken_table,
     table_decision,
 )
@@ -33,7 +33,7 @@ from arco.catalog.decision import (
     DecisionContext,
     DecisionView,
     creation_fields,
-    description,
+    description_fields,
     object_row,
     refuse_stale,
     refuse_undrop,
@@ -83,7 +83,7 @@ async def attach_table(view: Lookup, request: AttachTable, context: DecisionCont
         "projected": _number(request.projected),
     }
     row = msgspec.convert(
-        values | description(request, context) | creation_fields(context), TableRow
+        values | description_fields(request, context) | creation_fields(context), TableRow
     )
     alias = await _take_uuid(view, row)
     paths = [check_attached(path, context.rules.own_roots) for path in request.paths]
@@ -148,7 +148,7 @@ async def move_table(view: Lookup, request: MoveTable, context: DecisionContext)
     above = {"schema_id": schema.schema_id, "catalog_id": schema.catalog_id}
     row = updated(old, context, name=name, **above)
     columns = await live_columns(view, row.table_id)
-    return await table_decision(view, "rename_table", row, columns, *left_behind(old, row))
+    return await table_decision(view, "rename_table", row, columns, *move_rows(old, row))
 
 
 async def reserve_place(view: Lookup, request: ReservePlace, context: DecisionContext) -> Decision:

@@ -1,4 +1,7 @@
-"""Decisions on schemas. A schema's row repeats all its levels, so a rename rewrites those below it."""
+"""Decisions on catalogs and schemas.
+
+The row of a schema holds its full path, so a rename rewrites the rows of the schemas below it.
+"""
 
 import msgspec
 from msgspec import UNSET
@@ -14,9 +17,9 @@ from arco.catalog.ddl import (
 from arco.catalog.decision import (
     Decision,
     DecisionContext,
-    amended,
+    amended_fields,
     creation_fields,
-    description,
+    description_fields,
     object_row,
     refuse_stale,
     updated,
@@ -31,7 +34,7 @@ from arco.core.errors import AlreadyExists, Invalid, NotEmpty
 async def create_catalog(
     view: Lookup, request: CreateCatalog, context: DecisionContext
 ) -> Decision:
-    """A new catalog under a free name."""
+    """Create a catalog under a free name."""
     name = check_name(request.name, "catalog")
     root = request.storage_root
     values = {
@@ -41,7 +44,7 @@ async def create_catalog(
     }
     await refuse_taken_catalog(view, name)
     row = msgspec.convert(
-        values | description(request, context) | creation_fields(context), CatalogRow
+        values | description_fields(request, context) | creation_fields(context), CatalogRow
     )
     return _catalog_decision("create_catalog", row, object_row(row))
 
@@ -49,27 +52,27 @@ async def create_catalog(
 async def update_catalog(
     view: Lookup, request: UpdateCatalog, context: DecisionContext
 ) -> Decision:
-    """A catalog described anew, or renamed."""
-    found = await view.catalog(request.target.catalog)
-    refuse_stale(request.expected, found)
-    changes = amended(request, found.row)
-    if request.name is not UNSET and request.name != found.row.name:
+    """Rename a catalog, or change its description."""
+    current = await view.catalog(request.target.catalog)
+    refuse_stale(request.expected, current)
+    changes = amended_fields(request, current.row)
+    if request.name is not UNSET and request.name != current.row.name:
         changes["name"] = check_name(request.name, "catalog")
         await refuse_taken_catalog(view, request.name)
-    return _catalog_decision("update_catalog", updated(found.row, context, **changes))
+    return _catalog_decision("update_catalog", updated(current.row, context, **changes))
 
 
 async def drop_catalog(view: Lookup, request: DropCatalog, context: DecisionContext) -> Decision:
-    """A catalog gone, with all that lies in it if that is forced."""
-    found = await view.catalog(request.target.catalog)
-    refuse_stale(request.expected, found)
-    if not request.force and await view.schemas(found.row.catalog_id, None, limit=1):
-        raise NotEmpty(f"catalog {found.row.name!r} holds schemas")
-    return _catalog_decision("drop_catalog", updated(found.row, context, dropped_at=context.at))
+    """Drop a catalog; with `force` also one that contains schemas."""
+    current = await view.catalog(request.target.catalog)
+    refuse_stale(request.expected, current)
+    if not request.force and await view.schemas(current.row.catalog_id, None, limit=1):
+        raise NotEmpty(f"catalog {current.row.name!r} contains schemas")
+    return _catalog_decision("drop_catalog", updated(current.row, context, dropped_at=context.at))
 
 
 async def refuse_taken_catalog(view: Lookup, name: str) -> None:
-    """`AlreadyExists` if a catalog of this name is there."""
+    """`AlreadyExists` if the name of a catalog is taken."""
     if await view.has_catalog(name):
         raise AlreadyExists(f"there is a catalog {name!r} already")
 
@@ -79,7 +82,7 @@ def _catalog_decision(operation: str, row: CatalogRow, *others: ObjectRow) -> De
 
 
 async def create_schema(view: Lookup, request: CreateSchema, context: DecisionContext) -> Decision:
-    """A new schema under a free name."""
+    """Create a schema under a free name."""
     name = check_name(request.name, "schema")
     catalog = (await view.catalog(request.catalog)).row
     parent_id = None
@@ -96,53 +99,55 @@ async def create_schema(view: Lookup, request: CreateSchema, context: DecisionCo
         "path": (*request.parent, name),
     }
     row = msgspec.convert(
-        values | description(request, context) | creation_fields(context), SchemaRow
+        values | description_fields(request, context) | creation_fields(context), SchemaRow
     )
     return await schema_decision(view, "create_schema", row, object_row(row))
 
 
 async def update_schema(view: Lookup, request: UpdateSchema, context: DecisionContext) -> Decision:
-    """A schema described anew, or renamed."""
-    found = await view.schema(request.target)
-    refuse_stale(request.expected, found)
-    changes = amended(request, found.row)
-    if request.name is UNSET or request.name == found.row.name:
-        return await schema_decision(view, "update_schema", updated(found.row, context, **changes))
+    """Rename a schema, or change its description."""
+    current = await view.schema(request.target)
+    refuse_stale(request.expected, current)
+    changes = amended_fields(request, current.row)
+    if request.name is UNSET or request.name == current.row.name:
+        return await schema_decision(
+            view, "update_schema", updated(current.row, context, **changes)
+        )
     name = check_name(request.name, "schema")
-    await refuse_taken_schema(view, found.row.catalog_id, found.row.parent_id, name)
-    path = (*found.row.path[:-1], name)
-    row = updated(found.row, context, **changes, name=name, path=path)
+    await refuse_taken_schema(view, current.row.catalog_id, current.row.parent_id, name)
+    path = (*current.row.path[:-1], name)
+    row = updated(current.row, context, **changes, name=name, path=path)
     return await schema_decision(view, "update_schema", row, *await moved_below(view, row))
 
 
 async def drop_schema(view: Lookup, request: DropSchema, context: DecisionContext) -> Decision:
-    """A schema gone, with all that lies in it if that is forced."""
-    found = await view.schema(request.target)
-    refuse_stale(request.expected, found)
+    """Drop a schema; with `force` also one that contains schemas or tables."""
+    current = await view.schema(request.target)
+    refuse_stale(request.expected, current)
     if not request.force:
-        await _refuse_full(view, found.row)
-    row = updated(found.row, context, dropped_at=context.at)
+        await _refuse_not_empty(view, current.row)
+    row = updated(current.row, context, dropped_at=context.at)
     return await schema_decision(view, "drop_schema", row)
 
 
 async def moved_below(view: Lookup, row: SchemaRow) -> list[SchemaRow]:
-    """The schemas below one whose path has changed, dropped ones too, with their paths put right."""
+    """The schemas below one whose path has changed, including dropped ones, with their new paths."""
     moved: list[SchemaRow] = []
-    above = [row]
-    while above:
-        parent = above.pop()
+    parents = [row]
+    while parents:
+        parent = parents.pop()
         for dropped in (False, True):
             for child in await view.schemas(parent.catalog_id, parent.schema_id, dropped=dropped):
                 path = (*parent.path, child.row.name)
                 moved.append(msgspec.structs.replace(child.row, path=path))
-                above.append(moved[-1])
+                parents.append(moved[-1])
     return moved
 
 
 async def refuse_taken_schema(
     view: Lookup, catalog_id: str, parent_id: str | None, name: str
 ) -> None:
-    """`AlreadyExists` if a schema of this name is there."""
+    """`AlreadyExists` if the name of a schema is taken in its parent."""
     if await view.has_schema(catalog_id, parent_id, name):
         raise AlreadyExists(f"there is a schema {name!r} already")
 
@@ -154,8 +159,8 @@ async def schema_decision(
     return Decision(operation, row, print_dotted(await view.levels(row)), (row, *others))
 
 
-async def _refuse_full(view: Lookup, row: SchemaRow) -> None:
+async def _refuse_not_empty(view: Lookup, row: SchemaRow) -> None:
     if await view.schemas(row.catalog_id, row.schema_id, limit=1):
-        raise NotEmpty(f"schema {row.name!r} holds schemas")
+        raise NotEmpty(f"schema {row.name!r} contains schemas")
     if await view.tables(row.schema_id, limit=1):
-        raise NotEmpty(f"schema {row.name!r} holds tables")
+        raise NotEmpty(f"schema {row.name!r} contains tables")

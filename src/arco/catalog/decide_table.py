@@ -1,4 +1,4 @@
-"""Decisions on tables: made, described, renamed, moved, dropped."""
+"""Decisions on tables and their columns. Each change of columns makes the next schema version."""
 
 from collections.abc import Sequence
 
@@ -26,11 +26,11 @@ from arco.catalog.ddl import (
 from arco.catalog.decision import (
     Decision,
     DecisionContext,
-    amended,
+    amended_fields,
     creation_fields,
-    description,
+    description_fields,
     object_row,
-    refuse_ruled,
+    refuse_routed,
     refuse_stale,
     updated,
 )
@@ -43,8 +43,8 @@ from arco.core.errors import AlreadyExists, Invalid, NotFound
 
 
 async def create_table(view: Lookup, request: CreateTable, context: DecisionContext) -> Decision:
-    """A new table under a free name, with version 1 of its columns."""
-    refuse_ruled(request.format, context)
+    """Create a table under a free name, with schema version 1."""
+    refuse_routed(request.format, context)
     name = check_name(request.name, "table")
     schema = (await view.schema(request.schema)).row
     columns, version = first_columns(context.new_id, request.columns, context)
@@ -72,7 +72,7 @@ async def create_table(view: Lookup, request: CreateTable, context: DecisionCont
     }
     await refuse_taken_table(view, schema.schema_id, name)
     row = msgspec.convert(
-        values | description(request, context) | creation_fields(context), TableRow
+        values | description_fields(request, context) | creation_fields(context), TableRow
     )
     place = await take_place(view, row, context) if external else ()
     return await table_decision(
@@ -81,10 +81,10 @@ async def create_table(view: Lookup, request: CreateTable, context: DecisionCont
 
 
 async def update_table(view: Lookup, request: UpdateTable, context: DecisionContext) -> Decision:
-    """A table described anew, renamed, or moved to another schema."""
-    found = await view.table(request.target)
-    refuse_stale(request.expected, found)
-    row = updated(found.row, context, **amended(request, found.row))
+    """Rename a table, move it to another schema, or change its description."""
+    current = await view.table(request.target)
+    refuse_stale(request.expected, current)
+    row = updated(current.row, context, **amended_fields(request, current.row))
     if request.name is not UNSET:
         row = msgspec.structs.replace(row, name=check_name(request.name, "table"))
     if request.schema is not UNSET or request.catalog is not UNSET:
@@ -92,33 +92,33 @@ async def update_table(view: Lookup, request: UpdateTable, context: DecisionCont
         path = request.target.schema if request.schema is UNSET else request.schema
         schema = (await view.schema(SchemaName(catalog, path))).row
         row = msgspec.structs.replace(row, schema_id=schema.schema_id, catalog_id=schema.catalog_id)
-    if (row.schema_id, row.name) != (found.row.schema_id, found.row.name):
-        refuse_ruled(row.format, context)
+    if (row.schema_id, row.name) != (current.row.schema_id, current.row.name):
+        refuse_routed(row.format, context)
         await refuse_taken_table(view, row.schema_id, row.name)
     columns = await live_columns(view, row.table_id)
-    return await table_decision(view, "update_table", row, columns, *left_behind(found.row, row))
+    return await table_decision(view, "update_table", row, columns, *move_rows(current.row, row))
 
 
 async def drop_table(view: Lookup, request: DropTable, context: DecisionContext) -> Decision:
-    """A table gone; its columns with it."""
-    found = await view.table(request.target)
-    refuse_ruled(found.row.format, context)
-    refuse_stale(request.expected, found)
-    return await dropped_table(view, "drop_table", found.row, context)
+    """Drop a table with its columns."""
+    current = await view.table(request.target)
+    refuse_routed(current.row.format, context)
+    refuse_stale(request.expected, current)
+    return await dropped_table(view, "drop_table", current.row, context)
 
 
 async def dropped_table(
     view: Lookup, operation: str, row: TableRow, context: DecisionContext
 ) -> Decision:
-    """A table that is there no more, and lies nowhere."""
+    """A decision that drops a table and gives up its location."""
     columns = await live_columns(view, row.table_id)
     place = await leave_place(view, row, context)
-    gone = updated(row, context, dropped_at=context.at)
-    return await table_decision(view, operation, gone, columns, *place)
+    dropped = updated(row, context, dropped_at=context.at)
+    return await table_decision(view, operation, dropped, columns, *place)
 
 
-def left_behind(old: TableRow, new: TableRow) -> tuple[AnyRow, ...]:
-    """What has to be written besides when a table moves to another schema."""
+def move_rows(old: TableRow, new: TableRow) -> tuple[AnyRow, ...]:
+    """The further rows of a move to another schema: a marker in the old bucket, and the new bucket."""
     if new.schema_id == old.schema_id:
         return ()
     return msgspec.structs.replace(old, moved=True), object_row(new)
@@ -126,11 +126,11 @@ def left_behind(old: TableRow, new: TableRow) -> tuple[AnyRow, ...]:
 
 async def live_columns(view: Lookup, table_id: str) -> tuple[ColumnRow, ...]:
     """The columns of a table, by position."""
-    return tuple(found.row for found in await view.columns(table_id))
+    return tuple(current.row for current in await view.columns(table_id))
 
 
 async def refuse_taken_table(view: Lookup, schema_id: str, name: str) -> None:
-    """`AlreadyExists` if a table or view of this name is there."""
+    """`AlreadyExists` if the name of a table or view is taken in its schema."""
     if await view.has_table(schema_id, name):
         raise AlreadyExists(f"there is a table or view {name!r} in this schema already")
 
@@ -147,14 +147,14 @@ async def table_decision(
     return Decision(operation, row, name, (row, *others), columns)
 
 
-# What the catalog itself knows of a column; all else is its table's own.
-_OURS = ("pii_type", "sensitivity")
+# The fields that the catalog keeps for tables of all formats; the format owns all others.
+_CATALOG_FIELDS = ("pii_type", "sensitivity")
 
 
 async def add_columns(view: Lookup, request: AddColumns, context: DecisionContext) -> Decision:
-    """Columns more, at the end or from a position on."""
+    """Add columns at the end, or at a position."""
     table = await _load_table(view, request.target, request.expected)
-    refuse_ruled(table.format, context)
+    refuse_routed(table.format, context)
     before = await live_columns(view, table.table_id)
     if not request.columns:
         raise Invalid("name at least one column to add")
@@ -174,12 +174,12 @@ async def add_columns(view: Lookup, request: AddColumns, context: DecisionContex
 
 
 async def update_column(view: Lookup, request: UpdateColumn, context: DecisionContext) -> Decision:
-    """One column changed; it stays the same column, whatever it is called."""
+    """Change one column; its id stays the same."""
     table = await _load_table(view, request.target, request.expected)
     wanted = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
     changes = {**wanted, "position": request.position}
-    if any(value is not UNSET for name, value in changes.items() if name not in _OURS):
-        refuse_ruled(table.format, context)
+    if any(value is not UNSET for name, value in changes.items() if name not in _CATALOG_FIELDS):
+        refuse_routed(table.format, context)
     before = await live_columns(view, table.table_id)
     old = _column(before, request.column)
     current = {name: getattr(old, name) for name in ColumnSpec.__struct_fields__}
@@ -199,9 +199,9 @@ async def update_column(view: Lookup, request: UpdateColumn, context: DecisionCo
 
 
 async def drop_column(view: Lookup, request: DropColumn, context: DecisionContext) -> Decision:
-    """One column gone."""
+    """Drop one column."""
     table = await _load_table(view, request.target, request.expected)
-    refuse_ruled(table.format, context)
+    refuse_routed(table.format, context)
     before = await live_columns(view, table.table_id)
     old = _column(before, request.column)
     after = [column for column in before if column is not old]
@@ -212,16 +212,16 @@ async def drop_column(view: Lookup, request: DropColumn, context: DecisionContex
 
 
 async def _load_table(view: Lookup, name: TableName, expected: int | str | None) -> TableRow:
-    found = await view.table(name)
-    refuse_stale(expected, found)
-    return found.row
+    current = await view.table(name)
+    refuse_stale(expected, current)
+    return current.row
 
 
 def _column(columns: Sequence[ColumnRow], name: str) -> ColumnRow:
     for column in columns:
         if column.name == name:
             return column
-    raise NotFound(f"there is no column {name[:80]!r}")
+    raise NotFound(f"the table has no column {name[:80]!r}")
 
 
 async def _column_decision(  # noqa: PLR0917 - read as: in this view, this is done to this table
@@ -233,7 +233,7 @@ async def _column_decision(  # noqa: PLR0917 - read as: in this view, this is do
     context: DecisionContext,
     *gone: ColumnRow,
 ) -> Decision:
-    """The table with its next version, and every column whose row has changed."""
+    """The table with its next schema version, and every column whose row has changed."""
     placed = tuple(
         column if column.position == at else msgspec.structs.replace(column, position=at)
         for at, column in enumerate(after)

@@ -1,7 +1,7 @@
-"""Decisions: what a request comes to, as whole rows, ids and times included: replay decides nothing.
+"""Decisions: the complete rows that a request writes, with ids and times, so that replay decides nothing.
 
-A decision is made against a `View`, a snapshot with the rows of neighbours in the same group on top. A
-refusal is an error that is raised while deciding; it may rest on nothing but that view.
+A decision is made against a `DecisionView`: a snapshot, with the rows of earlier requests of the same group
+on top. A refusal is an error that is raised while deciding; it depends on that view only.
 """
 
 from dataclasses import dataclass
@@ -43,10 +43,11 @@ DEFAULT_RETENTION = timedelta(days=7)
 
 @dataclass(frozen=True)
 class WorkspaceRules:
-    """What a workspace is set to: how long dropped things stay, which places are not for tables.
+    """The settings of a workspace that decisions depend on.
 
-    External tables lie below one of the `declared` places; None for anywhere.
-    Tables of the formats in `ruled` are changed through their format, which tells the catalog afterwards.
+    Dropped objects can be undropped within `retention`. No table may be located in `own_roots`. External
+    tables are located below one of the `declared` locations; None allows any. Tables of `routed_formats`
+    are changed through the chain of their format, which updates the catalog afterwards.
     """
 
     retention: timedelta = DEFAULT_RETENTION
@@ -57,7 +58,7 @@ class WorkspaceRules:
 
 @dataclass(frozen=True)
 class DecisionContext:
-    """Who asks, when it is decided, and the id that a new object would get."""
+    """The caller, the time of the decision, and the id for a new object."""
 
     actor: str
     at: datetime
@@ -67,14 +68,14 @@ class DecisionContext:
 
 @dataclass(frozen=True)
 class Decision:
-    """The rows that carry a request out, and the object as it is then."""
+    """The rows that a request writes, and the object as they leave it."""
 
     operation: str
     object: AnyObject
-    name: str  # with all its levels, dotted, as it was called when it was decided
+    name: str  # the dotted name with all levels, at the time of the decision
     rows: tuple[AnyRow, ...]
     columns: tuple[ColumnRow, ...] = ()
-    at: datetime | None = None  # when it was decided, if that left the object as it is
+    at: datetime | None = None  # the time of a decision that leaves the object unchanged
 
     @property
     def kind(self) -> ObjectKind:
@@ -93,14 +94,14 @@ def id_of(row: AnyObject) -> str:
 
 
 def kind_of(row: AnyObject) -> ObjectKind:
-    """What an object is."""
+    """The kind of an object."""
     if isinstance(row, CatalogRow):
         return ObjectKind.CATALOG
     return ObjectKind.SCHEMA if isinstance(row, SchemaRow) else row.kind
 
 
 def object_row(row: AnyObject) -> ObjectRow:
-    """The row by which an object is found by its id."""
+    """The row that locates an object by its id."""
     if isinstance(row, CatalogRow):
         parent, bucket_key = None, ""
     elif isinstance(row, SchemaRow):
@@ -115,44 +116,53 @@ def object_row(row: AnyObject) -> ObjectRow:
     )
 
 
-def version_of(found: CommittedObject) -> str:
-    """What tells a version of an object from all others: the commit alone is shared by a whole group."""
-    return f"{found.commit}-{sha256_hex(id_of(found.row).encode())[:8]}"
+def version_of(current: CommittedObject) -> str:
+    """A text that identifies one version of one object; the objects of a group share the commit."""
+    return f"{current.commit}-{sha256_hex(id_of(current.row).encode())[:8]}"
 
 
-def refuse_stale(expected: int | str | None, found: CommittedObject) -> None:
-    """`PreconditionFailed` if the caller has read another version than the one it would change."""
-    if isinstance(expected, int) and found.commit != expected:
+def refuse_stale(expected: int | str | None, current: CommittedObject) -> None:
+    """`PreconditionFailed` if the current version is not the one that the request expects."""
+    if isinstance(expected, int) and current.commit != expected:
         raise PreconditionFailed(
-            f"it was changed by commit {found.commit}, and the request expects {expected}"
+            f"the object was changed by commit {current.commit}, and the request expects {expected}; "
+            "read it again"
         )
-    if isinstance(expected, str) and version_of(found) != expected:
-        raise PreconditionFailed(f"it is {version_of(found)}, and the request expects {expected}")
+    if isinstance(expected, str) and version_of(current) != expected:
+        raise PreconditionFailed(
+            f"the object is at version {version_of(current)}, and the request expects {expected}; "
+            "read it again"
+        )
 
 
-def refuse_ruled(table_format: TableFormat | None, context: DecisionContext) -> None:
-    """`Unavailable` if tables of this format are changed elsewhere: that is no verdict on the request."""
+def refuse_routed(table_format: TableFormat | None, context: DecisionContext) -> None:
+    """`Unavailable` if tables of this format are changed through their own chain: not a refusal."""
     if table_format in context.rules.routed_formats:
-        raise Unavailable(f"a table of format {table_format} is changed through its format; retry")
+        raise Unavailable(
+            f"a table of format {table_format} is changed through its own chain; retry"
+        )
 
 
 async def refuse_undrop(view: Lookup, row: AnyObject, context: DecisionContext) -> None:
-    """A refusal if an object is there, was dropped too long ago, or has nowhere to come back to."""
+    """Raise if an object is not dropped, was dropped too long ago, or its container is dropped."""
     container = await view.container(row)
     if container is not None and not await view.is_live(container.row):
-        refusal = Conflict("what it lies in was dropped")
+        refusal = Conflict("the catalog or schema of this object was dropped")
         refusal.add_note("Undrop that first.")
         raise refusal
     if row.dropped_at is None:
-        needless = AlreadyExists("it was not dropped")
+        needless = AlreadyExists("the object was not dropped")
         needless.add_note("There is nothing to do.")
         raise needless
     if row.dropped_at < context.at - context.rules.retention:
-        raise NotFound("it was dropped too long ago to be brought back")
+        raise NotFound(
+            f"the object was dropped at {row.dropped_at.isoformat()}, longer ago than dropped objects "
+            "are kept"
+        )
 
 
-def description(request: Description, context: DecisionContext) -> dict[str, object]:
-    """What is said of a new object; who makes it owns it unless somebody else is named."""
+def description_fields(request: Description, context: DecisionContext) -> dict[str, object]:
+    """The descriptive fields of a new object; its creator owns it unless the request names an owner."""
     return {
         "comment": None if request.comment is None else check_comment(request.comment),
         "properties": check_properties(request.properties),
@@ -162,7 +172,7 @@ def description(request: Description, context: DecisionContext) -> dict[str, obj
 
 
 def creation_fields(context: DecisionContext) -> dict[str, object]:
-    """When and by whom something new was made."""
+    """The audit fields of a new row."""
     return {
         "created_at": context.at,
         "created_by": context.actor,
@@ -172,12 +182,12 @@ def creation_fields(context: DecisionContext) -> dict[str, object]:
 
 
 def updated(row: L, context: DecisionContext, **changes: object) -> L:
-    """The row with changes, and who made them when."""
+    """The row with changes, and with the audit fields of its update."""
     return msgspec.structs.replace(row, updated_at=context.at, updated_by=context.actor, **changes)
 
 
-def amended(request: Amendment, row: DescribedRow) -> dict[str, object]:
-    """What an amendment changes in what is said of an object."""
+def amended_fields(request: Amendment, row: DescribedRow) -> dict[str, object]:
+    """The descriptive fields that an amendment changes."""
     changes: dict[str, object] = {}
     if request.comment is not UNSET:
         changes["comment"] = None if request.comment is None else check_comment(request.comment)
@@ -193,11 +203,11 @@ def amended(request: Amendment, row: DescribedRow) -> dict[str, object]:
 
 
 class DecisionView(Lookup):
-    """A state and the rows of neighbours that will be published together with ours, if at all."""
+    """A snapshot with the decided rows of the same group on top; they are published together."""
 
     def __init__(self, below: Lookup, commit: int) -> None:
         self._below = below
-        self._commit = commit  # the number that the decided rows are going to have
+        self._commit = commit  # the number that the decided rows will have
         self._decided: dict[tuple[str, int], DecidedRows] = {}
 
     async def bucket(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:
@@ -206,31 +216,31 @@ class DecisionView(Lookup):
         return bucket if decided is None else bucket.over(decided)
 
     def add(self, rows: tuple[AnyRow, ...]) -> None:
-        """Let those who are decided next see these rows."""
+        """Show these rows to the requests that are decided next."""
         for row in rows:
-            place = _place(row)
-            if place not in self._decided:
+            key = _bucket_key(row)
+            if key not in self._decided:
                 table = TABLE_OF[type(row)]
-                self._decided[place] = DecidedRows(table, self._commit)
-            self._decided[place].add(row)
+                self._decided[key] = DecidedRows(table, self._commit)
+            self._decided[key].add(row)
 
     def holds(self, rows: tuple[AnyRow, ...]) -> bool:
-        """Whether a neighbour has written one of these rows, too."""
-        parts = ((self._decided.get(_place(row)), row) for row in rows)
-        return any(part is not None and part.holds(row) for part, row in parts)
+        """Whether another request of the group writes one of these rows too."""
+        candidates = ((self._decided.get(_bucket_key(row)), row) for row in rows)
+        return any(decided is not None and decided.holds(row) for decided, row in candidates)
 
     def begin(self) -> None:
-        """A new request is being decided: what it rests on is yet to be seen."""
-        for part in self._decided.values():
-            part.met = False
+        """Start the decision of another request: reset `used_unpublished`."""
+        for decided in self._decided.values():
+            decided.was_read = False
 
     @property
     def used_unpublished(self) -> bool:
-        """Whether what was decided last rests on rows that are not published yet (P25)."""
-        return any(part.met for part in self._decided.values())
+        """Whether the last decision depends on rows that are not published yet (P25)."""
+        return any(decided.was_read for decided in self._decided.values())
 
 
-def _place(row: AnyRow) -> tuple[str, int]:
+def _bucket_key(row: AnyRow) -> tuple[str, int]:
     """The bucket that a row belongs to."""
     table = TABLE_OF[type(row)]
     value = "" if table.bucket is None else getattr(row, table.bucket.column)

@@ -217,7 +217,7 @@ class DecidedRows:
         self._commit = commit
         self._order: list[tuple[SortKey, SortKey]] = []  # place and key, sorted
         self._by_key: dict[SortKey, AnyRow] = {}
-        self.met = False
+        self.was_read = False
         for row in rows:
             self.add(row)
 
@@ -243,7 +243,7 @@ class DecidedRows:
         row = self._by_key.get(key)
         if row is None:
             return None
-        self.met = True
+        self.was_read = True
         return self._index(row, key)
 
     def span(self, parent: SortKey, after: KeyValue | None = None) -> range:
@@ -254,12 +254,14 @@ class DecidedRows:
             else bisect_right(self._order, (*parent, after), key=lambda each: each[0])
         )
         high = bisect_right(self._order, parent, lo=low, key=lambda each: each[0][:depth])
-        return self._meet(low, high)
+        return self._mark_read(low, high)
 
     def exactly(self, parent: SortKey, label: KeyValue) -> range:
         place = (*parent, label)
         low = bisect_left(self._order, place, key=lambda each: each[0])
-        return self._meet(low, bisect_right(self._order, place, lo=low, key=lambda each: each[0]))
+        return self._mark_read(
+            low, bisect_right(self._order, place, lo=low, key=lambda each: each[0])
+        )
 
     def key(self, at: int) -> SortKey:
         return self._order[at][1]
@@ -282,8 +284,8 @@ class DecidedRows:
     def _index(self, row: AnyRow, key: SortKey) -> int:
         return bisect_left(self._order, (_place_of(row, self._table), key))
 
-    def _meet(self, low: int, high: int) -> range:
-        self.met = self.met or high > low
+    def _mark_read(self, low: int, high: int) -> range:
+        self.was_read = self.was_read or high > low
         return range(low, high)
 
 

@@ -25,7 +25,7 @@ from arco.catalog.ddl import (
     UpdateColumn,
     UpdateTable,
 )
-from arco.catalog.decision import amended
+from arco.catalog.decision import amended_fields
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
 from arco.catalog.pending_request import ChangeResult
@@ -195,7 +195,7 @@ class NativeTables:
         done = await self._shown(told)
         described = UpdateTable(target=target, **_said(request))
         row = found_table(done).row
-        wished = amended(described, row)
+        wished = amended_fields(described, row)
         if all(getattr(row, name) == value for name, value in wished.items()):
             return done
         return await change(self._desk.committer, described, caller.actor)
