@@ -231,7 +231,7 @@ async def test_what_is_damaged_is_met_again_after_it_was_put_right() -> None:
 
 async def test_a_small_room_forgets_files_and_reads_them_again() -> None:
     workshop = await history()
-    cramped = SnapshotReader(workshop.store(Role.READER), room_bytes=1)
+    cramped = SnapshotReader(workshop.store(Role.READER), cache_bytes=1)
     for number in (7, 2, 5, 7, 3):
         assert await names_in(await cramped.at(str(number))) == NAMES[number]
     await workshop.close()

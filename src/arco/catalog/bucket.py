@@ -1,7 +1,7 @@
-"""Shelves: one bucket of one table as of one manifest, the tail's sources over the base's.
+"""Buckets: one bucket of one table as of one manifest, the files of the tail on top of the base.
 
-Of several rows with one key the one in the newest source counts, because in Tier 1 the order of commits is
-the order of the sources (P22). So nothing is folded to be looked up.
+Of several rows with one key the one in the newest source is valid, because the sources are in the order of
+the commits of Tier 1 (P22). So a look-up folds nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,17 +19,17 @@ _CHUNK = 256
 
 
 class Bucket(Generic[R]):
-    """Parts of one bucket, newest first."""
+    """The rows of one bucket, from several sources, newest first."""
 
     def __init__(self, sources: Sequence[RowSource]) -> None:
         self._sources = tuple(sources)
 
     def over(self, source: RowSource) -> "Bucket[R]":
-        """The same with rows on top that were decided but not yet published."""
+        """This bucket with rows on top that were decided but not yet published."""
         return Bucket((source, *self._sources))
 
     def get(self, key: SortKey) -> CommittedRow[R] | None:
-        """The row with this key, dropped or not; one that has moved away is not here."""
+        """The row with this key, dropped or not; None if it has moved to another bucket."""
         for source in self._sources:
             at = source.find(key)
             if at is not None:
@@ -37,7 +37,7 @@ class Bucket(Generic[R]):
         return None
 
     def at(self, parent: SortKey, label: KeyValue) -> CommittedRow[R] | None:
-        """The live row at a place."""
+        """The live row of a parent with this label."""
         for depth, source in enumerate(self._sources):
             for at in source.exactly(parent, label):
                 if source.state(at) is RowState.LIVE and self._is_newest(depth, source, at):
@@ -45,7 +45,7 @@ class Bucket(Generic[R]):
         return None
 
     def every(self, parent: SortKey, label: KeyValue) -> list[CommittedRow[R]]:
-        """All live rows at a place, where several may be."""
+        """All live rows of a parent with this label, in a table where several may have it."""
         return [
             self._committed(source, at)
             for depth, source in enumerate(self._sources)
@@ -64,28 +64,28 @@ class Bucket(Generic[R]):
     ) -> list[CommittedRow[R]]:
         """Rows of a parent by label and key, in one state or (None) live and dropped.
 
-        They begin above the label `after`; as dropped ones may share a label, at that label `behind` a key
-        if one is given.
+        They begin after the label `after`. Dropped rows may share a label: with `behind` they begin at the
+        label `after`, after that key.
         """
-        found: list[CommittedRow[R]] = []
+        rows: list[CommittedRow[R]] = []
         chosen: list[tuple[RowSource, int]] = []
-        for depth, at in self._places(parent, after, behind):
+        for depth, at in self._positions(parent, after, behind):
             source = self._sources[depth]
-            if limit is not None and len(found) + len(chosen) >= limit:
+            if limit is not None and len(rows) + len(chosen) >= limit:
                 break
-            mine = source.state(at)
-            wanted = mine is state if state is not None else mine is not RowState.MOVED
+            row_state = source.state(at)
+            wanted = row_state is state if state is not None else row_state is not RowState.MOVED
             if wanted and self._is_newest(depth, source, at):
                 chosen.append((source, at))
             if len(chosen) == _CHUNK:
-                found += self._decode(chosen)
+                rows += self._decode(chosen)
                 chosen = []
-        return found + self._decode(chosen)
+        return rows + self._decode(chosen)
 
-    def _places(
+    def _positions(
         self, parent: SortKey, after: KeyValue | None, behind: SortKey | None
     ) -> Iterator[tuple[int, int]]:
-        """Every row of a parent as (which source, which row), by label and key."""
+        """Every row of a parent as (index of its source, index in it), by label and key."""
         if after is not None and behind is not None:
             same = [
                 (depth, at)
@@ -105,7 +105,7 @@ class Bucket(Generic[R]):
     def _labelled(
         self, parent: SortKey, after: KeyValue | None
     ) -> Iterator[tuple[KeyValue, int, int]]:
-        """Every row of a parent as (label, which source, which row), by label."""
+        """Every row of a parent as (label, index of its source, index in it), by label."""
         spans = (
             [(source.label(at), depth, at) for at in span]
             if len(span := source.span(parent, after)) < _CHUNK
@@ -125,11 +125,12 @@ class Bucket(Generic[R]):
         return CommittedRow(cast("R", row), source.commit(at))
 
     def _decode(self, chosen: list[tuple[RowSource, int]]) -> list[CommittedRow[R]]:
-        """The rows themselves, those of one source at a time: decoding one by one costs far more."""
+        """The decoded rows, one source at a time: decoding them one by one costs far more."""
         rows: dict[tuple[int, int], AnyRow] = {}
         for source in {id(source): source for source, _ in chosen}.values():
-            mine = [at for owner, at in chosen if owner is source]
-            rows |= {(id(source), at): row for at, row in zip(mine, source.rows(mine), strict=True)}
+            indexes = [at for owner, at in chosen if owner is source]
+            decoded = zip(indexes, source.rows(indexes), strict=True)
+            rows |= {(id(source), at): row for at, row in decoded}
         return [
             CommittedRow(cast("R", rows[id(source), at]), source.commit(at))
             for source, at in chosen

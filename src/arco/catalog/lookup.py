@@ -1,8 +1,8 @@
-"""Look-ups: everything that can be asked of a state of the catalog, by name, by id or as a list.
+"""Look-ups in a state of the catalog: by name, by id or as a list.
 
-Whoever has shelves can be asked: a snapshot, or a snapshot with decided rows on top. Being alive is
-inherited: what lies in a dropped schema or catalog is not there, though its own row was never dropped, so
-that dropping and undropping a container of any size is one row.
+A `Lookup` is a snapshot, or a snapshot with decided rows on top. An object is live if it and all its
+containers are: the objects in a dropped schema or catalog keep their rows, so that dropping and undropping
+a container of any size writes one row.
 """
 
 from abc import ABC, abstractmethod
@@ -33,11 +33,11 @@ R = TypeVar("R", bound=AnyRow)
 
 CommittedObject = CommittedRow[CatalogRow | SchemaRow | TableRow]
 
-_PLACES = 64  # that are looked at first below a place: mostly there are none
+_FIRST_PLACES = 64  # rows of the first read below a location: usually there are none
 
 
 class Lookup(ABC):
-    """A state of the catalog that can be asked."""
+    """A state of the catalog that can be searched."""
 
     @abstractmethod
     async def bucket(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:
@@ -45,10 +45,10 @@ class Lookup(ABC):
 
     async def catalog(self, name: str) -> CommittedRow[CatalogRow]:
         """A catalog by its name."""
-        found = (await self._catalogs()).at((), name)
-        if found is None:
+        committed = (await self._catalogs()).at((), name)
+        if committed is None:
             raise NotFound(f"there is no catalog {name!r}")
-        return found
+        return committed
 
     async def catalogs(
         self,
@@ -58,7 +58,7 @@ class Lookup(ABC):
         limit: int | None = None,
         dropped: bool = False,
     ) -> list[CommittedRow[CatalogRow]]:
-        """Catalogs by name; `behind` is the id of a dropped one that is called `after`."""
+        """Catalogs by name, after the name `after` (of dropped ones: after that name and id `behind`)."""
         bucket, key = await self._catalogs(), None if behind is None else (behind,)
         return bucket.below((), after=after, behind=key, limit=limit, state=_state(dropped=dropped))
 
@@ -70,15 +70,15 @@ class Lookup(ABC):
     async def schema_in(self, catalog_id: str, path: tuple[str, ...]) -> CommittedRow[SchemaRow]:
         """A schema by its levels below a catalog."""
         bucket = await self._schemas()
-        parent, found = "", None
+        parent, committed = "", None
         for depth, level in enumerate(path, start=1):
-            found = bucket.at((catalog_id, parent), level)
-            if found is None:
+            committed = bucket.at((catalog_id, parent), level)
+            if committed is None:
                 raise NotFound(f"there is no schema {'.'.join(path[:depth])!r}")
-            parent = found.row.schema_id
-        if found is None:
+            parent = committed.row.schema_id
+        if committed is None:
             raise NotFound("a schema has at least one level")
-        return found
+        return committed
 
     async def schemas(
         self,
@@ -103,10 +103,10 @@ class Lookup(ABC):
 
     async def table_in(self, schema_id: str, name: str) -> CommittedRow[TableRow]:
         """A table or view by its name in a schema."""
-        found = (await self.bucket(TABLES, schema_id, TableRow)).at((schema_id,), name)
-        if found is None:
+        committed = (await self.bucket(TABLES, schema_id, TableRow)).at((schema_id,), name)
+        if committed is None:
             raise NotFound(f"there is no table {name!r} in this schema")
-        return found
+        return committed
 
     async def tables(
         self,
@@ -147,78 +147,78 @@ class Lookup(ABC):
     async def schema_versions(
         self, table_id: str, *, after: int | None = None, limit: int | None = None
     ) -> list[SchemaVersionRow]:
-        """The versions of a table's columns, oldest first: all, or so many above one of them."""
+        """The schema versions of a table, oldest first: all, or `limit` of them after a version."""
         bucket = await self.bucket(SCHEMA_VERSIONS, table_id, SchemaVersionRow)
-        return [found.row for found in bucket.below((table_id,), after=after, limit=limit)]
+        return [committed.row for committed in bucket.below((table_id,), after=after, limit=limit)]
 
     async def find(self, object_id: str, *, dropped: bool = False) -> CommittedObject:
-        """Anything by its id; what was dropped, or lies in what was dropped, only if asked for."""
-        found = await self._row_of(object_id)
-        if found is None:
+        """An object by its id; one that is not live only with `dropped`."""
+        committed = await self._row_of(object_id)
+        if committed is None:
             raise NotFound(f"there is no object {object_id!r}")
-        if not dropped and not await self.is_live(found.row):
+        if not dropped and not await self.is_live(committed.row):
             raise NotFound(f"object {object_id!r} was dropped")
-        return found
+        return committed
 
     async def table_by_uuid(self, table_uuid: str) -> CommittedRow[TableRow] | None:
-        """The table that goes by a uuid outside, its id or another; one that was dropped has none."""
+        """The table that Iceberg clients know by a uuid, which may differ from its id; not dropped ones."""
         wanted = table_uuid.lower()
         alias = (await self.bucket(OBJECTS, uuid_name(wanted), ObjectRow)).get((uuid_name(wanted),))
         for object_id in (None if alias is None else alias.row.parent_id, wanted):
-            found = None if object_id is None else await self._row_of(object_id)
-            if found is None or not isinstance(found.row, TableRow):
+            committed = None if object_id is None else await self._row_of(object_id)
+            if committed is None or not isinstance(committed.row, TableRow):
                 continue
-            row = found.row
+            row = committed.row
             if row.dropped_at is None and wanted == (row.table_uuid or row.table_id):
-                return CommittedRow(row, found.commit)
+                return CommittedRow(row, committed.commit)
         return None
 
     async def has_object(self, object_id: str) -> bool:
-        """Whether an id is that of anything, dropped or not."""
+        """Whether an object with this id exists, dropped or not."""
         return (await self.bucket(OBJECTS, object_id, ObjectRow)).get((object_id,)) is not None
 
     async def is_held(self, table_id: str) -> bool:
-        """Whether an id keeps its place: it was not dropped itself, or its files are being removed."""
-        found = await self._row_of(table_id)
-        if found is None:
+        """Whether a table keeps its locations: it was not dropped, or its files are being deleted."""
+        committed = await self._row_of(table_id)
+        if committed is None:
             return False
-        row = found.row
+        row = committed.row
         return row.dropped_at is None or (isinstance(row, TableRow) and row.location is None)
 
     async def place(self, location: str, table_id: str) -> CommittedRow[PlaceRow] | None:
-        """Where a table lies, or lay, if that place is recorded."""
+        """The record that a table has, or had, files at a location."""
         return (await self._places()).get((location, table_id))
 
     async def places_of(self, table_id: str) -> list[CommittedRow[PlaceRow]]:
-        """The places of a table, as long as it is not dropped. All places are looked at."""
+        """The recorded locations of a table that is not dropped. Scans all locations."""
         bucket = await self._places()
         return [each for each in bucket.below(()) if each.row.table_id == table_id]
 
     async def places_around(self, location: str) -> list[CommittedRow[PlaceRow]]:
-        """The places that equal, contain or lie in this one, all by their place names."""
+        """The recorded locations that equal, contain or are inside this one."""
         bucket = await self._places()
-        found = [each for place in at_or_above(location) for each in bucket.every((), place)]
-        limit = _PLACES
+        rows = [each for place in at_or_above(location) for each in bucket.every((), place)]
+        limit = _FIRST_PLACES
         while True:
             after = bucket.below((), after=location, limit=limit)
             inside = [each for each in after if each.row.location.startswith(location)]
             if len(inside) < limit:
-                return found + inside
+                return rows + inside
             limit *= 8
 
     async def is_live(self, row: CatalogRow | SchemaRow | TableRow) -> bool:
-        """Whether an object and all that it lies in are there."""
+        """Whether neither an object nor one of its containers was dropped."""
         while row.dropped_at is None:
-            above = await self.container(row)
-            if above is None:
+            container = await self.container(row)
+            if container is None:
                 return isinstance(row, CatalogRow)
-            row = above.row
+            row = container.row
         return False
 
     async def container(
         self, row: CatalogRow | SchemaRow | TableRow
     ) -> CommittedRow[CatalogRow] | CommittedRow[SchemaRow] | None:
-        """What an object lies in, dropped or not."""
+        """The schema or catalog of an object, dropped or not."""
         if isinstance(row, TableRow):
             return (await self._schemas()).get((row.schema_id,))
         if isinstance(row, SchemaRow) and row.parent_id is not None:
@@ -236,7 +236,7 @@ class Lookup(ABC):
         return (await self._schemas()).get((schema_id,))
 
     async def levels(self, row: CatalogRow | SchemaRow | TableRow) -> tuple[str, ...]:
-        """The whole name of an object: its catalog, the levels of its schema, its own."""
+        """The full name of an object: its catalog, the levels of its schema, its own name."""
         if isinstance(row, CatalogRow):
             return (row.name,)
         catalog = await self.catalog_by_id(row.catalog_id)

@@ -1,4 +1,9 @@
-"""RowState files: the Parquet that manifests name, as Arrow in memory."""
+"""State files: the Parquet files that manifests name, read into memory and searched without a scan.
+
+`StateFile` holds the rows of one published file, `DecidedRows` rows that have no file yet. Both are sorted
+by the sort columns of their table, that is by parent and label, and implement `RowSource`. Rows are decoded
+only when they are requested: a file may hold a million.
+"""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
@@ -20,17 +25,23 @@ from arco.fold.table import StateTable
 from arco.fold.tier1 import COMMIT, MOVED
 from arco.storage.store import Store
 
-# A small file is decoded at once; a large one in a thread, so that others are served meanwhile.
+# A small file is decoded at once; a large one in a thread, so that the event loop stays free.
 _SMALL_BYTES = 32_768
+_SMALL_ROWS = 65_536  # more rows than a commit has
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DECODED_ROWS = 64
+
+KeyValue = str | int
+SortKey = tuple[KeyValue, ...]
 
 
 async def read_rows(
     store: Store, table: StateTable, ref: FileRef, *, whole: bool = False, raw: bytes | None = None
 ) -> pa.Table:
-    """The rows of a file with the table's columns as they are today, or `Corrupt`.
+    """The rows of a file with the columns that the table has in this version of Arco, or `Corrupt`.
 
-    Whoever writes them anew wants them `whole`: a column that this version does not know is refused then,
-    as it would be lost. Whoever has the bytes already hands them in as `raw`.
+    With `whole` a column that this version does not know is refused: a caller that rewrites the rows would
+    lose it. A caller that has the bytes passes them as `raw`.
     """
     if raw is None:
         raw = await read_named(store, ref)
@@ -44,7 +55,7 @@ async def read_rows(
 
 def _decode_parquet(table: StateTable, ref: FileRef, raw: bytes, *, whole: bool) -> pa.Table:
     try:
-        # Straight from memory and in this thread: reading ahead would only hand bytes to other threads.
+        # The bytes are in memory: pre-buffering would only copy them between threads.
         file = pq.ParquetFile(pa.BufferReader(raw), pre_buffer=False)
         read = file.read(use_threads=False)
         rows = conform(table, read)
@@ -53,23 +64,16 @@ def _decode_parquet(table: StateTable, ref: FileRef, raw: bytes, *, whole: bool)
     unknown = set(read.column_names) - set(table.schema.names)
     if whole and unknown:
         raise Unsupported(
-            f"{ref.path} has columns of a newer Arco, {sorted(unknown)}: update this one"
+            f"{ref.path} was written by a newer Arco and has the unknown columns {sorted(unknown)}; "
+            "upgrade this process"
         )
     if rows.num_rows != ref.rows:
         raise Corrupt(f"{ref.path} has {rows.num_rows} rows, and its manifest says {ref.rows}")
     return rows.combine_chunks()
 
 
-KeyValue = str | int
-SortKey = tuple[KeyValue, ...]
-
-_FEW = 65_536  # more rows than a commit has
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ROWS_KEPT = 64
-
-
 class RowState(Enum):
-    """Whether a row stands for something that is there."""
+    """Whether the object of a row is live."""
 
     LIVE = "live"
     DROPPED = "dropped"
@@ -77,22 +81,22 @@ class RowState(Enum):
 
 
 class RowSource(Protocol):
-    """Rows of one table, by their index."""
+    """Rows of one table in sort order, addressed by their index."""
 
     def find(self, key: SortKey) -> int | None:
-        """The row with this key."""
+        """The index of the row with this key."""
 
     def span(self, parent: SortKey, after: KeyValue | None = None) -> range:
-        """The rows of a parent, those above a label if one is given."""
+        """The rows of a parent; with `after` those with a greater label."""
 
     def exactly(self, parent: SortKey, label: KeyValue) -> range:
-        """The rows at a place; several may have been dropped there, one may live."""
+        """The rows of a parent with a label: any number of dropped ones, and at most one live."""
 
     def key(self, at: int) -> SortKey:
         """The key of a row."""
 
     def label(self, at: int) -> KeyValue:
-        """The label of a row."""
+        """The label of a row: its last sort column."""
 
     def state(self, at: int) -> RowState:
         """Whether the row is live."""
@@ -101,11 +105,11 @@ class RowSource(Protocol):
         """The number of the manifest that committed the row."""
 
     def rows(self, at: Sequence[int]) -> list[AnyRow]:
-        """The rows themselves."""
+        """The decoded rows."""
 
 
 class StateFile:
-    """The rows of one file, still as Arrow."""
+    """The rows of one published file, as Arrow."""
 
     def __init__(self, table: StateTable, rows: pa.Table) -> None:
         self._table = table
@@ -114,11 +118,13 @@ class StateFile:
         self._sort = [_chunk(rows, name) for name in table.sort]
         self._keys = [_chunk(rows, name) for name in table.key]
         self._commit = _chunk(rows, COMMIT)
-        shown = [name for name in rows.column_names if not name.startswith("_") or name == MOVED]
-        self._shown = {name: _chunk(rows, name) for name in shown}
-        self._kept: dict[int, AnyRow] = {}
-        self._dropped = self._shown.get("dropped_at")
-        self._moved = self._shown.get(MOVED)
+        column_names = [
+            name for name in rows.column_names if not name.startswith("_") or name == MOVED
+        ]
+        self._columns = {name: _chunk(rows, name) for name in column_names}
+        self._decoded: dict[int, AnyRow] = {}
+        self._dropped = self._columns.get("dropped_at")
+        self._moved = self._columns.get(MOVED)
 
     @property
     def size_bytes(self) -> int:
@@ -126,11 +132,11 @@ class StateFile:
 
     def find(self, key: SortKey) -> int | None:
         if self._table.key == self._table.sort:
-            at = bisect_left(self._all, key, key=self._place)
-            return at if at < len(self._all) and self._place(at) == key else None
-        if self._rows.num_rows <= _FEW:
+            at = bisect_left(self._all, key, key=self._sort_key)
+            return at if at < len(self._all) and self._sort_key(at) == key else None
+        if self._rows.num_rows <= _SMALL_ROWS:
             return self._by_key.get(key)
-        # A dict of a million keys would take a second to make and a lot of room; a scan takes little.
+        # A dict of a million keys would take a second to build and much memory; a scan is cheap.
         last = self._keys[-1]
         for at in pc.indices_nonzero(pc.equal(last, pa.scalar(key[-1], last.type))).to_pylist():
             if self.key(at) == key:
@@ -140,17 +146,17 @@ class StateFile:
     def span(self, parent: SortKey, after: KeyValue | None = None) -> range:
         depth = len(parent)
         low = (
-            bisect_left(self._all, parent, key=lambda at: self._place(at)[:depth])
+            bisect_left(self._all, parent, key=lambda at: self._sort_key(at)[:depth])
             if after is None
-            else bisect_right(self._all, (*parent, after), key=self._place)
+            else bisect_right(self._all, (*parent, after), key=self._sort_key)
         )
-        high = bisect_right(self._all, parent, lo=low, key=lambda at: self._place(at)[:depth])
+        high = bisect_right(self._all, parent, lo=low, key=lambda at: self._sort_key(at)[:depth])
         return range(low, high)
 
     def exactly(self, parent: SortKey, label: KeyValue) -> range:
-        place = (*parent, label)
-        low = bisect_left(self._all, place, key=self._place)
-        return range(low, bisect_right(self._all, place, lo=low, key=self._place))
+        sort_key = (*parent, label)
+        low = bisect_left(self._all, sort_key, key=self._sort_key)
+        return range(low, bisect_right(self._all, sort_key, lo=low, key=self._sort_key))
 
     def key(self, at: int) -> SortKey:
         return tuple(column[at].as_py() for column in self._keys)
@@ -172,21 +178,21 @@ class StateFile:
         if len(at) == 1:
             return [self._row(at[0])]
         wanted = pa.array(at, pa.int64())
-        return self._decode([column.take(wanted) for column in self._shown.values()])
+        return self._decode([column.take(wanted) for column in self._columns.values()])
 
     def _row(self, at: int) -> AnyRow:
-        """One row; a few stay decoded, because every request asks for its catalog and its schema."""
-        row = self._kept.get(at)
+        """One row; a few stay decoded, because every request reads its catalog and its schema."""
+        row = self._decoded.get(at)
         if row is None:
-            [row] = self._decode([column.slice(at, 1) for column in self._shown.values()])
-            if len(self._kept) == _ROWS_KEPT:
-                self._kept.clear()
-            self._kept[at] = row
+            [row] = self._decode([column.slice(at, 1) for column in self._columns.values()])
+            if len(self._decoded) == _DECODED_ROWS:
+                self._decoded.clear()
+            self._decoded[at] = row
         return row
 
     def _decode(self, columns: list[pa.Array]) -> list[AnyRow]:
         return [
-            from_columns(self._kind, dict(zip(self._shown, values, strict=True)))
+            from_columns(self._kind, dict(zip(self._columns, values, strict=True)))
             for values in zip(*map(_plain, columns), strict=True)
         ]
 
@@ -199,23 +205,23 @@ class StateFile:
         columns = [column.to_pylist() for column in self._keys]
         return {key: at for at, key in enumerate(zip(*columns, strict=True))}
 
-    def _place(self, at: int) -> SortKey:
-        # A root schema has no parent; in the file nulls come first, as the empty text does here.
+    def _sort_key(self, at: int) -> SortKey:
+        # A root schema has no parent: nulls sort first in the file, as the empty text does here.
         values = (column[at].as_py() for column in self._sort)
         return tuple("" if value is None else value for value in values)
 
 
 class DecidedRows:
-    """Rows that this process has decided, before it has read, or needs to read, their file.
+    """Rows that this process has decided, so that it need not read their file.
 
-    `met` tells whether any question was answered with one of them: a refusal that rests on a row which
-    is not yet published must wait until it is (P25).
+    `was_read` says whether a search returned one of them: a refusal that depends on a row which is not
+    published yet must wait until it is (P25).
     """
 
     def __init__(self, table: StateTable, commit: int, rows: Iterable[AnyRow] = ()) -> None:
         self._table = table
         self._commit = commit
-        self._order: list[tuple[SortKey, SortKey]] = []  # place and key, sorted
+        self._order: list[tuple[SortKey, SortKey]] = []  # sort key and key, in order
         self._by_key: dict[SortKey, AnyRow] = {}
         self.was_read = False
         for row in rows:
@@ -223,20 +229,20 @@ class DecidedRows:
 
     @property
     def size_bytes(self) -> int:
-        # As text, and as much again three times for the objects that Python makes of it.
+        # An estimate: the Python objects of a row take about four times the bytes of its JSON.
         return sum(1_000 + 4 * len(json.encode(row)) for row in self._by_key.values())
 
     def add(self, row: AnyRow) -> None:
-        """Put a row in, over the one with the same key."""
+        """Add a row; it replaces one with the same key."""
         key = _values(row, self._table.key)
         old = self._by_key.get(key)
         if old is not None:
             del self._order[self._index(old, key)]
         self._by_key[key] = row
-        insort(self._order, (_place_of(row, self._table), key))
+        insort(self._order, (_sort_key_of(row, self._table), key))
 
     def holds(self, row: AnyRow) -> bool:
-        """Whether a row with the same key is here; asking this rests nothing on it."""
+        """Whether a row with the same key was decided; this does not count as a read."""
         return _values(row, self._table.key) in self._by_key
 
     def find(self, key: SortKey) -> int | None:
@@ -257,10 +263,10 @@ class DecidedRows:
         return self._mark_read(low, high)
 
     def exactly(self, parent: SortKey, label: KeyValue) -> range:
-        place = (*parent, label)
-        low = bisect_left(self._order, place, key=lambda each: each[0])
+        sort_key = (*parent, label)
+        low = bisect_left(self._order, sort_key, key=lambda each: each[0])
         return self._mark_read(
-            low, bisect_right(self._order, place, lo=low, key=lambda each: each[0])
+            low, bisect_right(self._order, sort_key, lo=low, key=lambda each: each[0])
         )
 
     def key(self, at: int) -> SortKey:
@@ -275,14 +281,14 @@ class DecidedRows:
             return RowState.MOVED
         return RowState.LIVE if getattr(row, "dropped_at", None) is None else RowState.DROPPED
 
-    def commit(self, at: int) -> int:  # noqa: ARG002 - all rows came together
+    def commit(self, at: int) -> int:  # noqa: ARG002 - all rows have one commit
         return self._commit
 
     def rows(self, at: Sequence[int]) -> list[AnyRow]:
         return [self._by_key[self.key(each)] for each in at]
 
     def _index(self, row: AnyRow, key: SortKey) -> int:
-        return bisect_left(self._order, (_place_of(row, self._table), key))
+        return bisect_left(self._order, (_sort_key_of(row, self._table), key))
 
     def _mark_read(self, low: int, high: int) -> range:
         self.was_read = self.was_read or high > low
@@ -293,18 +299,18 @@ def _values(row: AnyRow, names: tuple[str, ...]) -> SortKey:
     return tuple(getattr(row, name) for name in names)
 
 
-def _place_of(row: AnyRow, table: StateTable) -> SortKey:
+def _sort_key_of(row: AnyRow, table: StateTable) -> SortKey:
     return tuple("" if getattr(row, name) is None else getattr(row, name) for name in table.sort)
 
 
 def _chunk(rows: pa.Table, name: str) -> pa.Array:
-    """A column in one piece: finding a row among pieces would cost a search of its own."""
+    """A column as one chunk: indexing a chunked column searches for the chunk each time."""
     column = rows.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _plain(values: pa.Array) -> list[Any]:
-    """The values of a column; times by way of numbers, which is ten times as fast as one by one."""
+    """The values of a column; times are converted from integers, which is ten times as fast."""
     if pa.types.is_timestamp(values.type):
         moments = values.cast(pa.int64()).to_pylist()
         return [None if us is None else _EPOCH + timedelta(microseconds=us) for us in moments]

@@ -475,7 +475,7 @@ async def test_a_compactor_that_refuses_for_no_reason_is_not_asked_for_ever() ->
     workshop = await started()
     workshop.post.always = refused(Conflict("there is no manifest 2"))
     before = len(workshop.post.calls)
-    with pytest.raises(Unavailable, match="this very store"):
+    with pytest.raises(Unavailable, match="the same store"):
         await workshop.do(new_table("a"))
     assert len(workshop.post.calls) - before < 10
     workshop.post.always = None
