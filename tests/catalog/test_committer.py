@@ -95,7 +95,9 @@ async def test_one_bad_request_fails_alone() -> None:
     answers = await asyncio.gather(
         *(workshop.api.do(each) for each in requests), return_exceptions=True
     )
-    assert [type(each).__name__ for each in answers] == ["Done", "Invalid", "NotFound", "Done"]
+    assert [type(each).__name__ for each in answers] == [
+        *("ChangeResult", "Invalid", "NotFound", "ChangeResult")
+    ]
     assert (await workshop.head()).number == before + 1
     assert await names_in(await workshop.head()) == ["b", "good"]
     await workshop.close()

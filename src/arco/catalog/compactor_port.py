@@ -1,4 +1,4 @@
-"""The port to the compactor, which alone may publish (law 4); `cli` fills it, in process or over HTTP."""
+"""The port to the compactor, which alone publishes (law 4); called in process or over HTTP."""
 
 from typing import Protocol
 
@@ -11,10 +11,9 @@ from arco.ledger.envelope import Envelope
 class SyncCompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Publish these events as one commit, if no row has changed since `base_manifest`.
 
-    The events travel along, so that the compactor need not read them back; `event_paths` says for each
-    where it is stored, as `path#line`. The caller chooses `commit_ulid`, by which it can find out what
-    became of a call whose answer was lost (P23). It also says which workspace it means, and the hash of
-    its base: a number alone may be that of another chain.
+    The call carries the events, so that the compactor need not read them; `event_paths` holds the path of
+    each as `path#line`. The caller chooses `commit_ulid`, to find out whether a call landed whose answer
+    was lost (P23). The workspace and the hash of the base guard against a number of another chain.
     """
 
     domain: str
@@ -29,7 +28,7 @@ class SyncCompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class PublishedCommit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """It is published. `manifest` is the stored text of that number, which spares the caller a read."""
+    """A published commit. `manifest` is its stored text, which spares the caller a read."""
 
     manifest_version: int
     commit_ulid: str
@@ -37,7 +36,7 @@ class PublishedCommit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class CompactorPort(Protocol):
-    """What the API may ask of the compactor."""
+    """The operations of the compactor that the API may call."""
 
     async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
         """Publish a commit.
@@ -48,7 +47,7 @@ class CompactorPort(Protocol):
         """
 
     async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:
-        """Publish that files of a domain older than this ULID which nobody names may go (P27)."""
+        """Let garbage collection delete files older than this ULID that no manifest names (P27)."""
 
     async def merge(self) -> PublishedCommit | None:
-        """Merge what is due into the base; None if nothing is."""
+        """Merge the tail into the base where that is due; None if it is not."""

@@ -1,8 +1,13 @@
-"""Epochs: the lease of a domain as it is stored, and the notes beside it (P28).
+"""Epochs: how the lease of a domain is stored, and how a process takes the next epoch (P28).
 
-The epochs of a domain are a numbered chain, and an epoch's number is the fencing token. Renewal, release
-and the wish of a waiter are hints beside the epoch that they speak of, so an old one can never be
-mistaken for one about a newer epoch. Losing a hint costs time, never truth.
+The epochs of a domain are a chain, and an epoch's number is the fencing token. Renewals, releases and
+waiters are hints in objects next to their epoch, so a hint about an old epoch is never mistaken for one
+about a newer. Losing a hint costs time, not correctness.
+
+A process that has to wait records so in a hint that names the process which has waited longest, and reads
+the epoch's renewal five to ten times a second. An epoch is over when it was released, or when its renewal
+did not change for the epoch's life by the clock of the waiter. Then the named process goes first and the
+others pause for a moment, so that all get a turn.
 """
 
 import re
@@ -22,22 +27,21 @@ from arco.storage.store import Store
 
 FORMAT = 1
 
-# What an epoch may ask of its waiters, whatever is written in it.
-LONGEST_LIFE_MS = 60_000
+LONGEST_LIFE_MS = 60_000  # waiters wait no longer, whatever the stored epoch says
 
-_NOTES = ".renewal.json"
+_HINTS = ".renewal.json"
 _STORED = re.compile(r"locks/[^/]+/([0-9]{20})\.(?:[a-z]+\.)*json")
 
 
 class Epoch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a number of `locks/{domain}` carries: who took it, and how long its silence is life."""
+    """An entry of `locks/{domain}`: its holder, and how long it lives without a renewal."""
 
     holder: str
     life_ms: int
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of `{epoch}.renewal.json`: its holder is alive, or has let go."""
+    """The body of `{epoch}.renewal.json`: the holder is alive, or has released the epoch."""
 
     format: int = FORMAT
     epoch: int
@@ -46,9 +50,9 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseWaiter(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of `{epoch}.waiting.renewal.json`: who is to be next, as the one who waited longest.
+    """The body of `{epoch}.waiting.renewal.json`: the process that waited longest and goes next.
 
-    How long somebody waited is measured on its own clock; no two clocks are ever compared.
+    Each process measures its wait by its own clock; clocks are never compared.
     """
 
     format: int = FORMAT
@@ -61,56 +65,56 @@ Note = TypeVar("Note", Renewal, LeaseWaiter)
 
 
 class Epochs:
-    """The epochs of one domain, with their notes."""
+    """The epochs of one domain, with their hints."""
 
     def __init__(self, store: Store, domain: str) -> None:
         self.chain = Chain(store, f"locks/{domain}")
         self._store = store
 
     async def renewal(self, epoch: int) -> Renewal | None:
-        """How often an epoch was renewed, and whether it was released; None if that is garbage."""
+        """How often an epoch was renewed, and whether it was released; None if the hint is garbage."""
         raw = await self._store.find(self._key(epoch, "renewal"))
         if raw is None:
             return Renewal(epoch=epoch, count=0)
         return _read(raw, Renewal, epoch)
 
     async def renew(self, renewal: Renewal) -> bool:
-        """Say that the holder of an epoch is alive, or has let go; whether that was written."""
+        """Write the renewal or release of an epoch; whether that succeeded."""
         key = self._key(renewal.epoch, "renewal")
         return await self._store.put_hint(key, json.encode(renewal))
 
     async def waiting(self, epoch: int) -> LeaseWaiter | None:
-        """Who is to be next after an epoch, if anybody waits for its end."""
+        """The process that goes next after an epoch, if one waits."""
         raw = await self._store.find(self._key(epoch, "waiting.renewal"))
         return None if raw is None else _read(raw, LeaseWaiter, epoch)
 
     async def is_awaited(self, epoch: int) -> bool:
-        """Whether anybody waits for the end of an epoch."""
+        """Whether a process waits for the end of an epoch."""
         return await self.waiting(epoch) is not None
 
     async def wait_in_line(self, waiting: LeaseWaiter) -> bool:
-        """Say that somebody waits for the end of an epoch; whether that was written."""
+        """Record that a process waits for the end of an epoch; whether that succeeded."""
         key = self._key(waiting.epoch, "waiting.renewal")
         return await self._store.put_hint(key, json.encode(waiting))
 
     def _key(self, epoch: int, kind: str) -> str:
-        # One ending for all notes (_NOTES): it is what the table of roles lets an API process overwrite.
+        # One suffix for all hints (_HINTS): the table of roles lets an API process overwrite it.
         return f"{self.chain.key(epoch).removesuffix('.json')}.{kind}.json"
 
 
 async def collect_epochs(
     store: Store, domain: str, *, retention_ms: int, dry_run: bool = False
 ) -> list[Meta]:
-    """Delete old epochs of a domain (P6), then the notes beside them; what goes."""
+    """Delete old epochs of a domain (P6), then their hints; the deleted objects."""
     chain = Chain(store, f"locks/{domain}")
     kept = await oldest_needed(chain, retention_ms=retention_ms)
-    gone = [meta async for meta in store.list(f"{chain.path}/") if _is_below(meta.key, kept)]
+    deleted = [meta async for meta in store.list(f"{chain.path}/") if _is_below(meta.key, kept)]
     if not dry_run:
         await collect(chain, retention_ms=retention_ms)
-        for meta in gone:
-            if meta.key.endswith(_NOTES):
+        for meta in deleted:
+            if meta.key.endswith(_HINTS):
                 await store.delete(meta.key)
-    return gone
+    return deleted
 
 
 def _is_below(key: str, number: int) -> bool:
@@ -119,7 +123,7 @@ def _is_below(key: str, number: int) -> bool:
 
 
 def _read(raw: bytes, kind: type[Note], epoch: int) -> Note | None:
-    """The note in `raw`, or None if it makes no sense as one about `epoch`."""
+    """The hint in `raw`, or None if it is not a valid one about `epoch`."""
     try:
         note = json.decode(raw, kind)
     except Invalid:
@@ -127,27 +131,27 @@ def _read(raw: bytes, kind: type[Note], epoch: int) -> Note | None:
     return note if (note.format, note.epoch) == (FORMAT, epoch) else None
 
 
-_LOOK_MS = 200  # the longest pause between two looks
+_LOOK_MS = 200  # the longest pause between two reads
 
-# How long others stand back for the one who is named: time for its next look and its create. After that
-# it has left or died, and anybody may go.
+# How long the others wait for the named process: time for its next read and its create. After that it has
+# left or died, and any process may take the epoch.
 _COURTESY_MS = 500
 
 
 @dataclass
 class _Sight:
-    """What we have seen of one epoch."""
+    """What this process has observed of one epoch."""
 
     epoch: int
-    waited_ms: int = 0  # how long we had waited before
+    waited_ms: int = 0  # how long this process had waited before
     count: int | None = None
-    count_ms: float = 0.0  # when we first had seen this count
-    stood_back_ms: float | None = None  # since when it is over, and another is to be next
-    in_line: bool = False  # whether all can see that we wait, or somebody who waited longer
+    count_ms: float = 0.0  # when this count was first read
+    stood_back_ms: float | None = None  # since when it is over and another process goes next
+    in_line: bool = False  # whether the hint names this process, or one that waited longer
 
 
 class LeaseCandidate:
-    """One process among those that want the lease of a domain."""
+    """One process that competes for the lease of a domain."""
 
     def __init__(self, runtime: Runtime, epochs: Epochs, mine: Epoch) -> None:
         self._rng = runtime.rng
@@ -159,28 +163,28 @@ class LeaseCandidate:
         self._waits_since_ms: float | None = None
 
     def rested(self, last: Head) -> None:
-        """Our own epoch is over for want of work, and nobody waited for its end."""
+        """Note that our epoch ended for lack of work, and no process waited."""
         self._after = last
 
     def yielded(self, last: Head) -> None:
-        """Our own epoch is over because another waits: it is to be next."""
+        """Note that our epoch ended because another process waits, which goes next."""
         self._sight = _Sight(last.number, stood_back_ms=self._clock.elapsed_ms())
 
     def passed(self) -> None:
-        """Another has taken an epoch after ours."""
+        """Note that another process has taken an epoch after ours."""
         self._after = None
 
     def last(self) -> int | None:
-        """Our last epoch, if nobody waited when we rested and none is known to have come after it."""
+        """Our last epoch, if no process waited when it ended and no later one is known."""
         after = self._after
         if after is None or self._clock.elapsed_ms() - after.seen_ms >= FRESH_MS:
             return None
         return after.number
 
     async def take(self, is_wanted: Callable[[], bool]) -> Head | None:
-        """The next epoch, which is ours; None as soon as nobody wants it any more.
+        """Take the next epoch; None as soon as it is no longer wanted.
 
-        Who gives up keeps its place: the next call goes on with what was seen and waited so far.
+        The time waited and the observations are kept for the next call.
         """
         if self._waits_since_ms is None:
             self._waits_since_ms = self._clock.elapsed_ms()
@@ -197,13 +201,13 @@ class LeaseCandidate:
                 continue
             await self._clock.sleep(_LOOK_MS * (0.5 + self._rng.random() / 2))
             if self._sight.stood_back_ms is not None:
-                head = None  # the one who is named has taken it by now, or soon will
+                head = None  # the named process has taken it by now, or soon will
         return None
 
     def _own_end(self) -> Head | None:
-        """Our last epoch, if nobody waited when we rested: mostly we are alone, and need not look.
+        """Our last epoch, if no process waited when it ended: usually there is no competitor to read of.
 
-        The create itself will tell, but not for a head so old that its successor may be collected.
+        The create fails if there is one, except for a head so old that its successor may be collected.
         """
         after, self._after = self._after, None
         if after is None or self._clock.elapsed_ms() - after.seen_ms >= FRESH_MS:
@@ -211,17 +215,17 @@ class LeaseCandidate:
         return after
 
     async def _append(self, after: Head) -> Head | None:
-        """The epoch after `after`, or None if another has taken it."""
+        """Create the epoch after `after`; None if another process has taken it."""
         try:
             return await self._epochs.chain.append(after, self._mine)
         except Conflict:
             return None
         except Unknown as unclear:
-            # If it lands after all, it bears our name, and we know it again.
+            # If the create succeeded after all, the epoch names this process, which recognizes it.
             raise Unavailable("could not take the lease; retry") from unclear
 
     async def _is_free(self, head: Head) -> bool:
-        """Whether the epoch at the head is over, and it is for us to follow it."""
+        """Whether the epoch at the head is over, and this process goes next."""
         if head.entry is None:
             return True
         epoch = head.entry.body(Epoch)
@@ -230,7 +234,7 @@ class LeaseCandidate:
         sight = self._sight
         if sight.stood_back_ms is not None:
             return self._clock.elapsed_ms() - sight.stood_back_ms >= _COURTESY_MS
-        # Our own is over too: we would not ask if we had it still.
+        # An epoch of this process is over too: it would not take another one otherwise.
         is_mine = epoch.holder == self._mine.holder
         if is_mine or await self._has_ended(sight, min(epoch.life_ms, LONGEST_LIFE_MS)):
             return await self._is_next(sight)
@@ -242,7 +246,7 @@ class LeaseCandidate:
         return 0 if since_ms is None else int(self._clock.elapsed_ms() - since_ms)
 
     async def _has_ended(self, sight: _Sight, life_ms: int) -> bool:
-        """Whether another's epoch is over, at one more look."""
+        """Whether the epoch of another process is over, by one more read."""
         sent_ms = self._clock.elapsed_ms()
         renewal = await self._epochs.renewal(sight.epoch)
         if renewal is None or renewal.released:
@@ -253,7 +257,7 @@ class LeaseCandidate:
         return sent_ms - sight.count_ms >= life_ms
 
     async def _is_next(self, sight: _Sight) -> bool:
-        """Whether nobody has waited longer for the end of an epoch than we have."""
+        """Whether no other process has waited longer for the end of an epoch."""
         first = await self._epochs.waiting(sight.epoch)
         if first is None or first.waiter == self._mine.holder:
             return True
@@ -261,9 +265,9 @@ class LeaseCandidate:
         return False
 
     async def _stand_in_line(self, sight: _Sight) -> None:
-        """Let the holder know that somebody waits, and the others who has waited longest.
+        """Record this process as the one that has waited longest, unless another has.
 
-        Looked at once more after it was said: who has waited less may have spoken at the same time.
+        The next read checks it again: a process that waited less may have written at the same time.
         """
         if sight.in_line:
             return

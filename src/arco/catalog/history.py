@@ -19,19 +19,19 @@ from arco.storage.link import Entry
 
 
 class CommitWithManifest(NamedTuple):
-    """A commit with the manifest that names it."""
+    """A commit record with the manifest that names it."""
 
     number: int
     commit: Commit
     manifest: Manifest
-    sha256: str  # of the manifest, as it is stored
-    published_at: datetime  # from when on a reader as of a time sees it
+    sha256: str  # of the stored manifest
+    published_at: datetime  # readers as of this time or later see it
 
 
 async def list_commits(
     reader: SnapshotReader, *, before: int | None = None, limit: int
 ) -> list[CommitWithManifest]:
-    """Commits below a number, newest first, as far down as they are kept."""
+    """The commits below a number that are kept, newest first."""
     head = (await reader.chain.head()).number
     last = head if before is None else min(head, before - 1)
     first = max(last - limit + 1, await reader.chain.floor())
@@ -41,8 +41,8 @@ async def list_commits(
     commits = await reader.store.runtime.tasks.gather(
         *(read_commit(reader.store, read_manifest(entry).commit) for entry in entries)
     )
-    found = [_numbered(entry, commit) for entry, commit in zip(entries, commits, strict=True)]
-    return found[::-1]
+    oldest_first = [_numbered(*pair) for pair in zip(entries, commits, strict=True)]
+    return oldest_first[::-1]
 
 
 async def get_commit(reader: SnapshotReader, number: int) -> CommitWithManifest:
@@ -62,7 +62,7 @@ def _numbered(entry: Entry, commit: Commit) -> CommitWithManifest:
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """An object as one commit left it. Without an operation its commit is no longer kept."""
+    """An object as one commit left it; without `operation` if the commit was collected."""
 
     number: int
     commit_ulid: str | None
@@ -74,7 +74,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Versions(NamedTuple):
-    """One page of a history; older ones are found from the snapshot `rest`, or (None) there are none."""
+    """One page of a history; the next begins at the snapshot `rest`, None at the end."""
 
     items: list[Version]
     rest: int | None
@@ -95,17 +95,17 @@ async def history(
     snapshot = start or await reader.head()
     found = await snapshot.find(object_id, dropped=True)
     versions: list[Version] = []
-    told_columns = 0
+    column_count = 0
     while True:
         versions.append(await _version(reader, snapshot, found.row, found.commit))
-        told_columns += len(versions[-1].columns)
+        column_count += len(versions[-1].columns)
         await reader.store.runtime.tasks.turn()
         try:
             snapshot = await reader.at_number(found.commit - 1)
             found = await snapshot.find(object_id, dropped=True)
         except NotFound:
             return Versions(versions, None)  # that was the first, or older ones are not kept
-        if len(versions) >= limit or told_columns >= most_columns:
+        if len(versions) >= limit or column_count >= most_columns:
             return Versions(versions, snapshot.number)
 
 
@@ -120,27 +120,27 @@ async def _version(
     except NotFound:
         made_by = None
     commit = None if made_by is None else await read_commit(reader.store, made_by.commit)
-    deed = None if commit is None else await _deed(snapshot, row, commit.deeds)
+    operation = None if commit is None else await _last_operation(snapshot, row, commit.deeds)
     return Version(
         number=number,
         commit_ulid=None if commit is None else commit.commit_ulid,
-        at=row.updated_at if deed is None else deed.at,
-        operation=None if deed is None else deed.operation,
-        actor=row.updated_by if deed is None else deed.actor,
+        at=row.updated_at if operation is None else operation.at,
+        operation=None if operation is None else operation.operation,
+        actor=row.updated_by if operation is None else operation.actor,
         object=row,
         columns=columns,
     )
 
 
-async def _deed(
-    snapshot: Snapshot, row: AnyObject, deeds: tuple[CommitOperation, ...]
+async def _last_operation(
+    snapshot: Snapshot, row: AnyObject, operations: tuple[CommitOperation, ...]
 ) -> CommitOperation | None:
-    """What was done to the object last, or to something it lies in: a rename reaches those below."""
-    above: AnyObject | None = row
-    while above is not None:
-        mine = [deed for deed in deeds if deed.object_id == id_of(above)]
-        if mine:
-            return mine[-1]
-        container = await snapshot.container(above)
-        above = None if container is None else container.row
+    """The last operation on the object or one of its containers: a rename rewrites the rows below it."""
+    target: AnyObject | None = row
+    while target is not None:
+        matching = [each for each in operations if each.object_id == id_of(target)]
+        if matching:
+            return matching[-1]
+        container = await snapshot.container(target)
+        target = None if container is None else container.row
     return None

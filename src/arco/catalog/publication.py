@@ -1,9 +1,12 @@
 """Publications: which attempt at which task made a version of a table, and whether another still may (P35).
 
 A table's chain of versions is the fence. Each version that a pipeline makes names the attempt and the
-partitions that it publishes; before a task is given to somebody else, a version with the same content
-fences its partitions against earlier attempts. Whoever publishes reads every number above the one that was
-the head when the attempt was dispatched, each time anew: the first of its partition wins, all others stop.
+partitions that it publishes; before a task is given to another worker, a version with unchanged content
+fences its partitions against earlier attempts. A publisher reads every number above the head at the
+dispatch of its attempt: the first publication of a partition wins, all other attempts stop.
+
+The entries of a chain never change, so each is read once and remembered for all attempts. An attempt whose
+table has not changed since its dispatch costs no request.
 """
 
 from collections import OrderedDict
@@ -17,24 +20,24 @@ from arco.storage.chain import Chain, Head
 from arco.storage.collect import DEFAULT_RETENTION_MS
 from arco.storage.link import Entry
 
-FLOW = "flow"  # whence a change comes that publishes or fences
-ATTEMPT_PROPERTY = "arco.attempt"  # in the summary of a snapshot: an `Attempt` as JSON
+FLOW = "flow"  # the origin of changes that publish or fence
+ATTEMPT_PROPERTY = "arco.attempt"  # in the summary of a snapshot: a `DispatchedAttempt` as JSON
 
 WHOLE_TABLE: tuple[str, ...] = ()
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a version publishes or fences; no partitions stand for the whole table."""
+    """What a version publishes or fences; no partitions mean the entire table."""
 
     attempt_id: str
     task: str  # of one run: the same for all attempts at it
     partitions: tuple[str, ...] = WHOLE_TABLE
     is_fence: bool = False
-    code: str | None = None  # the fingerprint of the code that made it
-    made_of: str | None = None  # that of the code and of the data that were read
+    code: str | None = None  # the fingerprint of the code that produced it
+    made_of: str | None = None  # the fingerprint of the code and of the data that were read
 
     def concerns(self, partitions: tuple[str, ...]) -> bool:
-        """Whether it is about any of these partitions."""
+        """Whether it includes any of these partitions."""
         if not self.partitions or not partitions:
             return True
         return not set(self.partitions).isdisjoint(partitions)
@@ -43,9 +46,9 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class DispatchedAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt at a task, as it was dispatched.
 
-    `dispatched_at_number` was the head of the table's chain then, -1 if there was no table. All that
-    concerns the attempt is above it. Whoever carries it out adds `code` and `made_of`, so that a version
-    says what it is made of though nobody lives to tell.
+    `dispatched_at_number` was the head of the table's chain then, -1 if there was no table. All entries
+    that concern the attempt are above it. The worker adds `code` and `made_of`, so that a version records
+    them even if the worker dies after publishing.
     """
 
     attempt_id: str
@@ -57,7 +60,7 @@ class DispatchedAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     made_of: str | None = None
 
     def publication(self, *, is_fence: bool = False) -> Publication:
-        """What the version says that this attempt makes."""
+        """The publication that a version of this attempt carries."""
         return Publication(
             attempt_id=self.attempt_id,
             task=self.task,
@@ -78,31 +81,33 @@ class NumberedPublication:
 
 @dataclass(frozen=True)
 class PublicationStatus:
-    """How an attempt stands: `done` is its own publication, `lost_to` what forbids it to publish."""
+    """Whether an attempt may publish: `done` is its own publication, `lost_to` the one that fences it."""
 
     done: NumberedPublication | None = None
     lost_to: NumberedPublication | None = None
 
     @property
     def may_publish(self) -> bool:
-        """Whether nobody was faster, not even the attempt itself."""
+        """Whether neither the attempt nor another one has published."""
         return self.done is None and self.lost_to is None
 
 
 def publication_status(
     attempt: DispatchedAttempt, above: Iterable[NumberedPublication]
 ) -> PublicationStatus:
-    """How an attempt stands by the publications above its dispatch, in the order of their numbers.
+    """The status of an attempt, from the publications above its dispatch in the order of their numbers.
 
-    Its own fence, made when it was dispatched, is not above it and does not count against it.
+    The fence that was made when the attempt was dispatched is not above it.
     """
     for each in above:
-        said = each.publication
-        if each.number <= attempt.dispatched_at_number or not said.concerns(attempt.partitions):
+        publication = each.publication
+        if each.number <= attempt.dispatched_at_number or not publication.concerns(
+            attempt.partitions
+        ):
             continue
-        if said.attempt_id != attempt.attempt_id:
+        if publication.attempt_id != attempt.attempt_id:
             return PublicationStatus(lost_to=each)
-        if not said.is_fence:
+        if not publication.is_fence:
             return PublicationStatus(done=each)
     return PublicationStatus()
 
@@ -116,7 +121,7 @@ def task_of(publication: Publication) -> tuple[str | None, str]:
 def published_by_task(
     task: str, above: Iterable[NumberedPublication]
 ) -> NumberedPublication | None:
-    """The publication of any attempt at a task, which the fencer looks for first: found means done."""
+    """The publication of any attempt at a task, if there is one: then the task is done."""
     return next(
         (each for each in above if each.publication.task == task and not each.publication.is_fence),
         None,
@@ -127,7 +132,7 @@ _REMEMBERED = 100_000
 
 
 class PublicationLog:
-    """The publications on chains of one kind, whose numbers `read` knows how to read."""
+    """The publications on chains of one kind, whose entries `read` decodes."""
 
     def __init__(
         self,
@@ -142,11 +147,11 @@ class PublicationLog:
     async def own(
         self, chain: Chain, attempt: DispatchedAttempt, head: Head
     ) -> NumberedPublication | None:
-        """The attempt's own publication up to `head`; None if it may publish behind it.
+        """The attempt's own publication up to `head`; None if it may publish after it.
 
-        `AttemptFenced` if another attempt has published or fenced its partitions, or if it is too old to
-        be sure: what it has staged may be gone, or the numbers that would tell. To be asked again for
-        every head, since the answer may be another one.
+        `AttemptFenced` if another attempt has published or fenced its partitions, or if the attempt is so
+        old that its staged files or the entries above it may be collected. The answer is valid for this
+        head only.
         """
         if not -1 <= attempt.dispatched_at_number <= head.number:
             raise Invalid(
@@ -154,12 +159,12 @@ class PublicationLog:
                 f"and the table is at {head.number}"
             )
         above = await self.above(chain, attempt.dispatched_at_number, head)
-        standing = publication_status(attempt, above)
-        if standing.lost_to is not None:
-            raise AttemptFenced(_reason(standing.lost_to))
-        if standing.done is None:
+        status = publication_status(attempt, above)
+        if status.lost_to is not None:
+            raise AttemptFenced(_reason(status.lost_to))
+        if status.done is None:
             self._refuse_old(attempt, chain.store.runtime.clock.now_ms())
-        return standing.done
+        return status.done
 
     async def above(self, chain: Chain, since: int, head: Head) -> list[NumberedPublication]:
         """All publications and fences above a number, up to `head`; `AttemptFenced` if some are gone."""
@@ -173,22 +178,24 @@ class PublicationLog:
                 entries = await chain.history(missing[0], missing[-1])
             except NotFound as collected:
                 raise AttemptFenced(
-                    "the attempt is so old that what became of its table since was collected"
+                    "the attempt is so old that the versions of its table since then were collected"
                 ) from collected
             found |= {entry.number: self.learn(chain, entry) for entry in entries}
         return [
-            NumberedPublication(n, said) for n, said in sorted(found.items()) if said is not None
+            NumberedPublication(n, publication)
+            for n, publication in sorted(found.items())
+            if publication is not None
         ]
 
     def learn(self, chain: Chain, entry: Entry) -> Publication | None:
-        """Remember a number that was read, or written."""
-        said = self._known[chain.path, entry.number] = self._read(entry)
+        """Remember an entry that was read or written."""
+        publication = self._known[chain.path, entry.number] = self._read(entry)
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
-        return said
+        return publication
 
     def _refuse_old(self, attempt: DispatchedAttempt, now_ms: int) -> None:
-        """Half the retention is left for clocks that differ, and for what is under way."""
+        """Refuse at half the retention: the rest is a margin for clocks and for requests in flight."""
         if now_ms - attempt.dispatched_at_ms > self._retention_ms // 2:
             hours = self._retention_ms // 2 // 3_600_000
             raise AttemptFenced(
@@ -198,7 +205,7 @@ class PublicationLog:
 
 
 def _reason(winner: NumberedPublication) -> str:
-    said = winner.publication
-    done = "was given" if said.is_fence else "has published"
-    which = ", ".join(said.partitions[:3]) or "the table"
-    return f"attempt {said.attempt_id} of {said.task} {done} {which} at version {winner.number}"
+    other = winner.publication
+    done = "was given" if other.is_fence else "has published"
+    which = ", ".join(other.partitions[:3]) or "the table"
+    return f"attempt {other.attempt_id} of {other.task} {done} {which} at version {winner.number}"
