@@ -4,27 +4,12 @@ from uuid import UUID
 
 import pytest
 
-from arco.catalog.ddl import (
-    AttachedColumn,
-    AttachTable,
-    Ddl,
-    SchemaName,
-)
+from arco.catalog.ddl import AttachedColumn, AttachTable, Ddl, SchemaName
 from arco.catalog.decision import WorkspaceRules
 from arco.catalog.location import place_name
-from arco.catalog.model import (
-    TableFormat,
-    TableRow,
-)
-from arco.core.errors import (
-    ArcoError,
-)
-from tests.catalog.workshop import (
-    S,
-    Workshop,
-    open_workshop,
-    started,
-)
+from arco.catalog.model import TableFormat, TableRow
+from arco.core.errors import ArcoError
+from tests.catalog.workshop import S, Workshop, open_workshop, started
 
 FOREIGN = "0c0ffee0-0000-4000-8000-000000000001"
 

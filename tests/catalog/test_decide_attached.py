@@ -25,11 +25,7 @@ from arco.catalog.ddl import (
     UpdateTable,
 )
 from arco.catalog.decision import DEFAULT_RETENTION
-from arco.catalog.model import (
-    ObjectKind,
-    TableFormat,
-    TableType,
-)
+from arco.catalog.model import ObjectKind, TableFormat, TableType
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,

@@ -16,18 +16,8 @@ from arco.catalog.ddl import (
     RestoreTable,
     Undrop,
 )
-from arco.catalog.model import (
-    PlaceRow,
-    TableFormat,
-    TableType,
-)
-from arco.core.errors import (
-    AlreadyExists,
-    Conflict,
-    Invalid,
-    NotFound,
-    Unavailable,
-)
+from arco.catalog.model import PlaceRow, TableFormat, TableType
+from arco.core.errors import AlreadyExists, Conflict, Invalid, NotFound, Unavailable
 from tests.catalog.attaching import (
     FOREIGN,
     S2,
@@ -39,13 +29,7 @@ from tests.catalog.attaching import (
     row_of,
     table_id,
 )
-from tests.catalog.workshop import (
-    as_table,
-    is_down,
-    names_in,
-    new_table,
-    t,
-)
+from tests.catalog.workshop import as_table, is_down, names_in, new_table, t
 
 
 @pytest.mark.parametrize(

@@ -5,32 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from arco.catalog.ddl import (
-    AttachedColumn,
-    ProjectColumns,
-    ReleaseTable,
-    UpdateColumn,
-)
-from arco.catalog.model import (
-    ColumnRow,
-    Sensitivity,
-)
-from arco.core.errors import (
-    Invalid,
-)
-from tests.catalog.attaching import (
-    attach,
-    column,
-    refuses,
-    routed_workshop,
-    row_of,
-    table_id,
-)
-from tests.catalog.workshop import (
-    Workshop,
-    as_table,
-    t,
-)
+from arco.catalog.ddl import AttachedColumn, ProjectColumns, ReleaseTable, UpdateColumn
+from arco.catalog.model import ColumnRow, Sensitivity
+from arco.core.errors import Invalid
+from tests.catalog.attaching import attach, column, refuses, routed_workshop, row_of, table_id
+from tests.catalog.workshop import Workshop, as_table, t
 
 
 async def columns_of(workshop: Workshop, number: int) -> list[ColumnRow]:

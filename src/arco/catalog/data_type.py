@@ -1,10 +1,11 @@
-"""Data types: Spark SQL's simple strings, parsed and brought to one spelling each.
+"""Data types: a lexer and parser for Spark SQL's types, which normalises each to one spelling.
 
-Spark's other spellings are taken too (`LONG`, `DEC`, `struct<a INT NOT NULL COMMENT 'x'>`), so that
-a type can be copied from a CREATE TABLE. Two types are the same if their normalised texts are. NOT
-NULL and the comment of a struct's field are kept. Any SRID of a geometry is taken, since each release
-of Spark knows more of them. Timestamps finer than microseconds, which Iceberg has, are told by their
-digits: `timestamp_ntz(9)` and `timestamp_ltz(9)`.
+Spark's other spellings are accepted too (`LONG`, `DEC`, `struct<a INT NOT NULL COMMENT 'x'>`), so that a
+type can be copied from a CREATE TABLE. Two types are the same if their normalised texts are. NOT NULL and
+the comment of a struct's field are kept. Any SRID of a geometry is accepted, since each release of Spark
+adds some. Timestamps finer than microseconds, which Iceberg has, carry their digits: `timestamp_ntz(9)`
+and `timestamp_ltz(9)`. An unquoted name may hold any letter or digit, because the simple string of a struct
+prints names without quotes.
 """
 
 import difflib

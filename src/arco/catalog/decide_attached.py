@@ -1,8 +1,8 @@
-"""Decisions on tables whose state is a chain of its own: the chain decides, and the catalog names (P31).
+"""Decisions on tables with a pointer chain: the chain holds their state, the catalog their names (P31).
 
-What is asked here follows from what stands in that chain, and may be asked more than once, late, or by
-several at a time. So each request names the number of the chain that it follows from, and what a later one
-has overtaken changes nothing. It is published all the same: the commit is the evidence of the answer.
+These requests follow from entries of that chain, and may arrive more than once, late, or from several
+processes. So each names the number of the chain that it follows from, and one that a later number has
+overtaken changes nothing. It is published all the same: the commit is the evidence of the answer.
 """
 
 from dataclasses import replace
@@ -58,7 +58,7 @@ _LONGEST_UUID = 128
 
 
 async def attach_table(view: Lookup, request: AttachTable, context: DecisionContext) -> Decision:
-    """A table or view that is there already, under a free name."""
+    """Attach an existing table or view under a free name."""
     name = check_name(request.name, "table")
     schema = (await view.schema(request.schema)).row
     await refuse_taken_table(view, schema.schema_id, name)
@@ -93,7 +93,7 @@ async def attach_table(view: Lookup, request: AttachTable, context: DecisionCont
 
 
 async def attach_tables(view: Lookup, request: AttachTables, context: DecisionContext) -> Decision:
-    """Several of them, each seeing those before it."""
+    """Attach several tables, each on top of those before it."""
     if not request.tables:
         raise Invalid("name at least one table to attach")
     together = DecisionView(view, commit=0)
@@ -105,10 +105,10 @@ async def attach_tables(view: Lookup, request: AttachTables, context: DecisionCo
 
 
 async def release_table(view: Lookup, request: ReleaseTable, context: DecisionContext) -> Decision:
-    """A name released, unless it was already, or the table was born again after that end.
+    """Release a name, unless that was done already, or the chain goes on after that tombstone.
 
-    The row keeps the tombstone's number as `born`: an undrop that looked at the chain before its end
-    asks for the name with a lower number, and is refused.
+    The row keeps the tombstone's number as `born`: an undrop that read the chain before the tombstone
+    requests the name with a lower number, and is refused.
     """
     row = await _table(view, request.table_id, request.expected, dropped=True)
     operation = f"drop_{row.kind.lower()}"
@@ -120,13 +120,15 @@ async def release_table(view: Lookup, request: ReleaseTable, context: DecisionCo
 
 
 async def restore_table(view: Lookup, request: RestoreTable, context: DecisionContext) -> Decision:
-    """A table that goes on after it was dropped, named again."""
+    """Name a dropped table again, whose chain goes on."""
     old = await _table(view, request.table_id, request.expected, dropped=True)
     await refuse_undrop(view, old, context)
     if old.location is None:
-        raise NotFound("its files were removed for good")
+        raise NotFound("the table was dropped with purge: its files were deleted")
     if old.born is not None and _number(request.born) <= old.born:
-        raise Conflict(f"the table was dropped meanwhile, at number {old.born}; retry")
+        raise Conflict(
+            f"another process dropped the table at number {old.born} of its chain; retry"
+        )
     name = old.name if request.name is None else check_name(request.name, "new")
     await refuse_taken_table(view, old.schema_id, name)
     row = updated(old, context, dropped_at=None, name=name, born=_number(request.born))
@@ -138,7 +140,7 @@ async def restore_table(view: Lookup, request: RestoreTable, context: DecisionCo
 
 
 async def move_table(view: Lookup, request: MoveTable, context: DecisionContext) -> Decision:
-    """A table under another name, perhaps in another schema."""
+    """Rename a table, or move it to another schema."""
     old = await _table(view, request.table_id, request.expected)
     name = check_name(request.name, "table")
     schema = (await view.schema(request.schema)).row
@@ -152,7 +154,7 @@ async def move_table(view: Lookup, request: MoveTable, context: DecisionContext)
 
 
 async def reserve_place(view: Lookup, request: ReservePlace, context: DecisionContext) -> Decision:
-    """A place that nobody else may take, because a table is about to move there."""
+    """Reserve a location for a table that is about to move there."""
     row = await _table(view, request.table_id, request.expected)
     location = check_attached(request.location, context.rules.own_roots)
     there = msgspec.structs.replace(row, location=location)
@@ -165,7 +167,7 @@ async def reserve_place(view: Lookup, request: ReservePlace, context: DecisionCo
 async def project_columns(
     view: Lookup, request: ProjectColumns, context: DecisionContext
 ) -> Decision:
-    """The columns as the table's own chain has them at a number, unless we know newer ones (P34)."""
+    """Record the columns of the table's chain at a number, unless newer ones are recorded (P34)."""
     old = await _table(view, request.table_id, request.expected, dropped=True)
     pointer = _number(request.pointer)
     if old.dropped_at is not None or (old.projected is not None and old.projected >= pointer):
@@ -188,7 +190,7 @@ async def project_columns(
 
 
 def _moved(request: ProjectColumns, context: DecisionContext) -> dict[str, object]:
-    """Where a table lies now, if it says so."""
+    """The location fields of a projection that changes them."""
     if request.location is None:
         return {}
     location = check_attached(request.location, context.rules.own_roots)
@@ -207,7 +209,7 @@ async def _table(
 
 
 def _purged(decision: Decision) -> Decision:
-    """The same for a table whose files go: it has no place any more, and its old one stays empty."""
+    """A drop that also deletes the files: the table loses its location, which stays reserved."""
     gone = msgspec.structs.replace(cast("TableRow", decision.object), location=None)
     others = tuple(row for row in decision.rows if row is not decision.object)
     return replace(decision, object=gone, rows=(gone, *others))
@@ -216,24 +218,24 @@ def _purged(decision: Decision) -> Decision:
 async def _unchanged(
     view: Lookup, operation: str, row: TableRow, context: DecisionContext
 ) -> Decision:
-    """Nothing is left to do, and the caller is told so."""
+    """A decision that changes nothing; the commit still answers the request."""
     columns = await live_columns(view, row.table_id)
     return replace(await table_decision(view, operation, row, columns), at=context.at)
 
 
 async def _refuse_known(view: Lookup, table_id: str) -> None:
     if not is_id(table_id):
-        raise Invalid(f"the id of a table is a UUID in small letters, not {table_id[:80]!r}")
+        raise Invalid(f"the id of a table is a UUID in lower case, not {table_id[:80]!r}")
     if await view.has_object(table_id):
-        raise AlreadyExists(f"there is an object {table_id} already, or there was until lately")
+        raise AlreadyExists(f"the id {table_id} belongs to another object, live or dropped")
 
 
 async def _take_uuid(view: Lookup, row: TableRow) -> tuple[ObjectRow, ...]:
-    """What records a uuid that is not its table's id; `AlreadyExists` if another goes by it (P30)."""
+    """The alias row of a uuid that is not its table's id; `AlreadyExists` if another has it (P30)."""
     known_as = row.table_uuid or row.table_id
     holder = await view.table_by_uuid(known_as)
     if holder is not None and holder.row.table_id != row.table_id:
-        raise AlreadyExists(f"the uuid {known_as} is that of another table")
+        raise AlreadyExists(f"the uuid {known_as} belongs to another table")
     if row.table_uuid is None:
         return ()
     alias = {"id": uuid_name(row.table_uuid), "parent_id": row.table_id}
@@ -241,7 +243,7 @@ async def _take_uuid(view: Lookup, row: TableRow) -> tuple[ObjectRow, ...]:
 
 
 def _uuid(request: AttachTable) -> str | None:
-    """The uuid by which others know a table, in small letters, if it is not the table's id."""
+    """The uuid of a table for Iceberg clients, in lower case; None if it is the table's id."""
     given = None if request.table_uuid is None else request.table_uuid.lower()
     if given is not None and not (0 < len(given) <= _LONGEST_UUID and given.isprintable()):
         raise Invalid(f"the uuid of a table has 1 to {_LONGEST_UUID} printable characters")
@@ -267,7 +269,7 @@ def _last_field_id(last: int, columns: tuple[AttachedColumn, ...]) -> int:
 async def _known(
     view: Lookup, table_id: str, columns: tuple[AttachedColumn, ...]
 ) -> dict[str, ColumnRow]:
-    """What we know of these columns, those that were dropped and are back included."""
+    """The recorded rows of these columns, dropped ones included."""
     known: dict[str, ColumnRow] = {}
     for column in columns:
         found = await view.column(table_id, column_id(table_id, column.field_id))
@@ -279,7 +281,7 @@ async def _known(
 def _changed(
     before: tuple[ColumnRow, ...], after: tuple[ColumnRow, ...], context: DecisionContext
 ) -> tuple[ColumnRow, ...]:
-    """The rows that differ, and those of columns that are gone."""
+    """The rows that differ, and those of dropped columns."""
     old = {column.column_id: column for column in before}
     new = {column.column_id for column in after}
     changed = [column for column in after if old.get(column.column_id) != column]

@@ -125,13 +125,11 @@ def refuse_stale(expected: int | str | None, current: CommittedObject) -> None:
     """`PreconditionFailed` if the current version is not the one that the request expects."""
     if isinstance(expected, int) and current.commit != expected:
         raise PreconditionFailed(
-            f"the object was changed by commit {current.commit}, and the request expects {expected}; "
-            "read it again"
+            f"the object was changed by commit {current.commit}, and the request expects {expected}"
         )
     if isinstance(expected, str) and version_of(current) != expected:
         raise PreconditionFailed(
-            f"the object is at version {version_of(current)}, and the request expects {expected}; "
-            "read it again"
+            f"the object is at version {version_of(current)}, and the request expects {expected}"
         )
 
 

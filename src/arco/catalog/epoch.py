@@ -29,6 +29,12 @@ FORMAT = 1
 
 LONGEST_LIFE_MS = 60_000  # waiters wait no longer, whatever the stored epoch says
 
+_LOOK_MS = 200  # the longest pause between two reads
+
+# How long the others wait for the named process: time for its next read and its create. After that it has
+# left or died, and any process may take the epoch.
+_COURTESY_MS = 500
+
 _HINTS = ".renewal.json"
 _STORED = re.compile(r"locks/[^/]+/([0-9]{20})\.(?:[a-z]+\.)*json")
 
@@ -129,13 +135,6 @@ def _read(raw: bytes, kind: type[Note], epoch: int) -> Note | None:
     except Invalid:
         return None
     return note if (note.format, note.epoch) == (FORMAT, epoch) else None
-
-
-_LOOK_MS = 200  # the longest pause between two reads
-
-# How long the others wait for the named process: time for its next read and its create. After that it has
-# left or died, and any process may take the epoch.
-_COURTESY_MS = 500
 
 
 @dataclass

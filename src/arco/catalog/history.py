@@ -1,7 +1,7 @@
-"""The history of one object: every version of it that is kept, newest first.
+"""The commits of a domain, and the history of one object: both newest first, as far as they are kept.
 
-A row names the commit that last changed it, and the manifest before that commit has the row as it was until
-then; so the way back costs a few reads for each version, however many commits lie between them.
+A row names the commit that last changed it, and the manifest before that commit has the previous version of
+the row; so each version costs a few reads, however many commits are between them.
 """
 
 from datetime import datetime
@@ -104,7 +104,7 @@ async def history(
             snapshot = await reader.at_number(found.commit - 1)
             found = await snapshot.find(object_id, dropped=True)
         except NotFound:
-            return Versions(versions, None)  # that was the first, or older ones are not kept
+            return Versions(versions, None)  # this was the first, or older ones were collected
         if len(versions) >= limit or column_count >= most_columns:
             return Versions(versions, snapshot.number)
 
