@@ -75,7 +75,7 @@ def new_columns(
 def attached_columns(
     table_id: str,
     columns: Sequence[AttachedColumn],
-    known: Mapping[str, ColumnRow],
+    recorded: Mapping[str, ColumnRow],
     context: DecisionContext,
 ) -> tuple[ColumnRow, ...]:
     """Rows for columns of a format that assigns field ids; known columns keep the catalog's fields."""
@@ -85,7 +85,7 @@ def attached_columns(
     if any(not 0 <= each < 2**31 for each in field_ids):
         raise Invalid("a field id is a number from 0 to 2147483647")
     return tuple(
-        _attached(table_id, column, position, known, context)
+        _attached(table_id, column, position, recorded, context)
         for position, column in enumerate(columns)
     )
 
@@ -94,11 +94,11 @@ def _attached(
     table_id: str,
     column: AttachedColumn,
     position: int,
-    known: Mapping[str, ColumnRow],
+    recorded: Mapping[str, ColumnRow],
     context: DecisionContext,
 ) -> ColumnRow:
     each = column_id(table_id, column.field_id)
-    old = known.get(each)
+    old = recorded.get(each)
     spec = ColumnSpec(
         name=column.name,
         data_type=column.data_type,

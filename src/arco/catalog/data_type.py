@@ -72,16 +72,16 @@ def refusal(at: int, problem: str) -> Invalid:
 
 def tokens(text: str) -> list[Token]:
     """The tokens of `text` without its white space, closed by one of kind `end`."""
-    found: list[Token] = []
+    read: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             raise refusal(at, _why_not(text[at]))
         if match.lastgroup != "space":
-            found.append(Token(match.lastgroup, match[0], at))
+            read.append(Token(match.lastgroup, match[0], at))
         at = match.end()
-    return [*found, Token("end", "", len(text))]
+    return [*read, Token("end", "", len(text))]
 
 
 def _why_not(letter: str) -> str:
@@ -174,8 +174,8 @@ def _check_length(text: str) -> None:
 class _Parser:
     """Reads from left to right, one token ahead, and prints what it has understood."""
 
-    def __init__(self, found: list[Token]) -> None:
-        self._tokens = found
+    def __init__(self, token_list: list[Token]) -> None:
+        self._tokens = token_list
         self._at = 0
         self._kinds: dict[str, Callable[[], str]] = {
             **dict.fromkeys(("decimal", "dec", "numeric"), self._decimal),
@@ -365,14 +365,14 @@ class _Parser:
         return token
 
     def _skip(self, mark: str) -> bool:
-        found = self.next.kind == "mark" and self.next.text == mark
-        self._at += found
-        return found
+        matches = self.next.kind == "mark" and self.next.text == mark
+        self._at += matches
+        return matches
 
     def _skip_word(self, word: str) -> bool:
-        found = self.next.keyword == word
-        self._at += found
-        return found
+        matches = self.next.keyword == word
+        self._at += matches
+        return matches
 
     def _expect(self, mark: str, form: str) -> None:
         if not self._skip(mark):

@@ -157,8 +157,8 @@ async def reserve_place(view: Lookup, request: ReservePlace, context: DecisionCo
     """Reserve a location for a table that is about to move there."""
     row = await _table(view, request.table_id, request.expected)
     location = check_attached(request.location, context.rules.own_roots)
-    there = msgspec.structs.replace(row, location=location)
-    place = await take_place(view, there, context)
+    relocated = msgspec.structs.replace(row, location=location)
+    place = await take_place(view, relocated, context)
     columns = await live_columns(view, row.table_id)
     decision = await table_decision(view, "reserve_place", row, columns, *place)
     return replace(decision, at=context.at)
@@ -173,8 +173,8 @@ async def project_columns(
     if old.dropped_at is not None or (old.projected is not None and old.projected >= pointer):
         return await _unchanged(view, "project_columns", old, context)
     before = await live_columns(view, old.table_id)
-    known = await _known(view, old.table_id, request.columns)
-    after = attached_columns(old.table_id, request.columns, known, context)
+    recorded = await _recorded_columns(view, old.table_id, request.columns)
+    after = attached_columns(old.table_id, request.columns, recorded, context)
     row = updated(old, context, projected=pointer, **_moved(request, context))
     if after == before:
         return await table_decision(view, "project_columns", row, after)
@@ -201,11 +201,11 @@ def _moved(request: ProjectColumns, context: DecisionContext) -> dict[str, objec
 async def _table(
     view: Lookup, table_id: str, expected: int | str | None, *, dropped: bool = False
 ) -> TableRow:
-    found = await view.find(table_id, dropped=dropped)
-    refuse_stale(expected, found)
-    if not isinstance(found.row, TableRow):
+    current = await view.find(table_id, dropped=dropped)
+    refuse_stale(expected, current)
+    if not isinstance(current.row, TableRow):
         raise NotFound(f"there is no table {table_id!r}")
-    return found.row
+    return current.row
 
 
 def _purged(decision: Decision) -> Decision:
@@ -266,16 +266,16 @@ def _last_field_id(last: int, columns: tuple[AttachedColumn, ...]) -> int:
     return max((last, *(column.field_id for column in columns)))
 
 
-async def _known(
+async def _recorded_columns(
     view: Lookup, table_id: str, columns: tuple[AttachedColumn, ...]
 ) -> dict[str, ColumnRow]:
     """The recorded rows of these columns, dropped ones included."""
-    known: dict[str, ColumnRow] = {}
+    recorded: dict[str, ColumnRow] = {}
     for column in columns:
-        found = await view.column(table_id, column_id(table_id, column.field_id))
-        if found is not None:
-            known[found.row.column_id] = found.row
-    return known
+        current = await view.column(table_id, column_id(table_id, column.field_id))
+        if current is not None:
+            recorded[current.row.column_id] = current.row
+    return recorded
 
 
 def _changed(

@@ -205,10 +205,10 @@ async def drop_column(view: Lookup, request: DropColumn, context: DecisionContex
     before = await live_columns(view, table.table_id)
     old = _column(before, request.column)
     after = [column for column in before if column is not old]
-    gone = msgspec.structs.replace(
+    dropped = msgspec.structs.replace(
         old, dropped_at=context.at, updated_at=context.at, updated_by=context.actor
     )
-    return await _column_decision(view, "drop_column", table, before, after, context, gone)
+    return await _column_decision(view, "drop_column", table, before, after, context, dropped)
 
 
 async def _load_table(view: Lookup, name: TableName, expected: int | str | None) -> TableRow:
@@ -231,7 +231,7 @@ async def _column_decision(  # noqa: PLR0917 - read as: in this view, this is do
     before: Sequence[ColumnRow],
     after: Sequence[ColumnRow],
     context: DecisionContext,
-    *gone: ColumnRow,
+    *dropped: ColumnRow,
 ) -> Decision:
     """The table with its next schema version, and every column whose row has changed."""
     placed = tuple(
@@ -244,4 +244,4 @@ async def _column_decision(  # noqa: PLR0917 - read as: in this view, this is do
     table = updated(table, context, schema_version=version.version, pii_columns=pii_columns(placed))
     same = {column.column_id: column for column in before}
     changed = [column for column in placed if same.get(column.column_id) != column]
-    return await table_decision(view, operation, table, placed, *changed, *gone, version)
+    return await table_decision(view, operation, table, placed, *changed, *dropped, version)

@@ -79,18 +79,18 @@ async def diff(
     """
     tasks = store.runtime.tasks
     spots = await _touched(store, old, new, after)
-    found: list[Difference] = []
+    differences: list[Difference] = []
     column_count = 0
     for count, spot in enumerate(spots, start=1):
         difference = await _compare(old, new, spot.id)
         if difference is not None:
-            found.append(difference)
+            differences.append(difference)
             column_count += _columns_in(difference)
-        if count == _MOST_COMPARED or len(found) == limit or column_count >= most_columns:
-            return Differences(found, spot if count < len(spots) else None)
+        if count == _MOST_COMPARED or len(differences) == limit or column_count >= most_columns:
+            return Differences(differences, spot if count < len(spots) else None)
         if count % _TURN_EVERY == 0:
             await tasks.turn()  # without store requests the loop would block other tasks
-    return Differences(found, None)
+    return Differences(differences, None)
 
 
 async def _touched(

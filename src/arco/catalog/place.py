@@ -27,9 +27,9 @@ async def take_place(view: Lookup, row: TableRow, context: DecisionContext) -> t
     await _refuse_taken(view, row, place)
     if managed_by(place) == row.table_id:
         return ()
-    known = await view.place(place, row.table_id)
-    if known is not None:
-        return (updated(known.row, context, dropped_at=None),)
+    recorded = await view.place(place, row.table_id)
+    if recorded is not None:
+        return (updated(recorded.row, context, dropped_at=None),)
     values = {"location": place, "table_id": row.table_id, "format": row.format}
     return (msgspec.convert(values | creation_fields(context), PlaceRow),)
 
@@ -40,8 +40,8 @@ async def take_places(
     """The rows for the location of a table and its other paths; each place is recorded once."""
     taken: dict[str, PlaceRow] = {}
     for location in (row.location, *paths):
-        there = msgspec.structs.replace(row, location=location)
-        for place in await take_place(view, there, context):
+        relocated = msgspec.structs.replace(row, location=location)
+        for place in await take_place(view, relocated, context):
             taken.setdefault(place.location, place)
     return tuple(taken.values())
 
@@ -58,10 +58,10 @@ async def leave_place(
     """The row that gives up the location of a table."""
     if row.location is None or managed_by(row.location) == row.table_id:
         return ()
-    known = await view.place(place_name(row.location), row.table_id)
-    if known is None or known.row.dropped_at is not None:
+    recorded = await view.place(place_name(row.location), row.table_id)
+    if recorded is None or recorded.row.dropped_at is not None:
         return ()
-    return (updated(known.row, context, dropped_at=context.at),)
+    return (updated(recorded.row, context, dropped_at=context.at),)
 
 
 async def _refuse_taken(view: Lookup, row: TableRow, place: str) -> None:
