@@ -7,15 +7,15 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from arco.catalog.change import change, change_once
+from arco.catalog.change import OBJECT, ChangeWork, change
 from arco.catalog.ddl import ColumnSpec, CreateTable, SchemaName
-from arco.catalog.decision import Rules
-from arco.catalog.done import Done
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.model import TableFormat
+from arco.catalog.pending_request import ChangeResult
 from arco.compactor.compactor import Compactor
 from arco.core.errors import ArcoError
 from arco.core.hashing import sha256_hex
-from arco.core.ids import new_ulid
+from arco.core.ids import new_object_id, new_ulid
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.claim import Answer, key_path
@@ -55,7 +55,7 @@ class _Catalog:
         publishing = Store(self.spy, runtime, scope=Scope(), role=Role.COMPACTOR)
         self._runtime = runtime
         self._compactor = Compactor(publishing)
-        self._workspace: Workspace = open_workspace(self.store, self._compactor, Rules())
+        self._workspace: Workspace = open_workspace(self.store, self._compactor, WorkspaceRules())
         self._made = 0
         self.ddls: list[_Cost] = []
         self.merges: list[_Cost] = []
@@ -73,14 +73,12 @@ class _Catalog:
             operation="create_table",
             key=new_ulid(self._runtime),
         )
-        await change_once(
-            self._workspace.committer,
-            self._workspace.idempotency,
-            self._request(schema),
-            _ACTOR,
-            path=path,
-            request_sha256=sha256_hex(path.encode()),
-            renderer=_Plain(),
+        request = self._request(schema)
+        ids: dict[str, str] = {OBJECT: new_object_id(self._runtime)}
+        await self._workspace.idempotency.once(
+            path,
+            sha256_hex(path.encode()),
+            ChangeWork(self._workspace.committer, lambda _: request, _ACTOR, _Plain(), ids),
             arrived_ms=self._runtime.clock.elapsed_ms(),
         )
 
@@ -142,7 +140,7 @@ class _Catalog:
 class _Plain:
     """Answers as short as they get."""
 
-    def done(self, done: Done) -> Answer:
+    def done(self, done: ChangeResult) -> Answer:
         return Answer(status=201, body=msgspec.Raw(b"%d" % done.number), headers={})
 
     def refused(self, problem: ArcoError) -> Answer:

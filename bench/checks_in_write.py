@@ -106,7 +106,7 @@ class _Job:
 
 def _measures(frame: Any) -> Any:
     """What an asset with eleven checks has counted while it is written."""
-    from arco.catalog.publication import Attempt
+    from arco.catalog.publication import DispatchedAttempt
     from arco.flow.define import checks as c
     from arco.flow.define.options import Mode
     from arco.flow.spark.row_checks import row_checks
@@ -126,7 +126,9 @@ def _measures(frame: Any) -> Any:
         c.freshness("3650d", column="ordered_at"),
         c.expr("ordered_at >= timestamp'2026-01-05'"),
     )
-    attempt = Attempt(attempt_id="a", task="t", dispatched_at_number=-1, dispatched_at_ms=0)
+    attempt = DispatchedAttempt(
+        attempt_id="a", task="t", dispatched_at_number=-1, dispatched_at_ms=0
+    )
     target = WriteTarget(
         table="default.silver.orders",
         format="parquet",

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arco.catalog.column_change import ColumnChange, column_id
+from arco.catalog.column_change import RecordedColumnChange, column_id
 from arco.catalog.location import managed_location
 from arco.catalog.manifest import Base, BaseIndex, CommitKind, FileRef, Ref
 from arco.catalog.model import ObjectKind, TableFormat, TableType
@@ -253,8 +253,8 @@ def _recorded(position: int, column: str) -> dict[str, object]:
     }
 
 
-def _added(column: dict[str, object]) -> ColumnChange:
-    return ColumnChange("added", str(column["column_id"]), str(column["name"]), {}, column)
+def _added(column: dict[str, object]) -> RecordedColumnChange:
+    return RecordedColumnChange("added", str(column["column_id"]), str(column["name"]), {}, column)
 
 
 def _ids(runtime: Runtime, count: int) -> list[str]:

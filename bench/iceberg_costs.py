@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from arco.catalog.decision import Rules
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.model import TableFormat
 from arco.compactor.compactor import Compactor
 from arco.core.ids import new_object_id
@@ -56,7 +56,7 @@ class _Process:
         self.spy = SpyBackend(LocalBackend(place, runtime), runtime)
         store = Store(self.spy, runtime, scope=Scope(), role=Role.API)
         self._compactor = Compactor(Store(self.spy, runtime, scope=Scope(), role=Role.COMPACTOR))
-        rules = Rules(ruled=frozenset({TableFormat.ICEBERG}))
+        rules = WorkspaceRules(routed_formats=frozenset({TableFormat.ICEBERG}))
         self.workspace: Workspace = open_workspace(store, self._compactor, rules)
         root = f"s3://bucket/{Scope().prefix}"
         self.iceberg: Iceberg = open_iceberg(

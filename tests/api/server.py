@@ -22,11 +22,11 @@ from arco.api.metrics import Metrics
 from arco.api.remote_compactor import RemoteCompactor
 from arco.api.services import LOOPBACK, OTHER_DOMAINS, QueryEngine, Services
 from arco.catalog.change import ensure_default
-from arco.catalog.commit import Committer
-from arco.catalog.decision import Rules
+from arco.catalog.committer import Committer
+from arco.catalog.compactor_port import CompactorPort
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
-from arco.catalog.port import CompactorPort
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.core.runtime import Runtime, system_runtime
@@ -147,7 +147,9 @@ async def _open(
     compactor = options.compactor(Store(backend, runtime, scope=scope, role=Role.COMPACTOR))
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test")
-    rules = Rules(own_roots=(f"file://{root}/",), ruled=frozenset({TableFormat.ICEBERG}))
+    rules = WorkspaceRules(
+        own_roots=(f"file://{root}/",), routed_formats=frozenset({TableFormat.ICEBERG})
+    )
     committer = Committer(reader, LedgerWriter(store, DOMAIN), compactor, lease, rules=rules)
     await ensure_default(committer)
     idempotency = Idempotency(store)

@@ -17,8 +17,8 @@ from arco.access.identity import ServiceToken
 from arco.api.http.telemetry import make_log
 from arco.api.internal import InternalServices, make_internal_app
 from arco.api.remote_compactor import RemoteCompactor, RemoteNotifier
+from arco.catalog.compactor_port import CompactorPort, PublishedCommit, SyncCompact
 from arco.catalog.manifest import manifests_of
-from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.compactor.compactor import Compactor
 from arco.core.errors import ArcoError, Conflict, Corrupt, Fenced, Invalid, Unavailable, Unknown
 from arco.core.ids import new_ulid
@@ -82,13 +82,13 @@ class Failing:
     def __init__(self, problem: Exception) -> None:
         self._problem = problem
 
-    async def sync_compact(self, call: SyncCompact) -> Committed:
+    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
         raise self._problem
 
-    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:
         raise self._problem
 
-    async def merge(self) -> Committed | None:
+    async def merge(self) -> PublishedCommit | None:
         raise self._problem
 
 

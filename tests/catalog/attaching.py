@@ -2,8 +2,14 @@
 
 from uuid import UUID
 
-from arco.catalog.ddl import AttachedColumn, AttachTable
-from tests.catalog.workshop import S
+import pytest
+
+from arco.catalog.ddl import AttachedColumn, AttachTable, Ddl, SchemaName
+from arco.catalog.decision import WorkspaceRules
+from arco.catalog.location import place_name
+from arco.catalog.model import TableFormat, TableRow
+from arco.core.errors import ArcoError
+from tests.catalog.workshop import S, Workshop, open_workshop, started
 
 FOREIGN = "0c0ffee0-0000-4000-8000-000000000001"
 
@@ -30,3 +36,38 @@ def attach(
 
 def column(field_id: int, name: str, data_type: str = "bigint") -> AttachedColumn:
     return AttachedColumn(field_id=field_id, name=name, data_type=data_type)
+
+
+S2 = SchemaName("default", ("s2",))
+
+
+RULED = WorkspaceRules(
+    routed_formats=frozenset({TableFormat.ICEBERG}), own_roots=("s3://ours/root/",)
+)
+
+
+async def routed_workshop() -> Workshop:
+    return await started(open_workshop(rules=RULED))
+
+
+async def refuses(workshop: Workshop, request: Ddl, kind: type[ArcoError]) -> str:
+    """A request is refused, and nothing has changed."""
+    before = (await workshop.manifests())[-1].rows_changed_at
+    with pytest.raises(kind) as refused:
+        await workshop.do(request)
+    assert type(refused.value) is kind
+    assert (await workshop.manifests())[-1].rows_changed_at == before
+    return str(refused.value)
+
+
+async def row_of(workshop: Workshop, number: int) -> TableRow:
+    """The row as a stranger reads it, dropped or not."""
+    found = await (await workshop.cold().head()).find(table_id(number), dropped=True)
+    assert isinstance(found.row, TableRow)
+    return found.row
+
+
+async def places(workshop: Workshop, location: str) -> list[str]:
+    """Who lies at, in or around a location."""
+    found = await (await workshop.cold().head()).places_around(place_name(location))
+    return sorted(each.row.table_id for each in found)

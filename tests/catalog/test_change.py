@@ -7,10 +7,10 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from arco.catalog.change import change_work
+from arco.catalog.change import ChangeWork
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import AttachTable, CreateTable, Ddl, DropTable
 from arco.catalog.manifest import manifests_of
-from arco.catalog.port import Committed, SyncCompact
 from arco.core import json
 from arco.core.errors import Denied, KeyReused, Unavailable, Unknown
 from arco.ledger.claim import Answer, Claim, key_chain, key_path, read_key
@@ -118,7 +118,7 @@ class Killed(BaseException):
     """The process is gone: nothing is caught, nothing is cleaned up."""
 
 
-async def published_and_killed(post: Post, call: SyncCompact) -> Committed:
+async def published_and_killed(post: Post, call: SyncCompact) -> PublishedCommit:
     await post.inner.sync_compact(call)
     post.published += 1
     await asyncio.Event().wait()
@@ -173,7 +173,7 @@ async def attached_once(office: Office, table: str, wishes: list[AttachTable]) -
         return wishes[-1]
 
     ids = {"object": table, "metadata": "1"}
-    work = change_work(office.committer, request_of, ANN, Plain(), ids)
+    work = ChangeWork(office.committer, request_of, ANN, Plain(), ids)
     path = key_path(SCOPE, principal=ANN, api="iceberg", operation="create", key="k")
     return await office.idempotency.once(path, "body", work)
 

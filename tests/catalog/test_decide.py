@@ -20,7 +20,7 @@ from arco.catalog.ddl import (
     UpdateSchema,
     UpdateTable,
 )
-from arco.catalog.decision import DEFAULT_RETENTION, Rules, version_of
+from arco.catalog.decision import DEFAULT_RETENTION, WorkspaceRules, version_of
 from arco.catalog.model import SchemaRow, TableFormat, TableType
 from arco.catalog.name import MOST_LEVELS
 from arco.core.errors import (
@@ -221,7 +221,7 @@ async def test_a_delta_table_is_registered_and_never_managed() -> None:
 
 
 async def test_an_external_table_says_where_it_is() -> None:
-    rules = Rules(own_roots=("s3://lake/arco/",))
+    rules = WorkspaceRules(own_roots=("s3://lake/arco/",))
     workshop = await started(open_workshop(rules=rules))
     row = await workshop.table("a", location="s3://lake/sales")
     assert (row.table_type, row.location) == (TableType.EXTERNAL, "s3://lake/sales/")
@@ -234,14 +234,14 @@ async def test_an_external_table_says_where_it_is() -> None:
 
 
 async def test_where_places_are_declared_an_external_table_lies_in_one_of_them() -> None:
-    rules = Rules(own_roots=("s3://lake/arco/",), declared=("s3://lake/tables/",))
+    rules = WorkspaceRules(own_roots=("s3://lake/arco/",), declared=("s3://lake/tables/",))
     workshop = await started(open_workshop(rules=rules))
     row = await workshop.table("a", location="s3a://lake/tables/sales")
     assert row.table_type is TableType.EXTERNAL
     for elsewhere in ("s3://lake/tables2/x", "s3://other/tables/x", "file:///etc/x"):
         request = msgspec.structs.replace(new_table("b"), location=elsewhere)
         await refuses(workshop, request, Invalid)
-    nowhere = await started(open_workshop(rules=Rules(declared=())))
+    nowhere = await started(open_workshop(rules=WorkspaceRules(declared=())))
     request = msgspec.structs.replace(new_table("b"), location="s3://lake/tables/x")
     await refuses(nowhere, request, Invalid)
     await nowhere.close()

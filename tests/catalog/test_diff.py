@@ -13,8 +13,8 @@ from arco.catalog.ddl import (
     UpdateSchema,
     UpdateTable,
 )
-from arco.catalog.diff import Difference, How, Spot, diff
-from arco.catalog.lookup import FoundObject
+from arco.catalog.diff import ChangeKind, Difference, DiffPosition, diff
+from arco.catalog.lookup import CommittedObject
 from arco.catalog.snapshot import Snapshot
 from arco.core.tasks import AsyncioTasks
 from arco.storage.roles import Role
@@ -29,7 +29,7 @@ async def walk(
 ) -> list[list[Difference]]:
     """Every page."""
     store, pages = workshop.store(Role.READER), []
-    after: Spot | None = None
+    after: DiffPosition | None = None
     while True:
         page = await diff(store, old, new, limit=limit, most_columns=most_columns, after=after)
         pages.append(page.items)
@@ -59,16 +59,20 @@ async def test_a_difference_tells_what_was_made_changed_and_dropped() -> None:
     old, new = await workshop.api.reader.at_number(7), await workshop.head()
     [found] = await walk(workshop, old, new, limit=ALL)
     assert {each.name: each.change for each in found} == {
-        "default.s.a": How.UPDATED,
-        "default.s3.b": How.UPDATED,
-        "default.s.c": How.DROPPED,
-        "default.s3": How.CREATED,
-        "default.s.g": How.CREATED,
+        "default.s.a": ChangeKind.UPDATED,
+        "default.s3.b": ChangeKind.UPDATED,
+        "default.s.c": ChangeKind.DROPPED,
+        "default.s3": ChangeKind.CREATED,
+        "default.s.g": ChangeKind.CREATED,
     }
     [changed] = [each for each in found if each.name == "default.s.a"]
     assert (changed.before, changed.after) == ({}, {"comment": "new"})
     [back] = await walk(workshop, new, old, limit=ALL)
-    opposite = {How.CREATED: How.DROPPED, How.DROPPED: How.CREATED, How.UPDATED: How.UPDATED}
+    opposite = {
+        ChangeKind.CREATED: ChangeKind.DROPPED,
+        ChangeKind.DROPPED: ChangeKind.CREATED,
+        ChangeKind.UPDATED: ChangeKind.UPDATED,
+    }
     assert {(each.id, each.change) for each in back} == {
         (each.id, opposite[each.change]) for each in found
     }
@@ -114,7 +118,7 @@ class Asked(Snapshot):
 
     finds = 0
 
-    async def find(self, object_id: str, *, dropped: bool = False) -> FoundObject:
+    async def find(self, object_id: str, *, dropped: bool = False) -> CommittedObject:
         self.finds += 1
         return await super().find(object_id, dropped=dropped)
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from arco.catalog.epoch import Epoch, Epochs, Renewal, Waiting
+from arco.catalog.epoch import Epoch, Epochs, LeaseWaiter, Renewal
 from arco.catalog.lease import IDLE_MS, LIFE_MS, TURN_MS, Lease
 from arco.core import json
 from arco.core.errors import Corrupt, Invalid, Unavailable
@@ -469,6 +469,6 @@ def test_the_notes_have_the_bytes_that_the_formats_page_says() -> None:
     assert json.encode(Renewal(epoch=7, count=2)) == (
         b'{"format":1,"epoch":7,"count":2,"released":false}'
     )
-    assert json.encode(Waiting(epoch=7, waiter="api-2/Y", waited_ms=1200)) == (
+    assert json.encode(LeaseWaiter(epoch=7, waiter="api-2/Y", waited_ms=1200)) == (
         b'{"format":1,"epoch":7,"waiter":"api-2/Y","waited_ms":1200}'
     )

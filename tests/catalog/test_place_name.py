@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.catalog.place_name import (
+from arco.catalog.location import (
     at_or_above,
     check_attached,
     is_id,

@@ -5,11 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from arco.catalog.as_of import parse_as_of
 from arco.catalog.ddl import DropTable, SchemaName, UpdateTable
 from arco.catalog.manifest import FileRef, Ref, manifests_of, read_commit, read_index
 from arco.catalog.model import ObjectKind
-from arco.catalog.reader import SnapshotReader
+from arco.catalog.reader import SnapshotReader, parse_as_of
 from arco.catalog.snapshot import Snapshot
 from arco.catalog.state_file import read_rows
 from arco.core.errors import Corrupt, Invalid, NotFound
@@ -232,7 +231,7 @@ async def test_what_is_damaged_is_met_again_after_it_was_put_right() -> None:
 
 async def test_a_small_room_forgets_files_and_reads_them_again() -> None:
     workshop = await history()
-    cramped = SnapshotReader(workshop.store(Role.READER), room_bytes=1)
+    cramped = SnapshotReader(workshop.store(Role.READER), cache_bytes=1)
     for number in (7, 2, 5, 7, 3):
         assert await names_in(await cramped.at(str(number))) == NAMES[number]
     await workshop.close()

@@ -8,8 +8,9 @@ from datetime import timedelta
 
 import msgspec
 
-from arco.catalog.change import Renderer, change, change_once, ensure_default
-from arco.catalog.commit import Committer
+from arco.catalog.change import OBJECT, ChangeWork, Renderer, change, ensure_default
+from arco.catalog.committer import Committer
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import (
     ColumnSpec,
     CreateCatalog,
@@ -19,12 +20,11 @@ from arco.catalog.ddl import (
     SchemaName,
     TableName,
 )
-from arco.catalog.decision import DEFAULT_RETENTION, Rules, id_of
-from arco.catalog.done import Done
+from arco.catalog.decision import DEFAULT_RETENTION, WorkspaceRules, id_of
 from arco.catalog.lease import Lease
 from arco.catalog.manifest import Manifest, manifests_of, read_manifest
 from arco.catalog.model import CatalogRow, SchemaRow, TableFormat, TableRow
-from arco.catalog.port import Committed, SyncCompact
+from arco.catalog.pending_request import ChangeResult
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.catalog.state_file import read_rows
@@ -33,6 +33,7 @@ from arco.core import json
 from arco.core.clock import SystemClock
 from arco.core.errors import ArcoError, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
+from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.core.tasks import AsyncEvent
@@ -81,7 +82,7 @@ class WallClock(SystemClock):
         self.passed_ms += by.total_seconds() * 1000
 
 
-Handling = Callable[["Post", SyncCompact], Awaitable[Committed]]
+Handling = Callable[["Post", SyncCompact], Awaitable[PublishedCommit]]
 
 
 class Post:
@@ -98,7 +99,7 @@ class Post:
     def next(self, *handling: Handling) -> None:
         self.arranged.extend(handling)
 
-    async def sync_compact(self, call: SyncCompact) -> Committed:
+    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
         self.calls.append(call)
         if self.arranged:
             return await self.arranged.popleft()(self, call)
@@ -106,46 +107,46 @@ class Post:
             return await self.always(self, call)
         return await self.inner.sync_compact(call)
 
-    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:
         return await self.inner.mark_orphans(before, domain)
 
-    async def merge(self) -> Committed | None:
+    async def merge(self) -> PublishedCommit | None:
         return await self.inner.merge()
 
 
-async def arrives(post: Post, call: SyncCompact) -> Committed:
+async def arrives(post: Post, call: SyncCompact) -> PublishedCommit:
     """Nothing special."""
     return await post.inner.sync_compact(call)
 
 
-async def is_down(post: Post, call: SyncCompact) -> Committed:
+async def is_down(post: Post, call: SyncCompact) -> PublishedCommit:
     """Nobody is there, and that is certain."""
     raise Unavailable("connection refused")
 
 
-async def is_lost(post: Post, call: SyncCompact) -> Committed:
+async def is_lost(post: Post, call: SyncCompact) -> PublishedCommit:
     """The call never arrives, and nobody can tell."""
     raise Unknown("the connection broke")
 
 
-async def answer_is_lost(post: Post, call: SyncCompact) -> Committed:
+async def answer_is_lost(post: Post, call: SyncCompact) -> PublishedCommit:
     await post.inner.sync_compact(call)
     raise Unknown("the connection broke")
 
 
-async def breaks(post: Post, call: SyncCompact) -> Committed:
+async def breaks(post: Post, call: SyncCompact) -> PublishedCommit:
     """The answer is lost in a way that nobody has thought of."""
     await post.inner.sync_compact(call)
     raise OSError("reset by peer")
 
 
-async def arrives_twice(post: Post, call: SyncCompact) -> Committed:
+async def arrives_twice(post: Post, call: SyncCompact) -> PublishedCommit:
     first = await post.inner.sync_compact(call)
     assert await post.inner.sync_compact(call) == first
     return first
 
 
-async def arrives_twice_at_once(post: Post, call: SyncCompact) -> Committed:
+async def arrives_twice_at_once(post: Post, call: SyncCompact) -> PublishedCommit:
     """As when a proxy repeats what it takes for lost; the caller gets the second answer."""
     first = post.runtime.tasks.spawn(post.inner.sync_compact(call))
     try:
@@ -155,7 +156,7 @@ async def arrives_twice_at_once(post: Post, call: SyncCompact) -> Committed:
 
 
 def refused(problem: ArcoError) -> Handling:
-    async def handle(post: Post, call: SyncCompact) -> Committed:
+    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
         raise problem
 
     return handle
@@ -164,7 +165,7 @@ def refused(problem: ArcoError) -> Handling:
 def after(step: Callable[[], Awaitable[object]]) -> Handling:
     """Something happens before the call arrives."""
 
-    async def handle(post: Post, call: SyncCompact) -> Committed:
+    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
         await step()
         return await post.inner.sync_compact(call)
 
@@ -174,7 +175,7 @@ def after(step: Callable[[], Awaitable[object]]) -> Handling:
 def held(until: AsyncEvent, then: Handling = arrives) -> Handling:
     """The call is on its way until the test lets it arrive."""
 
-    async def handle(post: Post, call: SyncCompact) -> Committed:
+    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
         await until.wait()
         return await then(post, call)
 
@@ -196,7 +197,7 @@ class Told(msgspec.Struct, frozen=True):
 class Plain:
     """Answers as a protocol would write them."""
 
-    def done(self, done: Done) -> Answer:
+    def done(self, done: ChangeResult) -> Answer:
         told = Told(
             *(done.number, done.commit_ulid, done.operation, id_of(done.object.row)),
             *(done.object.row.name, done.object.commit, [each.name for each in done.columns]),
@@ -231,7 +232,7 @@ class Office:
     lease: Lease
     idempotency: Idempotency
 
-    async def do(self, request: Ddl, actor: str = ANN) -> Done:
+    async def do(self, request: Ddl, actor: str = ANN) -> ChangeResult:
         return await change(self.committer, request, actor)
 
     async def do_once(
@@ -239,14 +240,11 @@ class Office:
     ) -> Answer:
         operation = type(request).__name__
         raw = json.encode(request) if body is None else body
-        return await change_once(
-            self.committer,
-            self.idempotency,
-            request,
-            ANN,
-            path=key_path(SCOPE, principal=ANN, api="native", operation=operation, key=key),
-            request_sha256=sha256_hex(raw),
-            renderer=renderer or Plain(),
+        ids: dict[str, str] = {OBJECT: new_object_id(self.store.runtime)}
+        return await self.idempotency.once(
+            key_path(SCOPE, principal=ANN, api="native", operation=operation, key=key),
+            sha256_hex(raw),
+            ChangeWork(self.committer, lambda _: request, ANN, renderer or Plain(), ids),
             arrived_ms=self.store.runtime.clock.elapsed_ms(),
         )
 
@@ -264,7 +262,7 @@ class Workshop:
     compactor: Compactor
     post: Post
     api: Office
-    rules: Rules
+    rules: WorkspaceRules
     offices: list[Office] = field(default_factory=list)
 
     def store(self, role: Role, backend: Backend | None = None) -> Store:
@@ -276,7 +274,7 @@ class Workshop:
         self.offices.append(office)
         return office
 
-    async def do(self, *requests: Ddl) -> Done:
+    async def do(self, *requests: Ddl) -> ChangeResult:
         """Carry requests out one after the other; the last one's answer."""
         done = [await self.api.do(request) for request in requests]
         return done[-1]
@@ -322,7 +320,7 @@ def open_workshop(
     *,
     url: str = "memory://",
     retention: timedelta = DEFAULT_RETENTION,
-    rules: Rules | None = None,
+    rules: WorkspaceRules | None = None,
 ) -> Workshop:
     """A workshop on an empty store, or on one that is there already."""
     clock = WallClock()
@@ -332,7 +330,7 @@ def open_workshop(
         role: Store(backend, runtime, scope=SCOPE, role=role, retry=IMPATIENT)
         for role in (Role.API, Role.COMPACTOR)
     }
-    rules = replace(rules or Rules(), retention=retention)
+    rules = replace(rules or WorkspaceRules(), retention=retention)
     compactor = Compactor(stores[Role.COMPACTOR], retention=retention)
     post = Post(compactor, runtime)
     api = _office(stores[Role.API], post, rules)
@@ -353,7 +351,7 @@ def open_runtime(clock: WallClock) -> Runtime:
     return replace(system_runtime(), clock=clock)
 
 
-def _office(store: Store, post: Post, rules: Rules) -> Office:
+def _office(store: Store, post: Post, rules: WorkspaceRules) -> Office:
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test", life_ms=600)
     committer = Committer(reader, LedgerWriter(store, DOMAIN), post, lease, rules)
@@ -379,12 +377,12 @@ def new_catalog(name: str) -> CreateCatalog:
     return CreateCatalog(name=name)
 
 
-def as_table(done: Done) -> TableRow:
+def as_table(done: ChangeResult) -> TableRow:
     assert isinstance(done.object.row, TableRow)
     return done.object.row
 
 
-def as_catalog(done: Done) -> CatalogRow:
+def as_catalog(done: ChangeResult) -> CatalogRow:
     assert isinstance(done.object.row, CatalogRow)
     return done.object.row
 

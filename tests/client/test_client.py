@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from arco.catalog.publication import Attempt
+from arco.catalog.publication import DispatchedAttempt
 from arco.client import Arco, ColumnDefinition
 from arco.client.coordinator import HttpCoordinator
 from arco.client.models import QuarantineLine
@@ -133,7 +133,7 @@ def calls(arco: Arco) -> Iterator[Callable[[], object]]:
 
 
 def staged() -> FilesStaged:
-    attempt = Attempt(
+    attempt = DispatchedAttempt(
         attempt_id="9f86d081884c7d659a2feaa0c55ad015",
         task="t",
         dispatched_at_number=0,

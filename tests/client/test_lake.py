@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from arco.catalog.publication import Attempt
+from arco.catalog.publication import DispatchedAttempt
 from arco.client.lake import HttpLake
 from arco.core.errors import AttemptFenced, NotFound
 from arco.core.runtime import system_runtime
@@ -113,7 +113,7 @@ async def test_files_are_published_by_the_attempt_that_may(
         file.write_bytes(b"PAR1")
         return FilesStaged(
             table_id=table_id,
-            attempt=Attempt(
+            attempt=DispatchedAttempt(
                 attempt_id=attempt_id,
                 task=task,
                 dispatched_at_number=-1,

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from arco.catalog.compactor_port import CompactorPort
 from arco.catalog.manifest import (
     Base,
     BaseIndex,
@@ -23,7 +24,6 @@ from arco.catalog.manifest import (
     Ref,
     read_index,
 )
-from arco.catalog.port import CompactorPort
 from arco.compactor.compactor import Compactor
 from arco.compactor.encode import encode, file_path, index_path
 from arco.compactor.gc import Collection, collect_garbage

@@ -6,8 +6,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from arco.catalog.compactor_port import SyncCompact
 from arco.catalog.manifest import CommitKind, read_commit
-from arco.catalog.port import SyncCompact
 from arco.compactor.compactor import Compactor
 from arco.core.errors import Conflict, Denied, Fenced, Invalid
 from arco.core.ids import new_ulid

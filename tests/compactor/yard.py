@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 from arco.catalog.change import change, ensure_default
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
+from arco.catalog.compactor_port import CompactorPort, PublishedCommit, SyncCompact
 from arco.catalog.ddl import CreateSchema, Ddl, DropTable
 from arco.catalog.lease import Lease
-from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.compactor.gc import Collection, collect_garbage
@@ -49,13 +49,13 @@ class OnlyMarks:
     def __init__(self, inner: Compactor) -> None:
         self._inner = inner
 
-    async def sync_compact(self, call: SyncCompact) -> Committed:
+    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
         raise Unavailable("no time")
 
-    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:
         return await self._inner.mark_orphans(before, domain)
 
-    async def merge(self) -> Committed | None:
+    async def merge(self) -> PublishedCommit | None:
         return None
 
 

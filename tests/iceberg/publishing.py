@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
+from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt
 from arco.core import json
 from arco.core.json import Json
 from arco.iceberg.engine.metadata import current_snapshot_id
@@ -15,15 +15,17 @@ TASK = "run/s.t@ds=1"
 
 def attempt_at(
     shop: Workshop, attempt_id: str, number: int, /, *, task: str = TASK, **more: Any
-) -> Attempt:
+) -> DispatchedAttempt:
     """An attempt that was dispatched when a number was the head, just now."""
     wanted: dict[str, Any] = {"partitions": ("ds=1",), **more}
     wanted.setdefault("dispatched_at_ms", shop.inner.clock.now_ms())
-    return Attempt(attempt_id=attempt_id, task=task, dispatched_at_number=number, **wanted)
+    return DispatchedAttempt(
+        attempt_id=attempt_id, task=task, dispatched_at_number=number, **wanted
+    )
 
 
 async def adding(
-    api: Api, snapshot_id: int, attempt: Attempt | str | None, name: str = "t"
+    api: Api, snapshot_id: int, attempt: DispatchedAttempt | str | None, name: str = "t"
 ) -> dict[str, Json]:
     """The update that adds a snapshot on top of what the table holds."""
     metadata = (await api.load(name)).metadata
@@ -40,13 +42,13 @@ async def adding(
     return update("add-snapshot", snapshot=found)
 
 
-async def stage(api: Api, snapshot_id: int, attempt: Attempt | str | None) -> Loaded:
+async def stage(api: Api, snapshot_id: int, attempt: DispatchedAttempt | str | None) -> Loaded:
     """A snapshot that no branch names."""
     return await api.commit("t", await adding(api, snapshot_id, attempt))
 
 
 async def publish(
-    api: Api, snapshot_id: int, attempt: Attempt | str | None, *, key: str | None = None
+    api: Api, snapshot_id: int, attempt: DispatchedAttempt | str | None, *, key: str | None = None
 ) -> Loaded:
     """A snapshot on `main`, in one commit that nothing but the fence can refuse."""
     return await api.commit(

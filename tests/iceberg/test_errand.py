@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arco.catalog.change import OBJECT, change_work
+from arco.catalog.change import OBJECT, ChangeWork
 from arco.catalog.ddl import (
     AddColumns,
     ColumnSpec,
@@ -17,8 +17,8 @@ from arco.catalog.ddl import (
     UpdateColumn,
     UpdateTable,
 )
-from arco.catalog.done import Done
 from arco.catalog.model import TableFormat, TableRow
+from arco.catalog.pending_request import ChangeResult
 from arco.core import json
 from arco.core.errors import ArcoError, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
@@ -53,7 +53,7 @@ every_deed = pytest.mark.parametrize("name", DEEDS)
 class Plainly:
     """Answers as text: the name of the table, its comment and its columns with their marks."""
 
-    def done(self, done: Done) -> Answer:
+    def done(self, done: ChangeResult) -> Answer:
         row = done.object.row
         assert isinstance(row, TableRow)
         columns = [(each.name, each.pii_type) for each in done.columns]
@@ -76,7 +76,7 @@ async def ask(api: Api, request: NativeRequest) -> Asked:
     desk, native = api.desk, api.iceberg.native
     caller = Caller(ANN, "test/1", "k", "deed", api.clock.elapsed_ms(), update_source="native")
     ids: dict[str, str] = {OBJECT: new_object_id(desk.runtime)}
-    plain = change_work(desk.committer, lambda _: plain_request(request), ANN, Plainly(), ids)
+    plain = ChangeWork(desk.committer, lambda _: plain_request(request), ANN, Plainly(), ids)
     path = key_path(SCOPE, principal=ANN, api="v1", operation="deed", key="k")
     work = native.work(request, caller, plain, Plainly())
     answer = await desk.idempotency.once(path, "same", work, arrived_ms=caller.arrived_ms)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.ddl import TableName
-from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt, Numbered
+from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt, NumberedPublication
 from arco.core import json
 from arco.core.errors import AttemptFenced, NotFound, Unavailable, Unknown
 from arco.iceberg.pointer import FENCE
@@ -91,7 +91,7 @@ async def test_attempts_at_two_partitions_that_race_both_publish() -> None:
     assert [attempt for _, attempt, _ in said] == ["a2", "a1"]
 
 
-def _of_partition(shop: Workshop, number: int) -> Attempt:
+def _of_partition(shop: Workshop, number: int) -> DispatchedAttempt:
     key = f"ds={number}"
     return attempt_at(shop, f"a{number}", 0, task=f"run/s.t@{key}", partitions=(key,))
 
@@ -144,7 +144,7 @@ async def test_whoever_dies_at_the_create_leaves_one_publication_in_the_end(*, a
     await dies(shop.a, publish(shop.a, 1, one))
     fenced = await shop.b.iceberg.fences.fence(table_id, two, since=0)
     if after:
-        assert fenced == Numbered(1, one.publication())
+        assert fenced == NumberedPublication(1, one.publication())
         assert await _said(shop, table_id) == [None, ("commit", "one", False)]
         return
     assert fenced == 1
@@ -174,7 +174,7 @@ async def test_a_fence_that_loses_against_the_publication_finds_it() -> None:
     one = attempt_at(shop, "one", 0)
     shop.b.line.before("create", pointer_key(table_id, 1), lambda: publish(shop.a, 1, one))
     found = await shop.b.iceberg.fences.fence(table_id, attempt_at(shop, "two", 0), since=0)
-    assert found == Numbered(1, one.publication())
+    assert found == NumberedPublication(1, one.publication())
 
 
 async def test_a_fence_of_other_partitions_stops_nobody() -> None:
@@ -248,7 +248,7 @@ async def test_a_transaction_publishes_no_attempt() -> None:
     assert (await refusal(shop.a.transact(_made_with(one), on("u", marking("y"))))).status == 400
 
 
-def _made_with(attempt: Attempt) -> CommitTableRequest:
+def _made_with(attempt: DispatchedAttempt) -> CommitTableRequest:
     """The commit that makes the table `new` with data of an attempt."""
     staged = making("new")
     summary = {"operation": "append", ATTEMPT_PROPERTY: json.encode(attempt).decode()}
@@ -271,7 +271,7 @@ async def test_a_table_that_is_made_with_its_first_data_names_their_attempt() ->
     row = (await (await shop.b.desk.reader.head()).table(TableName("default", ("s",), "new"))).row
     assert await _said(shop, row.table_id) == [("create", "one", False)]
     found = await shop.b.iceberg.fences.fence(row.table_id, attempt_at(shop, "two", -1), since=-1)
-    assert isinstance(found, Numbered)
+    assert isinstance(found, NumberedPublication)
 
 
 async def test_to_go_back_to_a_published_snapshot_and_forward_again_is_no_publication() -> None:

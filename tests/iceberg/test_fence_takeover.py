@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from arco.catalog.publication import Numbered
+from arco.catalog.publication import NumberedPublication
 from arco.iceberg.refusal import FENCED, Refused
 from tests.iceberg.publishing import attempt_at, current, publish
 from tests.iceberg.workshop import Line, Workshop, with_table
@@ -29,7 +29,7 @@ async def _take_over(shop: Workshop, table_id: str) -> bool:
     """What the book does before it gives the task away, then what the second attempt does."""
     api = shop.api()
     fenced = await api.iceberg.fences.fence(table_id, attempt_at(shop, "two", 0), since=0)
-    if isinstance(fenced, Numbered):
+    if isinstance(fenced, NumberedPublication):
         assert fenced.publication.attempt_id == "one"
         return False
     await publish(api, 2, attempt_at(shop, "two", fenced))

@@ -7,7 +7,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
+from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt
 from arco.core import json
 from arco.core.errors import NotFound, Unavailable
 from arco.core.json import Json
@@ -55,7 +55,11 @@ async def _manifest(shop: Workshop, name: str, *entries: Entry) -> str:
 
 
 async def _commit(
-    shop: Workshop, number: int, *manifests: str, files: int = 1, attempt: Attempt | None = None
+    shop: Workshop,
+    number: int,
+    *manifests: str,
+    files: int = 1,
+    attempt: DispatchedAttempt | None = None,
 ) -> None:
     """A snapshot of these manifests, on `main`; the last of them is its own."""
     fields: list[Json] = [

@@ -13,11 +13,11 @@ from uuid import UUID
 
 import msgspec
 
-from arco.catalog.commit import Committer
-from arco.catalog.decision import Rules
+from arco.catalog.committer import Committer
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
-from arco.catalog.port import Committed, SyncCompact
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import Invalid, Unavailable
@@ -331,7 +331,9 @@ class Workshop:
 
 def open_workshop(url: str = "memory://", store_url: str = "s3://bucket/") -> Workshop:
     """A workshop on an empty store, whose URL is what tables are told."""
-    inner = open_catalog(url=url, rules=Rules(ruled=frozenset({TableFormat.ICEBERG})))
+    inner = open_catalog(
+        url=url, rules=WorkspaceRules(routed_formats=frozenset({TableFormat.ICEBERG}))
+    )
     outside = open_bench("memory://", inner.runtime).backend
     return Workshop(inner, outside, f"{store_url}{SCOPE.prefix}")
 
@@ -367,7 +369,7 @@ async def dies_at_the_compactor(
 ) -> None:
     """A process is gone when its nth change of the catalog is on its way, or just after it was made."""
 
-    async def handle(post: Post, call: SyncCompact) -> Committed:
+    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
         if arrives:
             await post.inner.sync_compact(call)
         api.line.is_dead = True

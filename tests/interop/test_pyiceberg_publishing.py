@@ -9,7 +9,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import ForbiddenError
 from pyiceberg.table import Table
 
-from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
+from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt
 from arco.core import json
 from tests.interop import pyiceberg_client
 from tests.interop.pyiceberg_client import ids, numbered
@@ -22,7 +22,7 @@ client = pyiceberg_client.name
 
 def _attempt(name: str, number: int, partition: str = "ds=1") -> dict[str, str]:
     """The properties of a snapshot that an attempt has made."""
-    attempt = Attempt(
+    attempt = DispatchedAttempt(
         attempt_id=name,
         task=f"run/t@{partition}",
         dispatched_at_number=number,

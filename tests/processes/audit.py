@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import httpx2
 
-from arco.catalog.manifest import Deed, read_commit, read_manifest
+from arco.catalog.manifest import CommitOperation, read_commit, read_manifest
 from arco.catalog.model import CatalogRow, TableRow
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
@@ -35,7 +35,7 @@ class Made:
     """A change that the store says it has made."""
 
     number: int
-    deed: Deed
+    deed: CommitOperation
 
 
 def direct_reader(url: str, runtime: Runtime) -> SnapshotReader:

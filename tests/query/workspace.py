@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from arco.catalog.change import change, ensure_default
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
 from arco.catalog.ddl import (
     ColumnSpec,
     CreateCatalog,
@@ -17,9 +17,9 @@ from arco.catalog.ddl import (
     SchemaName,
     TableName,
 )
-from arco.catalog.done import Done
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
+from arco.catalog.pending_request import ChangeResult
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.core.runtime import Runtime, system_runtime
@@ -54,7 +54,7 @@ class Workspace:
         """A reader that knows nothing yet."""
         return SnapshotReader(self.store(Role.READER))
 
-    async def do(self, request: Ddl, actor: str = ACTOR) -> Done:
+    async def do(self, request: Ddl, actor: str = ACTOR) -> ChangeResult:
         return await change(self.committer, request, actor)
 
     async def ask(self, sql: str, as_of: str | None = None) -> list[dict[str, Any]]:
@@ -66,13 +66,13 @@ class Workspace:
         """The first column of a result."""
         return [next(iter(row.values())) for row in await self.ask(sql, as_of)]
 
-    async def catalog(self, name: str) -> Done:
+    async def catalog(self, name: str) -> ChangeResult:
         return await self.do(CreateCatalog(name=name))
 
-    async def schema(self, *path: str, catalog: str = "default") -> Done:
+    async def schema(self, *path: str, catalog: str = "default") -> ChangeResult:
         return await self.do(CreateSchema(catalog=catalog, parent=path[:-1], name=path[-1]))
 
-    async def table(self, *path: str, catalog: str = "default", **columns: str) -> Done:
+    async def table(self, *path: str, catalog: str = "default", **columns: str) -> ChangeResult:
         specs = tuple(ColumnSpec(name=name, data_type=kind) for name, kind in columns.items())
         return await self.do(
             CreateTable(

@@ -9,13 +9,14 @@ import msgspec
 import pytest
 
 from arco.api.http.telemetry import make_log
-from arco.catalog.change import change_once
+from arco.catalog.change import OBJECT, ChangeWork
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import CreateCatalog
-from arco.catalog.decision import Rules
-from arco.catalog.done import Done
-from arco.catalog.port import Committed, SyncCompact
+from arco.catalog.decision import WorkspaceRules
+from arco.catalog.pending_request import ChangeResult
 from arco.compactor.compactor import Compactor
 from arco.core.errors import ArcoError, Corrupt
+from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.claim import Answer, key_chain, key_path, read_key
@@ -44,7 +45,7 @@ class LateOutcomes(Slow):
 class SlowCompactor(Compactor):
     """Slow, so that a stop can come in between."""
 
-    async def sync_compact(self, call: SyncCompact) -> Committed:
+    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
         await asyncio.sleep(0.2)
         return await super().sync_compact(call)
 
@@ -52,7 +53,7 @@ class SlowCompactor(Compactor):
 class Plain:
     """Renders the shortest answers."""
 
-    def done(self, done: Done) -> Answer:
+    def done(self, done: ChangeResult) -> Answer:
         return Answer(status=200, body=msgspec.Raw(str(done.number).encode()))
 
     def refused(self, problem: ArcoError) -> Answer:
@@ -65,7 +66,7 @@ def handle(backend: Backend, runtime: Runtime, role: Role) -> Store:
 
 def workspace_on(backend: Backend, runtime: Runtime) -> Workspace:
     compactor = SlowCompactor(handle(backend, runtime, Role.COMPACTOR))
-    return open_workspace(handle(backend, runtime, Role.API), compactor, Rules())
+    return open_workspace(handle(backend, runtime, Role.API), compactor, WorkspaceRules())
 
 
 async def test_a_stop_waits_for_the_outcome_of_a_commit_under_way(
@@ -75,17 +76,12 @@ async def test_a_stop_waits_for_the_outcome_of_a_commit_under_way(
     workspace = workspace_on(backend, runtime)
     await workspace.create_default_catalog(lambda _problem: None)
     path = key_path(SCOPE, principal="user:ann", api="v1", operation="CreateCatalog", key="k")
+    request = CreateCatalog(name="lake")
+    ids: dict[str, str] = {OBJECT: new_object_id(runtime)}
+    work = ChangeWork(workspace.committer, lambda _: request, "user:ann", Plain(), ids)
+    now_ms = runtime.clock.elapsed_ms()
     asking = asyncio.create_task(
-        change_once(
-            workspace.committer,
-            workspace.idempotency,
-            CreateCatalog(name="lake"),
-            "user:ann",
-            path=path,
-            request_sha256="0" * 64,
-            renderer=Plain(),
-            arrived_ms=runtime.clock.elapsed_ms(),
-        )
+        workspace.idempotency.once(path, "0" * 64, work, arrived_ms=now_ms)
     )
     await asyncio.sleep(0.1)
     assert not asking.done()  # else this shows nothing

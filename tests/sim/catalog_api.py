@@ -9,12 +9,12 @@ from datetime import timedelta
 
 import msgspec
 
-from arco.catalog.change import change, change_once, ensure_default
-from arco.catalog.commit import Committer
-from arco.catalog.decision import Rules, id_of
-from arco.catalog.done import Done
+from arco.catalog.change import OBJECT, ChangeWork, change, ensure_default
+from arco.catalog.committer import Committer
+from arco.catalog.decision import WorkspaceRules, id_of
 from arco.catalog.lease import Lease
 from arco.catalog.model import to_columns
+from arco.catalog.pending_request import ChangeResult
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import (
@@ -28,6 +28,7 @@ from arco.core.errors import (
     Unknown,
 )
 from arco.core.hashing import sha256_hex
+from arco.core.ids import new_object_id
 from arco.core.scope import Scope
 from arco.core.tasks import AsyncEvent
 from arco.fold.tier1 import DOMAIN
@@ -71,7 +72,7 @@ class Inbox:
 class Renderer:
     """Answers as documents, kept under a key."""
 
-    def done(self, done: Done) -> Answer:
+    def done(self, done: ChangeResult) -> Answer:
         return Answer(status=201, body=msgspec.Raw(render(done)))
 
     def refused(self, problem: ArcoError) -> Answer:
@@ -79,7 +80,7 @@ class Renderer:
         return Answer(status=_STATUS.get(problem.code, 409), body=msgspec.Raw(body))
 
 
-def render(done: Done) -> bytes:
+def render(done: ChangeResult) -> bytes:
     """All that a user is told of a success."""
     return json.encode(
         {
@@ -116,7 +117,7 @@ class Api:
             LedgerWriter(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
             Lease(store, DOMAIN, holder=life.name),
-            Rules(retention=UNDROP_FOR),
+            WorkspaceRules(retention=UNDROP_FOR),
         )
         self.keys = Idempotency(store, life_ms=key_life_ms)
 
@@ -183,14 +184,11 @@ class Api:
         path = key_path(Scope(), principal=wish.actor, api="sim", operation="change", key=wish.name)
         arrived_ms = runtime.clock.elapsed_ms() - (self._life.world.now_ms - call.sent_ms)
         try:
-            answer = await change_once(
-                self.committer,
-                self.keys,
-                wish.request,
-                wish.actor,
-                path=path,
-                request_sha256=sha256_hex(json.encode(wish.request)),
-                renderer=Renderer(),
+            ids: dict[str, str] = {OBJECT: new_object_id(runtime)}
+            answer = await self.keys.once(
+                path,
+                sha256_hex(json.encode(wish.request)),
+                ChangeWork(self.committer, lambda _: wish.request, wish.actor, Renderer(), ids),
                 arrived_ms=arrived_ms,
             )
         except Invalid as expired:

@@ -13,7 +13,7 @@ import msgspec
 
 from arco.catalog.change import DEFAULT_CATALOG, SYSTEM
 from arco.catalog.ddl import CreateCatalog, Ddl
-from arco.catalog.manifest import CommitKind, Deed
+from arco.catalog.manifest import CommitKind, CommitOperation
 from arco.core.clock import utc
 
 from .catalog_files import State, lay, rows_of, unversioned
@@ -129,7 +129,7 @@ class CatalogAudit:
         if changed and not said:
             self._say(f"{version.number} changed rows and does not say so")
 
-    def _carry_out(self, version: Version, deed: Deed) -> None:
+    def _carry_out(self, version: Version, deed: CommitOperation) -> None:
         wish = self._wishes.get(deed.actor)
         request: Ddl = CreateCatalog(name=DEFAULT_CATALOG) if wish is None else wish.request
         if wish is None and deed.actor != SYSTEM:

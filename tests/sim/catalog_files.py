@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from arco.catalog.event import read_event
-from arco.catalog.manifest import Deed
+from arco.catalog.manifest import CommitOperation
 from arco.catalog.model import AnyRow, to_columns
 from arco.core import json
 from arco.ledger.envelope import Envelope
@@ -45,7 +45,7 @@ def lay(state: State, orders: dict[Key, tuple[int, int]], table: str, raw: bytes
             state[key], orders[key] = row, order
 
 
-def rows_of(bodies: dict[str, bytes], deed: Deed) -> list[tuple[Key, Row]]:
+def rows_of(bodies: dict[str, bytes], deed: CommitOperation) -> list[tuple[Key, Row]]:
     """The rows that a deed's event carries, from the very line of the ledger that the deed names."""
     lines = bodies[deed.event_path].split(b"\n")
     envelope = json.decode(lines[deed.line], Envelope)

@@ -7,12 +7,12 @@ the moment at which the server tells it, whether or not anybody listens any more
 from dataclasses import dataclass
 
 from arco.catalog.change import change, ensure_default
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
+from arco.catalog.compactor_port import CompactorPort
 from arco.catalog.ddl import CreateSchema
-from arco.catalog.decision import Rules
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
-from arco.catalog.port import CompactorPort
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import (
     AlreadyExists,
@@ -119,7 +119,7 @@ class IcebergApi:
             LedgerWriter(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
             Lease(store, DOMAIN, holder=life.name),
-            Rules(retention=UNDROP_FOR, ruled=frozenset({TableFormat.ICEBERG})),
+            WorkspaceRules(retention=UNDROP_FOR, routed_formats=frozenset({TableFormat.ICEBERG})),
         )
         self.iceberg = open_iceberg(
             self.committer,

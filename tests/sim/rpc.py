@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from arco.catalog.port import Committed, CompactorPort, SyncCompact
+from arco.catalog.compactor_port import CompactorPort, PublishedCommit, SyncCompact
 from arco.core import json
 from arco.core.errors import ArcoError, Conflict, Denied, Fenced, Invalid, Unavailable, Unknown
 from arco.fold.tier1 import DOMAIN
@@ -91,30 +91,30 @@ class RemotePort:
         self._only = only  # the one compactor that is called; else any
         self._world = exchange.world
 
-    async def sync_compact(self, call: SyncCompact) -> Committed:
+    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
         note = Called(call.commit_ulid, call.fencing_token, call.base_manifest)
         self._exchange.calls[call.commit_ulid] = note
         raw = json.encode(call)
 
-        async def work(port: CompactorPort) -> Committed:
+        async def work(port: CompactorPort) -> PublishedCommit:
             note.deliveries_ms.append(self._world.now_ms)
             return await port.sync_compact(json.decode(raw, SyncCompact))
 
         answer = await self._post("sync-compact", work, note)
-        return json.decode(answer, Committed)
+        return json.decode(answer, PublishedCommit)
 
-    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:
         answer = await self._post("mark-orphans", lambda port: port.mark_orphans(before, domain))
-        return json.decode(answer, Committed)
+        return json.decode(answer, PublishedCommit)
 
-    async def merge(self) -> Committed | None:
+    async def merge(self) -> PublishedCommit | None:
         answer = await self._post("merge", lambda port: port.merge())
-        return msgspec.json.decode(answer, type=Committed | None)
+        return msgspec.json.decode(answer, type=PublishedCommit | None)
 
     async def _post(
         self,
         what: str,
-        work: Callable[[CompactorPort], Awaitable[Committed | None]],
+        work: Callable[[CompactorPort], Awaitable[PublishedCommit | None]],
         note: Called | None = None,
     ) -> bytes:
         exchange, rng = self._exchange, self._exchange.rng
@@ -148,7 +148,7 @@ class RemotePort:
         self,
         way_ms: float,
         name: str,
-        work: Callable[[CompactorPort], Awaitable[Committed | None]],
+        work: Callable[[CompactorPort], Awaitable[PublishedCommit | None]],
         answer: Future[bytes],
     ) -> None:
         self._world.after(way_ms, lambda: self._arrive(name, work, answer))
@@ -156,7 +156,7 @@ class RemotePort:
     def _arrive(
         self,
         name: str,
-        work: Callable[[CompactorPort], Awaitable[Committed | None]],
+        work: Callable[[CompactorPort], Awaitable[PublishedCommit | None]],
         answer: Future[bytes],
     ) -> None:
         found = self._exchange.reach(name)
@@ -167,7 +167,7 @@ class RemotePort:
 
     async def _serve(
         self,
-        work: Callable[[CompactorPort], Awaitable[Committed | None]],
+        work: Callable[[CompactorPort], Awaitable[PublishedCommit | None]],
         port: CompactorPort,
         answer: Future[bytes],
     ) -> None:

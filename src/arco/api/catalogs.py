@@ -14,8 +14,8 @@ from arco.api.http.snapshots import name_key, next_token, split_name_key, take_p
 from arco.api.requests import CatalogChanges, NewCatalog
 from arco.api.responses import CatalogPage, CatalogResponse, catalog_response
 from arco.catalog.ddl import CatalogName, CreateCatalog, DropCatalog, UpdateCatalog
-from arco.catalog.done import Done
 from arco.catalog.model import CatalogRow
+from arco.catalog.pending_request import ChangeResult
 
 
 class CatalogHandlers:
@@ -90,5 +90,5 @@ class CatalogHandlers:
         return await self._context.apply(call, ddl, ChangeReply(204))
 
 
-def _response(result: Done) -> CatalogResponse:
+def _response(result: ChangeResult) -> CatalogResponse:
     return catalog_response(changed_row(result, CatalogRow))

@@ -8,8 +8,8 @@ from arco.api.http.reply import Reply, snapshot_tag
 from arco.api.http.request import AtQuery, Call, DiffQuery, PageQuery, QueryParams
 from arco.api.http.snapshots import MALFORMED, PageCursor, decode_page_token, next_token, take_page
 from arco.api.responses import CommitEntry, CommitPage, DiffChange, DiffPage, ManifestEntry
-from arco.catalog.commits import Numbered, get_commit, list_commits
-from arco.catalog.diff import Difference, Spot, diff
+from arco.catalog.diff import Difference, DiffPosition, diff
+from arco.catalog.history import CommitWithManifest, get_commit, list_commits
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import Invalid, NotFound
@@ -91,7 +91,7 @@ class CommitHandlers:
         return list_reply(page, new)
 
 
-def _entry(commit: Numbered) -> CommitEntry:
+def _entry(commit: CommitWithManifest) -> CommitEntry:
     return CommitEntry(
         number=commit.number,
         sha256=commit.sha256,
@@ -100,16 +100,16 @@ def _entry(commit: Numbered) -> CommitEntry:
     )
 
 
-def _diff_token(old: Snapshot, new: Snapshot, last: Spot | None) -> str | None:
+def _diff_token(old: Snapshot, new: Snapshot, last: DiffPosition | None) -> str | None:
     """The token of a page of differences: the numbers of both manifests, and the last change."""
     return None if last is None else next_token(new, f"{old.number},{last.commit},{last.id}")
 
 
-def _split_diff_key(cursor: PageCursor) -> tuple[int, Spot]:
+def _split_diff_key(cursor: PageCursor) -> tuple[int, DiffPosition]:
     match = _DIFF_KEY.fullmatch(cursor.key)
     if match is None:
         raise Invalid(MALFORMED)
-    return int(match[1]), Spot(int(match[2]), match[3])
+    return int(match[1]), DiffPosition(int(match[2]), match[3])
 
 
 def _change(difference: Difference) -> DiffChange:

@@ -13,11 +13,11 @@ from arco.api.http.request import Call
 from arco.api.http.snapshots import SnapshotReads
 from arco.api.responses import ResponseModel
 from arco.api.services import Services
-from arco.catalog.change import OBJECT, change, change_work
-from arco.catalog.done import Done
-from arco.catalog.lookup import FoundObject
-from arco.catalog.model import CatalogRow, Found, SchemaRow, TableRow
+from arco.catalog.change import OBJECT, ChangeWork, change
+from arco.catalog.lookup import CommittedObject
+from arco.catalog.model import CatalogRow, CommittedRow, SchemaRow, TableRow
 from arco.catalog.name import join_levels
+from arco.catalog.pending_request import ChangeResult
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import ArcoError, Corrupt, NotFound, Unsupported
@@ -39,10 +39,10 @@ class ChangeReply:
     """How a change is answered."""
 
     status: int
-    document: Callable[[Done], ResponseModel] | None = None  # None for an empty body
-    location: Callable[[Done], str] | None = None  # the URL of what was created
+    document: Callable[[ChangeResult], ResponseModel] | None = None  # None for an empty body
+    location: Callable[[ChangeResult], str] | None = None  # the URL of what was created
 
-    def done(self, result: Done) -> Answer:
+    def done(self, result: ChangeResult) -> Answer:
         """The answer to a change that was made."""
         headers = {"ETag": object_tag(result.object)}
         if self.location is not None:
@@ -98,7 +98,7 @@ class HandlerContext:
     def _work(self, request: NativeRequest, caller: Caller, reply: ChangeReply) -> IdempotentWork:
         services, native = self.services, self.native
         ids: dict[str, str] = {OBJECT: new_object_id(services.runtime)}
-        plain = change_work(
+        plain = ChangeWork(
             services.committer, lambda _: plain_request(request), caller.actor, reply, ids
         )
         return plain if native is None else native.work(request, caller, plain, reply)
@@ -141,15 +141,17 @@ def answer_reply(answer: Answer) -> Reply:
     return Reply(answer.status, body, content_type, headers=dict(answer.headers))
 
 
-def changed_row(result: Done, row_type: type[R]) -> Found[R]:
+def changed_row(result: ChangeResult, row_type: type[R]) -> CommittedRow[R]:
     """The object that was changed."""
     row = result.object.row
     if not isinstance(row, row_type):
         raise Corrupt(f"{result.operation} has ended with another kind of object")
-    return Found(row, result.object.commit)
+    return CommittedRow(row, result.object.commit)
 
 
-def object_reply(document: ResponseModel, item: FoundObject, *, revalidates: bool = True) -> Reply:
+def object_reply(
+    document: ResponseModel, item: CommittedObject, *, revalidates: bool = True
+) -> Reply:
     """The reply with one object."""
     return Reply(
         200, json.encode(document), headers={"ETag": object_tag(item)}, revalidates=revalidates

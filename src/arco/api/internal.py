@@ -31,7 +31,7 @@ from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, Route, json_bo
 from arco.api.http.router import Router
 from arco.api.http.telemetry import Log, RequestTracing
 from arco.api.metrics import Metrics
-from arco.catalog.port import Committed, CompactorPort, SyncCompact
+from arco.catalog.compactor_port import CompactorPort, PublishedCommit, SyncCompact
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.errors import Invalid
@@ -187,7 +187,7 @@ def _route(path: str, operation: Operation, handler: Any, body: BodySpec[Any]) -
         operation,
         handler,
         QueryParams,
-        (ResponseSpec(200, "It is published.", Committed | None),),
+        (ResponseSpec(200, "It is published.", PublishedCommit | None),),
         body,
         problems=(409,),
         mutates=True,
@@ -195,5 +195,5 @@ def _route(path: str, operation: Operation, handler: Any, body: BodySpec[Any]) -
     )
 
 
-def _committed(committed: Committed | None) -> Reply:
+def _committed(committed: PublishedCommit | None) -> Reply:
     return Reply(200, json.encode(committed))

@@ -25,8 +25,8 @@ from arco.api.responses import (
 from arco.api.tables import columns_of
 from arco.catalog.ddl import Undrop
 from arco.catalog.history import Version, history
-from arco.catalog.lookup import FoundObject
-from arco.catalog.model import CatalogRow, ColumnRow, Found, SchemaRow, TableRow
+from arco.catalog.lookup import CommittedObject
+from arco.catalog.model import CatalogRow, ColumnRow, CommittedRow, SchemaRow, TableRow
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Corrupt, NotFound
 
@@ -88,18 +88,20 @@ class ObjectHandlers:
         return await _containers(snapshot, item.row)
 
     def _response(
-        self, item: FoundObject, containers: "_Containers", columns: Sequence[ColumnRow]
+        self, item: CommittedObject, containers: "_Containers", columns: Sequence[ColumnRow]
     ) -> AnyObjectResponse:
         row = item.row
         if isinstance(row, CatalogRow):
-            return catalog_response(Found(row, item.commit))
+            return catalog_response(CommittedRow(row, item.commit))
         if not containers.names:
             raise Corrupt("an object lies in nothing")
         catalog, *schema = containers.names
         if isinstance(row, SchemaRow):
-            return schema_response(Found(row, item.commit), catalog)
+            return schema_response(CommittedRow(row, item.commit), catalog)
         root = self._context.services.location_root
-        return table_response(Found(row, item.commit), catalog, tuple(schema), columns, root=root)
+        return table_response(
+            CommittedRow(row, item.commit), catalog, tuple(schema), columns, root=root
+        )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from arco.api.internal import (
     OrphanMark,
     StreamNotification,
 )
-from arco.catalog.port import Committed, SyncCompact
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.core import json
 from arco.core.errors import (
     ArcoError,
@@ -108,17 +108,17 @@ class RemoteCompactor:
             trust_env=False,
         )
 
-    async def sync_compact(self, call: SyncCompact) -> Committed:
-        committed = await self._post(SYNC_COMPACT, call, Committed)
+    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
+        committed = await self._post(SYNC_COMPACT, call, PublishedCommit)
         if committed.commit_ulid != call.commit_ulid:
             raise Unknown("the compactor has answered about another commit")
         return committed
 
-    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
-        return await self._post(MARK_ORPHANS, OrphanMark(before, domain), Committed)
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:
+        return await self._post(MARK_ORPHANS, OrphanMark(before, domain), PublishedCommit)
 
-    async def merge(self) -> Committed | None:
-        committed: Committed | None = await self._post(MERGE, {}, Committed | None)  # type: ignore[arg-type]
+    async def merge(self) -> PublishedCommit | None:
+        committed: PublishedCommit | None = await self._post(MERGE, {}, PublishedCommit | None)  # type: ignore[arg-type]
         return committed
 
     async def notify(self, domain: str, stream: str) -> None:

@@ -12,13 +12,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from arco.api.requests import Representation
-from arco.catalog.diff import How
+from arco.catalog.diff import ChangeKind
 from arco.catalog.manifest import Commit, Manifest
 from arco.catalog.model import (
     CatalogRow,
     ColumnRow,
-    Described,
-    Found,
+    CommittedRow,
+    DescribedRow,
     ObjectKind,
     SchemaRow,
     Sensitivity,
@@ -214,7 +214,7 @@ class ManifestEntry(ResponseModel, frozen=True, kw_only=True):
 class DiffChange(ResponseModel, frozen=True, kw_only=True):
     """One object that differs between two points; `before` and `after` have the fields that do."""
 
-    change: How
+    change: ChangeKind
     kind: ObjectKind
     id: str
     name: str
@@ -253,7 +253,7 @@ class Health(ResponseModel, frozen=True, kw_only=True):
     manifest: int | UnsetType = UNSET
 
 
-def catalog_response(item: Found[CatalogRow]) -> CatalogResponse:
+def catalog_response(item: CommittedRow[CatalogRow]) -> CatalogResponse:
     """The response for a catalog."""
     row = item.row
     return CatalogResponse(
@@ -266,7 +266,7 @@ def catalog_response(item: Found[CatalogRow]) -> CatalogResponse:
     )
 
 
-def schema_response(item: Found[SchemaRow], catalog: str) -> SchemaResponse:
+def schema_response(item: CommittedRow[SchemaRow], catalog: str) -> SchemaResponse:
     """The response for a schema."""
     row = item.row
     return SchemaResponse(
@@ -284,7 +284,7 @@ def schema_response(item: Found[SchemaRow], catalog: str) -> SchemaResponse:
 
 
 def table_response(
-    item: Found[TableRow],
+    item: CommittedRow[TableRow],
     catalog: str,
     schema: tuple[str, ...],
     columns: Sequence[ColumnRow] | None = None,
@@ -360,7 +360,7 @@ def _location(row: TableRow, root: str) -> str | None:
     return root + row.location
 
 
-def _described(row: Described) -> dict[str, Any]:
+def _described(row: DescribedRow) -> dict[str, Any]:
     return {
         "comment": row.comment,
         "properties": row.properties,

@@ -16,9 +16,9 @@ from arco.api.http.snapshots import name_key, next_token, split_name_key, take_p
 from arco.api.requests import NewSchema, SchemaChanges
 from arco.api.responses import SchemaPage, SchemaResponse, schema_response
 from arco.catalog.ddl import CreateSchema, DropSchema, SchemaName, UpdateSchema
-from arco.catalog.done import Done
 from arco.catalog.model import SchemaRow
 from arco.catalog.name import split_levels
+from arco.catalog.pending_request import ChangeResult
 
 
 class SchemaHandlers:
@@ -118,5 +118,5 @@ def name_of(call: Call[Any, Any]) -> SchemaName:
     return SchemaName(call.path_params["catalog"], split_levels(call.path_params["schema"]))
 
 
-def _response(result: Done, catalog: str) -> SchemaResponse:
+def _response(result: ChangeResult, catalog: str) -> SchemaResponse:
     return schema_response(changed_row(result, SchemaRow), catalog)

@@ -10,7 +10,7 @@ from arco.api.http.limits import HttpLimits
 from arco.api.http.long_poll import ShutdownFlag
 from arco.api.http.telemetry import Log, RequestTracing
 from arco.api.metrics import Metrics
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
 from arco.catalog.reader import SnapshotReader
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope

@@ -51,9 +51,9 @@ from arco.catalog.ddl import (
     UpdateColumn,
     UpdateTable,
 )
-from arco.catalog.done import Done
-from arco.catalog.model import ColumnRow, Found, SchemaVersionRow, TableRow
+from arco.catalog.model import ColumnRow, CommittedRow, SchemaVersionRow, TableRow
 from arco.catalog.name import join_levels, split_levels
+from arco.catalog.pending_request import ChangeResult
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import Corrupt
@@ -108,7 +108,7 @@ class TableHandlers:
             dropped=query.dropped,
         )
 
-        def key(each: Found[TableRow]) -> str:
+        def key(each: CommittedRow[TableRow]) -> str:
             return name_key(each.row.name, each.row.table_id, dropped=query.dropped)
 
         rows, last = take_page(tables, query.page_size, key)
@@ -131,13 +131,13 @@ class TableHandlers:
         return list_reply(page, snapshot, tagged=not call.resolved_names)
 
     async def _columns(
-        self, snapshot: Snapshot, rows: list[Found[TableRow]]
+        self, snapshot: Snapshot, rows: list[CommittedRow[TableRow]]
     ) -> list[list[ColumnRow]]:
         """The columns of the first tables, until a page has its maximum of columns."""
         tasks = self._context.services.runtime.tasks
         # Buckets that are not in memory are read concurrently; only as many as fit are decoded.
         buckets = await tasks.gather(
-            *(snapshot.shelf(COLUMNS, each.row.table_id, ColumnRow) for each in rows)
+            *(snapshot.bucket(COLUMNS, each.row.table_id, ColumnRow) for each in rows)
         )
         columns: list[list[ColumnRow]] = []
         count = 0
@@ -219,7 +219,9 @@ class TableHandlers:
             await self._context.services.runtime.tasks.turn()
         return versions
 
-    def _response(self, result: Done, catalog: str, schema: tuple[str, ...]) -> TableResponse:
+    def _response(
+        self, result: ChangeResult, catalog: str, schema: tuple[str, ...]
+    ) -> TableResponse:
         table, root = changed_row(result, TableRow), self._context.services.location_root
         return table_response(table, catalog, schema, result.columns, root=root)
 
@@ -275,7 +277,7 @@ class ColumnHandlers:
             columns=tuple(spec_of(column) for column in columns),
         )
 
-        def added(result: Done) -> ColumnResponse | AddedColumns:
+        def added(result: ChangeResult) -> ColumnResponse | AddedColumns:
             responses = tuple(_column(result, column.name) for column in columns)
             return AddedColumns(columns=responses) if isinstance(body, NewColumns) else responses[0]
 
@@ -328,7 +330,7 @@ COLUMNS_BODY: BodySpec[NewColumn | NewColumns] = BodySpec(
 )
 
 
-def _column(result: Done, name: str) -> ColumnResponse:
+def _column(result: ChangeResult, name: str) -> ColumnResponse:
     for row in result.columns:
         if row.name == name:
             return column_response(row)

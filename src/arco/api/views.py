@@ -21,9 +21,9 @@ from arco.api.requests import DEFAULT_DIALECT, NewView, Representation, ViewChan
 from arco.api.responses import ViewDefinition, ViewPage, ViewResponse, table_response, view_response
 from arco.api.tables import columns_of, levels_of, spec_of
 from arco.catalog.ddl import SchemaName, TableName
-from arco.catalog.done import Done
-from arco.catalog.model import Found, ObjectKind, TableRow
+from arco.catalog.model import CommittedRow, ObjectKind, TableRow
 from arco.catalog.name import join_levels
+from arco.catalog.pending_request import ChangeResult
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid, NotFound
 from arco.iceberg import view_request
@@ -146,9 +146,9 @@ class ViewHandlers:
         snapshot: Snapshot,
         schema_id: str,
         cursor: PageCursor | None,
-    ) -> tuple[list[Found[TableRow]], str | None]:
+    ) -> tuple[list[CommittedRow[TableRow]], str | None]:
         """The views of one page, and the key after which there may be more."""
-        query, views = call.query, list[Found[TableRow]]()
+        query, views = call.query, list[CommittedRow[TableRow]]()
         after, behind = split_name_key(cursor)
         scanned = 0
         while scanned < _MAX_SCANNED and len(views) < query.page_size:
@@ -167,7 +167,9 @@ class ViewHandlers:
             scanned += len(batch)
         return views, name_key(after or "", behind or "", dropped=query.dropped)
 
-    def _response(self, result: Done, catalog: str, schema: tuple[str, ...]) -> ViewResponse:
+    def _response(
+        self, result: ChangeResult, catalog: str, schema: tuple[str, ...]
+    ) -> ViewResponse:
         view, root = changed_row(result, TableRow), self._context.services.location_root
         table = table_response(view, catalog, schema, result.columns, root=root)
         if not isinstance(result, DefinedView):  # it was dropped meanwhile

@@ -1,88 +1,50 @@
-"""The ways to change the catalog: plainly, or under an idempotency key (P10 to P14)."""
+"""The entry points to change the catalog: directly, or under an idempotency key (P10 to P14)."""
 
 from collections.abc import Callable
 from typing import Protocol
 
-from arco.catalog.ask import Ask
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
 from arco.catalog.ddl import CreateCatalog, Ddl
-from arco.catalog.done import Done
 from arco.catalog.manifest import read_manifest
-from arco.catalog.recall import recall
+from arco.catalog.pending_request import ChangeResult, PendingRequest, read_change_result
 from arco.core.errors import AlreadyExists, ArcoError
 from arco.core.ids import new_object_id, new_ulid
 from arco.ledger.claim import Answer, Claim, find_evidence
-from arco.ledger.idempotency import ClaimHold, ClaimTerms, Idempotency, IdempotentWork
+from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.entry import Entry
 
 DEFAULT_CATALOG = "default"
 SYSTEM = "client:arco"
-OBJECT = "object"  # what a claim calls the id that a new object gets
+OBJECT = "object"  # the entry of a claim's ids for the id of a new object
 
 
 class Renderer(Protocol):
-    """How a protocol writes its answers down."""
+    """Encodes the results of changes in the format of one API."""
 
-    def done(self, done: Done) -> Answer:
-        """The request was carried out."""
+    def done(self, done: ChangeResult) -> Answer:
+        """The answer to a request that was committed."""
 
     def refused(self, problem: ArcoError) -> Answer:
-        """It was refused for good."""
+        """The answer to a request that was refused."""
 
 
-async def change(committer: Committer, request: Ddl, actor: str) -> Done:
-    """Carry a request out; a refusal is raised."""
+async def change(committer: Committer, request: Ddl, actor: str) -> ChangeResult:
+    """Commit a request; a refusal is raised."""
     runtime = committer.reader.store.runtime
     return await committer.submit(
-        Ask(
+        PendingRequest(
             request=request,
             actor=actor,
             request_id=new_ulid(runtime),
             new_id=new_object_id(runtime),
-            asked_ms=runtime.clock.elapsed_ms(),
+            arrived_ms=runtime.clock.elapsed_ms(),
             done=runtime.tasks.event(),
         )
     )
 
 
-async def change_once(
-    committer: Committer,
-    idempotency: Idempotency,
-    request: Ddl,
-    actor: str,
-    *,
-    path: str,
-    request_sha256: str,
-    renderer: Renderer,
-    arrived_ms: float,
-) -> Answer:
-    """Carry a request out at most once, and answer it the same whenever it comes again."""
-    runtime = committer.reader.store.runtime
-
-    def ids() -> dict[str, str]:
-        return {OBJECT: new_object_id(runtime)}
-
-    work = _KeyedChange(committer, lambda _: request, actor, renderer, ids)
-    return await idempotency.once(path, request_sha256, work, arrived_ms=arrived_ms)
-
-
-def change_work(
-    committer: Committer,
-    request_of: Callable[[Claim], Ddl],
-    actor: str,
-    renderer: Renderer,
-    ids: dict[str, str],
-) -> IdempotentWork:
-    """A change of the catalog as work under a claim.
-
-    The request is made of the claim's ids, so that whoever takes over asks for the very same. Of `ids`,
-    what is called `object` is the id that a new object would get.
-    """
-    return _KeyedChange(committer, request_of, actor, renderer, lambda: ids)
-
-
 async def ensure_default(committer: Committer) -> None:
-    """A workspace starts with the catalog `default`; of two that make it, one is first."""
+    """Create the catalog `default` in a new workspace; several processes may try at once."""
     if (await committer.reader.head()).number >= 0:
         return
     try:
@@ -91,8 +53,12 @@ async def ensure_default(committer: Committer) -> None:
         return
 
 
-class _KeyedChange:
-    """A request as work under a claim."""
+class ChangeWork:
+    """A change of the catalog as the work of an idempotency claim.
+
+    `request_of` builds the request from the claim's ids, so that a takeover makes the same request. The
+    entry `object` of `ids` is the id of a new object.
+    """
 
     def __init__(
         self,
@@ -100,7 +66,7 @@ class _KeyedChange:
         request_of: Callable[[Claim], Ddl],
         actor: str,
         renderer: Renderer,
-        ids: Callable[[], dict[str, str]],
+        ids: dict[str, str],
     ) -> None:
         self._committer = committer
         self._reader = committer.reader
@@ -109,38 +75,40 @@ class _KeyedChange:
         self._actor = actor
         self._renderer = renderer
         self._ids = ids
-        self._looked_up_to = -1  # up to here the request has not landed
+        self._absent_up_to = -1  # the request has not landed at this number or below
 
     async def terms(self) -> ClaimTerms:
-        known = self._reader.chain.remembered()
-        base = (await self._reader.head()).number if known is None else known.number
-        return ClaimTerms(ids=self._ids(), base=base)
+        head = self._reader.chain.remembered()
+        base = (await self._reader.head()).number if head is None else head.number
+        return ClaimTerms(ids=self._ids, base=base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        seen = await find_evidence(self._reader.chain, claim, _requests)
-        if seen.mine is None:
-            self._looked_up_to = seen.head.number
+        evidence = await find_evidence(self._reader.chain, claim, _requests)
+        if evidence.mine is None:
+            self._absent_up_to = evidence.head.number
             return None
-        return self._renderer.done(await recall(self._reader, claim.request_id, seen.mine.number))
+        return self._renderer.done(
+            await read_change_result(self._reader, claim.request_id, evidence.mine.number)
+        )
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        ask = Ask(
+        pending = PendingRequest(
             request=self._request_of(claim),
             actor=self._actor,
             request_id=claim.request_id,
             new_id=claim.ids[OBJECT],
-            asked_ms=self._runtime.clock.elapsed_ms(),
+            arrived_ms=self._runtime.clock.elapsed_ms(),
             done=self._runtime.tasks.event(),
-            base=max(claim.base, self._looked_up_to),
+            base=max(claim.base, self._absent_up_to),
             hold=hold,
         )
         try:
-            return self._renderer.done(await self._committer.submit(ask))
+            return self._renderer.done(await self._committer.submit(pending))
         except ArcoError as problem:
-            if not ask.refused:
+            if not pending.refused:
                 raise
             return self._renderer.refused(problem)
 

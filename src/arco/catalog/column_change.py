@@ -1,7 +1,7 @@
-"""What a change of columns comes to: the columns themselves, and a numbered version with what changed.
+"""The rows of a change of columns: the columns, and a schema version that records the changes.
 
-A column's id follows from its table's id and its field id. Field ids are counted up in the table's row and
-never used again, so a column that is dropped and made anew under its old name is another column (law 11).
+A column's id is derived from its table's id and its field id. Field ids are counted in the table's row and
+never reused, so a column that is dropped and created again under its name gets another id (law 11).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ import msgspec
 
 from arco.catalog.data_type import normalise
 from arco.catalog.ddl import AttachedColumn, ColumnSpec
-from arco.catalog.decision import Context, life, touched
+from arco.catalog.decision import DecisionContext, creation_fields, updated
 from arco.catalog.model import ColumnRow, SchemaVersionRow
 from arco.catalog.name import check_column_name, check_comment
 from arco.core import json
@@ -25,8 +25,8 @@ _RECORDED = (
 )
 
 
-class ColumnChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One entry of a version's `changes`: what was it before, what is it now."""
+class RecordedColumnChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of a version's `changes`: the fields of a column before and after."""
 
     change: str  # added, changed, dropped
     column_id: str
@@ -36,14 +36,14 @@ class ColumnChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def column_id(table_id: str, field_id: int) -> str:
-    """The id of a column: the same rule for every format that counts its fields."""
+    """The id of a column, for every format with field ids."""
     return str(uuid5(UUID(table_id), str(field_id)))
 
 
 def first_columns(
-    table_id: str, specs: Sequence[ColumnSpec], context: Context
+    table_id: str, specs: Sequence[ColumnSpec], context: DecisionContext
 ) -> tuple[tuple[ColumnRow, ...], SchemaVersionRow]:
-    """The columns of a new table, and their first version."""
+    """The columns of a new table, and schema version 1."""
     columns = new_columns(table_id, specs, context, first_field_id=1, first_position=0)
     return columns, next_version(table_id, 0, (), columns, context)
 
@@ -51,12 +51,12 @@ def first_columns(
 def new_columns(
     table_id: str,
     specs: Sequence[ColumnSpec],
-    context: Context,
+    context: DecisionContext,
     *,
     first_field_id: int,
     first_position: int,
 ) -> tuple[ColumnRow, ...]:
-    """Rows for columns that are asked for."""
+    """Rows for new columns."""
     columns = []
     for offset, spec in enumerate(specs):
         field_id = first_field_id + offset
@@ -66,24 +66,26 @@ def new_columns(
             "position": first_position + offset,
             "field_id": field_id,
         }
-        columns.append(msgspec.convert(life(context) | spec_values(spec) | checked, ColumnRow))
+        columns.append(
+            msgspec.convert(creation_fields(context) | spec_values(spec) | checked, ColumnRow)
+        )
     return tuple(columns)
 
 
 def attached_columns(
     table_id: str,
     columns: Sequence[AttachedColumn],
-    known: Mapping[str, ColumnRow],
-    context: Context,
+    recorded: Mapping[str, ColumnRow],
+    context: DecisionContext,
 ) -> tuple[ColumnRow, ...]:
-    """Rows for columns whose format counts its fields itself; what we know of a column stays."""
+    """Rows for columns of a format that assigns field ids; known columns keep the catalog's fields."""
     field_ids = {column.field_id for column in columns}
     if len(field_ids) < len(columns):
         raise Invalid("two columns have the same field id")
     if any(not 0 <= each < 2**31 for each in field_ids):
-        raise Invalid("a field id is a number from 0 up, of 32 bits")
+        raise Invalid("a field id is a number from 0 to 2147483647")
     return tuple(
-        _attached(table_id, column, position, known, context)
+        _attached(table_id, column, position, recorded, context)
         for position, column in enumerate(columns)
     )
 
@@ -92,11 +94,11 @@ def _attached(
     table_id: str,
     column: AttachedColumn,
     position: int,
-    known: Mapping[str, ColumnRow],
-    context: Context,
+    recorded: Mapping[str, ColumnRow],
+    context: DecisionContext,
 ) -> ColumnRow:
     each = column_id(table_id, column.field_id)
-    old = known.get(each)
+    old = recorded.get(each)
     spec = ColumnSpec(
         name=column.name,
         data_type=column.data_type,
@@ -109,13 +111,13 @@ def _attached(
     values = spec_values(spec) | {"position": position}
     if old is None:
         ids = {"column_id": each, "table_id": table_id, "field_id": column.field_id}
-        return msgspec.convert(life(context) | values | ids, ColumnRow)
+        return msgspec.convert(creation_fields(context) | values | ids, ColumnRow)
     new = msgspec.structs.replace(old, **values, dropped_at=None)
-    return old if new == old else touched(new, context)
+    return old if new == old else updated(new, context)
 
 
 def spec_values(spec: ColumnSpec) -> dict[str, object]:
-    """A column as it is asked for, checked and in its one spelling."""
+    """The validated and normalised fields of a requested column."""
     return {
         "name": check_column_name(spec.name),
         "data_type": normalise(spec.data_type),
@@ -132,10 +134,10 @@ def next_version(
     version: int,
     before: Sequence[ColumnRow],
     after: Sequence[ColumnRow],
-    context: Context,
+    context: DecisionContext,
 ) -> SchemaVersionRow:
-    """The version that follows `version`, once the columns are in order; `Invalid` if they are not."""
-    _refuse_doubles(after)
+    """The version that follows `version`; `Invalid` if there are too many columns or duplicates."""
+    _refuse_duplicates(after)
     return SchemaVersionRow(
         table_id=table_id,
         version=version + 1,
@@ -151,7 +153,7 @@ def pii_columns(columns: Sequence[ColumnRow]) -> tuple[str, ...]:
     return tuple(column.name for column in columns if column.pii_type is not None)
 
 
-def _refuse_doubles(columns: Sequence[ColumnRow]) -> None:
+def _refuse_duplicates(columns: Sequence[ColumnRow]) -> None:
     if len(columns) > MOST_COLUMNS:
         raise Invalid(f"a table has at most {MOST_COLUMNS} columns, not {len(columns)}")
     seen: set[str] = set()
@@ -161,24 +163,24 @@ def _refuse_doubles(columns: Sequence[ColumnRow]) -> None:
         seen.add(column.name)
 
 
-def _changes(before: Sequence[ColumnRow], after: Sequence[ColumnRow]) -> list[ColumnChange]:
+def _changes(before: Sequence[ColumnRow], after: Sequence[ColumnRow]) -> list[RecordedColumnChange]:
     old = {column.column_id: column for column in before}
     new = {column.column_id: column for column in after}
     changes = [
-        ColumnChange("dropped", each, column.name, _recorded(column))
+        RecordedColumnChange("dropped", each, column.name, _recorded(column))
         for each, column in old.items()
         if each not in new
     ]
     for each, column in new.items():
         if each not in old:
-            changes.append(ColumnChange("added", each, column.name, {}, _recorded(column)))
+            changes.append(RecordedColumnChange("added", each, column.name, {}, _recorded(column)))
             continue
         was, now = _recorded(old[each]), _recorded(column)
         fields = [name for name in _RECORDED if was.get(name) != now.get(name)]
         if fields:
             was = {name: was.get(name) for name in fields}
             now = {name: now.get(name) for name in fields}
-            changes.append(ColumnChange("changed", each, old[each].name, was, now))
+            changes.append(RecordedColumnChange("changed", each, old[each].name, was, now))
     return changes
 
 

@@ -1,26 +1,133 @@
-"""Data types: Spark SQL's simple strings, parsed and brought to one spelling each.
+"""Data types: a lexer and parser for Spark SQL's types, which normalises each to one spelling.
 
-Spark's other spellings are taken too (`LONG`, `DEC`, `struct<a INT NOT NULL COMMENT 'x'>`), so that
-a type can be copied from a CREATE TABLE. Two types are the same if their normalised texts are. NOT
-NULL and the comment of a struct's field are kept. Any SRID of a geometry is taken, since each release
-of Spark knows more of them. Timestamps finer than microseconds, which Iceberg has, are told by their
-digits: `timestamp_ntz(9)` and `timestamp_ltz(9)`.
+Spark's other spellings are accepted too (`LONG`, `DEC`, `struct<a INT NOT NULL COMMENT 'x'>`), so that a
+type can be copied from a CREATE TABLE. Two types are the same if their normalised texts are. NOT NULL and
+the comment of a struct's field are kept. Any SRID of a geometry is accepted, since each release of Spark
+adds some. Timestamps finer than microseconds, which Iceberg has, carry their digits: `timestamp_ntz(9)`
+and `timestamp_ltz(9)`. An unquoted name may hold any letter or digit, because the simple string of a struct
+prints names without quotes.
 """
 
 import difflib
+import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
-from arco.catalog.data_type_lexer import (
-    Token,
-    print_name,
-    print_string,
-    read_name,
-    read_string,
-    tokens,
-)
 from arco.catalog.name import check_column_name, check_comment
 from arco.core.errors import Invalid
+
+# The repetitions give nothing back, so that a text of quotes alone is still read in one pass.
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s++)
+    | (?P<word>\w++)
+    | (?P<quoted>`(?:[^`]|``)*+`)
+    | (?P<string>'(?:[^'\\]|\\.|'')*+'|"(?:[^"\\]|\\.|"")*+")
+    | (?P<mark>[<>(),:])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_UNCLOSED = {"`": "this backtick", "'": "this quote", '"': "this quote"}
+_ESCAPE = re.compile(
+    r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([01][0-7]{2})|(.))|''|\"\"", re.DOTALL
+)
+_LETTERS = {
+    "0": "\0",
+    "b": "\b",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "Z": "\x1a",
+    "%": "\\%",
+    "_": "\\_",  # Spark keeps these two, for patterns
+}
+_BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class Token(NamedTuple):
+    """One piece of the text; `kind` is the name of its group above, or `end`."""
+
+    kind: str
+    text: str
+    at: int
+
+    @property
+    def keyword(self) -> str:
+        """The word as keywords are compared; a letter that merely folds to ASCII makes none."""
+        return self.text.lower() if self.kind == "word" and self.text.isascii() else ""
+
+    def refuse(self, problem: str) -> Invalid:
+        """The error that says where this token stands and what is wrong with it."""
+        return refusal(self.at, problem)
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else repr(self.text[:40])
+
+
+def refusal(at: int, problem: str) -> Invalid:
+    """The error for a type that is wrong at an index; people count characters from 1."""
+    return Invalid(f"the data type is not valid at character {at + 1}: {problem}")
+
+
+def tokens(text: str) -> list[Token]:
+    """The tokens of `text` without its white space, closed by one of kind `end`."""
+    read: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            raise refusal(at, _why_not(text[at]))
+        if match.lastgroup != "space":
+            read.append(Token(match.lastgroup, match[0], at))
+        at = match.end()
+    return [*read, Token("end", "", len(text))]
+
+
+def _why_not(letter: str) -> str:
+    if letter in _UNCLOSED:
+        return f"{_UNCLOSED[letter]} is never closed"
+    return f"unexpected {letter!r}; a field's name that holds it needs backticks around it"
+
+
+def read_name(token: Token) -> str:
+    """The name that a word or a quoted name stands for."""
+    return token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
+
+
+def print_name(name: str) -> str:
+    """`name` with backticks around it where Spark's parser needs them."""
+    if _BARE_NAME.match(name):
+        return name
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"
+
+
+def read_string(token: Token) -> str:
+    """The text that a string stands for."""
+    quote, body = token.text[0], token.text[1:-1]
+
+    def unescape(match: re.Match[str]) -> str:
+        short, long, octal, letter = match.groups()
+        if letter is not None:
+            return _LETTERS.get(letter, letter)
+        if octal is not None:
+            return chr(int(octal, 8))
+        if short is None and long is None:  # two quotes: one, if they are the ones that enclose
+            return quote if match[0][0] == quote else match[0]
+        code = int(short or long, 16)
+        if code > 0x10FFFF:
+            raise token.refuse(f"{match[0]} is beyond the last character of Unicode")
+        return chr(code)
+
+    return _ESCAPE.sub(unescape, body)
+
+
+def print_string(text: str) -> str:
+    """`text` as a string in single quotes, with the two escapes that it needs."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
 
 MOST_CHARACTERS = 65_536
 MOST_DEPTH = 64
@@ -67,8 +174,8 @@ def _check_length(text: str) -> None:
 class _Parser:
     """Reads from left to right, one token ahead, and prints what it has understood."""
 
-    def __init__(self, found: list[Token]) -> None:
-        self._tokens = found
+    def __init__(self, token_list: list[Token]) -> None:
+        self._tokens = token_list
         self._at = 0
         self._kinds: dict[str, Callable[[], str]] = {
             **dict.fromkeys(("decimal", "dec", "numeric"), self._decimal),
@@ -258,14 +365,14 @@ class _Parser:
         return token
 
     def _skip(self, mark: str) -> bool:
-        found = self.next.kind == "mark" and self.next.text == mark
-        self._at += found
-        return found
+        matches = self.next.kind == "mark" and self.next.text == mark
+        self._at += matches
+        return matches
 
     def _skip_word(self, word: str) -> bool:
-        found = self.next.keyword == word
-        self._at += found
-        return found
+        matches = self.next.keyword == word
+        self._at += matches
+        return matches
 
     def _expect(self, mark: str, form: str) -> None:
         if not self._skip(mark):

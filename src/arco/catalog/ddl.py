@@ -1,7 +1,6 @@
-"""Requests to change the catalog, as they are asked: names, not ids; wishes, not rows.
+"""Requests to change the catalog.
 
-They are decided against a snapshot (see `decide`). A field that is `UNSET` is not to be changed, None is
-to be cleared.
+They are decided against a snapshot (see `decide`). `UNSET` leaves a field unchanged, None clears it.
 """
 
 import msgspec
@@ -13,16 +12,16 @@ from arco.catalog.model import ObjectKind, Sensitivity, TableFormat
 class Request(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Anything that can be asked of the catalog.
+    """A request to change the catalog.
 
-    `expected` is what an If-Match demands: a commit, or as text the version of one object.
+    `expected` is the value of If-Match: a commit number, or as text the version of one object.
     """
 
     expected: int | str | None = None
 
 
 class Description(Request, frozen=True, kw_only=True):
-    """What may be said of an object when it is made."""
+    """The descriptive fields of a request that creates an object."""
 
     comment: str | None = None
     properties: dict[str, str] = msgspec.field(default_factory=dict)
@@ -31,9 +30,9 @@ class Description(Request, frozen=True, kw_only=True):
 
 
 class Amendment(Request, frozen=True, kw_only=True):
-    """What may be changed of any object.
+    """The fields that can be changed on any object.
 
-    Properties are merged; a null value removes its key, null in their place removes all.
+    Properties are merged; a null value removes its key, null for all properties removes all.
     """
 
     name: str | UnsetType = UNSET
@@ -65,7 +64,7 @@ class TableName(msgspec.Struct, frozen=True):
 
 
 class CreateCatalog(Description, frozen=True, kw_only=True):
-    """Make a catalog."""
+    """Create a catalog."""
 
     name: str
     storage_root: str | None = None
@@ -78,14 +77,14 @@ class UpdateCatalog(Amendment, frozen=True, kw_only=True):
 
 
 class DropCatalog(Request, frozen=True, kw_only=True):
-    """Drop a catalog; with `force` also one that holds schemas."""
+    """Drop a catalog; with `force` also one that contains schemas."""
 
     target: CatalogName
     force: bool = False
 
 
 class CreateSchema(Description, frozen=True, kw_only=True):
-    """Make a schema below a catalog or another schema."""
+    """Create a schema below a catalog or another schema."""
 
     catalog: str
     parent: tuple[str, ...] = ()
@@ -99,7 +98,7 @@ class UpdateSchema(Amendment, frozen=True, kw_only=True):
 
 
 class DropSchema(Request, frozen=True, kw_only=True):
-    """Drop a schema; with `force` also one that holds something."""
+    """Drop a schema; with `force` also one that is not empty."""
 
     target: SchemaName
     force: bool = False
@@ -108,7 +107,7 @@ class DropSchema(Request, frozen=True, kw_only=True):
 class ColumnSpec(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A column as it is asked for."""
+    """A requested column."""
 
     name: str
     data_type: str
@@ -120,7 +119,7 @@ class ColumnSpec(
 
 
 class CreateTable(Description, frozen=True, kw_only=True):
-    """Make a table. Without a location it is managed: its place is ours to choose."""
+    """Create a table. Without a location it is managed: Arco chooses the location."""
 
     schema: SchemaName
     name: str
@@ -138,7 +137,7 @@ class UpdateTable(Amendment, frozen=True, kw_only=True):
 
 
 class DropTable(Request, frozen=True, kw_only=True):
-    """Drop a table; it can be undropped until it is forgotten."""
+    """Drop a table; it can be undropped within the retention."""
 
     target: TableName
 
@@ -174,7 +173,7 @@ class DropColumn(Request, frozen=True, kw_only=True):
 
 
 class Undrop(Request, frozen=True, kw_only=True):
-    """Bring back what was dropped, under its old name or another."""
+    """Undrop an object, under its old name or another."""
 
     id: str
     name: str | None = None
@@ -183,9 +182,9 @@ class Undrop(Request, frozen=True, kw_only=True):
 class AttachedColumn(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A column as a format that rules its own tables counts it.
+    """A column of a table with a pointer chain, whose format assigns the field id.
 
-    The last two are the catalog's own, and count only for a column that it does not know yet.
+    The catalog keeps `pii_type` and `sensitivity`: they are used only for a column that it does not know.
     """
 
     field_id: int
@@ -199,11 +198,11 @@ class AttachedColumn(
 
 
 class AttachTable(Description, frozen=True, kw_only=True):
-    """Give a name to a table or view whose state another chain already holds (P31).
+    """Give a name to a table or view whose pointer chain exists already (P31).
 
-    `location` is the managed place of the table's id, or absolute; `paths` are other places where it keeps
-    files, all absolute, and no other table may have one of them. `born` is the number in that chain
-    which made the table, `projected` the one that its columns were read at.
+    `location` is the managed location of the table's id, or absolute; `paths` are other absolute locations
+    where it has files, none of which another table may have. `born` is the number of the first pointer,
+    `projected` the number from which its columns were read.
     """
 
     table_id: str
@@ -226,9 +225,9 @@ class AttachTables(Request, frozen=True, kw_only=True):
 
 
 class ReleaseTable(Request, frozen=True, kw_only=True):
-    """Release the name of a table whose chain ended at `tombstone`, unless it was born again since.
+    """Release the name of a table whose chain ended at `tombstone`, unless the chain goes on since.
 
-    With `purge` its files go, too: it lies nowhere then, and nothing can come to lie where it was.
+    With `purge` its files are deleted too: the table loses its location, which no other table may take.
     """
 
     table_id: str
@@ -237,7 +236,7 @@ class ReleaseTable(Request, frozen=True, kw_only=True):
 
 
 class RestoreTable(Request, frozen=True, kw_only=True):
-    """Name a table again whose chain goes on from `born`, as before or otherwise."""
+    """Name a dropped table again, whose chain goes on from `born`, under its old name or another."""
 
     table_id: str
     born: int
@@ -253,19 +252,16 @@ class MoveTable(Request, frozen=True, kw_only=True):
 
 
 class ReservePlace(Request, frozen=True, kw_only=True):
-    """Keep a place free for a table that is about to move there or to write there.
-
-    It keeps the places that it has, too.
-    """
+    """Reserve a further location for a table that is about to move or to write there."""
 
     table_id: str
     location: str
 
 
 class ProjectColumns(Request, frozen=True, kw_only=True):
-    """Tell the columns that a table has at a number of its chain; what is older says nothing (P34).
+    """Record the columns that a table has at a number of its chain; an older number is ignored (P34).
 
-    `location` is where it lies by then, if it has moved to a place that was reserved.
+    `location` is its location there, if it has moved to one that was reserved.
     """
 
     table_id: str

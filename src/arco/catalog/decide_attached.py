@@ -1,8 +1,8 @@
-"""Decisions on tables whose state is a chain of its own: the chain decides, and the catalog names (P31).
+"""Decisions on tables with a pointer chain: the chain holds their state, the catalog their names (P31).
 
-What is asked here follows from what stands in that chain, and may be asked more than once, late, or by
-several at a time. So each request names the number of the chain that it follows from, and what a later one
-has overtaken changes nothing. It is published all the same: the commit is the evidence of the answer.
+These requests follow from entries of that chain, and may arrive more than once, late, or from several
+processes. So each names the number of the chain that it follows from, and one that a later number has
+overtaken changes nothing. It is published all the same: the commit is the evidence of the answer.
 """
 
 from dataclasses import replace
@@ -23,21 +23,23 @@ from arco.catalog.ddl import (
 )
 from arco.catalog.decide_table import (
     dropped_table,
-    left_behind,
     live_columns,
+    move_rows,
     refuse_taken_table,
     table_decision,
 )
-from arco.catalog.decide_undrop import refuse_impossible
 from arco.catalog.decision import (
-    Context,
     Decision,
-    description,
-    life,
-    place_of,
+    DecisionContext,
+    DecisionView,
+    creation_fields,
+    description_fields,
+    object_row,
     refuse_stale,
-    touched,
+    refuse_undrop,
+    updated,
 )
+from arco.catalog.location import check_attached, is_id, is_managed
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import (
     AnyRow,
@@ -50,15 +52,13 @@ from arco.catalog.model import (
 )
 from arco.catalog.name import check_name
 from arco.catalog.place import refuse_taken_since, take_place, take_places
-from arco.catalog.place_name import check_attached, is_id, is_managed
-from arco.catalog.view import View
 from arco.core.errors import AlreadyExists, Conflict, Invalid, NotFound
 
 _LONGEST_UUID = 128
 
 
-async def attach_table(view: Lookup, request: AttachTable, context: Context) -> Decision:
-    """A table or view that is there already, under a free name."""
+async def attach_table(view: Lookup, request: AttachTable, context: DecisionContext) -> Decision:
+    """Attach an existing table or view under a free name."""
     name = check_name(request.name, "table")
     schema = (await view.schema(request.schema)).row
     await refuse_taken_table(view, schema.schema_id, name)
@@ -82,19 +82,21 @@ async def attach_table(view: Lookup, request: AttachTable, context: Context) -> 
         "born": _number(request.born),
         "projected": _number(request.projected),
     }
-    row = msgspec.convert(values | description(request, context) | life(context), TableRow)
+    row = msgspec.convert(
+        values | description_fields(request, context) | creation_fields(context), TableRow
+    )
     alias = await _take_uuid(view, row)
     paths = [check_attached(path, context.rules.own_roots) for path in request.paths]
     places = await take_places(view, row, paths, context)
-    rows: tuple[AnyRow, ...] = (place_of(row), *columns, version, *alias, *places)
+    rows: tuple[AnyRow, ...] = (object_row(row), *columns, version, *alias, *places)
     return await table_decision(view, f"create_{row.kind.lower()}", row, columns, *rows)
 
 
-async def attach_tables(view: Lookup, request: AttachTables, context: Context) -> Decision:
-    """Several of them, each seeing those before it."""
+async def attach_tables(view: Lookup, request: AttachTables, context: DecisionContext) -> Decision:
+    """Attach several tables, each on top of those before it."""
     if not request.tables:
         raise Invalid("name at least one table to attach")
-    together = View(view, commit=0)
+    together = DecisionView(view, commit=0)
     decisions: list[Decision] = []
     for each in request.tables:
         decisions.append(await attach_table(together, each, context))
@@ -102,11 +104,11 @@ async def attach_tables(view: Lookup, request: AttachTables, context: Context) -
     return replace(decisions[0], rows=tuple(row for each in decisions for row in each.rows))
 
 
-async def release_table(view: Lookup, request: ReleaseTable, context: Context) -> Decision:
-    """A name released, unless it was already, or the table was born again after that end.
+async def release_table(view: Lookup, request: ReleaseTable, context: DecisionContext) -> Decision:
+    """Release a name, unless that was done already, or the chain goes on after that tombstone.
 
-    The row keeps the tombstone's number as `born`: an undrop that looked at the chain before its end
-    asks for the name with a lower number, and is refused.
+    The row keeps the tombstone's number as `born`: an undrop that read the chain before the tombstone
+    requests the name with a lower number, and is refused.
     """
     row = await _table(view, request.table_id, request.expected, dropped=True)
     operation = f"drop_{row.kind.lower()}"
@@ -117,17 +119,19 @@ async def release_table(view: Lookup, request: ReleaseTable, context: Context) -
     return _purged(decision) if request.purge else decision
 
 
-async def restore_table(view: Lookup, request: RestoreTable, context: Context) -> Decision:
-    """A table that goes on after it was dropped, named again."""
+async def restore_table(view: Lookup, request: RestoreTable, context: DecisionContext) -> Decision:
+    """Name a dropped table again, whose chain goes on."""
     old = await _table(view, request.table_id, request.expected, dropped=True)
-    await refuse_impossible(view, old, context)
+    await refuse_undrop(view, old, context)
     if old.location is None:
-        raise NotFound("its files were removed for good")
+        raise NotFound("the table was dropped with purge: its files were deleted")
     if old.born is not None and _number(request.born) <= old.born:
-        raise Conflict(f"the table was dropped meanwhile, at number {old.born}; retry")
+        raise Conflict(
+            f"another process dropped the table at number {old.born} of its chain; retry"
+        )
     name = old.name if request.name is None else check_name(request.name, "new")
     await refuse_taken_table(view, old.schema_id, name)
-    row = touched(old, context, dropped_at=None, name=name, born=_number(request.born))
+    row = updated(old, context, dropped_at=None, name=name, born=_number(request.born))
     alias = await _take_uuid(view, row)
     await refuse_taken_since(view, row)
     place = await take_place(view, row, context)
@@ -135,8 +139,8 @@ async def restore_table(view: Lookup, request: RestoreTable, context: Context) -
     return await table_decision(view, "undrop", row, columns, *alias, *place)
 
 
-async def move_table(view: Lookup, request: MoveTable, context: Context) -> Decision:
-    """A table under another name, perhaps in another schema."""
+async def move_table(view: Lookup, request: MoveTable, context: DecisionContext) -> Decision:
+    """Rename a table, or move it to another schema."""
     old = await _table(view, request.table_id, request.expected)
     name = check_name(request.name, "table")
     schema = (await view.schema(request.schema)).row
@@ -144,32 +148,34 @@ async def move_table(view: Lookup, request: MoveTable, context: Context) -> Deci
         return await _unchanged(view, "rename_table", old, context)
     await refuse_taken_table(view, schema.schema_id, name)
     above = {"schema_id": schema.schema_id, "catalog_id": schema.catalog_id}
-    row = touched(old, context, name=name, **above)
+    row = updated(old, context, name=name, **above)
     columns = await live_columns(view, row.table_id)
-    return await table_decision(view, "rename_table", row, columns, *left_behind(old, row))
+    return await table_decision(view, "rename_table", row, columns, *move_rows(old, row))
 
 
-async def reserve_place(view: Lookup, request: ReservePlace, context: Context) -> Decision:
-    """A place that nobody else may take, because a table is about to move there."""
+async def reserve_place(view: Lookup, request: ReservePlace, context: DecisionContext) -> Decision:
+    """Reserve a location for a table that is about to move there."""
     row = await _table(view, request.table_id, request.expected)
     location = check_attached(request.location, context.rules.own_roots)
-    there = msgspec.structs.replace(row, location=location)
-    place = await take_place(view, there, context)
+    relocated = msgspec.structs.replace(row, location=location)
+    place = await take_place(view, relocated, context)
     columns = await live_columns(view, row.table_id)
     decision = await table_decision(view, "reserve_place", row, columns, *place)
     return replace(decision, at=context.at)
 
 
-async def project_columns(view: Lookup, request: ProjectColumns, context: Context) -> Decision:
-    """The columns as the table's own chain has them at a number, unless we know newer ones (P34)."""
+async def project_columns(
+    view: Lookup, request: ProjectColumns, context: DecisionContext
+) -> Decision:
+    """Record the columns of the table's chain at a number, unless newer ones are recorded (P34)."""
     old = await _table(view, request.table_id, request.expected, dropped=True)
     pointer = _number(request.pointer)
     if old.dropped_at is not None or (old.projected is not None and old.projected >= pointer):
         return await _unchanged(view, "project_columns", old, context)
     before = await live_columns(view, old.table_id)
-    known = await _known(view, old.table_id, request.columns)
-    after = attached_columns(old.table_id, request.columns, known, context)
-    row = touched(old, context, projected=pointer, **_moved(request, context))
+    recorded = await _recorded_columns(view, old.table_id, request.columns)
+    after = attached_columns(old.table_id, request.columns, recorded, context)
+    row = updated(old, context, projected=pointer, **_moved(request, context))
     if after == before:
         return await table_decision(view, "project_columns", row, after)
     version = next_version(old.table_id, old.schema_version, before, after, context)
@@ -183,8 +189,8 @@ async def project_columns(view: Lookup, request: ProjectColumns, context: Contex
     return await table_decision(view, "project_columns", row, after, *changed, version)
 
 
-def _moved(request: ProjectColumns, context: Context) -> dict[str, object]:
-    """Where a table lies now, if it says so."""
+def _moved(request: ProjectColumns, context: DecisionContext) -> dict[str, object]:
+    """The location fields of a projection that changes them."""
     if request.location is None:
         return {}
     location = check_attached(request.location, context.rules.own_roots)
@@ -195,39 +201,41 @@ def _moved(request: ProjectColumns, context: Context) -> dict[str, object]:
 async def _table(
     view: Lookup, table_id: str, expected: int | str | None, *, dropped: bool = False
 ) -> TableRow:
-    found = await view.find(table_id, dropped=dropped)
-    refuse_stale(expected, found)
-    if not isinstance(found.row, TableRow):
+    current = await view.find(table_id, dropped=dropped)
+    refuse_stale(expected, current)
+    if not isinstance(current.row, TableRow):
         raise NotFound(f"there is no table {table_id!r}")
-    return found.row
+    return current.row
 
 
 def _purged(decision: Decision) -> Decision:
-    """The same for a table whose files go: it has no place any more, and its old one stays empty."""
+    """A drop that also deletes the files: the table loses its location, which stays reserved."""
     gone = msgspec.structs.replace(cast("TableRow", decision.object), location=None)
     others = tuple(row for row in decision.rows if row is not decision.object)
     return replace(decision, object=gone, rows=(gone, *others))
 
 
-async def _unchanged(view: Lookup, operation: str, row: TableRow, context: Context) -> Decision:
-    """Nothing is left to do, and the caller is told so."""
+async def _unchanged(
+    view: Lookup, operation: str, row: TableRow, context: DecisionContext
+) -> Decision:
+    """A decision that changes nothing; the commit still answers the request."""
     columns = await live_columns(view, row.table_id)
     return replace(await table_decision(view, operation, row, columns), at=context.at)
 
 
 async def _refuse_known(view: Lookup, table_id: str) -> None:
     if not is_id(table_id):
-        raise Invalid(f"the id of a table is a UUID in small letters, not {table_id[:80]!r}")
+        raise Invalid(f"the id of a table is a UUID in lower case, not {table_id[:80]!r}")
     if await view.has_object(table_id):
-        raise AlreadyExists(f"there is an object {table_id} already, or there was until lately")
+        raise AlreadyExists(f"the id {table_id} belongs to another object, live or dropped")
 
 
 async def _take_uuid(view: Lookup, row: TableRow) -> tuple[ObjectRow, ...]:
-    """What records a uuid that is not its table's id; `AlreadyExists` if another goes by it (P30)."""
+    """The alias row of a uuid that is not its table's id; `AlreadyExists` if another has it (P30)."""
     known_as = row.table_uuid or row.table_id
     holder = await view.table_by_uuid(known_as)
     if holder is not None and holder.row.table_id != row.table_id:
-        raise AlreadyExists(f"the uuid {known_as} is that of another table")
+        raise AlreadyExists(f"the uuid {known_as} belongs to another table")
     if row.table_uuid is None:
         return ()
     alias = {"id": uuid_name(row.table_uuid), "parent_id": row.table_id}
@@ -235,7 +243,7 @@ async def _take_uuid(view: Lookup, row: TableRow) -> tuple[ObjectRow, ...]:
 
 
 def _uuid(request: AttachTable) -> str | None:
-    """The uuid by which others know a table, in small letters, if it is not the table's id."""
+    """The uuid of a table for Iceberg clients, in lower case; None if it is the table's id."""
     given = None if request.table_uuid is None else request.table_uuid.lower()
     if given is not None and not (0 < len(given) <= _LONGEST_UUID and given.isprintable()):
         raise Invalid(f"the uuid of a table has 1 to {_LONGEST_UUID} printable characters")
@@ -258,24 +266,24 @@ def _last_field_id(last: int, columns: tuple[AttachedColumn, ...]) -> int:
     return max((last, *(column.field_id for column in columns)))
 
 
-async def _known(
+async def _recorded_columns(
     view: Lookup, table_id: str, columns: tuple[AttachedColumn, ...]
 ) -> dict[str, ColumnRow]:
-    """What we know of these columns, those that were dropped and are back included."""
-    known: dict[str, ColumnRow] = {}
+    """The recorded rows of these columns, dropped ones included."""
+    recorded: dict[str, ColumnRow] = {}
     for column in columns:
-        found = await view.column(table_id, column_id(table_id, column.field_id))
-        if found is not None:
-            known[found.row.column_id] = found.row
-    return known
+        current = await view.column(table_id, column_id(table_id, column.field_id))
+        if current is not None:
+            recorded[current.row.column_id] = current.row
+    return recorded
 
 
 def _changed(
-    before: tuple[ColumnRow, ...], after: tuple[ColumnRow, ...], context: Context
+    before: tuple[ColumnRow, ...], after: tuple[ColumnRow, ...], context: DecisionContext
 ) -> tuple[ColumnRow, ...]:
-    """The rows that differ, and those of columns that are gone."""
+    """The rows that differ, and those of dropped columns."""
     old = {column.column_id: column for column in before}
     new = {column.column_id for column in after}
     changed = [column for column in after if old.get(column.column_id) != column]
     gone = [column for column in before if column.column_id not in new]
-    return (*changed, *(touched(column, context, dropped_at=context.at) for column in gone))
+    return (*changed, *(updated(column, context, dropped_at=context.at) for column in gone))

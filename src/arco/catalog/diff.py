@@ -1,8 +1,8 @@
-"""What differs between two snapshots: objects made, changed and dropped, with the fields that differ.
+"""The difference between two snapshots: objects created, changed and dropped, with the changed fields.
 
-Every row carries the number of the commit that made it, so only rows above the older number are looked at,
-and only in files that hold such rows. What lies in a dropped container is not listed apart from it. A
-difference comes in pages, each of a bounded cost.
+Every row carries the number of its commit, so only rows above the older number are read, and only files
+that hold such rows. The objects in a dropped container are not listed. The result is paged, and each page
+has a bounded cost.
 """
 
 from enum import StrEnum
@@ -29,8 +29,8 @@ _TURN_EVERY = 16
 _BOOKKEEPING = frozenset({"updated_at", "updated_by", "projected", "_moved"})
 
 
-class How(StrEnum):
-    """What became of an object."""
+class ChangeKind(StrEnum):
+    """How an object changed."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -40,7 +40,7 @@ class How(StrEnum):
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One object that differs; `before` and `after` hold the fields that do."""
 
-    change: How
+    change: ChangeKind
     kind: ObjectKind
     id: str
     name: str
@@ -49,18 +49,18 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     after: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-class Spot(NamedTuple):
-    """Where an object stands in a difference: by the last commit that touched it, then by its id."""
+class DiffPosition(NamedTuple):
+    """The position of an object in a difference: by the last commit that changed it, then by its id."""
 
     commit: int
     id: str
 
 
 class Differences(NamedTuple):
-    """One page of a difference; it goes on behind `rest`, or (None) this is the end."""
+    """One page of a difference; the next begins after `rest`, None at the end."""
 
     items: list[Difference]
-    rest: Spot | None
+    rest: DiffPosition | None
 
 
 async def diff(
@@ -70,31 +70,33 @@ async def diff(
     *,
     limit: int,
     most_columns: int,
-    after: Spot | None = None,
+    after: DiffPosition | None = None,
 ) -> Differences:
-    """What has changed from one snapshot to another, in either direction of time.
+    """The changes from one snapshot to another, forward or backward in time.
 
-    A page has at most `limit` objects, and ends with the one that makes their columns `most_columns`. It
-    may end earlier, even empty: an object that was touched need not differ, and is looked at all the same.
+    A page has at most `limit` objects, and ends with the one whose columns reach `most_columns` in total.
+    It may be shorter, even empty: an object that was changed back does not differ, but costs a comparison.
     """
     tasks = store.runtime.tasks
     spots = await _touched(store, old, new, after)
-    found: list[Difference] = []
-    told_columns = 0
+    differences: list[Difference] = []
+    column_count = 0
     for count, spot in enumerate(spots, start=1):
         difference = await _compare(old, new, spot.id)
         if difference is not None:
-            found.append(difference)
-            told_columns += _columns_in(difference)
-        if count == _MOST_COMPARED or len(found) == limit or told_columns >= most_columns:
-            return Differences(found, spot if count < len(spots) else None)
+            differences.append(difference)
+            column_count += _columns_in(difference)
+        if count == _MOST_COMPARED or len(differences) == limit or column_count >= most_columns:
+            return Differences(differences, spot if count < len(spots) else None)
         if count % _TURN_EVERY == 0:
-            await tasks.turn()  # all of it may be in memory, and others wait meanwhile
-    return Differences(found, None)
+            await tasks.turn()  # without store requests the loop would block other tasks
+    return Differences(differences, None)
 
 
-async def _touched(store: Store, old: Snapshot, new: Snapshot, after: Spot | None) -> list[Spot]:
-    """What rows above the older number are about, in order, from `after` on: as much as one page takes."""
+async def _touched(
+    store: Store, old: Snapshot, new: Snapshot, after: DiffPosition | None
+) -> list[DiffPosition]:
+    """The objects of rows above the older number, in order from `after` on: enough for one page."""
     later, number = (new, old.number) if new.number >= old.number else (old, new.number)
     tasks = store.runtime.tasks
     newest: dict[str, int] = {}
@@ -108,15 +110,15 @@ async def _touched(store: Store, old: Snapshot, new: Snapshot, after: Spot | Non
 
 
 def _collect(newest: dict[str, int], rows: pa.Table, column: str, number: int) -> None:
-    """Note of each object in a file the last commit above `number` that touched it."""
+    """Record for each object in a file the last commit above `number` that changed it."""
     newer = rows.filter(pc.greater(rows.column(COMMIT), number))
     ids, commits = newer.column(column).to_pylist(), newer.column(COMMIT).to_pylist()
     for object_id, commit in zip(ids, commits, strict=True):
         newest[object_id] = max(commit, newest.get(object_id, commit))
 
 
-def _first(newest: dict[str, int], after: Spot | None) -> list[Spot]:
-    spots = (Spot(commit, object_id) for object_id, commit in newest.items())
+def _first(newest: dict[str, int], after: DiffPosition | None) -> list[DiffPosition]:
+    spots = (DiffPosition(commit, object_id) for object_id, commit in newest.items())
     return nsmallest(_MOST_COMPARED + 1, (s for s in spots if after is None or s > after))
 
 
@@ -128,10 +130,14 @@ def _columns_in(difference: Difference) -> int:
 async def _compare(old: Snapshot, new: Snapshot, object_id: str) -> Difference | None:
     before, after = await _state(old, object_id), await _state(new, object_id)
     if before is None:
-        return None if after is None else await _difference(How.CREATED, after, {}, after.fields)
+        return (
+            None
+            if after is None
+            else await _difference(ChangeKind.CREATED, after, {}, after.fields)
+        )
     if after is None:
         return await _difference(
-            How.DROPPED, before._replace(commit=await _end(new, before)), before.fields, {}
+            ChangeKind.DROPPED, before._replace(commit=await _end(new, before)), before.fields, {}
         )
     differing = [
         name
@@ -142,7 +148,7 @@ async def _compare(old: Snapshot, new: Snapshot, object_id: str) -> Difference |
         return None
     was = {name: before.fields[name] for name in differing if name in before.fields}
     now = {name: after.fields[name] for name in differing if name in after.fields}
-    return await _difference(How.UPDATED, after, was, now)
+    return await _difference(ChangeKind.UPDATED, after, was, now)
 
 
 class _State(NamedTuple):
@@ -171,7 +177,7 @@ async def _state(snapshot: Snapshot, object_id: str) -> _State | None:
 
 
 async def _end(snapshot: Snapshot, state: _State) -> int:
-    """The commit that has dropped an object, or, of one that is not there yet, the one that made it."""
+    """The commit that dropped an object, or the one that created it if it does not exist yet."""
     try:
         return (await snapshot.find(id_of(state.row), dropped=True)).commit
     except NotFound:
@@ -179,7 +185,7 @@ async def _end(snapshot: Snapshot, state: _State) -> int:
 
 
 async def _difference(
-    how: How, state: _State, before: dict[str, object], after: dict[str, object]
+    how: ChangeKind, state: _State, before: dict[str, object], after: dict[str, object]
 ) -> Difference:
     return Difference(
         change=how,
@@ -193,10 +199,10 @@ async def _difference(
 
 
 def _spelled(column: ColumnRow) -> str:
-    """A column on one line, with all that may differ."""
-    told = [f"{column.name} {column.data_type}"]
-    told += [] if column.nullable else ["not null"]
+    """A column on one line, with all fields that are compared."""
+    words = [f"{column.name} {column.data_type}"]
+    words += [] if column.nullable else ["not null"]
     for name in ("default_value", "comment", "pii_type", "sensitivity"):
         value = getattr(column, name)
-        told += [] if value is None else [f"{name} {str(value)!r}"]
-    return " ".join(told)
+        words += [] if value is None else [f"{name} {str(value)!r}"]
+    return " ".join(words)

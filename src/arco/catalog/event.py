@@ -1,7 +1,7 @@
-"""The one event of Tier 1: a request was decided, and these are its rows, ids and times included.
+"""The event of Tier 1: the decision on a request, with complete rows, ids and times.
 
-It carries whole rows, so that replaying it decides nothing again. It counts only if a commit that a
-manifest names names it: what a refused or crashed attempt has appended stays in the ledger, unread.
+Replaying it decides nothing. It has an effect only if a commit record of a manifest names it: the events of
+a refused or crashed attempt stay in the ledger, unread.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 class CatalogChanged(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The payload: who did what to which object, and the rows that carry it out, by table."""
+    """The payload: the operation, its actor and object, and the rows that it writes, by table."""
 
     request_id: str
     operation: str
@@ -62,17 +62,18 @@ def make_event(runtime: Runtime, decision: Decision, *, request_id: str, actor: 
 
 
 def read_event(event: Envelope) -> tuple[CatalogChanged, dict[str, list[AnyRow]]]:
-    """What an event says and its rows, or `Invalid`: then nothing of its call may count (P24)."""
+    """The payload of an event and its rows, or `Invalid`: then the entire call is refused (P24)."""
     if (event.event_type, event.event_version) != (NAME, VERSION):
         raise Invalid(
-            f"event {event.event_id}: {event.event_type} version {event.event_version} is unknown"
+            f"event {event.event_id} has the unknown type {event.event_type} version "
+            f"{event.event_version}; upgrade the compactor"
         )
     try:
-        said = json.decode(bytes(event.payload), CatalogChanged)
-        rows = _rows(said)
+        payload = json.decode(bytes(event.payload), CatalogChanged)
+        rows = _rows(payload)
     except Invalid as problem:
         raise Invalid(f"event {event.event_id} cannot be folded: {problem}") from problem
-    return said, rows
+    return payload, rows
 
 
 def _encoded(rows: Iterable[AnyRow]) -> dict[str, tuple[msgspec.Raw, ...]]:
@@ -83,10 +84,10 @@ def _encoded(rows: Iterable[AnyRow]) -> dict[str, tuple[msgspec.Raw, ...]]:
     return encoded
 
 
-def _rows(said: CatalogChanged) -> dict[str, list[AnyRow]]:
-    if not said.rows:
+def _rows(payload: CatalogChanged) -> dict[str, list[AnyRow]]:
+    if not payload.rows:
         raise Invalid("it has no rows")
-    return {table: _decoded(table, raw) for table, raw in said.rows.items()}
+    return {table: _decoded(table, raw) for table, raw in payload.rows.items()}
 
 
 def _decoded(table: str, rows: tuple[msgspec.Raw, ...]) -> list[AnyRow]:

@@ -1,7 +1,7 @@
-"""The history of one object: every version of it that is kept, newest first.
+"""The commits of a domain, and the history of one object: both newest first, as far as they are kept.
 
-A row names the commit that last changed it, and the manifest before that commit has the row as it was until
-then; so the way back costs a few reads for each version, however many commits lie between them.
+A row names the commit that last changed it, and the manifest before that commit has the previous version of
+the row; so each version costs a few reads, however many commits are between them.
 """
 
 from datetime import datetime
@@ -10,15 +10,61 @@ from typing import NamedTuple
 import msgspec
 
 from arco.catalog.decision import AnyObject, id_of
-from arco.catalog.manifest import Deed, read_commit
+from arco.catalog.manifest import Commit, CommitOperation, Manifest, read_commit, read_manifest
 from arco.catalog.model import ColumnRow, TableRow
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
-from arco.core.errors import NotFound
+from arco.core.errors import Corrupt, NotFound
+from arco.storage.entry import Entry
+
+
+class CommitWithManifest(NamedTuple):
+    """A commit record with the manifest that names it."""
+
+    number: int
+    commit: Commit
+    manifest: Manifest
+    sha256: str  # of the stored manifest
+    published_at: datetime  # readers as of this time or later see it
+
+
+async def list_commits(
+    reader: SnapshotReader, *, before: int | None = None, limit: int
+) -> list[CommitWithManifest]:
+    """The commits below a number that are kept, newest first."""
+    head = (await reader.chain.head()).number
+    last = head if before is None else min(head, before - 1)
+    first = max(last - limit + 1, await reader.chain.floor())
+    if last < first:
+        return []
+    entries = await reader.chain.history(first, last)
+    commits = await reader.store.runtime.tasks.gather(
+        *(read_commit(reader.store, read_manifest(entry).commit) for entry in entries)
+    )
+    oldest_first = [_numbered(*pair) for pair in zip(entries, commits, strict=True)]
+    return oldest_first[::-1]
+
+
+async def get_commit(reader: SnapshotReader, number: int) -> CommitWithManifest:
+    """One commit, or `NotFound`."""
+    snapshot = await reader.at_number(number)
+    if snapshot.manifest is None or snapshot.entry is None:
+        raise NotFound(f"there is no commit {number}")
+    commit = await read_commit(reader.store, snapshot.manifest.commit)
+    if commit.number != number:
+        raise Corrupt(f"the record of commit {number} says that it is {commit.number}")
+    return _numbered(snapshot.entry, commit)
+
+
+def _numbered(entry: Entry, commit: Commit) -> CommitWithManifest:
+    manifest = read_manifest(entry)
+    return CommitWithManifest(
+        entry.number, commit, manifest, entry.sha256(), entry.record.created_at
+    )
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """An object as one commit left it. Without an operation its commit is no longer kept."""
+    """An object as one commit left it; without `operation` if the commit was collected."""
 
     number: int
     commit_ulid: str | None
@@ -30,7 +76,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Versions(NamedTuple):
-    """One page of a history; older ones are found from the snapshot `rest`, or (None) there are none."""
+    """One page of a history; the next begins at the snapshot `rest`, None at the end."""
 
     items: list[Version]
     rest: int | None
@@ -51,17 +97,17 @@ async def history(
     snapshot = start or await reader.head()
     found = await snapshot.find(object_id, dropped=True)
     versions: list[Version] = []
-    told_columns = 0
+    column_count = 0
     while True:
         versions.append(await _version(reader, snapshot, found.row, found.commit))
-        told_columns += len(versions[-1].columns)
+        column_count += len(versions[-1].columns)
         await reader.store.runtime.tasks.turn()
         try:
             snapshot = await reader.at_number(found.commit - 1)
             found = await snapshot.find(object_id, dropped=True)
         except NotFound:
-            return Versions(versions, None)  # that was the first, or older ones are not kept
-        if len(versions) >= limit or told_columns >= most_columns:
+            return Versions(versions, None)  # this was the first, or older ones were collected
+        if len(versions) >= limit or column_count >= most_columns:
             return Versions(versions, snapshot.number)
 
 
@@ -76,25 +122,27 @@ async def _version(
     except NotFound:
         made_by = None
     commit = None if made_by is None else await read_commit(reader.store, made_by.commit)
-    deed = None if commit is None else await _deed(snapshot, row, commit.deeds)
+    operation = None if commit is None else await _last_operation(snapshot, row, commit.deeds)
     return Version(
         number=number,
         commit_ulid=None if commit is None else commit.commit_ulid,
-        at=row.updated_at if deed is None else deed.at,
-        operation=None if deed is None else deed.operation,
-        actor=row.updated_by if deed is None else deed.actor,
+        at=row.updated_at if operation is None else operation.at,
+        operation=None if operation is None else operation.operation,
+        actor=row.updated_by if operation is None else operation.actor,
         object=row,
         columns=columns,
     )
 
 
-async def _deed(snapshot: Snapshot, row: AnyObject, deeds: tuple[Deed, ...]) -> Deed | None:
-    """What was done to the object last, or to something it lies in: a rename reaches those below."""
-    above: AnyObject | None = row
-    while above is not None:
-        mine = [deed for deed in deeds if deed.object_id == id_of(above)]
-        if mine:
-            return mine[-1]
-        container = await snapshot.container(above)
-        above = None if container is None else container.row
+async def _last_operation(
+    snapshot: Snapshot, row: AnyObject, operations: tuple[CommitOperation, ...]
+) -> CommitOperation | None:
+    """The last operation on the object or one of its containers: a rename rewrites the rows below it."""
+    target: AnyObject | None = row
+    while target is not None:
+        matching = [each for each in operations if each.object_id == id_of(target)]
+        if matching:
+            return matching[-1]
+        container = await snapshot.container(target)
+        target = None if container is None else container.row
     return None

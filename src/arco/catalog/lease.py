@@ -1,46 +1,45 @@
-"""The lease of a domain: processes take turns in place of losing races against each other (P28).
+"""The lease of a domain: processes take turns instead of losing races against each other (P28).
 
-It is politeness; safety is the create of the next manifest (law 3). What it promises: tokens only grow;
-and as long as clocks run at the same speed and no renewal is garbage, two processes never find their
-leases fresh at the same moment, because a holder counts from before it sent its last renewal and a taker
-from after it has read that one. Someone who looked at its token and then slept may still use an old one.
+It is an optimization; safety comes from the create of the next manifest (law 3). Promises: tokens only
+grow. If clocks run at the same speed and no renewal is garbage, two processes never hold a fresh lease at
+once: a holder counts from before it sent its last renewal, the next one from after it read that renewal. A
+process that read its token and then slept may still use an old one.
 
-Cost in requests: none while it is held and fresh; beside the work, a write and a read each third of its
-life. To take it again after a rest: 1 create; for one change alone: none. Cold: the head of the chain,
-2 reads, 1 create.
+Requests: none while the lease is held and fresh; in the background a write and a read per third of its
+life. To take it again after a rest: 1 create; for a single change: none. In a new process: the head of the
+chain, 2 reads, 1 create.
 """
 
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, Renewal
-from arco.catalog.turn import Turn
+from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, LeaseCandidate, Renewal
 from arco.core.errors import ArcoError, Invalid, Unavailable
 from arco.core.ids import new_ulid
 from arco.core.tasks import AsyncEvent, Task
 from arco.storage.chain import Head
 from arco.storage.store import Store
 
-# How long everybody waits after a holder was killed. Its third is the pause between two writes of one
-# name, and some stores take no more than one a second.
+# How long all processes wait after a holder was killed. A third of it is the pause between two writes of
+# one object, and some stores accept only one a second.
 LIFE_MS = 3_000
 
-IDLE_MS = 200  # without work for so long, a holder lets go
-TURN_MS = 1_000  # held for so long, it lets go if somebody waits
+IDLE_MS = 200  # a holder without work for this long releases the lease
+TURN_MS = 1_000  # a holder releases it after this long if another process waits
 PATIENCE_MS = 15_000
 
 
 @dataclass
 class _Held:
-    """An epoch of ours."""
+    """An epoch that this process holds."""
 
     head: Head
-    stir: AsyncEvent  # wakes its keeper
+    wake: AsyncEvent  # wakes its keeper
     renewed_ms: float  # before the last request that made or renewed it
     due_ms: float  # when it is to be renewed
     renewals: int = 0
-    is_awaited: bool = False  # our turn is over: no more renewals, and no more tokens
+    is_awaited: bool = False  # another process waits: no more renewals, and no more tokens
 
     @property
     def token(self) -> int:
@@ -59,9 +58,9 @@ class Lease:
         self._life_ms = life_ms
         self._tick_ms = min(life_ms / 3, TURN_MS)
         self._epochs = Epochs(store, domain)
-        # With an id of its own: two processes that were given one name must not share a lease.
+        # With a unique id: two processes that are configured with one name must not share a lease.
         mine = Epoch(holder=f"{holder}/{new_ulid(runtime)}", life_ms=life_ms)
-        self._turn = Turn(runtime, self._epochs, mine)
+        self._turn = LeaseCandidate(runtime, self._epochs, mine)
         self._held: _Held | None = None
         self._idle_ms: float | None = None
         self._wanted = 0
@@ -70,27 +69,27 @@ class Lease:
         self._keeping: list[Task[None]] = []
 
     async def hold(self, patience_ms: float = PATIENCE_MS) -> int:
-        """The fencing token, at once if it is held; `Unavailable` if others have it for too long.
+        """The fencing token, at once if it is held; `Unavailable` if others hold it for too long.
 
-        The caller has work from now on, until it says `idle`.
+        The caller has work from now on, until it calls `idle`.
         """
         self._idle_ms = None
         token = self._fresh_token()
         return await self._wait_for_token(patience_ms) if token is None else token
 
     def reuse(self) -> int | None:
-        """The token of our last epoch, for one change that comes alone after a rest; None: ask `hold`.
+        """The token of our last epoch, for a single change after a rest; None: call `hold`.
 
-        Nothing is held then, and anybody may take the next epoch at any time: the compactor refuses a
-        token that has a successor, and of two manifests with one number the first counts. In return a
-        change that comes alone neither takes an epoch nor releases it. The caller says `lost` if it sees
-        a newer token, and `idle` at its end.
+        Nothing is held then, and another process may take the next epoch at any time: the compactor
+        refuses a token that has a successor, and of two manifests with one number the first wins. So a
+        single change neither takes an epoch nor releases it. The caller calls `lost` if it sees a newer
+        token, and `idle` at its end.
         """
         idle_ms = self._idle_ms
         if idle_ms is None or self._held is not None or self._closed:
             return None
         if self._clock.elapsed_ms() - idle_ms < IDLE_MS:
-            return None  # changes come one after the other: take it for all of them
+            return None  # changes follow each other: take the lease for all of them
         token = self._turn.last()
         if token is not None:
             self._idle_ms = None
@@ -103,20 +102,20 @@ class Lease:
         return None if held is None or self._is_stale(held) else held.token
 
     def idle(self) -> None:
-        """There is no work just now: let go soon, unless `hold` is called before."""
+        """There is no work now: release soon, unless `hold` is called before."""
         if self._idle_ms is None:
             self._idle_ms = self._clock.elapsed_ms()
         if self._held is not None:
-            self._held.stir.set()
+            self._held.wake.set()
 
     def lost(self) -> None:
-        """Somebody has seen a newer token than ours: the next `hold` takes a new epoch."""
+        """A newer token than ours exists: the next `hold` takes a new epoch."""
         self._turn.passed()
         if self._held is not None:
             self._drop(self._held)
 
     async def close(self) -> None:
-        """Let go at once, and of everything."""
+        """Release the lease at once, and stop."""
         self._closed = True
         if self._taking is not None:
             await self._taking.wait()
@@ -127,7 +126,7 @@ class Lease:
         await self._epochs.chain.close()
 
     def _fresh_token(self) -> int | None:
-        """The token, if it is good for more work; a lease that is not ends here."""
+        """The token, if it is valid for more work; else the lease ends here."""
         held = self._held
         if held is not None and (held.is_awaited or self._is_stale(held)):
             self._drop(held)
@@ -151,7 +150,7 @@ class Lease:
         while (token := self._fresh_token()) is None:
             if self._closed:
                 raise Unavailable("the lease was closed")
-            # In a task of its own: a caller that leaves must not take an epoch's name with it.
+            # In a separate task: a caller that is cancelled must not cancel the create of an epoch.
             if self._taking is None or self._taking.done():
                 self._taking = self._tasks.spawn(self._take())
             problem = await self._taking.wait()
@@ -160,7 +159,7 @@ class Lease:
         return token
 
     async def _take(self) -> ArcoError | None:
-        """Take an epoch. A problem is the result, because all who wanted it may have left."""
+        """Take an epoch. A problem is returned, because all callers may have left."""
         try:
             head = await self._turn.take(lambda: self._wanted > 0 and not self._closed)
         except ArcoError as problem:
@@ -175,27 +174,27 @@ class Lease:
         return None
 
     async def _keep(self, held: _Held) -> None:
-        """Renew an epoch while it is held, and say at last that it is released."""
+        """Renew an epoch while it is held, then write that it is released."""
         while self._held is held:
             now = self._clock.elapsed_ms()
             if self._is_stale(held):
                 self._drop(held)
             elif self._idle_for(held, now):
-                await self._let_go(held)
+                await self._release_idle(held)
             elif not held.is_awaited and now >= held.due_ms:
                 await self._renew(held)
             else:
-                await self._doze(held, now)
-        await self._say_released(held)
+                await self._wait(held, now)
+        await self._write_release(held)
 
-    async def _doze(self, held: _Held, now: float) -> None:
-        """Until there is something to do for an epoch."""
+    async def _wait(self, held: _Held, now: float) -> None:
+        """Wait until there is something to do for an epoch."""
         until = held.renewed_ms + self._life_ms if held.is_awaited else held.due_ms
         if self._idle_ms is not None:
             until = min(until, self._idle_ms + IDLE_MS)
-        held.stir.clear()
+        held.wake.clear()
         try:
-            await self._tasks.deadline(max(1, until - now), held.stir.wait())
+            await self._tasks.deadline(max(1, until - now), held.wake.wait())
         except TimeoutError:
             return
 
@@ -204,15 +203,15 @@ class Lease:
         held.renewals += 1
         held.due_ms = sent_ms + self._tick_ms
         renewal = Renewal(epoch=held.token, count=held.renewals)
-        # Said in time, or not at all: a waiter may have seen the silence before it saw this.
+        # A late renewal does not count: a waiter may have found the lease expired before it read this.
         if await self._attempt(self._epochs.renew(renewal)) and not self._is_stale(held):
             held.renewed_ms = sent_ms
         if sent_ms - held.head.seen_ms >= TURN_MS:
-            # Its work may go on with the token it has; the next `hold` queues up behind the others.
+            # Work in flight goes on with its token; the next `hold` queues behind the other processes.
             held.is_awaited = await self._attempt(self._epochs.is_awaited(held.token))
 
-    async def _let_go(self, held: _Held) -> None:
-        """Nothing to do for a while: let go, and do not come back before somebody who waits."""
+    async def _release_idle(self, held: _Held) -> None:
+        """Release an idle epoch, and let a process that waits go first."""
         awaited = held.is_awaited or await self._attempt(self._epochs.is_awaited(held.token))
         if self._held is held and self._idle_for(held, self._clock.elapsed_ms()):
             held.is_awaited = awaited
@@ -220,25 +219,25 @@ class Lease:
             if not awaited:
                 self._turn.rested(held.head)
 
-    async def _say_released(self, held: _Held) -> None:
-        """Until it is heard, or was not renewed for so long that it need not be said any more."""
+    async def _write_release(self, held: _Held) -> None:
+        """Write the release, until that succeeds or the epoch has expired anyway."""
         renewal = Renewal(epoch=held.token, count=held.renewals + 1, released=True)
         while not await self._attempt(self._epochs.renew(renewal)) and not self._is_stale(held):
             await self._clock.sleep(self._tick_ms)
 
     async def _attempt(self, request: Coroutine[Any, Any, bool]) -> bool:
-        """A request about a hint, which is worth no trouble and must not hold up the next one."""
+        """A request about a hint: errors are ignored, and it must not delay the next one."""
         try:
             return await self._tasks.deadline(self._tick_ms, request)
         except (TimeoutError, ArcoError):
             return False
 
     def _drop(self, held: _Held) -> None:
-        """No longer ours; its keeper says so."""
+        """Give up an epoch; its keeper writes the release."""
         self._held = None
         if held.is_awaited:
             self._turn.yielded(held.head)
-        held.stir.set()
+        held.wake.set()
 
     def _idle_for(self, held: _Held, now: float) -> bool:
         enough_ms = 0 if held.is_awaited else IDLE_MS

@@ -1,42 +1,49 @@
-"""Locations: where the files of a table are.
+"""Locations of tables: validation, and the normalised place names by which they are compared.
 
-A managed table's place follows from its id, so no two tables ever share one and none is used again; it is
-kept relative to the workspace, so that a copied bucket is a whole catalog. An external table says where it
-is; it may be anywhere but in our own root or, where places were declared, in one of those.
+A managed location is derived from the table's id, so it is never shared or reused. It is relative to the
+workspace (`warehouse/{table id}/`), so that a copied store is a complete catalog. An external location may
+be anywhere outside Arco's own root or, where locations were declared, below one of those.
 
-A location is text that engines take as it stands: to them `a%20b` is a folder of that name. Whoever
-unescapes one all the same must not end up elsewhere, so what would mean another place is refused.
+Engines use a location as it is: to them `a%20b` is a folder of that name. A reader that unescapes it must
+not end up elsewhere, so a path that changes its meaning by unescaping is refused. Engines also spell one
+location in many ways: two locations overlap if and only if one place name is a prefix of the other, so
+that overlaps are found without a scan.
 """
 
 from collections.abc import Sequence
 from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 from arco.core.errors import Invalid
 
-LOCATION_ROOT = "arco.location-root"  # how clients are told what stands before managed locations
+LOCATION_ROOT = (
+    "arco.location-root"  # the property that sends clients the prefix of managed locations
+)
 
 _SCHEMES = frozenset(
     {"s3", "s3a", "s3n", "gs", "az", "abfs", "abfss", "wasb", "wasbs", "file", "hdfs", "r2", "oss"}
 )
 _WITH_CONTAINER_BEFORE_AT = frozenset({"abfs", "abfss", "wasb", "wasbs"})
-# Other names for the same store, as engines have them.
+# Schemes of engines that name the same store.
 _SAME = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
+_WAREHOUSE = "warehouse/"
+_FILE_ROOT = "file:///"  # managed locations are compared like those of a lenient file system
 _LONGEST = 2_048
-_UNESCAPED = 2  # how often somebody on the way may unescape a location
+_UNESCAPED = 2  # how often software between client and store may unescape a location
 
 
 def managed_location(table_id: str) -> str:
-    """The place of a managed table, relative to its workspace."""
+    """The location of a managed table, relative to its workspace."""
     return f"warehouse/{table_id}/"
 
 
 def check_location(
     location: str, own_roots: Sequence[str], *, declared: Sequence[str] | None = None
 ) -> str:
-    """`location` in one spelling if an external table may be there, else `Invalid`.
+    """The normalised location of an external table, or `Invalid`.
 
-    `declared` are the places that tables may lie in, in their canonical spelling; None for anywhere.
+    `declared` are the canonical locations below which tables are allowed; None allows any.
     """
     spelled = spell(location)
     for root in own_roots:
@@ -50,7 +57,7 @@ def check_location(
 
 
 def undeclared(location: str) -> Invalid:
-    """That a table may not be at a location, and what to do."""
+    """The error for a location outside the declared ones."""
     return Invalid(
         f"{location} is neither in this catalog's warehouse nor in a place that was declared: leave "
         "the location out, or start Arco with --allow-location for the folder above it"
@@ -58,7 +65,7 @@ def undeclared(location: str) -> Invalid:
 
 
 def spell(location: str) -> str:
-    """`location` with its scheme in small letters and a closing slash, or `Invalid`."""
+    """`location` with its scheme in lower case and a trailing slash, or `Invalid`."""
     check_text(location)
     try:
         parts = urlsplit(location)
@@ -80,7 +87,7 @@ def spell(location: str) -> str:
 
 
 def canonical(location: str) -> str:
-    """`location` in the one spelling of its store, so that equal places are equal texts."""
+    """`location` in the canonical spelling of its store, so that equal locations are equal texts."""
     scheme, _, rest = spell(location).partition("://")
     known = _SAME.get(scheme, scheme)
     if known == "abfss":
@@ -90,19 +97,19 @@ def canonical(location: str) -> str:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether two places may be one, or one lie in the other, whoever reads their names."""
+    """Whether two locations may be the same, or one inside the other, for any engine."""
     one, other = (likeness(each if each.endswith("/") else f"{each}/") for each in (one, other))
     return one.startswith(other) or other.startswith(one)
 
 
 def check_text(location: str) -> None:
-    """`Invalid` for what no location is made of, whatever it means."""
+    """`Invalid` for text that cannot be a location."""
     if len(location) > _LONGEST or not location.isprintable() or "\\" in location:
         raise Invalid(f"a location is a URL of at most {_LONGEST} printable characters")
 
 
 def refuse_tricks(path: str) -> None:
-    """A path that means another one once it is unescaped, however often, is refused."""
+    """`Invalid` for a path that changes its meaning when it is unescaped."""
     seen = path.rstrip("/")
     for _ in range(_UNESCAPED + 1):
         parts = seen.split("/")[1:]
@@ -116,7 +123,7 @@ def refuse_tricks(path: str) -> None:
 
 
 def _refuse_odd_bucket(scheme: str, netloc: str, host: str) -> None:
-    """What stands between the scheme and the path names a bucket, plainly, and no more."""
+    """`Invalid` unless the part between scheme and path is just the name of a bucket."""
     if "%" in netloc:
         raise Invalid("a location names its bucket without escapes")
     if "@" in netloc and (scheme not in _WITH_CONTAINER_BEFORE_AT or ":" in netloc):
@@ -135,10 +142,10 @@ def _unescape(text: str) -> str:
 
 
 def likeness(location: str) -> str:
-    """A spelling to compare by where a doubt is a no: as the most lenient reader would see it.
+    """A normalised spelling for comparisons: locations that any engine may treat as equal are equal.
 
-    Engines unescape, hosts know no capitals, and some disks neither capitals nor how a letter is composed.
-    An account of Azure is left out, since a container may be named without it.
+    Engines unescape, hosts ignore case, and some file systems ignore case and Unicode composition. The
+    account of an Azure location is left out, since a container may be named without it.
     """
     scheme, _, rest = location.partition("://")
     host, slash, path = rest.partition("/")
@@ -150,3 +157,45 @@ def likeness(location: str) -> str:
     if known == "file":
         path = normalize("NFC", normalize("NFC", path).casefold())
     return f"{known}://{host.lower()}{slash}{path}"
+
+
+def is_managed(location: str) -> bool:
+    """Whether a location is relative to the workspace."""
+    return location.startswith(_WAREHOUSE)
+
+
+def check_attached(location: str, own_roots: Sequence[str]) -> str:
+    """The normalised location of an attached table, or `Invalid`."""
+    if not is_managed(location):
+        return check_location(location, own_roots)
+    check_text(location)
+    refuse_tricks("/" + location)
+    if not is_id(managed_by(location) or "") or "?" in location or "#" in location:
+        raise Invalid("a location in the workspace is warehouse/, the id of a table, and a path")
+    return location.rstrip("/") + "/"
+
+
+def managed_by(location: str) -> str | None:
+    """The id of the table whose managed location this is."""
+    return location.removeprefix(_WAREHOUSE).split("/")[0] if is_managed(location) else None
+
+
+def is_id(text: str) -> bool:
+    """Whether a text can be the id of a table: a UUID in lower case."""
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def place_name(location: str) -> str:
+    """The place name of a validated location."""
+    spelled = likeness(_FILE_ROOT + location if is_managed(location) else location)
+    return spelled.removeprefix(_FILE_ROOT if is_managed(location) else "").rstrip("/") + "/"
+
+
+def at_or_above(place: str) -> list[str]:
+    """The names of a place and of all places that contain it, outermost first."""
+    scheme, mark, rest = place.rpartition("://")
+    parts = rest.removesuffix("/").split("/")
+    return [scheme + mark + "/".join(parts[:depth]) + "/" for depth in range(1, len(parts) + 1)]

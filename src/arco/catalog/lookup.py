@@ -1,19 +1,21 @@
-"""Look-ups: everything that can be asked of a state of the catalog, by name, by id or as a list.
+"""Look-ups in a state of the catalog: by name, by id or as a list.
 
-Whoever has shelves can be asked: a snapshot, or a snapshot with decided rows on top. Being alive is
-inherited: what lies in a dropped schema or catalog is not there, though its own row was never dropped, so
-that dropping and undropping a container of any size is one row.
+A `Lookup` is a snapshot, or a snapshot with decided rows on top. An object is live if it and all its
+containers are: the objects in a dropped schema or catalog keep their rows, so that dropping and undropping
+a container of any size writes one row.
 """
 
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
+from arco.catalog.bucket import Bucket
 from arco.catalog.ddl import SchemaName, TableName
+from arco.catalog.location import at_or_above
 from arco.catalog.model import (
     AnyRow,
     CatalogRow,
     ColumnRow,
-    Found,
+    CommittedRow,
     ObjectKind,
     ObjectRow,
     PlaceRow,
@@ -22,33 +24,31 @@ from arco.catalog.model import (
     TableRow,
     uuid_name,
 )
-from arco.catalog.part import State
-from arco.catalog.place_name import at_or_above
-from arco.catalog.shelf import Shelf
+from arco.catalog.state_file import RowState
 from arco.core.errors import NotFound
 from arco.fold.table import StateTable
 from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
 
 R = TypeVar("R", bound=AnyRow)
 
-FoundObject = Found[CatalogRow | SchemaRow | TableRow]
+CommittedObject = CommittedRow[CatalogRow | SchemaRow | TableRow]
 
-_PLACES = 64  # that are looked at first below a place: mostly there are none
+_FIRST_PLACES = 64  # rows of the first read below a location: usually there are none
 
 
 class Lookup(ABC):
-    """A state of the catalog that can be asked."""
+    """A state of the catalog that can be searched."""
 
     @abstractmethod
-    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Shelf[R]:
+    async def bucket(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:
         """The bucket of a table that holds rows with this value in the bucket's column."""
 
-    async def catalog(self, name: str) -> Found[CatalogRow]:
+    async def catalog(self, name: str) -> CommittedRow[CatalogRow]:
         """A catalog by its name."""
-        found = (await self._catalogs()).at((), name)
-        if found is None:
+        committed = (await self._catalogs()).at((), name)
+        if committed is None:
             raise NotFound(f"there is no catalog {name!r}")
-        return found
+        return committed
 
     async def catalogs(
         self,
@@ -57,28 +57,28 @@ class Lookup(ABC):
         behind: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
-    ) -> list[Found[CatalogRow]]:
-        """Catalogs by name; `behind` is the id of a dropped one that is called `after`."""
-        shelf, key = await self._catalogs(), None if behind is None else (behind,)
-        return shelf.below((), after=after, behind=key, limit=limit, state=_state(dropped=dropped))
+    ) -> list[CommittedRow[CatalogRow]]:
+        """Catalogs by name, after the name `after` (of dropped ones: after that name and id `behind`)."""
+        bucket, key = await self._catalogs(), None if behind is None else (behind,)
+        return bucket.below((), after=after, behind=key, limit=limit, state=_state(dropped=dropped))
 
-    async def schema(self, name: SchemaName) -> Found[SchemaRow]:
+    async def schema(self, name: SchemaName) -> CommittedRow[SchemaRow]:
         """A schema by its catalog and levels."""
         catalog = await self.catalog(name.catalog)
         return await self.schema_in(catalog.row.catalog_id, name.path)
 
-    async def schema_in(self, catalog_id: str, path: tuple[str, ...]) -> Found[SchemaRow]:
+    async def schema_in(self, catalog_id: str, path: tuple[str, ...]) -> CommittedRow[SchemaRow]:
         """A schema by its levels below a catalog."""
-        shelf = await self._schemas()
-        parent, found = "", None
+        bucket = await self._schemas()
+        parent, committed = "", None
         for depth, level in enumerate(path, start=1):
-            found = shelf.at((catalog_id, parent), level)
-            if found is None:
+            committed = bucket.at((catalog_id, parent), level)
+            if committed is None:
                 raise NotFound(f"there is no schema {'.'.join(path[:depth])!r}")
-            parent = found.row.schema_id
-        if found is None:
+            parent = committed.row.schema_id
+        if committed is None:
             raise NotFound("a schema has at least one level")
-        return found
+        return committed
 
     async def schemas(
         self,
@@ -89,24 +89,24 @@ class Lookup(ABC):
         behind: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
-    ) -> list[Found[SchemaRow]]:
+    ) -> list[CommittedRow[SchemaRow]]:
         """The schemas right below a catalog or a schema, by name."""
-        shelf, place = await self._schemas(), (catalog_id, parent_id or "")
+        bucket, place = await self._schemas(), (catalog_id, parent_id or "")
         key = None if behind is None else (behind,)
         state = _state(dropped=dropped)
-        return shelf.below(place, after=after, behind=key, limit=limit, state=state)
+        return bucket.below(place, after=after, behind=key, limit=limit, state=state)
 
-    async def table(self, name: TableName) -> Found[TableRow]:
+    async def table(self, name: TableName) -> CommittedRow[TableRow]:
         """A table or view by its name."""
         schema = await self.schema(SchemaName(name.catalog, name.schema))
         return await self.table_in(schema.row.schema_id, name.table)
 
-    async def table_in(self, schema_id: str, name: str) -> Found[TableRow]:
+    async def table_in(self, schema_id: str, name: str) -> CommittedRow[TableRow]:
         """A table or view by its name in a schema."""
-        found = (await self.shelf(TABLES, schema_id, TableRow)).at((schema_id,), name)
-        if found is None:
+        committed = (await self.bucket(TABLES, schema_id, TableRow)).at((schema_id,), name)
+        if committed is None:
             raise NotFound(f"there is no table {name!r} in this schema")
-        return found
+        return committed
 
     async def tables(
         self,
@@ -116,12 +116,12 @@ class Lookup(ABC):
         behind: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
-    ) -> list[Found[TableRow]]:
+    ) -> list[CommittedRow[TableRow]]:
         """The tables and views of a schema, by name."""
-        shelf = await self.shelf(TABLES, schema_id, TableRow)
+        bucket = await self.bucket(TABLES, schema_id, TableRow)
         key = None if behind is None else (schema_id, behind)
         state = _state(dropped=dropped)
-        return shelf.below((schema_id,), after=after, behind=key, limit=limit, state=state)
+        return bucket.below((schema_id,), after=after, behind=key, limit=limit, state=state)
 
     async def has_catalog(self, name: str) -> bool:
         """Whether a name is taken among the catalogs."""
@@ -133,92 +133,92 @@ class Lookup(ABC):
 
     async def has_table(self, schema_id: str, name: str) -> bool:
         """Whether a name is taken among the tables and views of a schema."""
-        shelf = await self.shelf(TABLES, schema_id, TableRow)
-        return shelf.at((schema_id,), name) is not None
+        bucket = await self.bucket(TABLES, schema_id, TableRow)
+        return bucket.at((schema_id,), name) is not None
 
-    async def columns(self, table_id: str) -> list[Found[ColumnRow]]:
+    async def columns(self, table_id: str) -> list[CommittedRow[ColumnRow]]:
         """The columns of a table, by position."""
-        return (await self.shelf(COLUMNS, table_id, ColumnRow)).below((table_id,))
+        return (await self.bucket(COLUMNS, table_id, ColumnRow)).below((table_id,))
 
-    async def column(self, table_id: str, column_id: str) -> Found[ColumnRow] | None:
+    async def column(self, table_id: str, column_id: str) -> CommittedRow[ColumnRow] | None:
         """A column by its id, dropped or not."""
-        return (await self.shelf(COLUMNS, table_id, ColumnRow)).get((table_id, column_id))
+        return (await self.bucket(COLUMNS, table_id, ColumnRow)).get((table_id, column_id))
 
     async def schema_versions(
         self, table_id: str, *, after: int | None = None, limit: int | None = None
     ) -> list[SchemaVersionRow]:
-        """The versions of a table's columns, oldest first: all, or so many above one of them."""
-        shelf = await self.shelf(SCHEMA_VERSIONS, table_id, SchemaVersionRow)
-        return [found.row for found in shelf.below((table_id,), after=after, limit=limit)]
+        """The schema versions of a table, oldest first: all, or `limit` of them after a version."""
+        bucket = await self.bucket(SCHEMA_VERSIONS, table_id, SchemaVersionRow)
+        return [committed.row for committed in bucket.below((table_id,), after=after, limit=limit)]
 
-    async def find(self, object_id: str, *, dropped: bool = False) -> FoundObject:
-        """Anything by its id; what was dropped, or lies in what was dropped, only if asked for."""
-        found = await self._row_of(object_id)
-        if found is None:
+    async def find(self, object_id: str, *, dropped: bool = False) -> CommittedObject:
+        """An object by its id; one that is not live only with `dropped`."""
+        committed = await self._row_of(object_id)
+        if committed is None:
             raise NotFound(f"there is no object {object_id!r}")
-        if not dropped and not await self.is_live(found.row):
+        if not dropped and not await self.is_live(committed.row):
             raise NotFound(f"object {object_id!r} was dropped")
-        return found
+        return committed
 
-    async def table_by_uuid(self, table_uuid: str) -> Found[TableRow] | None:
-        """The table that goes by a uuid outside, its id or another; one that was dropped has none."""
+    async def table_by_uuid(self, table_uuid: str) -> CommittedRow[TableRow] | None:
+        """The table that Iceberg clients know by a uuid, which may differ from its id; not dropped ones."""
         wanted = table_uuid.lower()
-        alias = (await self.shelf(OBJECTS, uuid_name(wanted), ObjectRow)).get((uuid_name(wanted),))
+        alias = (await self.bucket(OBJECTS, uuid_name(wanted), ObjectRow)).get((uuid_name(wanted),))
         for object_id in (None if alias is None else alias.row.parent_id, wanted):
-            found = None if object_id is None else await self._row_of(object_id)
-            if found is None or not isinstance(found.row, TableRow):
+            committed = None if object_id is None else await self._row_of(object_id)
+            if committed is None or not isinstance(committed.row, TableRow):
                 continue
-            row = found.row
+            row = committed.row
             if row.dropped_at is None and wanted == (row.table_uuid or row.table_id):
-                return Found(row, found.commit)
+                return CommittedRow(row, committed.commit)
         return None
 
     async def has_object(self, object_id: str) -> bool:
-        """Whether an id is that of anything, dropped or not."""
-        return (await self.shelf(OBJECTS, object_id, ObjectRow)).get((object_id,)) is not None
+        """Whether an object with this id exists, dropped or not."""
+        return (await self.bucket(OBJECTS, object_id, ObjectRow)).get((object_id,)) is not None
 
     async def is_held(self, table_id: str) -> bool:
-        """Whether an id keeps its place: it was not dropped itself, or its files are being removed."""
-        found = await self._row_of(table_id)
-        if found is None:
+        """Whether a table keeps its locations: it was not dropped, or its files are being deleted."""
+        committed = await self._row_of(table_id)
+        if committed is None:
             return False
-        row = found.row
+        row = committed.row
         return row.dropped_at is None or (isinstance(row, TableRow) and row.location is None)
 
-    async def place(self, location: str, table_id: str) -> Found[PlaceRow] | None:
-        """Where a table lies, or lay, if that place is recorded."""
+    async def place(self, location: str, table_id: str) -> CommittedRow[PlaceRow] | None:
+        """The record that a table has, or had, files at a location."""
         return (await self._places()).get((location, table_id))
 
-    async def places_of(self, table_id: str) -> list[Found[PlaceRow]]:
-        """The places of a table, as long as it is not dropped. All places are looked at."""
-        shelf = await self._places()
-        return [each for each in shelf.below(()) if each.row.table_id == table_id]
+    async def places_of(self, table_id: str) -> list[CommittedRow[PlaceRow]]:
+        """The recorded locations of a table that is not dropped. Scans all locations."""
+        bucket = await self._places()
+        return [each for each in bucket.below(()) if each.row.table_id == table_id]
 
-    async def places_around(self, location: str) -> list[Found[PlaceRow]]:
-        """The places that equal, contain or lie in this one, all by their place names."""
-        shelf = await self._places()
-        found = [each for place in at_or_above(location) for each in shelf.every((), place)]
-        limit = _PLACES
+    async def places_around(self, location: str) -> list[CommittedRow[PlaceRow]]:
+        """The recorded locations that equal, contain or are inside this one."""
+        bucket = await self._places()
+        rows = [each for place in at_or_above(location) for each in bucket.every((), place)]
+        limit = _FIRST_PLACES
         while True:
-            after = shelf.below((), after=location, limit=limit)
+            after = bucket.below((), after=location, limit=limit)
             inside = [each for each in after if each.row.location.startswith(location)]
             if len(inside) < limit:
-                return found + inside
+                return rows + inside
             limit *= 8
 
     async def is_live(self, row: CatalogRow | SchemaRow | TableRow) -> bool:
-        """Whether an object and all that it lies in are there."""
+        """Whether neither an object nor one of its containers was dropped."""
         while row.dropped_at is None:
-            above = await self.container(row)
-            if above is None:
+            container = await self.container(row)
+            if container is None:
                 return isinstance(row, CatalogRow)
-            row = above.row
+            row = container.row
         return False
 
     async def container(
         self, row: CatalogRow | SchemaRow | TableRow
-    ) -> Found[CatalogRow] | Found[SchemaRow] | None:
-        """What an object lies in, dropped or not."""
+    ) -> CommittedRow[CatalogRow] | CommittedRow[SchemaRow] | None:
+        """The schema or catalog of an object, dropped or not."""
         if isinstance(row, TableRow):
             return (await self._schemas()).get((row.schema_id,))
         if isinstance(row, SchemaRow) and row.parent_id is not None:
@@ -227,16 +227,16 @@ class Lookup(ABC):
             return (await self._catalogs()).get((row.catalog_id,))
         return None
 
-    async def catalog_by_id(self, catalog_id: str) -> Found[CatalogRow] | None:
+    async def catalog_by_id(self, catalog_id: str) -> CommittedRow[CatalogRow] | None:
         """A catalog by its id, dropped or not."""
         return (await self._catalogs()).get((catalog_id,))
 
-    async def schema_by_id(self, schema_id: str) -> Found[SchemaRow] | None:
+    async def schema_by_id(self, schema_id: str) -> CommittedRow[SchemaRow] | None:
         """A schema by its id, dropped or not."""
         return (await self._schemas()).get((schema_id,))
 
     async def levels(self, row: CatalogRow | SchemaRow | TableRow) -> tuple[str, ...]:
-        """The whole name of an object: its catalog, the levels of its schema, its own."""
+        """The full name of an object: its catalog, the levels of its schema, its own name."""
         if isinstance(row, CatalogRow):
             return (row.name,)
         catalog = await self.catalog_by_id(row.catalog_id)
@@ -246,8 +246,8 @@ class Lookup(ABC):
         schema = await self.schema_by_id(row.schema_id)
         return (*top, *(() if schema is None else schema.row.path), row.name)
 
-    async def _row_of(self, object_id: str) -> FoundObject | None:
-        place = (await self.shelf(OBJECTS, object_id, ObjectRow)).get((object_id,))
+    async def _row_of(self, object_id: str) -> CommittedObject | None:
+        place = (await self.bucket(OBJECTS, object_id, ObjectRow)).get((object_id,))
         if place is None:
             return None
         if place.row.kind is ObjectKind.CATALOG:
@@ -255,17 +255,17 @@ class Lookup(ABC):
         if place.row.kind is ObjectKind.SCHEMA:
             return await self.schema_by_id(object_id)
         schema_id = place.row.bucket_key
-        return (await self.shelf(TABLES, schema_id, TableRow)).get((schema_id, object_id))
+        return (await self.bucket(TABLES, schema_id, TableRow)).get((schema_id, object_id))
 
-    async def _catalogs(self) -> Shelf[CatalogRow]:
-        return await self.shelf(CATALOGS, "", CatalogRow)
+    async def _catalogs(self) -> Bucket[CatalogRow]:
+        return await self.bucket(CATALOGS, "", CatalogRow)
 
-    async def _schemas(self) -> Shelf[SchemaRow]:
-        return await self.shelf(SCHEMAS, "", SchemaRow)
+    async def _schemas(self) -> Bucket[SchemaRow]:
+        return await self.bucket(SCHEMAS, "", SchemaRow)
 
-    async def _places(self) -> Shelf[PlaceRow]:
-        return await self.shelf(PLACES, "", PlaceRow)
+    async def _places(self) -> Bucket[PlaceRow]:
+        return await self.bucket(PLACES, "", PlaceRow)
 
 
-def _state(*, dropped: bool) -> State:
-    return State.DROPPED if dropped else State.LIVE
+def _state(*, dropped: bool) -> RowState:
+    return RowState.DROPPED if dropped else RowState.LIVE

@@ -1,9 +1,9 @@
-"""What a published manifest and its commit record say; see docs/formats.md.
+"""Manifests and commit records as they are stored; see docs/formats.md.
 
-A manifest is the body of a link in the chain `manifests/{domain}`. It names its commit record and every
-file that the state is made of: the tail of small files, one a table a commit, and the base below it. The
-files of tables that are kept in one piece stand in the manifest itself; those of bucketed tables stand in
-one immutable index. What no manifest names does not exist (law 3).
+A manifest is the body of an entry of the chain `manifests/{domain}`. It names its commit record and every
+file of the state: the tail of small files, one per table and commit, and the base below it. The base files
+of tables without buckets are listed in the manifest, those of bucketed tables in one immutable index. An
+object that no manifest names does not exist (law 3).
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Ref(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A Parquet file of one table: what is in it, so that readers can pass it over unread."""
+    """A Parquet file of one table, with statistics by which readers can skip it."""
 
     path: str
     rows: int
@@ -47,7 +47,7 @@ class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything below the tail."""
+    """The files below the tail; `whole` holds those of tables without buckets."""
 
     whole: dict[str, FileRef] = msgspec.field(default_factory=dict)
     index: Ref | None = None
@@ -83,8 +83,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         yield from self.base.whole.values()
 
 
-class Deed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request that a commit carried out: who did what to which object."""
+class CommitOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One operation of a commit: the request, its actor, and the object that it changed."""
 
     request_id: str
     operation: str
@@ -100,10 +100,10 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was folded by one commit of Tier 2."""
+    """What one commit of Tier 2 folded."""
 
     segments: int = 0
-    events: int = 0  # lines that were read, whatever became of them
+    events: int = 0  # all lines that were read
     late: int = 0  # older than what is retained, so not folded (P20)
     quarantined: int = 0
     bytes: int = 0  # of segments
@@ -114,15 +114,15 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CommitKind(StrEnum):
     """Why a manifest was published."""
 
-    DDL = "ddl"  # requests were carried out
-    MERGE = "merge"  # the tail went into the base
-    MARK = "mark"  # older files that nobody names may go
-    FOLD = "fold"  # segments of the ledger were folded: Tier 2
-    REBUILD = "rebuild"  # the state was made anew from the ledger (P20)
+    DDL = "ddl"  # commits requests
+    MERGE = "merge"  # merges the tail into the base
+    MARK = "mark"  # lets garbage collection delete older files that no manifest names
+    FOLD = "fold"  # folds segments of the ledger: Tier 2
+    REBUILD = "rebuild"  # rebuilds the state from the ledger (P20)
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The audit record of one number: a chain of its own, by the hashes of its bytes."""
+    """The audit record of one manifest; each names its parent by the hash of its bytes."""
 
     format: int  # written always, so without a default
     domain: str
@@ -132,7 +132,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: CommitKind
     created_at: datetime
     event_paths: tuple[str, ...] = ()
-    deeds: tuple[Deed, ...] = ()
+    deeds: tuple[CommitOperation, ...] = ()
     streams: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)  # first, last segment
     counts: Counts | None = None
     added: tuple[Ref, ...] = ()
@@ -152,7 +152,7 @@ def read_manifest(entry: Entry) -> Manifest:
     manifest = entry.body(Manifest)
     if not 1 <= manifest.format <= FORMAT:
         raise Corrupt(
-            f"manifest {entry.number} has format {manifest.format}; update Arco to read it"
+            f"manifest {entry.number} has format {manifest.format}; upgrade Arco to read it"
         )
     return manifest
 
@@ -168,7 +168,7 @@ async def read_index(store: Store, ref: Ref) -> BaseIndex:
 
 
 async def read_named(store: Store, ref: Ref | FileRef) -> bytes:
-    """The bytes of an object that a manifest names; `Corrupt` if they are missing or others (law 14)."""
+    """The bytes of an object that a manifest names; `Corrupt` if it is missing or differs (law 14)."""
     size = ref.bytes if isinstance(ref, FileRef) else 0
     raw = await store.find(ref.path, size_bytes=size)
     if raw is None:
@@ -180,9 +180,9 @@ async def read_named(store: Store, ref: Ref | FileRef) -> bytes:
 
 def _decode(raw: bytes, kind: type[D], path: str) -> D:
     try:
-        found = json.decode(raw, kind)
+        decoded = json.decode(raw, kind)
     except Invalid as problem:
         raise Corrupt(f"{path} cannot be read: {problem}") from problem
-    if not 1 <= found.format <= FORMAT:
-        raise Corrupt(f"{path} has format {found.format}; update Arco to read it")
-    return found
+    if not 1 <= decoded.format <= FORMAT:
+        raise Corrupt(f"{path} has format {decoded.format}; upgrade Arco to read it")
+    return decoded

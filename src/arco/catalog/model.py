@@ -1,7 +1,7 @@
 """The rows of Tier 1 as types: one struct for each table that `fold.tier1` declares.
 
-They are what an event carries, what a snapshot gives back and what a decision makes. Unknown fields are
-refused, so that a compactor never drops a column that a newer API has decided (P24).
+Decisions make them, events carry them and snapshots return them. Unknown fields are refused, so that a
+compactor never loses a column that a newer API process wrote (P24).
 """
 
 from datetime import datetime
@@ -13,13 +13,13 @@ import msgspec
 from arco.fold.table import StateTable
 from arco.fold.tier1 import CATALOGS, COLUMNS, OBJECTS, PLACES, SCHEMA_VERSIONS, SCHEMAS, TABLES
 
-# What a file can hold, so that no event is accepted whose rows could not be written.
+# The range of the Parquet columns, so that no event is accepted whose rows cannot be written.
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class ObjectKind(StrEnum):
-    """What an id can stand for."""
+    """The kind of an object."""
 
     CATALOG = "CATALOG"
     SCHEMA = "SCHEMA"
@@ -28,7 +28,7 @@ class ObjectKind(StrEnum):
 
 
 class TableFormat(StrEnum):
-    """How a table's data lie in files."""
+    """The format of a table's data files."""
 
     DELTA = "DELTA"
     ICEBERG = "ICEBERG"
@@ -38,7 +38,7 @@ class TableFormat(StrEnum):
 
 
 class TableType(StrEnum):
-    """Who rules the place of a table's files."""
+    """Whether Arco or the user chooses the location of a table."""
 
     MANAGED = "MANAGED"
     EXTERNAL = "EXTERNAL"
@@ -53,14 +53,14 @@ class Sensitivity(StrEnum):
     RESTRICTED = "RESTRICTED"
 
 
-class Row(
+class StoredRow(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A row of some table of Tier 1."""
+    """A row of a table of Tier 1."""
 
 
-class Living(Row, frozen=True, kw_only=True):
-    """When and by whom an object was made, changed and dropped."""
+class LifecycleRow(StoredRow, frozen=True, kw_only=True):
+    """The audit fields: when and by whom an object was created, changed and dropped."""
 
     created_at: Moment
     created_by: str
@@ -69,8 +69,8 @@ class Living(Row, frozen=True, kw_only=True):
     dropped_at: Moment | None = None
 
 
-class Described(Living, frozen=True, kw_only=True):
-    """What people say about an object."""
+class DescribedRow(LifecycleRow, frozen=True, kw_only=True):
+    """The descriptive fields of an object."""
 
     comment: str | None = None
     properties: dict[str, str] = msgspec.field(default_factory=dict)
@@ -78,15 +78,15 @@ class Described(Living, frozen=True, kw_only=True):
     owner: str | None = None
 
 
-class CatalogRow(Described, frozen=True, kw_only=True):
-    """A catalog: the top of every name."""
+class CatalogRow(DescribedRow, frozen=True, kw_only=True):
+    """A catalog: the first level of every name."""
 
     catalog_id: str
     name: str
     storage_root: str | None = None
 
 
-class SchemaRow(Described, frozen=True, kw_only=True):
+class SchemaRow(DescribedRow, frozen=True, kw_only=True):
     """A schema. `name` is its leaf, `path` all its levels."""
 
     schema_id: str
@@ -97,11 +97,11 @@ class SchemaRow(Described, frozen=True, kw_only=True):
     visibility: str = "all"
 
 
-class TableRow(Described, frozen=True, kw_only=True):
+class TableRow(DescribedRow, frozen=True, kw_only=True):
     """A table or a view.
 
-    One whose state is a chain of its own was `born` at a number of that chain, and has its columns from
-    the one in `projected`.
+    For a table with a pointer chain, `born` is the number of its first pointer (or of its tombstone), and
+    `projected` the number from which its columns were read.
     """
 
     table_id: str
@@ -115,13 +115,13 @@ class TableRow(Described, frozen=True, kw_only=True):
     table_uuid: str | None = None
     pii_columns: tuple[str, ...] = ()
     schema_version: Count = 0
-    last_field_id: Count = 0  # never used again, whatever becomes of the column
+    last_field_id: Count = 0  # field ids are never reused
     born: Count | None = None
     projected: Count | None = None
     moved: bool = msgspec.field(default=False, name="_moved")
 
 
-class ColumnRow(Living, frozen=True, kw_only=True):
+class ColumnRow(LifecycleRow, frozen=True, kw_only=True):
     """A column of a table."""
 
     column_id: str
@@ -137,8 +137,8 @@ class ColumnRow(Living, frozen=True, kw_only=True):
     field_id: Count | None = None
 
 
-class SchemaVersionRow(Row, frozen=True, kw_only=True):
-    """The columns of a table as they were from one change to the next; both texts are JSON."""
+class SchemaVersionRow(StoredRow, frozen=True, kw_only=True):
+    """One schema version of a table; `changes` and `columns` are JSON."""
 
     table_id: str
     version: Count
@@ -148,10 +148,10 @@ class SchemaVersionRow(Row, frozen=True, kw_only=True):
     changed_by: str
 
 
-class ObjectRow(Row, frozen=True, kw_only=True):
-    """Where the object with this id is: `bucket_key` names the bucket of its row.
+class ObjectRow(StoredRow, frozen=True, kw_only=True):
+    """Locates the object with this id: `bucket_key` selects the bucket of its row.
 
-    An id that begins with `uuid:` is no object but a name from outside for the table in `parent_id`.
+    An id that begins with `uuid:` is an alias: the uuid that Iceberg clients know the table `parent_id` by.
     """
 
     id: str
@@ -160,8 +160,8 @@ class ObjectRow(Row, frozen=True, kw_only=True):
     bucket_key: str
 
 
-class PlaceRow(Living, frozen=True, kw_only=True):
-    """Where a table's files are, in the spelling by which places are compared."""
+class PlaceRow(LifecycleRow, frozen=True, kw_only=True):
+    """A location where a table has files, as a place name (see `location.place_name`)."""
 
     location: str
     table_id: str
@@ -198,7 +198,7 @@ _NAMES: dict[type[AnyRow], dict[str, str]] = {
 R_co = TypeVar("R_co", bound=AnyRow, covariant=True)
 
 
-class Found(msgspec.Struct, Generic[R_co], frozen=True):
+class CommittedRow(msgspec.Struct, Generic[R_co], frozen=True):
     """A row, and the number of the commit that last changed it: its ETag."""
 
     row: R_co
@@ -206,7 +206,7 @@ class Found(msgspec.Struct, Generic[R_co], frozen=True):
 
 
 def uuid_name(table_uuid: str) -> str:
-    """The id under which `objects` has a uuid that is not the id of its table."""
+    """The id in `objects` of a table's uuid that differs from its id."""
     return f"uuid:{table_uuid.lower()}"
 
 
@@ -216,6 +216,6 @@ def to_columns(row: AnyRow) -> dict[str, object]:
 
 
 def from_columns(kind: type[R_co], values: dict[str, object]) -> R_co:
-    """The row in the columns of a file; what is null there takes its default here."""
+    """The row from the columns of a file; nulls become the default of their field."""
     given = {name: value for name, value in values.items() if value is not None}
     return msgspec.convert(given, kind, strict=False)

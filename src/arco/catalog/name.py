@@ -1,9 +1,9 @@
-r"""Names: what a catalog, schema, table or column may be called, and how levels are joined.
+r"""Names of catalogs, schemas, tables and columns: validation, and how levels are joined.
 
-Any Unicode name that is not a trick is allowed, and names are compared exactly: no case folding and
-no normalising, so that a name comes back as it was given. A trick is a name that reads as a path in
-a URL, that hides or reorders what a person sees, or that cannot be written as UTF-8. Names never
-become paths, patterns or policies, so `%`, `*`, quotes and dots inside are fine.
+Names are compared exactly, without case folding or normalisation, so that a name comes back as it was
+given. Any Unicode name is allowed, unless it reads as a path in a URL, hides or reorders what a person
+sees, or cannot be encoded as UTF-8. Names never become paths, patterns or policies, so `%`, `*`, quotes
+and dots inside are fine.
 """
 
 import re
@@ -82,7 +82,7 @@ def _length_problem(text: str, least: int, most: int) -> str | None:
 
 
 def _tells(letter: str) -> bool:
-    """Whether a name is more than a path of dots, or than nothing at all, thanks to this letter."""
+    """Whether a letter is visible and not a dot."""
     return letter not in _FILLERS and unicodedata.category(letter) not in _UNSEEN
 
 
@@ -137,7 +137,7 @@ def check_tags(tags: Sequence[str]) -> list[str]:
 
 
 def check_owner(owner: str) -> str:
-    """`owner` as it is, if it can name somebody: `user:ana`, or a name as another system writes it."""
+    """`owner` as it is, if it can name an owner: `user:ana`, or a name as another system writes it."""
     return check_column_name(owner, "owner")
 
 

@@ -1,45 +1,54 @@
 """Publications: which attempt at which task made a version of a table, and whether another still may (P35).
 
 A table's chain of versions is the fence. Each version that a pipeline makes names the attempt and the
-partitions that it publishes; before a task is given to somebody else, a version with the same content
-fences its partitions against earlier attempts. Whoever publishes reads every number above the one that was
-the head when the attempt was dispatched, each time anew: the first of its partition wins, all others stop.
+partitions that it publishes; before a task is given to another worker, a version with unchanged content
+fences its partitions against earlier attempts. A publisher reads every number above the head at the
+dispatch of its attempt: the first publication of a partition wins, all other attempts stop.
+
+The entries of a chain never change, so each is read once and remembered for all attempts. An attempt whose
+table has not changed since its dispatch costs no request.
 """
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
 
-FLOW = "flow"  # whence a change comes that publishes or fences
-ATTEMPT_PROPERTY = "arco.attempt"  # in the summary of a snapshot: an `Attempt` as JSON
+from arco.core.errors import AttemptFenced, Invalid, NotFound
+from arco.storage.chain import Chain, Head
+from arco.storage.chain_gc import DEFAULT_RETENTION_MS
+from arco.storage.entry import Entry
+
+FLOW = "flow"  # the origin of changes that publish or fence
+ATTEMPT_PROPERTY = "arco.attempt"  # in the summary of a snapshot: a `DispatchedAttempt` as JSON
 
 WHOLE_TABLE: tuple[str, ...] = ()
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a version publishes or fences; no partitions stand for the whole table."""
+    """What a version publishes or fences; no partitions mean the entire table."""
 
     attempt_id: str
     task: str  # of one run: the same for all attempts at it
     partitions: tuple[str, ...] = WHOLE_TABLE
     is_fence: bool = False
-    code: str | None = None  # the fingerprint of the code that made it
-    made_of: str | None = None  # that of the code and of the data that were read
+    code: str | None = None  # the fingerprint of the code that produced it
+    made_of: str | None = None  # the fingerprint of the code and of the data that were read
 
     def concerns(self, partitions: tuple[str, ...]) -> bool:
-        """Whether it is about any of these partitions."""
+        """Whether it includes any of these partitions."""
         if not self.partitions or not partitions:
             return True
         return not set(self.partitions).isdisjoint(partitions)
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DispatchedAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt at a task, as it was dispatched.
 
-    `dispatched_at_number` was the head of the table's chain then, -1 if there was no table. All that
-    concerns the attempt is above it. Whoever carries it out adds `code` and `made_of`, so that a version
-    says what it is made of though nobody lives to tell.
+    `dispatched_at_number` was the head of the table's chain then, -1 if there was no table. All entries
+    that concern the attempt are above it. The worker adds `code` and `made_of`, so that a version records
+    them even if the worker dies after publishing.
     """
 
     attempt_id: str
@@ -51,7 +60,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     made_of: str | None = None
 
     def publication(self, *, is_fence: bool = False) -> Publication:
-        """What the version says that this attempt makes."""
+        """The publication that a version of this attempt carries."""
         return Publication(
             attempt_id=self.attempt_id,
             task=self.task,
@@ -63,7 +72,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True)
-class Numbered:
+class NumberedPublication:
     """A publication and the number of the version that carries it."""
 
     number: int
@@ -71,32 +80,36 @@ class Numbered:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How an attempt stands: `done` is its own publication, `lost_to` what forbids it to publish."""
+class PublicationStatus:
+    """Whether an attempt may publish: `done` is its own publication, `lost_to` the one that fences it."""
 
-    done: Numbered | None = None
-    lost_to: Numbered | None = None
+    done: NumberedPublication | None = None
+    lost_to: NumberedPublication | None = None
 
     @property
     def may_publish(self) -> bool:
-        """Whether nobody was faster, not even the attempt itself."""
+        """Whether neither the attempt nor another one has published."""
         return self.done is None and self.lost_to is None
 
 
-def standing_of(attempt: Attempt, above: Iterable[Numbered]) -> Standing:
-    """How an attempt stands by the publications above its dispatch, in the order of their numbers.
+def publication_status(
+    attempt: DispatchedAttempt, above: Iterable[NumberedPublication]
+) -> PublicationStatus:
+    """The status of an attempt, from the publications above its dispatch in the order of their numbers.
 
-    Its own fence, made when it was dispatched, is not above it and does not count against it.
+    The fence that was made when the attempt was dispatched is not above it.
     """
     for each in above:
-        said = each.publication
-        if each.number <= attempt.dispatched_at_number or not said.concerns(attempt.partitions):
+        publication = each.publication
+        if each.number <= attempt.dispatched_at_number or not publication.concerns(
+            attempt.partitions
+        ):
             continue
-        if said.attempt_id != attempt.attempt_id:
-            return Standing(lost_to=each)
-        if not said.is_fence:
-            return Standing(done=each)
-    return Standing()
+        if publication.attempt_id != attempt.attempt_id:
+            return PublicationStatus(lost_to=each)
+        if not publication.is_fence:
+            return PublicationStatus(done=each)
+    return PublicationStatus()
 
 
 def task_of(publication: Publication) -> tuple[str | None, str]:
@@ -105,9 +118,94 @@ def task_of(publication: Publication) -> tuple[str | None, str]:
     return (run_id, key) if slash else (None, run_id)
 
 
-def published_by_task(task: str, above: Iterable[Numbered]) -> Numbered | None:
-    """The publication of any attempt at a task, which the fencer looks for first: found means done."""
+def published_by_task(
+    task: str, above: Iterable[NumberedPublication]
+) -> NumberedPublication | None:
+    """The publication of any attempt at a task, if there is one: then the task is done."""
     return next(
         (each for each in above if each.publication.task == task and not each.publication.is_fence),
         None,
     )
+
+
+_REMEMBERED = 100_000
+
+
+class PublicationLog:
+    """The publications on chains of one kind, whose entries `read` decodes."""
+
+    def __init__(
+        self,
+        read: Callable[[Entry], Publication | None],
+        *,
+        retention_ms: int = DEFAULT_RETENTION_MS,
+    ) -> None:
+        self._read = read
+        self._retention_ms = retention_ms
+        self._known: OrderedDict[tuple[str, int], Publication | None] = OrderedDict()
+
+    async def own(
+        self, chain: Chain, attempt: DispatchedAttempt, head: Head
+    ) -> NumberedPublication | None:
+        """The attempt's own publication up to `head`; None if it may publish after it.
+
+        `AttemptFenced` if another attempt has published or fenced its partitions, or if the attempt is so
+        old that its staged files or the entries above it may be collected. The answer is valid for this
+        head only.
+        """
+        if not -1 <= attempt.dispatched_at_number <= head.number:
+            raise Invalid(
+                f"the attempt says that it was dispatched at version {attempt.dispatched_at_number}, "
+                f"and the table is at {head.number}"
+            )
+        above = await self.above(chain, attempt.dispatched_at_number, head)
+        status = publication_status(attempt, above)
+        if status.lost_to is not None:
+            raise AttemptFenced(_reason(status.lost_to))
+        if status.done is None:
+            self._refuse_old(attempt, chain.store.runtime.clock.now_ms())
+        return status.done
+
+    async def above(self, chain: Chain, since: int, head: Head) -> list[NumberedPublication]:
+        """All publications and fences above a number, up to `head`; `AttemptFenced` if some are gone."""
+        if head.entry is not None:
+            self.learn(chain, head.entry)
+        wanted = range(since + 1, head.number + 1)
+        found = {n: self._known[chain.path, n] for n in wanted if (chain.path, n) in self._known}
+        missing = [number for number in wanted if number not in found]
+        if missing:
+            try:
+                entries = await chain.history(missing[0], missing[-1])
+            except NotFound as collected:
+                raise AttemptFenced(
+                    "the attempt is so old that the versions of its table since then were collected"
+                ) from collected
+            found |= {entry.number: self.learn(chain, entry) for entry in entries}
+        return [
+            NumberedPublication(n, publication)
+            for n, publication in sorted(found.items())
+            if publication is not None
+        ]
+
+    def learn(self, chain: Chain, entry: Entry) -> Publication | None:
+        """Remember an entry that was read or written."""
+        publication = self._known[chain.path, entry.number] = self._read(entry)
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return publication
+
+    def _refuse_old(self, attempt: DispatchedAttempt, now_ms: int) -> None:
+        """Refuse at half the retention: the rest is a margin for clocks and for requests in flight."""
+        if now_ms - attempt.dispatched_at_ms > self._retention_ms // 2:
+            hours = self._retention_ms // 2 // 3_600_000
+            raise AttemptFenced(
+                f"the attempt was dispatched more than {hours} hours ago, and what it has staged may be "
+                "collected at any time"
+            )
+
+
+def _reason(winner: NumberedPublication) -> str:
+    other = winner.publication
+    done = "was given" if other.is_fence else "has published"
+    which = ", ".join(other.partitions[:3]) or "the table"
+    return f"attempt {other.attempt_id} of {other.task} {done} {which} at version {winner.number}"

@@ -1,55 +1,60 @@
-"""The reader: snapshots of a domain, the newest or any that is kept.
+"""The snapshot reader: the newest snapshot of a domain, or one as of a number, a commit or a time.
 
-Cost in round trips: the newest snapshot 1 when it is remembered, 3 from an empty process; then one for the
-parts of a shelf that are not in memory yet. From an empty process a table is found by its name in 4, with
-its columns in 5, and by its id in 5: the index and the small tables are read beside the chain's floor.
+Round trips: 1 for the newest snapshot if the head is remembered, 3 in a new process; then 1 for the files
+of a bucket that are not cached. A new process finds a table by name in 4, with its columns in 5, and by id
+in 5: the index and the small tables are read in parallel to the chain's floor.
+
+The times of manifests rise along the chain (P9), so a time is found by binary search. A commit id holds the
+time of the API process that chose it; the search for a commit begins near that time and widens.
 """
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
-from arco.catalog.as_of import parse_as_of, search_commit, search_time
-from arco.catalog.files import DEFAULT_ROOM_BYTES, Files
+from ulid import ULID
+
 from arco.catalog.manifest import manifests_of, read_manifest
 from arco.catalog.model import AnyRow, CatalogRow, SchemaRow
-from arco.catalog.part import DecidedPart
-from arco.catalog.snapshot import Snapshot
-from arco.core.errors import ArcoError, NotFound
-from arco.core.ids import Ulid
+from arco.catalog.snapshot import DEFAULT_CACHE_BYTES, Snapshot, StateFileCache
+from arco.catalog.state_file import DecidedRows
+from arco.core.errors import ArcoError, Invalid, NotFound
+from arco.core.ids import Ulid, parse_ulid
 from arco.core.tasks import Task
 from arco.fold.tier1 import CATALOGS, DOMAIN, SCHEMAS, TIER1
+from arco.storage.chain import Chain
 from arco.storage.entry import Entry
 from arco.storage.store import Store
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 _SNAPSHOTS = 32
+_ENTRIES_PER_READ = 16
+# Manifests on each side of the time in a commit id that are searched: clocks differ by less.
+_LONGEST_SEARCH = 512
 
 
 class SnapshotReader:
-    """Reads the manifests of one domain and what they name."""
+    """Reads the manifests of one domain and the files that they name."""
 
     def __init__(
-        self, store: Store, domain: str = DOMAIN, *, room_bytes: int = DEFAULT_ROOM_BYTES
+        self, store: Store, domain: str = DOMAIN, *, cache_bytes: int = DEFAULT_CACHE_BYTES
     ) -> None:
         self.store = store
         self.domain = domain
         self.chain = manifests_of(store, domain)
-        self._files = Files(store, room_bytes=room_bytes)
+        self._files = StateFileCache(store, capacity_bytes=cache_bytes)
         self.nothing = Snapshot(self._files, None)
         self._recent: OrderedDict[str, Snapshot] = OrderedDict()
-        self._warming: Task[None] | None = None  # kept, or it could be collected on its way
+        self._warming: Task[None] | None = None  # a reference, so that the task is not collected
 
     async def head(self) -> Snapshot:
-        """The newest snapshot: whatever was published before this call is in it."""
+        """The newest snapshot: it includes all that was published before this call."""
         head = await self.chain.head(glimpse=self._begin)
         return self.nothing if head.entry is None else self._snapshot(head.entry)
 
     def remembered(self) -> Snapshot | None:
-        """The snapshot that was last seen, if it is fresh: no request, and perhaps not the newest."""
-        known = self.chain.remembered()
-        return None if known is None or known.entry is None else self._snapshot(known.entry)
+        """The snapshot that was read last, if it is fresh: costs no request, may not be the newest."""
+        head = self.chain.remembered()
+        return None if head is None or head.entry is None else self._snapshot(head.entry)
 
     async def at(self, as_of: str | None) -> Snapshot:
         """The snapshot at a number, a commit id or a time; None is the newest."""
@@ -70,10 +75,12 @@ class SnapshotReader:
         try:
             return self._snapshot(await self.chain.read(number))
         except NotFound as problem:
-            raise NotFound(f"version {number} is not kept, or not there yet") from problem
+            raise NotFound(
+                f"version {number} does not exist: it was collected, or not published yet"
+            ) from problem
 
-    async def requests_since(self, base: int, snapshot: Snapshot) -> "dict[str, int]":
-        """Which requests were carried out above `base` up to a snapshot, and at which number."""
+    async def requests_since(self, base: int, snapshot: Snapshot) -> dict[str, int]:
+        """The requests that were committed above `base` up to a snapshot, with their numbers."""
         if snapshot.number <= base:
             return {}
         entries = await self.chain.history(base + 1, snapshot.number)
@@ -81,14 +88,14 @@ class SnapshotReader:
             request: entry.number for entry in entries for request in read_manifest(entry).requests
         }
 
-    def learn(self, entry: Entry, rows: "Mapping[str, Sequence[AnyRow]]") -> None:
-        """Take over a manifest that was just published with rows that this process has decided."""
+    def learn(self, entry: Entry, rows: Mapping[str, Sequence[AnyRow]]) -> None:
+        """Remember a manifest that was just published with rows that this process decided."""
         if not self.chain.learn(entry):
             return
         for name, files in read_manifest(entry).tail.items():
             if files[-1].newest == entry.number:
-                part = DecidedPart(TIER1[name], entry.number, rows.get(name, ()))
-                self._files.keep_decided(files[-1], part)
+                decided = DecidedRows(TIER1[name], entry.number, rows.get(name, ()))
+                self._files.keep_decided(files[-1], decided)
         self._snapshot(entry)
 
     def _snapshot(self, entry: Entry) -> Snapshot:
@@ -103,15 +110,87 @@ class SnapshotReader:
         return snapshot
 
     def _begin(self, entry: Entry) -> None:
-        """Begin to read what every look-up needs, while it is made sure that this is the head."""
+        """Read what every look-up needs, while the chain verifies that this is the head."""
         self._warming = self.store.runtime.tasks.spawn(self._warm(self._snapshot(entry)))
 
     async def _warm(self, snapshot: Snapshot) -> None:
         try:
             await self.store.runtime.tasks.gather(
                 snapshot.index(),
-                snapshot.shelf(CATALOGS, "", CatalogRow),
-                snapshot.shelf(SCHEMAS, "", SchemaRow),
+                snapshot.bucket(CATALOGS, "", CatalogRow),
+                snapshot.bucket(SCHEMAS, "", SchemaRow),
             )
         except ArcoError:
-            return  # whoever needs it will meet the same problem, and has somebody to tell
+            return  # the look-up that needs it gets the same error, and can report it
+
+
+def parse_as_of(text: str) -> int | Ulid | datetime:
+    """The manifest number, commit id or time in `text`, or `Invalid`."""
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
+    try:
+        return parse_ulid(text)
+    except Invalid:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise Invalid(
+            "as_of is a version number, a commit id (ULID) or a time with its zone, such as "
+            f"2026-01-31T12:00:00Z; not {text[:40]!r}"
+        )
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as problem:
+        raise Invalid("as_of is not a time in the years 1 to 9999") from problem
+
+
+async def search_time(chain: Chain, moment: datetime) -> Entry:
+    """The manifest that was the newest at a time."""
+    entry = await _newest_until(chain, moment)
+    if entry is None:
+        raise NotFound(f"no version is kept that is as old as {moment.isoformat()}")
+    return entry
+
+
+async def search_commit(chain: Chain, commit_ulid: Ulid) -> Entry:
+    """The manifest that published a commit."""
+    head = (await chain.head()).number
+    floor = await chain.floor()
+    nearest = await _newest_until(chain, _time_of(commit_ulid))
+    middle = floor if nearest is None else nearest.number
+    low, high = middle, middle - 1
+    while (low > floor or high < head) and high - low < _LONGEST_SEARCH:
+        below = range(max(floor, low - _ENTRIES_PER_READ), low)
+        above = range(high + 1, min(head, high + _ENTRIES_PER_READ) + 1)
+        for numbers in (above, below):
+            if not numbers:
+                continue
+            for entry in await chain.history(numbers[0], numbers[-1]):
+                if read_manifest(entry).commit_ulid == commit_ulid:
+                    return entry
+        low, high = max(floor, low - _ENTRIES_PER_READ), min(head, high + _ENTRIES_PER_READ)
+    raise NotFound(f"no version near the time of commit {commit_ulid} was published by it")
+
+
+def _time_of(commit_ulid: Ulid) -> datetime:
+    """The time in a ULID; one beyond the year 9999 becomes the latest time."""
+    try:
+        return ULID.from_str(commit_ulid).datetime
+    except (ValueError, OverflowError):
+        return datetime.max.replace(tzinfo=UTC)
+
+
+async def _newest_until(chain: Chain, moment: datetime) -> Entry | None:
+    low, high = await chain.floor(), (await chain.head()).number
+    best: Entry | None = None
+    while low <= high:
+        middle = (low + high) // 2
+        entry = await chain.read(middle)
+        if entry.record.created_at <= moment:
+            best, low = entry, middle + 1
+        else:
+            high = middle - 1
+    return best

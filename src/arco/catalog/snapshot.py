@@ -1,26 +1,106 @@
-"""A snapshot: the catalog as one manifest says it was, read only and for ever the same."""
+"""Snapshots: the immutable state of the catalog at one manifest, and the cache of its files.
 
-from collections.abc import Iterator
+The files that a manifest names never change, so the cache needs no invalidation. Concurrent reads of one
+file share one request; the least recently used files leave when the cache is full.
+"""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
-from arco.catalog.files import Files
+from arco.catalog.bucket import Bucket
 from arco.catalog.lookup import Lookup
-from arco.catalog.manifest import BaseIndex, FileRef, Manifest, read_manifest
-from arco.catalog.model import AnyRow
-from arco.catalog.shelf import Shelf
+from arco.catalog.manifest import BaseIndex, FileRef, Manifest, Ref, read_index, read_manifest
+from arco.catalog.model import AnyRow, TableFormat, TableRow
+from arco.catalog.state_file import DecidedRows, RowSource, StateFile, read_rows
+from arco.core.tasks import Task
 from arco.fold.table import StateTable
 from arco.storage.entry import Entry
+from arco.storage.store import Store
 
+T = TypeVar("T")
 R = TypeVar("R", bound=AnyRow)
 
-NOTHING = BaseIndex(tables={})
+DEFAULT_CACHE_BYTES = 512 * 1024 * 1024
+
+_INDEX_BYTES_A_FILE = 500
+_NO_FILES = BaseIndex(tables={})
+_TABLES_PER_READ = 100
+
+
+class StateFileCache:
+    """The files of one store, by hash and not by path: a restored store may reuse paths (P29)."""
+
+    def __init__(self, store: Store, *, capacity_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        self._store = store
+        self._capacity_bytes = capacity_bytes
+        self._used_bytes = 0
+        self._entries: OrderedDict[str, tuple[object, int]] = OrderedDict()
+        self._reads: dict[str, Task[Any]] = {}
+
+    async def sources(self, table: StateTable, refs: Sequence[FileRef]) -> list[RowSource]:
+        """The rows of files of one table, read in parallel."""
+        if all(ref.sha256 in self._entries for ref in refs):
+            return [await self._source(table, ref) for ref in refs]
+        return await self._store.runtime.tasks.gather(*(self._source(table, ref) for ref in refs))
+
+    async def index(self, ref: Ref) -> BaseIndex:
+        """A base index."""
+        return cast("BaseIndex", await self._cached(ref.sha256, lambda: self._read_index(ref)))
+
+    def keep_decided(self, ref: FileRef, source: DecidedRows) -> None:
+        """Keep rows that this process has decided itself, so that their file need not be read."""
+        self._keep(ref.sha256, source, source.size_bytes)
+
+    async def _source(self, table: StateTable, ref: FileRef) -> RowSource:
+        return cast(
+            "RowSource", await self._cached(ref.sha256, lambda: self._read_file(table, ref))
+        )
+
+    async def _cached(self, key: str, read: Callable[[], Coroutine[Any, Any, object]]) -> object:
+        kept = self._entries.get(key)
+        if kept is not None:
+            self._entries.move_to_end(key)
+            return kept[0]
+        read_task = self._reads.get(key)
+        if read_task is None:
+            read_task = self._reads[key] = self._store.runtime.tasks.spawn(
+                self._read_once(key, read)
+            )
+        return await read_task.wait()
+
+    async def _read_once(self, key: str, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        try:
+            return await read()
+        finally:
+            self._reads.pop(key, None)
+
+    async def _read_file(self, table: StateTable, ref: FileRef) -> RowSource:
+        source = StateFile(table, await read_rows(self._store, table, ref))
+        self._keep(ref.sha256, source, source.size_bytes)
+        return source
+
+    async def _read_index(self, ref: Ref) -> BaseIndex:
+        index = await read_index(self._store, ref)
+        files = sum(map(len, index.tables.values()))
+        self._keep(ref.sha256, index, files * _INDEX_BYTES_A_FILE)
+        return index
+
+    def _keep(self, key: str, value: object, size_bytes: int) -> None:
+        if key in self._entries:
+            return
+        self._entries[key] = (value, size_bytes)
+        self._used_bytes += size_bytes
+        while self._used_bytes > self._capacity_bytes and len(self._entries) > 1:
+            _, (_, freed_bytes) = self._entries.popitem(last=False)
+            self._used_bytes -= freed_bytes
 
 
 class Snapshot(Lookup):
-    """One manifest, and the files it names. Number -1 is the state before the first."""
+    """The state of the catalog at one manifest; number -1 is the state before the first."""
 
-    def __init__(self, files: Files, entry: Entry | None) -> None:
+    def __init__(self, files: StateFileCache, entry: Entry | None) -> None:
         self._files = files
         self.entry = entry
         self.manifest: Manifest | None = None if entry is None else read_manifest(entry)
@@ -28,31 +108,31 @@ class Snapshot(Lookup):
         self.sha256 = "" if entry is None else entry.sha256()
         self.created_at: datetime | None = None if entry is None else entry.record.created_at
 
-    async def shelf(self, table: StateTable, value: str, kind: type[R]) -> Shelf[R]:  # noqa: ARG002
-        return Shelf(await self._files.parts(table, await self._refs(table, value)))
+    async def bucket(self, table: StateTable, value: str, kind: type[R]) -> Bucket[R]:  # noqa: ARG002
+        return Bucket(await self._files.sources(table, await self._refs(table, value)))
 
     async def index(self) -> BaseIndex:
         """The base files of the bucketed tables."""
         ref = None if self.manifest is None else self.manifest.base.index
-        return NOTHING if ref is None else await self._files.index(ref)
+        return _NO_FILES if ref is None else await self._files.index(ref)
 
     async def files_of(self, table: StateTable) -> list[FileRef]:
         """Every file that holds rows of a table, newest first."""
         buckets = (await self.index()).tables.get(table.name, {})
-        return [*self._tail(table), *self._whole(table), *buckets.values()]
+        return [*self._tail(table), *self._unbucketed(table), *buckets.values()]
 
     def _tail(self, table: StateTable) -> Iterator[FileRef]:
         if self.manifest is not None:
             yield from reversed(self.manifest.tail.get(table.name, ()))
 
-    def _whole(self, table: StateTable) -> Iterator[FileRef]:
+    def _unbucketed(self, table: StateTable) -> Iterator[FileRef]:
         if self.manifest is not None and table.name in self.manifest.base.whole:
             yield self.manifest.base.whole[table.name]
 
     async def _refs(self, table: StateTable, value: str) -> list[FileRef]:
         """The files that may hold rows with a value in the bucket's column, newest first."""
         if table.bucket is None:
-            return [*self._tail(table), *self._whole(table)]
+            return [*self._tail(table), *self._unbucketed(table)]
         bucket = table.bucket_of(value)
         refs = [ref for ref in self._tail(table) if bucket in ref.buckets]
         base = (await self.index()).tables.get(table.name, {}).get(str(bucket))
@@ -60,3 +140,41 @@ class Snapshot(Lookup):
         if table.bucket.column != table.sort[0]:
             return refs
         return [ref for ref in refs if ref.low[0] <= value <= ref.high[0]]
+
+
+async def list_tables(
+    snapshot: Snapshot, kind: TableFormat, *, dropped: bool = False
+) -> AsyncIterator[TableRow]:
+    """All live tables and views of a format, or all dropped ones, a few rows at a time."""
+    for catalog in await snapshot.catalogs():
+        async for row in _in_catalog(snapshot, catalog.row.catalog_id, dropped=dropped):
+            if row.format is kind:
+                yield row
+
+
+async def _in_catalog(
+    snapshot: Snapshot, catalog_id: str, *, dropped: bool
+) -> AsyncIterator[TableRow]:
+    parent_ids: list[str | None] = [None]
+    while parent_ids:
+        for schema in await snapshot.schemas(catalog_id, parent_ids.pop()):
+            parent_ids.append(schema.row.schema_id)
+            async for row in _in_schema(snapshot, schema.row.schema_id, dropped=dropped):
+                yield row
+
+
+async def _in_schema(
+    snapshot: Snapshot, schema_id: str, *, dropped: bool
+) -> AsyncIterator[TableRow]:
+    after: str | None = None
+    behind: str | None = None
+    while True:
+        tables = await snapshot.tables(
+            schema_id, after=after, behind=behind, limit=_TABLES_PER_READ, dropped=dropped
+        )
+        for table in tables:
+            yield table.row
+        if len(tables) < _TABLES_PER_READ:
+            return
+        after = tables[-1].row.name
+        behind = tables[-1].row.table_id if dropped else None

@@ -12,7 +12,7 @@ from arco.server.settings import MetadataRetention, RunRetention
 from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
-    from arco.catalog.port import CompactorPort
+    from arco.catalog.compactor_port import CompactorPort
     from arco.compactor.gc import Collection
     from arco.core.runtime import Runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from datetime import timedelta
 
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.decision import DEFAULT_RETENTION
-from arco.catalog.port import Committed, SyncCompact
 from arco.compactor.domains import DOMAINS
 from arco.compactor.mark import mark_orphans
 from arco.compactor.merge import LONGEST_TAIL, is_due, merge
@@ -43,14 +43,14 @@ class Compactor:
         self._rest_until = -1  # after a merge has failed, no other before this number
         self.merge_problem: Exception | None = None
 
-    async def sync_compact(self, call: SyncCompact) -> Committed:
+    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
         if call.domain != DOMAIN:
             raise Invalid(f"domain {call.domain[:40]!r} is not compacted synchronously")
         answer = await sync_compact(self._publisher, call)
         self._merge_soon()
         return answer
 
-    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:
         if domain not in DOMAINS:
             raise Invalid(f"there is no domain {domain[:40]!r}")
         known = domain == DOMAIN  # of the others somebody else has the publisher
@@ -58,7 +58,7 @@ class Compactor:
             self._publisher if known else Publisher(self._store, domain), before
         )
 
-    async def merge(self) -> Committed | None:
+    async def merge(self) -> PublishedCommit | None:
         before = utc(self._store.runtime.clock.now_ms()) - self._keep
         merged = await merge(self._publisher, forget_before=before)
         return None if merged is None else committed(merged)

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from arco.catalog.compactor_port import CompactorPort
 from arco.catalog.epoch import collect_epochs
 from arco.catalog.manifest import manifests_of
-from arco.catalog.port import CompactorPort
 from arco.compactor.domains import folders_of
 from arco.compactor.meter import Meter, Progress
 from arco.compactor.orphans import Kept, attempt_of, mark_at

@@ -7,7 +7,7 @@ has found, it tells `found`; what went wrong, `tell`.
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from arco.catalog.port import CompactorPort
+from arco.catalog.compactor_port import CompactorPort
 from arco.compactor.anti_entropy import inspect
 from arco.compactor.compactor import Tell
 from arco.compactor.domains import DOMAINS

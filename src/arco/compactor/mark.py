@@ -1,7 +1,7 @@
 """Marks: publishing that older files which no manifest names may be deleted (P27)."""
 
+from arco.catalog.compactor_port import PublishedCommit
 from arco.catalog.manifest import CommitKind
-from arco.catalog.port import Committed
 from arco.compactor.publish import Change, Publisher, parent_of
 from arco.compactor.sync import committed
 from arco.core.errors import Conflict, Invalid
@@ -10,7 +10,7 @@ from arco.core.ids import new_ulid, parse_ulid
 _TIME = 10  # so many characters of a ULID are its time
 
 
-async def mark_orphans(publisher: Publisher, before: str) -> Committed:
+async def mark_orphans(publisher: Publisher, before: str) -> PublishedCommit:
     """Publish a mark, unless one at least as high is published already."""
     runtime = publisher.store.runtime
     mark = parse_ulid(before)

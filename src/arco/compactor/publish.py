@@ -17,8 +17,8 @@ from arco.catalog.manifest import (
     Base,
     Commit,
     CommitKind,
+    CommitOperation,
     Counts,
-    Deed,
     FileRef,
     Manifest,
     Ref,
@@ -52,7 +52,7 @@ class Change:
     changes_rows: bool = False
     orphans_before: str | None = None
     requests: tuple[str, ...] = ()
-    deeds: tuple[Deed, ...] = ()
+    deeds: tuple[CommitOperation, ...] = ()
     event_paths: tuple[str, ...] = ()
     watermark: Watermark | None = None  # None: that of the parent
     retained_from: dict[str, datetime] | None = None  # None: that of the parent

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from arco.catalog.event import CatalogChanged, read_event
-from arco.catalog.manifest import Commit, Deed
+from arco.catalog.manifest import Commit, CommitOperation
 from arco.catalog.model import AnyRow, to_columns
 from arco.compactor.report import Checked, ProblemKind, Wrong
 from arco.core.errors import Corrupt, Invalid
@@ -79,7 +79,7 @@ class Replay:
             raise _wrong(path, str(problem), record.number) from problem
 
 
-def _read(segment: Segment, deed: Deed, number: int) -> tuple[CatalogChanged, Rows]:
+def _read(segment: Segment, deed: CommitOperation, number: int) -> tuple[CatalogChanged, Rows]:
     event = _event(segment, deed, number)
     found = (event.event_id, event.idempotency_key, event.occurred_at)
     if found != (deed.event_id, deed.request_id, deed.at):
@@ -90,7 +90,7 @@ def _read(segment: Segment, deed: Deed, number: int) -> tuple[CatalogChanged, Ro
         raise _wrong(deed.event_path, f"line {deed.line}: {problem}", number) from problem
 
 
-def _event(segment: Segment, deed: Deed, number: int) -> Envelope:
+def _event(segment: Segment, deed: CommitOperation, number: int) -> Envelope:
     if not 1 <= deed.line <= len(segment.lines):
         raise _wrong(deed.event_path, f"has no line {deed.line}", number)
     line = segment.lines[deed.line - 1]
@@ -103,7 +103,7 @@ def _event(segment: Segment, deed: Deed, number: int) -> Envelope:
         raise _wrong(deed.event_path, fault, number) from problem
 
 
-def _check_deed(said: CatalogChanged, deed: Deed, number: int) -> None:
+def _check_deed(said: CatalogChanged, deed: CommitOperation, number: int) -> None:
     told = (said.request_id, said.operation, said.actor, said.kind, said.object_id, said.name)
     done = (deed.request_id, deed.operation, deed.actor, deed.kind, deed.object_id, deed.name)
     if told != done:

@@ -12,10 +12,10 @@ from functools import partial
 
 import pyarrow as pa
 
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.event import CatalogChanged, read_event
-from arco.catalog.manifest import Base, CommitKind, Deed, FileRef, read_manifest
+from arco.catalog.manifest import Base, CommitKind, CommitOperation, FileRef, read_manifest
 from arco.catalog.model import AnyRow, to_columns
-from arco.catalog.port import Committed, SyncCompact
 from arco.compactor.encode import encode, file_path
 from arco.compactor.publish import (
     Change,
@@ -40,7 +40,7 @@ Rows = dict[str, list[AnyRow]]
 _EVENT_PATH = re.compile(r"ledger/[^#]+\.jsonl#[1-9][0-9]{0,8}")
 
 
-async def sync_compact(publisher: Publisher, call: SyncCompact) -> Committed:
+async def sync_compact(publisher: Publisher, call: SyncCompact) -> PublishedCommit:
     """Publish the events of a call as one commit."""
     _refuse_strangers(publisher, call)
     said, rows = _read(call)
@@ -60,11 +60,11 @@ async def sync_compact(publisher: Publisher, call: SyncCompact) -> Committed:
             head = await publisher.chain.head()
 
 
-def committed(head: Head) -> Committed:
+def committed(head: Head) -> PublishedCommit:
     """What the caller is told of a manifest that was just published, or found."""
     if head.entry is None:
         raise Invalid("an empty chain has published nothing")
-    return Committed(
+    return PublishedCommit(
         manifest_version=head.number,
         commit_ulid=read_manifest(head.entry).commit_ulid,
         manifest=head.entry.raw.decode(),
@@ -91,7 +91,7 @@ def _read(call: SyncCompact) -> tuple[list[CatalogChanged], Rows]:
     return said, rows
 
 
-async def _landed(publisher: Publisher, call: SyncCompact, head: Head) -> Committed | None:
+async def _landed(publisher: Publisher, call: SyncCompact, head: Head) -> PublishedCommit | None:
     """The call's own commit, if it is already there (P23)."""
     if head.number <= call.base_manifest:
         return None
@@ -188,10 +188,10 @@ def _delta(
     return encode(table, folded, file_path(domain, table, attempt))
 
 
-def _deed(said: CatalogChanged, event: Envelope, path: str) -> Deed:
+def _deed(said: CatalogChanged, event: Envelope, path: str) -> CommitOperation:
     at: datetime = event.occurred_at
     where, _, line = path.partition("#")
-    return Deed(
+    return CommitOperation(
         request_id=said.request_id,
         operation=said.operation,
         actor=said.actor,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arco.catalog.change import change
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
 from arco.catalog.ddl import AttachedColumn, ProjectColumns
 from arco.core.errors import ArcoError
 from arco.core.tasks import Task

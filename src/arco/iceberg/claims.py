@@ -4,8 +4,8 @@ A retry would find the same out by itself, as long as the evidence is kept. This
 when the evidence is gone.
 """
 
-from arco.catalog.done import Done
 from arco.catalog.model import TableRow
+from arco.catalog.pending_request import ChangeResult
 from arco.core.errors import ArcoError
 from arco.iceberg.desk import Desk
 from arco.iceberg.evidence import look_above
@@ -32,7 +32,7 @@ async def finalise_claims(desk: Desk, transactions: Transactions) -> int:
     return done
 
 
-async def _named(desk: Desk, claim: Claim, done: Done) -> Told:
+async def _named(desk: Desk, claim: Claim, done: ChangeResult) -> Told:
     """What a change of names is remembered by; a create also by the metadata it began with."""
     row = done.object.row
     if not isinstance(row, TableRow):

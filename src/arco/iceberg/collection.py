@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from arco.catalog.model import TableFormat
-from arco.catalog.walk import every_table
+from arco.catalog.snapshot import list_tables
 from arco.core.clock import utc
 from arco.core.errors import ArcoError
 from arco.iceberg.desk import Desk
@@ -77,12 +77,12 @@ class TableJanitor:
 
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
         snapshot, seen = await self._desk.reader.head(), 0
-        async for row in every_table(snapshot, TableFormat.ICEBERG):
+        async for row in list_tables(snapshot, TableFormat.ICEBERG):
             await guarded(row.table_id, self._table(row.table_id, before_ms, done))
             seen += 1
             if progress is not None:
                 progress(seen)
-        async for row in every_table(snapshot, TableFormat.ICEBERG, dropped=True):
+        async for row in list_tables(snapshot, TableFormat.ICEBERG, dropped=True):
             await guarded(row.table_id, self._dropped(row.table_id, done))
         await guarded("receipts", self._receipts(done))
         if not dry_run:

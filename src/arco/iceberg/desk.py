@@ -3,8 +3,8 @@
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from arco.catalog.commit import Committer
-from arco.catalog.published import Published
+from arco.catalog.committer import Committer
+from arco.catalog.publication import PublicationLog
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import ArcoError, Denied, NotFound
 from arco.core.keyed_lock import KeyedLock
@@ -53,7 +53,7 @@ class Desk:
     lanes: KeyedLock
     shelf: Shelf
     aftermath: Aftermath
-    published: Published = field(default_factory=lambda: Published(publication_of))
+    published: PublicationLog = field(default_factory=lambda: PublicationLog(publication_of))
     rows: Rows = field(default_factory=Rows)
     config: bytes = b"{}"
     _reading: dict[str, Task[Loaded]] = field(default_factory=dict)

@@ -12,8 +12,8 @@ import msgspec
 
 from arco.catalog.change import Renderer
 from arco.catalog.decision import refuse_stale
-from arco.catalog.done import Done
 from arco.catalog.model import ObjectKind
+from arco.catalog.pending_request import ChangeResult
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -41,7 +41,7 @@ class Errand:
     """A work of the room, and how it ends."""
 
     work: IdempotentWork
-    finish: Callable[[Told], Awaitable[Done]]
+    finish: Callable[[Told], Awaitable[ChangeResult]]
 
 
 class MatchedWork:
@@ -153,7 +153,7 @@ class KeyedErrand:
         return msgspec.structs.replace(done, has_landed=answer.has_landed)
 
 
-async def finished(errand: Errand, told: Told) -> Done:
+async def finished(errand: Errand, told: Told) -> ChangeResult:
     """The end of an errand. What fails by now is no refusal: the request has taken effect (law 9)."""
     try:
         return await errand.finish(told)

@@ -8,7 +8,7 @@ nothing has changed.
 
 import msgspec
 
-from arco.catalog.publication import FLOW, Attempt, Numbered, published_by_task
+from arco.catalog.publication import FLOW, DispatchedAttempt, NumberedPublication, published_by_task
 from arco.core.errors import Conflict, NotFound
 from arco.core.ids import new_ulid
 from arco.iceberg.attempt import facts_of
@@ -32,7 +32,9 @@ class IcebergFences:
         standing = await self._desk.standings.of(table_id)
         return standing.number if standing.is_live else None
 
-    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+    async def fence(
+        self, table_id: str, attempt: DispatchedAttempt, since: int
+    ) -> NumberedPublication | int:
         """What an attempt at the same task has published above `since`, or else the number of a fence.
 
         Round trips: the head, the numbers above `since` that this process has not read yet, the fence.
@@ -58,7 +60,7 @@ class IcebergFences:
                 return head.number
 
     async def _body(
-        self, standing: Standing, location: str, attempt: Attempt, request_id: str
+        self, standing: Standing, location: str, attempt: DispatchedAttempt, request_id: str
     ) -> Pointer:
         """The metadata in effect once more, with what the last number says of them if it names them."""
         fence = Pointer(

@@ -4,11 +4,9 @@ The catalog's manifests are the evidence: each lists the requests that it carrie
 looked for there whoever has landed it (P10, P11).
 """
 
-from arco.catalog.ask import Ask
 from arco.catalog.ddl import Ddl
-from arco.catalog.done import Done
 from arco.catalog.manifest import read_manifest
-from arco.catalog.recall import recall
+from arco.catalog.pending_request import ChangeResult, PendingRequest, read_change_result
 from arco.core.errors import ArcoError
 from arco.iceberg.desk import Desk
 from arco.ledger.claim import Claim, find_evidence
@@ -30,14 +28,16 @@ async def base_number(desk: Desk) -> int:
     return (await desk.reader.head()).number if known is None else known.number
 
 
-async def name_under(desk: Desk, claim: Claim, hold: ClaimHold, request: Ddl, actor: str) -> Done:
+async def name_under(
+    desk: Desk, claim: Claim, hold: ClaimHold, request: Ddl, actor: str
+) -> ChangeResult:
     """Have the catalog carry a request out; `Verdict` if it refuses."""
-    ask = Ask(
+    ask = PendingRequest(
         request=request,
         actor=actor,
         request_id=claim.request_id,
         new_id=claim.ids["object"],
-        asked_ms=desk.runtime.clock.elapsed_ms(),
+        arrived_ms=desk.runtime.clock.elapsed_ms(),
         done=desk.runtime.tasks.event(),
         base=claim.base,
         hold=hold,
@@ -50,12 +50,12 @@ async def name_under(desk: Desk, claim: Claim, hold: ClaimHold, request: Ddl, ac
         raise Verdict(problem) from problem
 
 
-async def named_under(desk: Desk, claim: Claim) -> Done | None:
+async def named_under(desk: Desk, claim: Claim) -> ChangeResult | None:
     """What a claim's request has come to, if it was carried out."""
     seen = await find_evidence(desk.reader.chain, claim, _requests)
     if seen.mine is None:
         return None
-    return await recall(desk.reader, claim.request_id, seen.mine.number)
+    return await read_change_result(desk.reader, claim.request_id, seen.mine.number)
 
 
 def _requests(entry: Entry) -> list[str]:

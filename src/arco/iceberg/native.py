@@ -25,10 +25,10 @@ from arco.catalog.ddl import (
     UpdateColumn,
     UpdateTable,
 )
-from arco.catalog.decision import amended
-from arco.catalog.done import Done
+from arco.catalog.decision import amended_fields
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
+from arco.catalog.pending_request import ChangeResult
 from arco.core.errors import Invalid, NotFound
 from arco.iceberg.create import CreateWork
 from arco.iceberg.describe import DescribeWork
@@ -67,7 +67,7 @@ from arco.ledger.idempotency import IdempotentWork
 _DESCRIBED = ("comment", "properties", "tags", "owner")
 
 
-class DefinedView(Done, frozen=True, kw_only=True):
+class DefinedView(ChangeResult, frozen=True, kw_only=True):
     """What a request about a view has come to, and the view's metadata by then."""
 
     metadata: Metadata
@@ -80,7 +80,7 @@ class NativeTables:
         self._desk = desk
         self._ruling = Ruling(desk)
 
-    async def carry_out(self, request: NativeRequest, caller: Caller) -> Done | None:
+    async def carry_out(self, request: NativeRequest, caller: Caller) -> ChangeResult | None:
         """Carry a request out that has no key; None if it is the catalog's own to carry out."""
         kind = await self._ruling.kind_of(request)
         if kind is None:
@@ -162,7 +162,7 @@ class NativeTables:
         check_name(target.table, "table")
         work = RenameWork(desk, _name(source), _name(target), kind, caller)
 
-        async def finish(told: Told) -> Done:
+        async def finish(told: Told) -> ChangeResult:
             return await self._describe(request, target, told, caller)
 
         return Errand(work, finish)
@@ -181,7 +181,7 @@ class NativeTables:
         else:
             work = DescribeWork(desk, UpdateTable(target=target, **_said(request)), caller)
 
-        async def finish(told: Told) -> Done:
+        async def finish(told: Told) -> ChangeResult:
             if not wish.is_empty:
                 await show_columns(desk, _id(told), target, marks_in(columns), caller.actor)
             if not isinstance(work, DescribeWork):
@@ -192,12 +192,12 @@ class NativeTables:
 
     async def _describe(
         self, request: UpdateTable, target: TableName, told: Told, caller: Caller
-    ) -> Done:
+    ) -> ChangeResult:
         """The catalog's part of a request whose first part is done, unless that is done, too."""
         done = await self._shown(told)
         described = UpdateTable(target=target, **_said(request))
         row = found_table(done).row
-        wished = amended(described, row)
+        wished = amended_fields(described, row)
         if all(getattr(row, name) == value for name, value in wished.items()):
             return done
         return await change(self._desk.committer, described, caller.actor)
@@ -209,15 +209,15 @@ class NativeTables:
         check_columns(_specs(request))
         work = ColumnCommit(desk, _name(target), request, caller)
 
-        async def finish(told: Told) -> Done:
+        async def finish(told: Told) -> ChangeResult:
             return await show_columns(desk, _id(told), target, marks_of(request), caller.actor)
 
         return Errand(work, finish)
 
-    async def _shown(self, told: Told) -> Done:
+    async def _shown(self, told: Told) -> ChangeResult:
         return await shown(self._desk, _id(told))
 
-    async def _defined(self, told: Told) -> Done:
+    async def _defined(self, told: Told) -> ChangeResult:
         """A view with what it shows, as far as it is still there."""
         desk, done = self._desk, await self._shown(told)
         standing = await desk.standings.of(_id(told))

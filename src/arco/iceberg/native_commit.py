@@ -13,8 +13,8 @@ from msgspec import UNSET
 from arco.catalog.change import change
 from arco.catalog.data_type import normalise
 from arco.catalog.ddl import AddColumns, ColumnSpec, ProjectColumns, TableName, UpdateColumn
-from arco.catalog.done import Done
-from arco.catalog.model import ColumnRow, Found, Sensitivity, TableRow
+from arco.catalog.model import ColumnRow, CommittedRow, Sensitivity, TableRow
+from arco.catalog.pending_request import ChangeResult
 from arco.core.errors import Corrupt, Invalid, Unknown
 from arco.core.json import Json
 from arco.iceberg.attempt import Attempt, current_schema
@@ -178,7 +178,7 @@ def marks_in(columns: Sequence[ColumnSpec]) -> Marks:
 
 async def show_columns(
     desk: Desk, table_id: str, target: TableName, marks: Marks, actor: str
-) -> Done:
+) -> ChangeResult:
     """Have the catalog show the columns as they are by now, with what it is to say of them itself.
 
     Such marks come with the columns, where those are new to the catalog, and else right after them. What is
@@ -205,12 +205,12 @@ async def show_columns(
     return await shown(desk, table_id)
 
 
-async def shown(desk: Desk, table_id: str) -> Done:
+async def shown(desk: Desk, table_id: str) -> ChangeResult:
     """A table or view as the newest snapshot has it, there or dropped."""
     snapshot = await desk.reader.head()
     found = await snapshot.find(table_id, dropped=True)
     listed = await snapshot.columns(table_id)
-    return Done(
+    return ChangeResult(
         number=found.commit,
         commit_ulid="",
         operation="",
@@ -219,12 +219,12 @@ async def shown(desk: Desk, table_id: str) -> Done:
     )
 
 
-def found_table(done: Done) -> Found[TableRow]:
+def found_table(done: ChangeResult) -> CommittedRow[TableRow]:
     """The table or view that a change was about."""
     row = done.object.row
     if not isinstance(row, TableRow):
         raise Corrupt("what has a chain of pointers is neither a table nor a view")
-    return Found(row, done.object.commit)
+    return CommittedRow(row, done.object.commit)
 
 
 def _spec(name: str, told: Mapping[str, str | Sensitivity | None]) -> ColumnSpec:

@@ -6,7 +6,7 @@ before that writes nothing into the place of another; before files are removed i
 
 from collections.abc import Collection
 
-from arco.catalog.place_name import managed_by, place_name
+from arco.catalog.location import managed_by, place_name
 from arco.iceberg.desk import Desk
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from arco.catalog.model import TableFormat, TableRow
 from arco.catalog.name import print_dotted
 from arco.catalog.reader import SnapshotReader
-from arco.catalog.snapshot import Snapshot
-from arco.catalog.walk import every_table
+from arco.catalog.snapshot import Snapshot, list_tables
 from arco.core import json
 from arco.core.errors import Corrupt, Denied, Invalid, NotFound
 from arco.iceberg.engine.metadata import Metadata, unpacked
@@ -72,7 +71,7 @@ class PointerCheck:
         """Look at every table; `Unavailable` is raised, and says nothing about them."""
         report, snapshot = PointerReport(), await self._reader.head()
         some: list[TableRow] = []
-        async for row in every_table(snapshot, TableFormat.ICEBERG):
+        async for row in list_tables(snapshot, TableFormat.ICEBERG):
             some.append(row)
             if len(some) == _AT_ONCE:
                 await self._check_some(some, snapshot, report, progress)

@@ -6,7 +6,7 @@ before is no publication either, whoever has made that snapshot.
 
 from collections.abc import Iterator
 
-from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
+from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.json import Json
@@ -17,7 +17,7 @@ _SOURCE = "source-snapshot-id"  # in the summary of a cherry-pick: the snapshot 
 Snapshot = dict[str, Json]
 
 
-def published_attempt(base: Metadata | None, made: Metadata) -> Attempt | None:
+def published_attempt(base: Metadata | None, made: Metadata) -> DispatchedAttempt | None:
     """The attempt whose snapshot comes onto `main`, if any does; `Invalid` if it cannot be read."""
     old, new = None if base is None else current_snapshot_id(base), current_snapshot_id(made)
     if new is None or new == old:
@@ -91,9 +91,9 @@ def _told(made: Metadata, snapshot: Snapshot) -> str | None:
     return None if told is None else str(told)
 
 
-def _read(told: str) -> Attempt:
+def _read(told: str) -> DispatchedAttempt:
     try:
-        return json.decode(told.encode(), Attempt)
+        return json.decode(told.encode(), DispatchedAttempt)
     except Invalid as problem:
         raise Invalid(f"{ATTEMPT_PROPERTY} in the snapshot's summary: {problem}") from problem
 

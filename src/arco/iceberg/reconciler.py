@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arco.catalog.model import TableFormat
-from arco.catalog.walk import every_table
+from arco.catalog.snapshot import list_tables
 from arco.core.errors import ArcoError, NotFound
 from arco.iceberg.aftermath import Shape
 from arco.iceberg.attempt import current_schema
@@ -116,10 +116,10 @@ class Reconciler:
         self._desk.aftermath.unfinished.clear()
         if full:
             snapshot = await self._desk.reader.head()
-            ids = [row.table_id async for row in every_table(snapshot, TableFormat.ICEBERG)]
+            ids = [row.table_id async for row in list_tables(snapshot, TableFormat.ICEBERG)]
             ids += [
                 row.table_id
-                async for row in every_table(snapshot, TableFormat.ICEBERG, dropped=True)
+                async for row in list_tables(snapshot, TableFormat.ICEBERG, dropped=True)
             ]
         for start in range(0, len(ids), _AT_ONCE):
             some, began_ms = ids[start : start + _AT_ONCE], self._clock.elapsed_ms()

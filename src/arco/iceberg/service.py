@@ -2,9 +2,9 @@
 
 from uuid import UUID
 
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
 from arco.catalog.model import CatalogRow
-from arco.catalog.published import Published
+from arco.catalog.publication import PublicationLog
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import NotFound
@@ -127,7 +127,7 @@ def open_iceberg(
         lanes=KeyedLock(store.runtime.tasks),
         shelf=Shelf(room_bytes),
         aftermath=Aftermath(store, told, committer, files),
-        published=Published(publication_of, retention_ms=retention_ms),
+        published=PublicationLog(publication_of, retention_ms=retention_ms),
         config=json.encode(config or {}),
     )
     return Iceberg(desk, records, told if writer is None else None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from arco.catalog.change import change
 from arco.catalog.ddl import ReservePlace
-from arco.catalog.place_name import place_name
+from arco.catalog.location import place_name
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Conflict, Invalid, NotFound
 from arco.core.json import Json

@@ -5,7 +5,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from arco.catalog.ddl import SchemaName
-from arco.catalog.model import Found, ObjectKind, TableRow
+from arco.catalog.model import CommittedRow, ObjectKind, TableRow
 from arco.catalog.name import check_name
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid, NotFound, Unknown
@@ -265,7 +265,7 @@ async def _doubts_and_head(desk: Desk) -> tuple[frozenset[str], Snapshot]:
     return cast("frozenset[str]", doubtful), cast("Snapshot", snapshot)
 
 
-async def _is_dead(desk: Desk, found: Found[TableRow], doubtful: frozenset[str]) -> bool:
+async def _is_dead(desk: Desk, found: CommittedRow[TableRow], doubtful: frozenset[str]) -> bool:
     if found.row.table_id not in doubtful:
         return False
     return not (await desk.standings.of(found.row.table_id)).is_live

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from arco.catalog.as_of import parse_as_of
-from arco.catalog.reader import SnapshotReader
+from arco.catalog.reader import SnapshotReader, parse_as_of
 from arco.core.errors import Conflict, Invalid, Unavailable
 from arco.fold.tier2 import TIER2
 from arco.query.inputs import InputLoader, LoadedInputs, QueryInputs, QuerySources, inputs_of

@@ -8,8 +8,7 @@ time at which that number was published. A time applies to all domains.
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from arco.catalog.as_of import parse_as_of
-from arco.catalog.reader import SnapshotReader
+from arco.catalog.reader import SnapshotReader, parse_as_of
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid, NotFound
 from arco.fold.tier1 import DOMAIN

@@ -9,7 +9,7 @@ from arco.api.health_monitor import CompactionStatus
 from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.api.services import Services
-from arco.catalog.decision import Rules
+from arco.catalog.decision import WorkspaceRules
 from arco.compactor.compactor import Compactor
 from arco.compactor.janitor import Janitor
 from arco.core.runtime import Runtime
@@ -168,12 +168,12 @@ async def open_server(
 
 def make_rules(
     address: WorkspaceAddress, retention: timedelta, locations: AllowedLocations
-) -> Rules:
+) -> WorkspaceRules:
     """The rules of the catalog's changes in a workspace."""
-    return Rules(
+    return WorkspaceRules(
         retention=retention,
         own_roots=address.own_roots(),
-        ruled=ROUTED_FORMATS,
+        routed_formats=ROUTED_FORMATS,
         declared=locations.urls(),
     )
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from arco.catalog.decision import Rules
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.reader import SnapshotReader
 from arco.compactor.compactor import Compactor
 from arco.compactor.janitor import DEFAULT_EVERY_MS, Janitor
@@ -86,7 +86,7 @@ def table_janitor(
 
     It reads tables with the janitor's store; nothing is changed through this workspace.
     """
-    workspace = open_workspace(store, Compactor(store), Rules())
+    workspace = open_workspace(store, Compactor(store), WorkspaceRules())
     iceberg = open_iceberg_catalog(address, locations, workspace, metrics=metrics, janitor=store)
     return iceberg.janitor(store, retention_ms=retention_ms)
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from arco.catalog.change import change
-from arco.catalog.commit import Committer
+from arco.catalog.committer import Committer
 from arco.catalog.ddl import ColumnSpec, CreateSchema, CreateTable, Ddl, SchemaName, TableName
 from arco.catalog.model import Sensitivity, TableFormat
 from arco.catalog.reader import SnapshotReader

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from arco.catalog.ddl import TableName
 from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.name import parse_dotted
-from arco.catalog.publication import Attempt, Numbered
+from arco.catalog.publication import DispatchedAttempt, NumberedPublication
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Invalid, NotFound
 from arco.flow.coordinator.ports import TableHead
@@ -40,7 +40,9 @@ class TableFences:
             return None  # it was dropped, and the snapshot still has its name
         return TableHead(row.table_id, str(row.format or ""), number)
 
-    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+    async def fence(
+        self, table_id: str, attempt: DispatchedAttempt, since: int
+    ) -> NumberedPublication | int:
         """The publication of any attempt at the task above `since`, or the number of a new fence."""
         row = (await (await self._reader.head()).find(table_id)).row
         match _format(row):

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arco.catalog.change import ensure_default
-from arco.catalog.commit import Committer
-from arco.catalog.decision import Rules
+from arco.catalog.committer import Committer
+from arco.catalog.compactor_port import CompactorPort
+from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
-from arco.catalog.port import CompactorPort
 from arco.catalog.reader import SnapshotReader
 from arco.core.background import background
 from arco.core.errors import Unavailable, Unknown
@@ -82,7 +82,7 @@ class Workspace:
 def open_workspace(
     store: Store,
     compactor: CompactorPort,
-    rules: Rules,
+    rules: WorkspaceRules,
     *,
     notify: SegmentListener = ignore_segment,
 ) -> Workspace:

@@ -2,7 +2,13 @@
 
 from collections.abc import Mapping
 
-from arco.catalog.publication import Attempt, Numbered, Publication, published_by_task, standing_of
+from arco.catalog.publication import (
+    DispatchedAttempt,
+    NumberedPublication,
+    Publication,
+    publication_status,
+    published_by_task,
+)
 from arco.core.errors import Fenced, Unavailable
 from arco.flow.coordinator.messages import TaskOutput
 from arco.flow.coordinator.ports import TableHead
@@ -31,7 +37,9 @@ class Chains:
             return None
         return TableHead(table_id, "PARQUET", len(self.chains[table_id]) - 1)
 
-    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+    async def fence(
+        self, table_id: str, attempt: DispatchedAttempt, since: int
+    ) -> NumberedPublication | int:
         self._check()
         done = published_by_task(attempt.task, self._above(table_id, since))
         if done is not None:
@@ -50,7 +58,7 @@ class Chains:
         """Publish as a worker does: the number of the version, or `Fenced`."""
         table_id = self.make(output.table)
         attempt = output.attempt
-        standing = standing_of(attempt, self._above(table_id, attempt.dispatched_at_number))
+        standing = publication_status(attempt, self._above(table_id, attempt.dispatched_at_number))
         if standing.done is not None:
             return standing.done.number
         if standing.lost_to is not None:
@@ -63,10 +71,10 @@ class Chains:
         chain = self.chains.get(self.ids.get(table, ""), [])
         return [each for each in chain if each is not None and not each.is_fence]
 
-    def _above(self, table_id: str, since: int) -> list[Numbered]:
+    def _above(self, table_id: str, since: int) -> list[NumberedPublication]:
         chain = self.chains[table_id]
         return [
-            Numbered(number, each)
+            NumberedPublication(number, each)
             for number, each in enumerate(chain)
             if number > since and each is not None
         ]

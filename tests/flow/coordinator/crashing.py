@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from arco.catalog.publication import Attempt, Numbered
+from arco.catalog.publication import DispatchedAttempt, NumberedPublication
 from arco.core.errors import ArcoError
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
@@ -113,7 +113,9 @@ class CrashingChains(Chains):
     async def place(self, table: str) -> TableHead | None:
         return await self._calls.make("get", lambda: self._inner.place(table))
 
-    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+    async def fence(
+        self, table_id: str, attempt: DispatchedAttempt, since: int
+    ) -> NumberedPublication | int:
         return await self._calls.make("fence", lambda: self._inner.fence(table_id, attempt, since))
 
     async def versions(

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from arco.catalog.publication import Attempt, Numbered
+from arco.catalog.publication import DispatchedAttempt, NumberedPublication
 from arco.core.errors import ArcoError, Corrupt, Denied, Fenced, Unavailable
 from arco.flow.coordinator.attempt_events import stamp_outputs
 from arco.flow.coordinator.leases import lease_key
@@ -196,7 +196,9 @@ class _Refusing(Chains):
 
     refusal: ArcoError | None = None
 
-    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+    async def fence(
+        self, table_id: str, attempt: DispatchedAttempt, since: int
+    ) -> NumberedPublication | int:
         if self.refusal is not None:
             raise self.refusal
         return await super().fence(table_id, attempt, since)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from arco.catalog.ddl import CreateTable
 from arco.catalog.model import TableFormat
-from arco.catalog.publication import Attempt, Numbered
+from arco.catalog.publication import DispatchedAttempt, NumberedPublication
 from arco.core.clock import Clock
 from arco.core.errors import AlreadyExists
 from arco.core.runtime import Runtime
@@ -97,7 +97,9 @@ class Workspace:
             return None
         return TableHead(table_id, "PARQUET", await self.tables.number(table_id))
 
-    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+    async def fence(
+        self, table_id: str, attempt: DispatchedAttempt, since: int
+    ) -> NumberedPublication | int:
         return await self.tables.fence(table_id, attempt, since)
 
     async def versions(

@@ -7,7 +7,7 @@ from typing import Any
 
 from arco.catalog.ddl import CreateTable
 from arco.catalog.model import TableFormat
-from arco.catalog.publication import Attempt
+from arco.catalog.publication import DispatchedAttempt
 from arco.flow.publish.pointer import Files, ParquetPointer, parquet_pointer_of, pointers_of
 from arco.flow.publish.tables import ParquetTables
 from arco.flow.publish.wire import FilesPublished, FilesStaged, StagedFile, TableVersionFiles
@@ -72,14 +72,18 @@ class Bench:
         store = self.shop.store(Role.FLOW, line.backend)
         return Process(line, ParquetTables(reader, store, location_root=ROOT))
 
-    def attempt(self, name: str, number: int = -1, **more: Any) -> Attempt:
+    def attempt(self, name: str, number: int = -1, **more: Any) -> DispatchedAttempt:
         """An attempt that was dispatched when a number was the head, just now."""
         wanted: dict[str, Any] = {"task": TASK, "partitions": ("ds=1",), **more}
         wanted.setdefault("dispatched_at_ms", self.shop.clock.now_ms())
-        return Attempt(attempt_id=id_of(name), dispatched_at_number=number, **wanted)
+        return DispatchedAttempt(attempt_id=id_of(name), dispatched_at_number=number, **wanted)
 
     async def stage(
-        self, attempt: Attempt, *keys: str, mode: str = "replace_partition", rows: int = 10
+        self,
+        attempt: DispatchedAttempt,
+        *keys: str,
+        mode: str = "replace_partition",
+        rows: int = 10,
     ) -> FilesStaged:
         """Files of an attempt, one for each partition, by default for those that it holds."""
         store = self.shop.store(Role.FLOW)
@@ -91,7 +95,7 @@ class Bench:
             files[key] = (StagedFile(path=path, rows=rows, bytes=len(body)),)
         return FilesStaged(table_id=self.table_id, attempt=attempt, mode=mode, files=files)
 
-    async def publish(self, attempt: Attempt, *keys: str, **more: Any) -> FilesPublished:
+    async def publish(self, attempt: DispatchedAttempt, *keys: str, **more: Any) -> FilesPublished:
         return await self.process().tables.publish(await self.stage(attempt, *keys, **more))
 
     async def now(self) -> TableVersionFiles:

@@ -8,7 +8,7 @@ import pytest
 
 from arco.catalog.ddl import CreateTable, DropTable
 from arco.catalog.model import TableFormat
-from arco.catalog.publication import Numbered
+from arco.catalog.publication import NumberedPublication
 from arco.core.errors import AttemptFenced, Corrupt, Invalid, NotFound, Unavailable, Unknown
 from arco.core.json import decode
 from arco.flow.publish.content import EMPTY_CONTENT, apply_pointer
@@ -138,7 +138,7 @@ async def test_an_attempt_that_dies_at_the_create_leaves_one_publication_in_the_
     await dies(_Line, process.tables.publish(one))  # type: ignore[arg-type]  # it has a line
     fenced = await bench.process().tables.fence(bench.table_id, bench.attempt("two"), since=-1)
     if after:
-        assert fenced == Numbered(0, one.attempt.publication())
+        assert fenced == NumberedPublication(0, one.attempt.publication())
         assert (await bench.now()).materials == {"ds=1": id_of("one")}
         return
     assert fenced == 0

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from arco.catalog.publication import Numbered
+from arco.catalog.publication import NumberedPublication
 from arco.core.errors import AttemptFenced
 from tests.flow.publish.harness import Bench, Process, id_of, with_table
 from tests.iceberg.workshop import Line
@@ -32,7 +32,7 @@ async def _take_over(bench: Bench, since: int) -> bool:
     """What the book does before it gives the task away, then what the second attempt does."""
     tables = bench.process().tables
     fenced = await tables.fence(bench.table_id, bench.attempt("two", since), since=since)
-    if isinstance(fenced, Numbered):
+    if isinstance(fenced, NumberedPublication):
         assert fenced.publication.attempt_id == id_of("one")
         return False
     await bench.publish(bench.attempt("two", fenced), mode="append")

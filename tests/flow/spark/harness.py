@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from arco.catalog.publication import Attempt
+from arco.catalog.publication import DispatchedAttempt
 from arco.flow.coordinator.messages import (
     AttemptOutcome,
     LeasedTask,
@@ -108,7 +108,7 @@ class Harness:
             TaskOutput(
                 table=output.table,
                 table_id=None,
-                attempt=Attempt(
+                attempt=DispatchedAttempt(
                     attempt_id=attempt_id,
                     task=f"{run_id}/{key}",
                     dispatched_at_number=self._heads[output.table] if at is None else at,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
+from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt
 from arco.core.errors import Conflict
 from arco.events.partition_key import format_partition_key
 from arco.flow.coordinator.messages import TaskStatus
@@ -44,7 +44,7 @@ def target(
     replaces: bool = False,
 ) -> WriteTarget:
     partition = format_partition_key(values or {})
-    attempt = Attempt(
+    attempt = DispatchedAttempt(
         attempt_id=f"{number:032x}",
         task=f"RUN{harness.schema}/{number}",
         dispatched_at_number=at,
@@ -150,8 +150,8 @@ def test_partitions_of_a_new_table_are_published_in_parallel(harness: Harness, k
     assert harness.rows("$.sales") == [(row, day[3:]) for row in range(2) for day in days]
 
 
-def _attempt(number: int) -> Attempt:
-    return Attempt(
+def _attempt(number: int) -> DispatchedAttempt:
+    return DispatchedAttempt(
         attempt_id=attempt_id_of("RUN", "t@1", number),
         task="RUN/t@1",
         dispatched_at_number=number,
@@ -163,7 +163,7 @@ def _attempt(number: int) -> Attempt:
 class _Snapshot:
     """A snapshot as Iceberg's library shows it."""
 
-    attempt: Attempt
+    attempt: DispatchedAttempt
 
     def summary(self) -> dict[str, str]:
         return {ATTEMPT_PROPERTY: msgspec.json.encode(self.attempt).decode()}

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from arco.api.http.asgi import Scope, Send
 from arco.catalog.decision import version_of
-from arco.catalog.lookup import FoundObject
+from arco.catalog.lookup import CommittedObject
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid
 
@@ -63,7 +63,7 @@ async def send_reply(reply: Reply, scope: Scope, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def object_tag(item: FoundObject) -> str:
+def object_tag(item: CommittedObject) -> str:
     """The ETag of one object."""
     return f'"{version_of(item)}"'
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from arco.catalog.name import parse_dotted
-from arco.catalog.publication import ATTEMPT_PROPERTY, WHOLE_TABLE, Attempt
+from arco.catalog.publication import ATTEMPT_PROPERTY, WHOLE_TABLE, DispatchedAttempt
 from arco.core import json
 from arco.core.errors import Conflict, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
@@ -91,10 +91,10 @@ class PartitionClearing:
         assert self.state.table_id is not None  # noqa: S101 - `chosen_partitions` has refused it
         return self.state.table_id
 
-    def _attempt(self, keys: tuple[str, ...], number: int) -> Attempt:
+    def _attempt(self, keys: tuple[str, ...], number: int) -> DispatchedAttempt:
         ulid = new_ulid(self.runtime)
         attempt_id = ulid.encode().hex()[-_ATTEMPT_ID_CHARS:]
-        return Attempt(
+        return DispatchedAttempt(
             attempt_id=attempt_id,
             task=f"{ulid}/clear",
             dispatched_at_number=number,

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from arco.catalog.publication import Attempt
+from arco.catalog.publication import DispatchedAttempt
 from arco.events.lineage import LineageObserved
 from arco.events.quality import CheckType
 from arco.events.table import ColumnProfile
@@ -120,7 +120,7 @@ class TaskOutput(_Message, frozen=True, kw_only=True):
 
     table: str
     table_id: str | None  # None: the table does not exist yet
-    attempt: Attempt
+    attempt: DispatchedAttempt
     is_made: bool = False
     replaces: bool = False
 

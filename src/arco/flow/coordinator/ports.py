@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from arco.catalog.publication import Attempt, Numbered
+from arco.catalog.publication import DispatchedAttempt, NumberedPublication
 from arco.core.errors import Invalid, NotFound
 from arco.events.payload import Payload
 from arco.flow.coordinator.messages import (
@@ -86,7 +86,9 @@ class Fences(Protocol):
     async def place(self, table: str) -> TableHead | None:
         """The head of a table now, by its full name; None if the table does not exist."""
 
-    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+    async def fence(
+        self, table_id: str, attempt: DispatchedAttempt, since: int
+    ) -> NumberedPublication | int:
         """The publication of any attempt at the task above `since`, or else the number of a new fence."""
 
 

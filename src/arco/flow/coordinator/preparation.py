@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from arco.catalog.publication import WHOLE_TABLE, Attempt, Numbered
+from arco.catalog.publication import WHOLE_TABLE, DispatchedAttempt, NumberedPublication
 from arco.core.errors import ArcoError, Conflict, Invalid, Unavailable, Unknown
 from arco.flow.coordinator.active_run import ActiveRun
 from arco.flow.coordinator.attempt_events import (
@@ -150,7 +150,7 @@ class TaskPreparer:
         for index, target in enumerate(task.maker.targets):
             head = await self._fences.place(target.table)
             base = await self._publishing_base(task, target, head)
-            if isinstance(base, Numbered):
+            if isinstance(base, NumberedPublication):
                 published.append(await self._published_output(task, index, head, base))
         return tuple(published)
 
@@ -196,7 +196,7 @@ class TaskPreparer:
                 raise head
             base = await self._publishing_base(task, target, head)
             is_made = target.table in existing
-            if isinstance(base, Numbered):
+            if isinstance(base, NumberedPublication):
                 published.append(await self._published_output(task, index, head, base))
                 is_made, base = True, base.number - 1
             elif head is not None and not is_made:
@@ -260,7 +260,7 @@ class TaskPreparer:
         return True
 
     async def _published_output(
-        self, task: SelectedTask, index: int, head: TableHead | None, version: Numbered
+        self, task: SelectedTask, index: int, head: TableHead | None, version: NumberedPublication
     ) -> PublishedOutput:
         """A published output; its version names code and inputs, or else the plan and the lease hint do."""
         run, publication = task.run, version.publication
@@ -284,7 +284,7 @@ class TaskPreparer:
 
     async def _publishing_base(
         self, task: SelectedTask, target: PlanTarget, head: TableHead | None
-    ) -> Numbered | int:
+    ) -> NumberedPublication | int:
         """The number above which an attempt may publish, or the publication of an earlier attempt."""
         run, snapshot = task.run, task.run.versions
         if head is None:
@@ -314,14 +314,14 @@ class TaskPreparer:
             return False, base
         for run_id in task.run.stored.wish.after:
             fenced = await self._fence(task, target, head, run_id)
-            if isinstance(fenced, Numbered):
+            if isinstance(fenced, NumberedPublication):
                 return True, base
             base = fenced
         return False, base
 
     async def _fence(
         self, task: SelectedTask, target: PlanTarget, head: TableHead, run_id: str
-    ) -> Numbered | int:
+    ) -> NumberedPublication | int:
         """The publication of a run for the task, or the number of a new fence."""
         stored = task.run.stored.bases.get(target.table)
         since = stored.number if stored is not None and stored.table_id == head.table_id else -1
@@ -388,7 +388,7 @@ def _output(
     return TaskOutput(
         table=target.table,
         table_id=None if head is None else head.table_id,
-        attempt=Attempt(
+        attempt=DispatchedAttempt(
             attempt_id=task.attempt_id,
             task=_task_name(task.run.run_id, task.key),
             dispatched_at_number=number,

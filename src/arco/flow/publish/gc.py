@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from arco.catalog.location import managed_location
 from arco.catalog.model import TableFormat, TableRow
 from arco.catalog.reader import SnapshotReader
-from arco.catalog.walk import every_table
+from arco.catalog.snapshot import list_tables
 from arco.core.errors import ArcoError
 from arco.flow.publish.content import ContentReader, paths_of
 from arco.flow.publish.pointer import FULL_LIST_INTERVAL, parquet_pointer_of, pointers_of
@@ -62,7 +62,7 @@ class ParquetGarbageCollector:
         """Collect the garbage of all tables; an error in one table is passed to `tell` and counted."""
         done, seen = ParquetGcReport(dry_run=dry_run), 0
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
-        async for row in every_table(await self._reader.head(), TableFormat.PARQUET):
+        async for row in list_tables(await self._reader.head(), TableFormat.PARQUET):
             try:
                 await self._table(row, before_ms, done)
             except ArcoError as problem:

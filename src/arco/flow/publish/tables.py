@@ -15,8 +15,14 @@ import msgspec
 
 from arco.catalog.location import managed_location
 from arco.catalog.model import TableFormat, TableRow
-from arco.catalog.publication import WHOLE_TABLE, Attempt, Numbered, Publication, published_by_task
-from arco.catalog.published import Published
+from arco.catalog.publication import (
+    WHOLE_TABLE,
+    DispatchedAttempt,
+    NumberedPublication,
+    Publication,
+    PublicationLog,
+    published_by_task,
+)
 from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Conflict, Invalid, NotFound
 from arco.core.keyed_lock import KeyedLock
@@ -58,7 +64,7 @@ def _publish_mode(staged: FilesStaged) -> PublishMode:
     return mode
 
 
-def _validate_staged(staged: FilesStaged) -> Attempt:
+def _validate_staged(staged: FilesStaged) -> DispatchedAttempt:
     """The attempt with the partitions that it publishes; `Invalid` if these are not its own files.
 
     Mode `replace` publishes the complete table, whichever partition the attempt was dispatched for.
@@ -128,7 +134,7 @@ class ParquetTables:
         self._location_root = location_root
         self._pointers = ParquetPointers(store)
         self._contents = ContentReader(store)
-        self._published = Published(publication_of, retention_ms=retention_ms)
+        self._published = PublicationLog(publication_of, retention_ms=retention_ms)
         self._table_lock = KeyedLock(store.runtime.tasks)
 
     async def publish(self, staged: FilesStaged) -> FilesPublished:
@@ -156,7 +162,9 @@ class ParquetTables:
                 if made is not None:
                     return await _published_version(chain, made)
 
-    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+    async def fence(
+        self, table_id: str, attempt: DispatchedAttempt, since: int
+    ) -> NumberedPublication | int:
         """What an attempt at the same task published after `since`, or else the number of a new fence."""
         await self._table(table_id)
         chain = self._pointers.chain(table_id)

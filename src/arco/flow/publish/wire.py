@@ -2,7 +2,7 @@
 
 import msgspec
 
-from arco.catalog.publication import Attempt
+from arco.catalog.publication import DispatchedAttempt
 
 
 class StagedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class FilesStaged(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     table_id: str
-    attempt: Attempt
+    attempt: DispatchedAttempt
     mode: str
     files: dict[str, tuple[StagedFile, ...]]  # by partition; an empty tuple empties the partition
 

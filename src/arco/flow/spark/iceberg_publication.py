@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
+from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt
 from arco.core.errors import AttemptFenced, Conflict, Invalid, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
 from arco.flow.plan.blocks import describe_files
@@ -116,7 +116,7 @@ def _delete_duplicates(
         staging.delete_files()
 
 
-def _delete_earlier_attempts(table: IcebergTable, attempt: Attempt) -> None:
+def _delete_earlier_attempts(table: IcebergTable, attempt: DispatchedAttempt) -> None:
     """Delete the files of earlier attempts at the task: none of them can publish any more."""
     earlier = earlier_attempt_ids(attempt)
     if earlier and table.published(earlier) is None:

@@ -7,7 +7,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from arco.catalog.publication import Attempt
+from arco.catalog.publication import DispatchedAttempt
 from arco.flow.coordinator.run_state import attempt_ids_of
 from arco.flow.define.options import Mode, OnMissingColumn
 from arco.flow.partition import PartitionSet
@@ -32,7 +32,7 @@ class WriteTarget:
     partition: str
     values: dict[str, str]  # of the partition columns
     mode: Mode
-    attempt: Attempt
+    attempt: DispatchedAttempt
     on_missing_column: OnMissingColumn = "fail"
     replaces: bool = False
     comment: str | None = None
@@ -142,12 +142,12 @@ def attempt_folder(session: SparkSession, attempt_id: str) -> str:
     return f"{attempt_id}/{str(java_session(session).sessionUUID())[:_UUID_CHARS]}"
 
 
-def attempt_ids_until(attempt: Attempt) -> frozenset[str]:
+def attempt_ids_until(attempt: DispatchedAttempt) -> frozenset[str]:
     """The ids of an attempt and of all earlier ones at the same task."""
     return frozenset({attempt.attempt_id, *earlier_attempt_ids(attempt)})
 
 
-def earlier_attempt_ids(attempt: Attempt) -> tuple[str, ...]:
+def earlier_attempt_ids(attempt: DispatchedAttempt) -> tuple[str, ...]:
     """The ids of the earlier attempts at the same task; they follow from its name and their numbers."""
     run_id, _, key = attempt.task.partition("/")
     earlier: list[str] = []

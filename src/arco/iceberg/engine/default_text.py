@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
-from arco.catalog.data_type_lexer import print_string, read_string, tokens
+from arco.catalog.data_type import print_string, read_string, tokens
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.json import Json

@@ -6,8 +6,7 @@ refused. Ids are given in Iceberg's order: all fields of a struct before what is
 
 from collections.abc import Callable
 
-from arco.catalog.data_type import normalise
-from arco.catalog.data_type_lexer import Token, read_name, read_string, tokens
+from arco.catalog.data_type import Token, normalise, read_name, read_string, tokens
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape

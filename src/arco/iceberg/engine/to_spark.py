@@ -6,8 +6,7 @@ binary; so do we. A coordinate system that is no number of the EPSG becomes `any
 
 import re
 
-from arco.catalog.data_type import MOST_CHARACTERS, MOST_DEPTH, normalise
-from arco.catalog.data_type_lexer import print_name, print_string
+from arco.catalog.data_type import MOST_CHARACTERS, MOST_DEPTH, normalise, print_name, print_string
 from arco.catalog.name import MOST_TEXT_BYTES
 from arco.core.errors import Invalid
 from arco.core.json import Json

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arco.catalog.bucket import Bucket
 from arco.catalog.model import AnyRow, ColumnRow, ObjectKind, ObjectRow, TableRow
 from arco.catalog.name import print_dotted
-from arco.catalog.shelf import Shelf
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import NotFound
 from arco.core.tasks import Tasks
@@ -89,13 +89,13 @@ class CatalogNames:
 
     async def _buckets(
         self, table: StateTable, values: list[str], kind: type[R]
-    ) -> dict[str, Shelf[R]]:
+    ) -> dict[str, Bucket[R]]:
         """The bucket of each value, by value: two values of one bucket may be in different files."""
-        by_value: dict[str, Shelf[R]] = {}
+        by_value: dict[str, Bucket[R]] = {}
         for start in range(0, len(values), _BATCH):
             batch = values[start : start + _BATCH]
             buckets = await self._tasks.gather(
-                *(self._snapshot.shelf(table, each, kind) for each in batch)
+                *(self._snapshot.bucket(table, each, kind) for each in batch)
             )
             by_value |= zip(batch, buckets, strict=True)
             await self._tasks.turn()

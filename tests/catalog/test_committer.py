@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.change import ensure_default
+from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import CreateSchema, DropTable, SchemaName, UpdateTable
-from arco.catalog.port import Committed, SyncCompact
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -95,7 +95,9 @@ async def test_one_bad_request_fails_alone() -> None:
     answers = await asyncio.gather(
         *(workshop.api.do(each) for each in requests), return_exceptions=True
     )
-    assert [type(each).__name__ for each in answers] == ["Done", "Invalid", "NotFound", "Done"]
+    assert [type(each).__name__ for each in answers] == [
+        *("ChangeResult", "Invalid", "NotFound", "ChangeResult")
+    ]
     assert (await workshop.head()).number == before + 1
     assert await names_in(await workshop.head()) == ["b", "good"]
     await workshop.close()
@@ -475,7 +477,7 @@ async def test_a_compactor_that_refuses_for_no_reason_is_not_asked_for_ever() ->
     workshop = await started()
     workshop.post.always = refused(Conflict("there is no manifest 2"))
     before = len(workshop.post.calls)
-    with pytest.raises(Unavailable, match="this very store"):
+    with pytest.raises(Unavailable, match="the same store"):
         await workshop.do(new_table("a"))
     assert len(workshop.post.calls) - before < 10
     workshop.post.always = None
@@ -486,11 +488,11 @@ async def test_a_compactor_that_refuses_for_no_reason_is_not_asked_for_ever() ->
 async def test_an_answer_about_another_chain_is_not_believed() -> None:
     workshop, elsewhere = await started(), await started()
 
-    async def handle(post: Post, call: SyncCompact) -> Committed:
+    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
         await elsewhere.do(new_table("x"))
         raw = (await elsewhere.head()).entry
         assert raw is not None
-        return Committed(
+        return PublishedCommit(
             manifest_version=raw.number, commit_ulid=call.commit_ulid, manifest=raw.raw.decode()
         )
 

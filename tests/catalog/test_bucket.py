@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from arco.catalog.model import Found, SchemaRow, TableRow, to_columns
-from arco.catalog.part import DecidedPart, FilePart, Part, State
-from arco.catalog.shelf import Shelf
+from arco.catalog.bucket import Bucket
+from arco.catalog.model import CommittedRow, SchemaRow, TableRow, to_columns
+from arco.catalog.state_file import DecidedRows, RowSource, RowState, StateFile
 from arco.fold.fold import fold
 from arco.fold.tier1 import COMMIT, POSITION, SCHEMAS, TABLES
 
@@ -33,10 +33,10 @@ def arrow(rows: list[TableRow], commit: int) -> pa.Table:
     return fold(TABLES, pa.Table.from_pylist(stamped, schema=TABLES.schema))
 
 
-def state_of(row: TableRow) -> State:
+def state_of(row: TableRow) -> RowState:
     if row.moved:
-        return State.MOVED
-    return State.LIVE if row.dropped_at is None else State.DROPPED
+        return RowState.MOVED
+    return RowState.LIVE if row.dropped_at is None else RowState.DROPPED
 
 
 class Shelving(RuleBasedStateMachine):
@@ -44,8 +44,8 @@ class Shelving(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.model: dict[Key, Found[TableRow]] = {}
-        self.parts: list[Part] = []  # newest first
+        self.model: dict[Key, CommittedRow[TableRow]] = {}
+        self.parts: list[RowSource] = []  # newest first
         self.files: list[pa.Table] = []
         self.commits = 0
 
@@ -56,11 +56,11 @@ class Shelving(RuleBasedStateMachine):
             row = self._row(data)
             if row is not None:
                 rows.append(row)
-                self.model[row.schema_id, row.table_id] = Found(row, self.commits)
+                self.model[row.schema_id, row.table_id] = CommittedRow(row, self.commits)
         if rows:
             self.files.insert(0, arrow(rows, self.commits))
-            part: Part = DecidedPart(TABLES, self.commits, rows)
-            self.parts.insert(0, part if decided else FilePart(TABLES, self.files[0]))
+            part: RowSource = DecidedRows(TABLES, self.commits, rows)
+            self.parts.insert(0, part if decided else StateFile(TABLES, self.files[0]))
             self.commits += 1
 
     @precondition(lambda self: len(self.files) >= 2)
@@ -68,7 +68,7 @@ class Shelving(RuleBasedStateMachine):
     def merge_the_oldest(self, count: int) -> None:
         folded = fold(TABLES, pa.concat_tables(self.files[-count:]))
         self.files[-count:] = [folded]
-        self.parts[-count:] = [FilePart(TABLES, folded)]
+        self.parts[-count:] = [StateFile(TABLES, folded)]
 
     @invariant()
     def every_key_is_found(self) -> None:
@@ -90,7 +90,7 @@ class Shelving(RuleBasedStateMachine):
     def every_list_is_whole_and_in_order(self) -> None:
         shelf = self._shelf()
         for parent in PARENTS:
-            for state in (State.LIVE, State.DROPPED, None):
+            for state in (RowState.LIVE, RowState.DROPPED, None):
                 expected = self._listed(parent, state)
                 assert _sorted(shelf.below((parent,), state=state)) == expected
                 names = [found.row.name for found in shelf.below((parent,), state=state)]
@@ -98,7 +98,7 @@ class Shelving(RuleBasedStateMachine):
 
     @rule(parent=st.sampled_from(PARENTS), after=st.none() | st.sampled_from(NAMES))
     def a_list_goes_on_after_a_name(self, parent: str, after: str | None) -> None:
-        for state in (State.LIVE, State.DROPPED, None):
+        for state in (RowState.LIVE, RowState.DROPPED, None):
             expected = [
                 f for f in self._listed(parent, state) if after is None or f.row.name > after
             ]
@@ -107,8 +107,8 @@ class Shelving(RuleBasedStateMachine):
     @rule(parent=st.sampled_from(PARENTS), limit=st.integers(1, 3))
     def pages_are_the_list(self, parent: str, limit: int) -> None:
         shelf = self._shelf()
-        for state in (State.LIVE, State.DROPPED):
-            paged: list[Found[TableRow]] = []
+        for state in (RowState.LIVE, RowState.DROPPED):
+            paged: list[CommittedRow[TableRow]] = []
             after, behind = None, None
             while page := shelf.below(
                 (parent,), after=after, behind=behind, limit=limit, state=state
@@ -119,19 +119,19 @@ class Shelving(RuleBasedStateMachine):
             assert paged == shelf.below((parent,), state=state)
             assert _sorted(paged) == self._listed(parent, state)
 
-    def _shelf(self) -> Shelf[TableRow]:
-        return Shelf(self.parts)
+    def _shelf(self) -> Bucket[TableRow]:
+        return Bucket(self.parts)
 
-    def _listed(self, parent: str, state: State | None) -> list[Found[TableRow]]:
-        wanted = (State.LIVE, State.DROPPED) if state is None else (state,)
+    def _listed(self, parent: str, state: RowState | None) -> list[CommittedRow[TableRow]]:
+        wanted = (RowState.LIVE, RowState.DROPPED) if state is None else (state,)
         return _sorted(
             found
             for (schema_id, _), found in self.model.items()
             if schema_id == parent and state_of(found.row) in wanted
         )
 
-    def _live_at(self, parent: str, name: str) -> Found[TableRow] | None:
-        live = [f for f in self._listed(parent, State.LIVE) if f.row.name == name]
+    def _live_at(self, parent: str, name: str) -> CommittedRow[TableRow] | None:
+        live = [f for f in self._listed(parent, RowState.LIVE) if f.row.name == name]
         return live[0] if live else None
 
     def _row(self, data: st.DataObject) -> TableRow | None:
@@ -148,12 +148,12 @@ class Shelving(RuleBasedStateMachine):
             properties=data.draw(st.dictionaries(st.just("k"), st.sampled_from("vw"))),
         )
         taken = self._live_at(row.schema_id, row.name)
-        if state_of(row) is State.LIVE and taken and taken.row.table_id != row.table_id:
+        if state_of(row) is RowState.LIVE and taken and taken.row.table_id != row.table_id:
             return None
         return row
 
 
-def _sorted(found: object) -> list[Found[TableRow]]:
+def _sorted(found: object) -> list[CommittedRow[TableRow]]:
     return sorted(found, key=lambda each: (each.row.name, each.row.table_id))  # type: ignore[call-overload, no-any-return]
 
 
@@ -170,9 +170,9 @@ def schema(schema_id: str, parent_id: str | None, name: str) -> SchemaRow:
 def test_schemas_without_a_parent_come_first_and_are_found_like_the_others() -> None:
     rows = [schema("2", "1", "a"), schema("1", None, "z"), schema("3", None, "a")]
     stamped = [to_columns(row) | {COMMIT: 0, POSITION: at} for at, row in enumerate(rows)]
-    file = FilePart(SCHEMAS, fold(SCHEMAS, pa.Table.from_pylist(stamped, schema=SCHEMAS.schema)))
-    for part in (file, DecidedPart(SCHEMAS, 0, rows)):
-        shelf: Shelf[SchemaRow] = Shelf([part])
+    file = StateFile(SCHEMAS, fold(SCHEMAS, pa.Table.from_pylist(stamped, schema=SCHEMAS.schema)))
+    for part in (file, DecidedRows(SCHEMAS, 0, rows)):
+        shelf: Bucket[SchemaRow] = Bucket([part])
         assert [found.row.name for found in shelf.below(("c", ""))] == ["a", "z"]
         assert [found.row.name for found in shelf.below(("c", "1"))] == ["a"]
         found = shelf.at(("c", ""), "a")
@@ -186,15 +186,15 @@ def test_a_long_list_comes_in_order_from_all_its_parts() -> None:
         TableRow(**LIFE, catalog_id="c", schema_id="s", table_id=f"{n:04d}", name=f"t{n:04d}")
         for n in range(900)
     ]
-    old, new = FilePart(TABLES, arrow(rows[::2], 0)), FilePart(TABLES, arrow(rows[1::2], 1))
-    shelf: Shelf[TableRow] = Shelf([new, old])
+    old, new = StateFile(TABLES, arrow(rows[::2], 0)), StateFile(TABLES, arrow(rows[1::2], 1))
+    shelf: Bucket[TableRow] = Bucket([new, old])
     assert [found.row for found in shelf.below(("s",))] == rows
     assert [found.row for found in shelf.below(("s",), after="t0299", limit=300)] == rows[300:600]
 
 
 def test_decided_rows_tell_whether_an_answer_rests_on_them() -> None:
     row = TableRow(**LIFE, catalog_id="c", schema_id="s1", table_id="1", name="a")
-    questions: list[tuple[Callable[[DecidedPart], object], bool]] = [
+    questions: list[tuple[Callable[[DecidedRows], object], bool]] = [
         (lambda p: p.find(("s1", "1")), True),
         (lambda p: p.find(("s1", "2")), False),
         (lambda p: p.exactly(("s1",), "a"), True),
@@ -204,6 +204,6 @@ def test_decided_rows_tell_whether_an_answer_rests_on_them() -> None:
         (lambda p: p.span(("s2",)), False),
     ]
     for ask, met in questions:
-        part = DecidedPart(TABLES, 1, [row])
+        part = DecidedRows(TABLES, 1, [row])
         ask(part)
-        assert part.met is met
+        assert part.was_read is met

@@ -1,0 +1,142 @@
+"""Buckets: one bucket of one table as of one manifest, the files of the tail on top of the base.
+
+Of several rows with one key the one in the newest source is valid, because the sources are in the order of
+the commits of Tier 1 (P22). So a look-up folds nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from typing import Generic, TypeVar, cast
+
+from arco.catalog.model import AnyRow, CommittedRow
+from arco.catalog.state_file import KeyValue, RowSource, RowState, SortKey
+
+R = TypeVar("R", bound=AnyRow)
+
+_CHUNK = 256
+
+
+class Bucket(Generic[R]):
+    """The rows of one bucket, from several sources, newest first."""
+
+    def __init__(self, sources: Sequence[RowSource]) -> None:
+        self._sources = tuple(sources)
+
+    def over(self, source: RowSource) -> "Bucket[R]":
+        """This bucket with rows on top that were decided but not yet published."""
+        return Bucket((source, *self._sources))
+
+    def get(self, key: SortKey) -> CommittedRow[R] | None:
+        """The row with this key, dropped or not; None if it has moved to another bucket."""
+        for source in self._sources:
+            at = source.find(key)
+            if at is not None:
+                return None if source.state(at) is RowState.MOVED else self._committed(source, at)
+        return None
+
+    def at(self, parent: SortKey, label: KeyValue) -> CommittedRow[R] | None:
+        """The live row of a parent with this label."""
+        for depth, source in enumerate(self._sources):
+            for at in source.exactly(parent, label):
+                if source.state(at) is RowState.LIVE and self._is_newest(depth, source, at):
+                    return self._committed(source, at)
+        return None
+
+    def every(self, parent: SortKey, label: KeyValue) -> list[CommittedRow[R]]:
+        """All live rows of a parent with this label, in a table where several may have it."""
+        return [
+            self._committed(source, at)
+            for depth, source in enumerate(self._sources)
+            for at in source.exactly(parent, label)
+            if source.state(at) is RowState.LIVE and self._is_newest(depth, source, at)
+        ]
+
+    def below(
+        self,
+        parent: SortKey,
+        *,
+        after: KeyValue | None = None,
+        behind: SortKey | None = None,
+        limit: int | None = None,
+        state: RowState | None = RowState.LIVE,
+    ) -> list[CommittedRow[R]]:
+        """Rows of a parent by label and key, in one state or (None) live and dropped.
+
+        They begin after the label `after`. Dropped rows may share a label: with `behind` they begin at the
+        label `after`, after that key.
+        """
+        rows: list[CommittedRow[R]] = []
+        chosen: list[tuple[RowSource, int]] = []
+        for depth, at in self._positions(parent, after, behind):
+            source = self._sources[depth]
+            if limit is not None and len(rows) + len(chosen) >= limit:
+                break
+            row_state = source.state(at)
+            wanted = row_state is state if state is not None else row_state is not RowState.MOVED
+            if wanted and self._is_newest(depth, source, at):
+                chosen.append((source, at))
+            if len(chosen) == _CHUNK:
+                rows += self._decode(chosen)
+                chosen = []
+        return rows + self._decode(chosen)
+
+    def _positions(
+        self, parent: SortKey, after: KeyValue | None, behind: SortKey | None
+    ) -> Iterator[tuple[int, int]]:
+        """Every row of a parent as (index of its source, index in it), by label and key."""
+        if after is not None and behind is not None:
+            same = [
+                (depth, at)
+                for depth, source in enumerate(self._sources)
+                for at in source.exactly(parent, after)
+                if source.key(at) > behind
+            ]
+            yield from self._by_key(same)
+        for _, rows in groupby(self._labelled(parent, after), key=itemgetter(0)):
+            yield from self._by_key([(depth, at) for _, depth, at in rows])
+
+    def _by_key(self, rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        if len(rows) > 1:
+            rows.sort(key=lambda row: (self._sources[row[0]].key(row[1]), row[0]))
+        return rows
+
+    def _labelled(
+        self, parent: SortKey, after: KeyValue | None
+    ) -> Iterator[tuple[KeyValue, int, int]]:
+        """Every row of a parent as (label, index of its source, index in it), by label."""
+        spans = (
+            [(source.label(at), depth, at) for at in span]
+            if len(span := source.span(parent, after)) < _CHUNK
+            else _lazily(source, depth, span)
+            for depth, source in enumerate(self._sources)
+        )
+        return cast("Iterator[tuple[KeyValue, int, int]]", merge(*spans))
+
+    def _is_newest(self, depth: int, source: RowSource, at: int) -> bool:
+        if depth == 0:
+            return True
+        key = source.key(at)
+        return all(newer.find(key) is None for newer in self._sources[:depth])
+
+    def _committed(self, source: RowSource, at: int) -> CommittedRow[R]:
+        [row] = source.rows([at])
+        return CommittedRow(cast("R", row), source.commit(at))
+
+    def _decode(self, chosen: list[tuple[RowSource, int]]) -> list[CommittedRow[R]]:
+        """The decoded rows, one source at a time: decoding them one by one costs far more."""
+        rows: dict[tuple[int, int], AnyRow] = {}
+        for source in {id(source): source for source, _ in chosen}.values():
+            indexes = [at for owner, at in chosen if owner is source]
+            decoded = zip(indexes, source.rows(indexes), strict=True)
+            rows |= {(id(source), at): row for at, row in decoded}
+        return [
+            CommittedRow(cast("R", rows[id(source), at]), source.commit(at))
+            for source, at in chosen
+        ]
+
+
+def _lazily(source: RowSource, depth: int, span: range) -> Iterator[tuple[KeyValue, int, int]]:
+    for at in span:
+        yield source.label(at), depth, at
