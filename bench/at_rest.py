@@ -2,8 +2,7 @@
 
 import msgspec
 
-from arco.compactor.in_process import InProcess
-from arco.compactor.tier2 import Tier2
+from arco.compactor.event_compactor import Tier2
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
@@ -14,6 +13,7 @@ from arco.ledger.envelope import Envelope, Source
 from arco.ledger.writer import Writer
 from arco.storage.roles import Role
 from bench.figure import Figure
+from tests.compactor.in_process_engine import InProcess
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS
 

@@ -12,7 +12,7 @@ from arco.catalog.ddl import ColumnSpec, CreateTable, SchemaName
 from arco.catalog.decision import Rules
 from arco.catalog.done import Done
 from arco.catalog.model import TableFormat
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.errors import ArcoError
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid

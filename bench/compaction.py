@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from arco.compactor.cycle import Cycle, DomainCompactor
+from arco.compactor.domain_compactor import Cycle, DomainCompactor
 from arco.compactor.spark.engine import SparkEngine
 from arco.compactor.spark.session import open_session
 from arco.compactor.spark.store_spec import spec_of

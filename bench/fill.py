@@ -21,8 +21,9 @@ from arco.catalog.column_change import ColumnChange, column_id
 from arco.catalog.location import managed_location
 from arco.catalog.manifest import Base, BaseIndex, CommitKind, FileRef, Ref
 from arco.catalog.model import ObjectKind, TableFormat, TableType
-from arco.compactor.encode import encode, file_path
-from arco.compactor.publish import Change, NewFile, Publisher
+from arco.compactor.domains import file_path
+from arco.compactor.publisher import Change, NewFile, Publisher
+from arco.compactor.state_file_writer import encode
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.hashing import sha256_hex

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from arco.catalog.decision import Rules
 from arco.catalog.model import TableFormat
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope

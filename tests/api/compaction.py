@@ -2,14 +2,14 @@
 
 import asyncio
 
-from arco.compactor.in_process import InProcess
-from arco.compactor.tier2 import Tier2
+from arco.compactor.event_compactor import Tier2
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.api.server import Served
+from tests.compactor.in_process_engine import InProcess
 
 
 def compact(api: Served) -> int:

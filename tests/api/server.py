@@ -28,7 +28,7 @@ from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.port import CompactorPort
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.events.registry import CLIENT_TYPES, DOMAINS, find_domain

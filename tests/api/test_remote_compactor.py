@@ -19,7 +19,7 @@ from arco.api.internal import InternalServices, make_internal_app
 from arco.api.remote_compactor import RemoteCompactor, RemoteNotifier
 from arco.catalog.manifest import manifests_of
 from arco.catalog.port import Committed, CompactorPort, SyncCompact
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.errors import ArcoError, Conflict, Corrupt, Fenced, Invalid, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime

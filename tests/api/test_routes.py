@@ -17,7 +17,7 @@ from arco.api.app import make_routes
 from arco.api.http.route import AnyRoute
 from arco.api.http.snapshots import SnapshotReads
 from arco.api.internal import InternalHandlers, internal_routes
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend

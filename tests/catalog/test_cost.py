@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.errors import Unknown
 from arco.core.scope import Scope
 from arco.storage.observed import ObservedBackend

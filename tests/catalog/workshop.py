@@ -28,7 +28,7 @@ from arco.catalog.port import Committed, SyncCompact
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.catalog.state_file import read_rows
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core import json
 from arco.core.clock import SystemClock
 from arco.core.errors import ArcoError, Unavailable, Unknown

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
+from arco.compactor.domain_compactor import DomainCompactor
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.writer import Writer
@@ -20,6 +19,7 @@ from arco.storage.open import open_backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.cli.command import arco, is_one_sentence
+from tests.compactor.in_process_engine import InProcess
 from tests.ledger.events import note
 
 DOMAIN = "executions"

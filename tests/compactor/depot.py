@@ -24,12 +24,13 @@ from arco.catalog.manifest import (
     read_index,
 )
 from arco.catalog.port import CompactorPort
-from arco.compactor.compactor import Compactor
-from arco.compactor.encode import encode, file_path, index_path
-from arco.compactor.gc import Collection, collect_garbage
-from arco.compactor.publish import Change, NewFile, Publisher, attempt_ulid, mark_of, parent_of
-from arco.compactor.report import Report
-from arco.compactor.verify import verify
+from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.domains import file_path, index_path
+from arco.compactor.garbage_collection import Collection, collect_garbage
+from arco.compactor.publisher import Change, NewFile, Publisher, attempt_ulid, mark_of, parent_of
+from arco.compactor.state_file_writer import encode
+from arco.compactor.verification import verify
+from arco.compactor.verification_report import Report
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.hashing import sha256_hex

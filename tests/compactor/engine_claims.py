@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from arco.catalog.state_file import read_rows
-from arco.compactor.job import Engine, Merged, MergeJob, MergePart, NewRef, SegmentRef
+from arco.compactor.engine import Engine, Merged, MergeJob, MergePart, NewRef, SegmentRef
 from arco.core.errors import Corrupt, Invalid
 from arco.core.ids import new_ulid
 from arco.events.registry import DOMAINS

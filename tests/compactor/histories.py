@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from arco.catalog.manifest import FileRef
 from arco.catalog.state_file import read_rows
-from arco.compactor.job import FoldJob, MergePart, NewRef, SegmentRef
+from arco.compactor.engine import FoldJob, MergePart, NewRef, SegmentRef
 from arco.core.ids import new_ulid
 from arco.events.read import SegmentRows, read_segment
 from arco.events.registry import KINDS

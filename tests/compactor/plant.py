@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from arco.catalog.manifest import Commit, Manifest, read_commit, read_index, read_manifest
 from arco.catalog.state_file import read_rows
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
-from arco.compactor.job import Engine, Folded, FoldJob, Merged, MergeJob
-from arco.compactor.publish import Publisher
-from arco.compactor.tail import Policy
+from arco.compactor.domain_compactor import DomainCompactor
+from arco.compactor.engine import Engine, Folded, FoldJob, Merged, MergeJob
+from arco.compactor.publisher import Publisher
+from arco.compactor.tail_merge import Policy
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
@@ -30,6 +29,7 @@ from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.clocks import HandClock
+from tests.compactor.in_process_engine import InProcess
 from tests.compactor.objects import Objects
 from tests.stores import HASTY, open_bench
 

@@ -3,9 +3,9 @@
 import re
 
 from arco.catalog.ddl import AddColumns, DropTable
-from arco.compactor.orphans import mark_at
-from arco.compactor.report import Report
-from arco.compactor.verify import Anchor, verify
+from arco.compactor.kept_manifests import mark_at
+from arco.compactor.verification import Anchor, verify
+from arco.compactor.verification_report import Report
 from arco.core.hashing import sha256_hex
 from arco.fold.tier1 import DOMAIN
 from arco.storage.link import checksummed

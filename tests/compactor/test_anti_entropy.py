@@ -1,8 +1,7 @@
 """Anti-entropy: what was lost beside the known keys is found and named; what is safe is repaired."""
 
 from arco.catalog.manifest import manifests_of
-from arco.compactor.anti_entropy import inspect
-from arco.compactor.inspection import Inspection, Trouble, TroubleKind
+from arco.compactor.inspection import Inspection, Trouble, TroubleKind, inspect
 from arco.core import json
 from arco.ledger.segment import find_segment, segment_key
 from arco.ledger.slot import slots_of

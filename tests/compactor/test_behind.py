@@ -5,9 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from arco.compactor.behind import is_behind
-from arco.compactor.in_process import InProcess
-from arco.compactor.tier2 import Tier2
+from arco.compactor.backlog import is_behind
+from arco.compactor.event_compactor import Tier2
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
@@ -18,6 +17,7 @@ from arco.ledger.writer import Writer
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from tests.compactor.in_process_engine import InProcess
 
 DOMAIN = "executions"
 

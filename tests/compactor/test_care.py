@@ -3,15 +3,15 @@
 from datetime import timedelta
 
 from arco.catalog.manifest import Manifest
-from arco.compactor.anti_entropy import inspect
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import Collection, collect_garbage
-from arco.compactor.in_process import InProcess
-from arco.compactor.publish import Publisher, parent_of
+from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.garbage_collection import Collection, collect_garbage
+from arco.compactor.inspection import inspect
+from arco.compactor.publisher import Publisher, parent_of
 from arco.compactor.rebuild import rebuild
-from arco.compactor.verify import verify
+from arco.compactor.verification import verify
 from arco.core.clock import utc
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcess
 from tests.compactor.objects import Objects
 from tests.compactor.plant import DOMAIN, Rows, open_plant, state_of
 

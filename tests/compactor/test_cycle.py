@@ -8,12 +8,11 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.manifest import CommitKind
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
-from arco.compactor.job import Engine, Folded, FoldJob, JobTooLarge, Merged, MergeJob
-from arco.compactor.mark import mark_orphans
-from arco.compactor.news import LINGER_MS
-from arco.compactor.publish import Publisher
+from arco.compactor.backlog import LINGER_MS
+from arco.compactor.catalog_compactor import mark_orphans
+from arco.compactor.domain_compactor import DomainCompactor
+from arco.compactor.engine import Engine, Folded, FoldJob, JobTooLarge, Merged, MergeJob
+from arco.compactor.publisher import Publisher
 from arco.core.errors import Corrupt, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.ledger.bell import Bell
@@ -23,6 +22,7 @@ from arco.ledger.watermark import Watermark
 from arco.ledger.writer import Writer
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcess
 from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant, tell_all
 from tests.ledger.events import note
 from tests.ledger.simulated import Calm, simulate

@@ -6,13 +6,20 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from arco.compactor.divide import fold_dividing
-from arco.compactor.in_process import InProcess
-from arco.compactor.job import EngineCrashed, Folded, FoldJob, Merged, MergeJob, SegmentRef
+from arco.compactor.engine import (
+    EngineCrashed,
+    Folded,
+    FoldJob,
+    Merged,
+    MergeJob,
+    SegmentRef,
+    fold_dividing,
+)
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
 from arco.storage.roles import Role
 from tests.compactor.histories import expected, fold_job, random_lines, rows_in, write_segments
+from tests.compactor.in_process_engine import InProcess
 from tests.stores import Bench, open_bench
 
 DOMAIN = "executions"

@@ -7,7 +7,7 @@ import pytest
 
 from arco.catalog.ddl import DropSchema, DropTable, MoveTable, ReleaseTable, SchemaName
 from arco.catalog.decision import DEFAULT_RETENTION
-from arco.compactor.verify import verify
+from arco.compactor.verification import verify
 from arco.fold.tier1 import DOMAIN
 from arco.storage.roles import Role
 from tests.catalog.attaching import FOREIGN, attach, table_id

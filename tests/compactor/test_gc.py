@@ -12,11 +12,11 @@ from arco.catalog.change import change
 from arco.catalog.ddl import CreateSchema, SchemaName
 from arco.catalog.manifest import manifests_of, read_manifest
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.compactor.domains import DOMAINS
-from arco.compactor.gc import Collection, collect_garbage
+from arco.compactor.garbage_collection import Collection, collect_garbage
 from arco.compactor.janitor import Janitor
-from arco.compactor.orphans import attempt_of, mark_at
+from arco.compactor.kept_manifests import attempt_of, mark_at
 from arco.core.errors import Invalid, Unavailable
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.segment import decode_segment

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arco.compactor.gc import Collection
-from arco.compactor.orphans import mark_at
+from arco.compactor.garbage_collection import Collection
+from arco.compactor.kept_manifests import mark_at
 from arco.core.errors import Invalid, NotFound
 from arco.ledger.segment import find_segment, segment_key
 from arco.ledger.slot import slots_of

@@ -2,11 +2,11 @@
 
 import pytest
 
-from arco.compactor.in_process import InProcess
 from arco.core.runtime import Runtime
 from arco.storage.roles import Role
 from tests.compactor.engine_claims import *  # noqa: F403
 from tests.compactor.engine_claims import Floor
+from tests.compactor.in_process_engine import InProcess
 from tests.stores import open_bench
 
 

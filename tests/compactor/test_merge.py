@@ -30,8 +30,8 @@ from arco.catalog.decision import DEFAULT_RETENTION
 from arco.catalog.event import read_event
 from arco.catalog.manifest import read_commit
 from arco.catalog.model import SchemaRow, to_columns
-from arco.compactor.compactor import Compactor
-from arco.compactor.merge import LONGEST_TAIL
+from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.catalog_merge import LONGEST_TAIL
 from arco.core.errors import AlreadyExists, Conflict, NotFound
 from arco.core.ids import new_ulid
 from arco.fold.fold import fold

@@ -6,7 +6,7 @@ import pytest
 
 from arco.catalog.ddl import DropTable, UpdateTable
 from arco.catalog.manifest import manifests_of, read_commit
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.errors import ArcoError, Denied, Unavailable, Unknown
 from arco.fold.tier1 import DOMAIN
 from arco.storage.roles import Role

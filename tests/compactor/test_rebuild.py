@@ -6,20 +6,19 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.manifest import CommitKind, read_index
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import collect_garbage
-from arco.compactor.in_process import InProcess
-from arco.compactor.job import Folded, FoldJob, Merged, MergeJob
-from arco.compactor.mark import mark_orphans
-from arco.compactor.publish import Publisher
+from arco.compactor.catalog_compactor import Compactor, mark_orphans
+from arco.compactor.engine import Folded, FoldJob, Merged, MergeJob
+from arco.compactor.garbage_collection import collect_garbage
+from arco.compactor.publisher import Publisher
 from arco.compactor.rebuild import rebuild
-from arco.compactor.tail import Policy
-from arco.compactor.verify import verify
+from arco.compactor.tail_merge import Policy
+from arco.compactor.verification import verify
 from arco.core.clock import utc
 from arco.core.errors import Corrupt, Invalid
 from arco.core.ids import new_ulid
 from arco.ledger.segment import segment_key
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcess
 from tests.compactor.plant import DOMAIN, Plant, Slow, Stamped, open_plant, open_stamped
 from tests.sim.world import MINUTE_MS
 from tests.storage.interposed import Interposed

@@ -2,16 +2,16 @@
 
 from datetime import datetime, timedelta
 
-from arco.compactor.behind import is_behind
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
-from arco.compactor.tail import Policy
-from arco.compactor.tier2 import Tier2
+from arco.compactor.backlog import is_behind
+from arco.compactor.domain_compactor import DomainCompactor
+from arco.compactor.event_compactor import Tier2
+from arco.compactor.tail_merge import Policy
 from arco.core.clock import utc
 from arco.core.scope import Scope
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.clocks import HandClock, hand_runtime
+from tests.compactor.in_process_engine import InProcess
 from tests.compactor.plant import DOMAIN, Plant, open_plant, open_stamped
 from tests.sim.world import HOUR_MS, MINUTE_MS
 from tests.stores import HASTY

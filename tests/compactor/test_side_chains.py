@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from arco.compactor.report import ProblemKind
+from arco.compactor.verification_report import ProblemKind
 from tests.catalog.workshop import Workshop, new_table, open_workshop, started
 from tests.compactor.objects import Objects
 from tests.compactor.small import check, full

@@ -8,7 +8,7 @@ import pytest
 
 from arco.catalog.manifest import CommitKind, read_commit
 from arco.catalog.port import SyncCompact
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.errors import Conflict, Denied, Fenced, Invalid
 from arco.core.ids import new_ulid
 from arco.storage.chain import Chain

@@ -18,15 +18,15 @@ from arco.catalog.manifest import (
     read_index,
 )
 from arco.compactor.base_files import BaseFiles
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
-from arco.compactor.job import MergePart
-from arco.compactor.mark import mark_orphans
-from arco.compactor.publish import Publisher
-from arco.compactor.tail import Policy
+from arco.compactor.catalog_compactor import mark_orphans
+from arco.compactor.domain_compactor import DomainCompactor
+from arco.compactor.engine import MergePart
+from arco.compactor.publisher import Publisher
+from arco.compactor.tail_merge import Policy
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import EXECUTIONS, QUARANTINE, SCHEDULES, TIER2
+from tests.compactor.in_process_engine import InProcess
 from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant
 
 DAY = timedelta(days=1)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from arco.catalog.manifest import FileRef
-from arco.compactor.verify import verify
+from arco.compactor.verification import verify
 from arco.fold.tier1 import DOMAIN
 from arco.storage.roles import Role
 from tests.catalog.workshop import Workshop

@@ -8,12 +8,10 @@ import msgspec
 import pytest
 
 from arco.catalog.manifest import CommitKind, read_commit, read_manifest
-from arco.compactor.cycle import Cycle
-from arco.compactor.in_process import InProcess
-from arco.compactor.job import Engine, Folded, FoldJob, Merged, MergeJob
-from arco.compactor.pace import MANY_EVENTS, Pace
-from arco.compactor.publish import Publisher
-from arco.compactor.tier2 import Tier2
+from arco.compactor.domain_compactor import Cycle
+from arco.compactor.engine import Engine, Folded, FoldJob, Merged, MergeJob
+from arco.compactor.event_compactor import MANY_EVENTS, Pace, Tier2
+from arco.compactor.publisher import Publisher
 from arco.core.clock import utc
 from arco.core.errors import Unavailable
 from arco.core.ids import new_ulid
@@ -23,6 +21,7 @@ from arco.ledger.envelope import Envelope, Source
 from arco.ledger.writer import Writer
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from tests.compactor.in_process_engine import InProcess
 from tests.ledger.events import note
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from arco.catalog.manifest import FileRef
-from arco.compactor.content import fault_in
-from arco.compactor.encode import encode
-from arco.compactor.gc import collect_garbage
-from arco.compactor.report import ProblemKind
-from arco.compactor.verify import verify
+from arco.compactor.garbage_collection import collect_garbage
+from arco.compactor.state_file_checks import fault_in
+from arco.compactor.state_file_writer import encode
+from arco.compactor.verification import verify
+from arco.compactor.verification_report import ProblemKind
 from arco.core import json
 from arco.core.errors import Unavailable
 from arco.fold.tier1 import DOMAIN, TABLES

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from arco.catalog.manifest import Commit, CommitKind, Counts, FileRef, Manifest, Ref
-from arco.compactor.advance import check_advance, fault_in_position
-from arco.compactor.in_process import InProcess
+from arco.compactor.manifest_checks import check_advance, fault_in_position
 from arco.compactor.rebuild import rebuild
-from arco.compactor.report import ProblemKind, Report, Wrong
-from arco.compactor.verify import verify
+from arco.compactor.verification import verify
+from arco.compactor.verification_report import ProblemKind, Report, Wrong
 from arco.core.scope import Scope
 from arco.ledger.watermark import Watermark
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcess
 from tests.compactor.objects import Objects
 from tests.compactor.plant import DOMAIN, Plant, open_plant
 from tests.compactor.test_tamper import Tampering, put, tamperings

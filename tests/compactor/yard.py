@@ -12,10 +12,10 @@ from arco.catalog.ddl import CreateSchema, Ddl, DropTable
 from arco.catalog.lease import Lease
 from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import Collection, collect_garbage
-from arco.compactor.report import Report
-from arco.compactor.verify import verify
+from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.garbage_collection import Collection, collect_garbage
+from arco.compactor.verification import verify
+from arco.compactor.verification_report import Report
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.scope import Scope
 from arco.fold.tier1 import DOMAIN

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from arco.compactor.in_process import InProcess
-from arco.compactor.job import Engine, SegmentRef
+from arco.compactor.engine import Engine, SegmentRef
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
@@ -14,6 +13,7 @@ from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.clocks import HandClock, hand_runtime
+from tests.compactor.in_process_engine import InProcess
 from tests.differential.history import History
 from tests.differential.vocabulary import RECEIVED_BY
 from tests.stores import HASTY, open_bench

@@ -13,10 +13,10 @@ from random import Random
 from arco.catalog.manifest import Manifest
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.state_file import read_rows
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.job import SegmentRef
+from arco.compactor.domain_compactor import DomainCompactor
+from arco.compactor.engine import SegmentRef
 from arco.compactor.rebuild import rebuild
-from arco.compactor.tail import Policy
+from arco.compactor.tail_merge import Policy
 from arco.fold.fold import retain
 from arco.fold.tier2 import TIER2
 from arco.ledger.slot import register, slots_of

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from arco.catalog.manifest import manifests_of
-from arco.compactor.behind import is_behind
+from arco.compactor.backlog import is_behind
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
 from arco.storage.store import Store
 from tests.processes.server import Server, eventually

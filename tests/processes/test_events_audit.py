@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from arco.compactor.in_process import InProcess
-from arco.compactor.tier2 import Tier2
+from arco.compactor.event_compactor import Tier2
 from arco.core.runtime import Runtime
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcess
 from tests.processes.events_audit import (
     audit_folds,
     folds_of,

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from arco.catalog.manifest import Base, BaseIndex, CommitKind, FileRef, Ref, read_index
-from arco.compactor.encode import encode, file_path, index_path
-from arco.compactor.publish import Change, Publisher, parent_of
+from arco.compactor.domains import file_path, index_path
+from arco.compactor.publisher import Change, Publisher, parent_of
+from arco.compactor.state_file_writer import encode
 from arco.core import json
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid

@@ -9,14 +9,14 @@ import pytest
 
 from arco.catalog.manifest import Manifest
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
-from arco.compactor.tail import Policy
+from arco.compactor.domain_compactor import DomainCompactor
+from arco.compactor.tail_merge import Policy
 from arco.core.clock import utc
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.ledger.writer import Writer
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcess
 from tests.events.stored_lines import line
 from tests.query.random_events import NOON, Events
 from tests.query.workspace import Workspace, workspace

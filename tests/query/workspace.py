@@ -21,7 +21,7 @@ from arco.catalog.done import Done
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.ledger.writer import Writer

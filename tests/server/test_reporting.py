@@ -9,9 +9,9 @@ from typing import Any
 from arco.api.http.telemetry import make_log
 from arco.api.metrics import Metrics
 from arco.catalog.manifest import CommitKind, Counts
-from arco.compactor.cycle import Cycle
+from arco.compactor.collecting_store import Pile
+from arco.compactor.domain_compactor import Cycle
 from arco.compactor.inspection import Inspection, Trouble, TroubleKind
-from arco.compactor.sweep import Pile
 from arco.core.errors import Corrupt, Unavailable
 from arco.core.runtime import Runtime
 from arco.server.coordinator_lock import lock_taken

@@ -14,7 +14,7 @@ from arco.catalog.ddl import CreateCatalog
 from arco.catalog.decision import Rules
 from arco.catalog.done import Done
 from arco.catalog.port import Committed, SyncCompact
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope

@@ -15,8 +15,8 @@ from typing import Any
 from arco.catalog.ddl import CatalogName, UpdateCatalog
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import collect_garbage
+from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.garbage_collection import collect_garbage
 from arco.core.errors import ArcoError, Corrupt, NotFound, Unavailable, Unknown
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from arco.catalog import ddl
 from arco.catalog.model import TableFormat
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.scope import Scope
 from arco.storage.roles import Role
 from arco.storage.store import Store

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import collect_garbage
+from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.garbage_collection import collect_garbage
 from arco.core.errors import ArcoError
 from arco.core.scope import Scope
 from arco.storage.backend import Meta

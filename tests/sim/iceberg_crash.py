@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.scope import Scope
 from arco.storage.roles import Role
 from arco.storage.store import Store

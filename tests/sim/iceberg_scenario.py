@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import collect_garbage
+from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.garbage_collection import collect_garbage
 from arco.core.errors import ArcoError, Corrupt, NotFound, Unavailable, Unknown
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 
-from arco.compactor.compactor import Compactor
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.gc import collect_garbage
-from arco.compactor.in_process import InProcess
+from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.domain_compactor import DomainCompactor
+from arco.compactor.garbage_collection import collect_garbage
 from arco.compactor.rebuild import rebuild
-from arco.compactor.tail import Policy
+from arco.compactor.tail_merge import Policy
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
@@ -24,6 +23,7 @@ from arco.ledger.writer import Writer
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from tests.compactor.in_process_engine import InProcess
 
 from .crash_points import CHANGES, Bomb, BombedBackend, Point
 from .faults import NONE

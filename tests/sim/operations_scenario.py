@@ -10,20 +10,19 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
-from arco.compactor.anti_entropy import inspect
-from arco.compactor.compactor import Compactor
-from arco.compactor.cycle import Cycle
-from arco.compactor.gc import collect_garbage
-from arco.compactor.in_process import InProcess
-from arco.compactor.inspection import TroubleKind
+from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.domain_compactor import Cycle
+from arco.compactor.event_compactor import Tier2
+from arco.compactor.garbage_collection import collect_garbage
+from arco.compactor.inspection import TroubleKind, inspect
 from arco.compactor.rebuild import rebuild
-from arco.compactor.tail import Policy
-from arco.compactor.tier2 import Tier2
+from arco.compactor.tail_merge import Policy
 from arco.core.errors import ArcoError, Conflict, Invalid, NotFound, Unavailable, Unknown
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN, TIER2
 from arco.ledger.writer import Writer
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcess
 
 from .chaos import Chaos, Storm
 from .faults import drawn

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from arco.catalog.ddl import CatalogName as Name
 from arco.catalog.ddl import DropCatalog
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import collect_garbage
+from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.garbage_collection import collect_garbage
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 

@@ -7,8 +7,7 @@ import argparse
 import asyncio
 import json
 
-from arco.compactor.in_process import InProcess
-from arco.compactor.job import Engine
+from arco.compactor.engine import Engine
 from arco.compactor.spark.engine import Sizes, SparkEngine
 from arco.compactor.spark.session import open_session
 from arco.compactor.spark.store_spec import spec_of
@@ -18,6 +17,7 @@ from arco.storage.address import parse_address
 from arco.storage.roles import Role
 from tests.compactor.engine_claims import DOMAIN, Floor
 from tests.compactor.histories import expected, merge_parts
+from tests.compactor.in_process_engine import InProcess
 from tests.stores import open_bench
 
 SIZES = Sizes(small=1_000, task=200_000, shard=500_000)

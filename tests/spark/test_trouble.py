@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from arco.compactor.job import JobTooLarge, MergePart
+from arco.compactor.engine import JobTooLarge, MergePart
 from arco.compactor.spark.engine import Sizes, SparkEngine
 from arco.core.errors import Unavailable
 from tests.compactor.engine_claims import DOMAIN

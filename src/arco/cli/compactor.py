@@ -26,7 +26,7 @@ from arco.server.workspace_address import WorkspaceAddress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from arco.compactor.cycle import Cycle
+    from arco.compactor.domain_compactor import Cycle
     from arco.compactor.rebuild import Rebuilt
 
 _NOTHING_TO_REBUILD = "Nothing was compacted yet, so there is nothing to rebuild."

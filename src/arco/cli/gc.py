@@ -13,7 +13,7 @@ from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     from arco.catalog.port import CompactorPort
-    from arco.compactor.gc import Collection
+    from arco.compactor.garbage_collection import Collection
     from arco.core.runtime import Runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.flow.publish.gc import ParquetGcReport
@@ -90,7 +90,7 @@ async def _collect(
     from arco.api.remote_compactor import RemoteCompactor
     from arco.cli.output import progress_bar
     from arco.compactor.domains import DOMAINS
-    from arco.compactor.gc import collect_garbage
+    from arco.compactor.garbage_collection import collect_garbage
     from arco.core.errors import Unavailable
     from arco.core.runtime import system_runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
@@ -133,7 +133,7 @@ async def _own_compactor(
     place: WorkspaceAddress, retention: MetadataRetention, backend: "Backend", runtime: "Runtime"
 ) -> "CompactorPort | None":
     """A compactor in this process, if its identity may publish."""
-    from arco.compactor.compactor import Compactor
+    from arco.compactor.catalog_compactor import Compactor
     from arco.core.errors import Denied
     from arco.storage.open import open_store
     from arco.storage.roles import Role
@@ -184,7 +184,7 @@ def _tell_of_failed(failed: list[str]) -> None:
 
 
 def _tell(collections: "list[Collection]") -> None:
-    from arco.compactor.sweep import total
+    from arco.compactor.collecting_store import total
 
     whole = total(each.total() for each in collections)
     verb = "Would delete" if collections[0].dry_run else "Deleted"

@@ -11,8 +11,8 @@ from arco.server.locations import AllowedLocations
 from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
-    from arco.compactor.report import Report
-    from arco.compactor.verify import Anchor
+    from arco.compactor.verification import Anchor
+    from arco.compactor.verification_report import Report
     from arco.iceberg.pointer_check import PointerReport
 
 CATALOG = "catalog"
@@ -119,7 +119,7 @@ async def _verify(
     quiet: bool,
 ) -> "list[Report]":
     from arco.cli.output import progress_bar
-    from arco.compactor.verify import verify as check
+    from arco.compactor.verification import verify as check
     from arco.core.runtime import system_runtime
     from arco.storage.roles import Role
     from arco.storage.store import Store
@@ -141,7 +141,7 @@ def _found_nothing(report: "Report", place: WorkspaceAddress, *, quiet: bool) ->
     """Nothing to check is no success: more often than new, a workspace is misspelt."""
     import msgspec
 
-    from arco.compactor.report import Problem, ProblemKind
+    from arco.compactor.verification_report import Problem, ProblemKind
     from arco.core.errors import NotFound
 
     scope = place.scope()

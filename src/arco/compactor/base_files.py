@@ -7,7 +7,7 @@ is never changed: a merge writes another.
 from collections.abc import Iterator, Mapping
 
 from arco.catalog.manifest import Base, BaseIndex, FileRef, Ref, read_index
-from arco.compactor.encode import index_path
+from arco.compactor.domains import index_path
 from arco.core import json
 from arco.core.hashing import sha256_hex
 from arco.fold.table import StateTable

@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from arco.catalog.port import CompactorPort
-from arco.compactor.anti_entropy import inspect
-from arco.compactor.compactor import Tell
+from arco.compactor.catalog_compactor import Tell
 from arco.compactor.domains import DOMAINS
-from arco.compactor.gc import Collection, collect_garbage
-from arco.compactor.inspection import Inspection
+from arco.compactor.garbage_collection import Collection, collect_garbage
+from arco.compactor.inspection import Inspection, inspect
 from arco.storage.collect import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 

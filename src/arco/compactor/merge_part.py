@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from arco.catalog.manifest import FileRef
 from arco.catalog.state_file import read_rows
-from arco.compactor.job import MergeJob, MergePart, NewRef
-from arco.compactor.new_file import create_file
-from arco.compactor.shard import by_bucket
+from arco.compactor.engine import MergeJob, MergePart, NewRef
+from arco.compactor.shards import by_bucket
+from arco.compactor.state_file_writer import create_file
 from arco.core.errors import Invalid
 from arco.fold.fold import fold, retain
 from arco.fold.table import StateTable

@@ -11,28 +11,57 @@ it has is written anew every hour, and it may take as long as it needs.
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
 
-from arco.catalog.manifest import Base, CommitKind, Counts, FileRef, Manifest, Ref
+from arco.catalog.manifest import (
+    Base,
+    Commit,
+    CommitKind,
+    Counts,
+    FileRef,
+    Manifest,
+    Ref,
+    read_commit,
+    read_manifest,
+)
 from arco.compactor.base_files import BaseFiles, read_base
-from arco.compactor.divide import fold_dividing
-from arco.compactor.job import Engine, FoldJob, MergeJob, SegmentRef
-from arco.compactor.publish import Change, Publisher, attempt_ulid, mark_of, parent_of
-from arco.compactor.rebase import is_doomed, publish_on_head
-from arco.compactor.steps import Step, last_lost, read_steps
-from arco.compactor.tail import base_parts, buckets_in
-from arco.compactor.work import add
+from arco.compactor.engine import Engine, FoldJob, MergeJob, SegmentRef, add, fold_dividing
+from arco.compactor.publisher import (
+    Change,
+    Publisher,
+    attempt_ulid,
+    is_doomed,
+    mark_of,
+    parent_of,
+    publish_on_head,
+)
+from arco.compactor.tail_merge import base_parts, buckets_in
 from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import MOST_PLACES
-from arco.storage.chain import SHORTEST_RETENTION_MS, Head
+from arco.ledger.segment import find_place
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.store import Store
 
 # Half the age of the youngest mark: the other half is for the one job that is under way.
 _RENEW_MS = SHORTEST_RETENTION_MS / 2
+
+
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one manifest has done to rows, under the bounds of its parent."""
+
+    number: int
+    bounds: dict[str, datetime]
+    segments: tuple[SegmentRef, ...] = ()
+    forgets: dict[str, frozenset[int]] = field(default_factory=dict)  # the buckets by table
 
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,3 +301,78 @@ class _Rebuild:
         yield from self._base.files()
         for files in self._tail.values():
             yield from files
+
+
+async def read_steps(chain: Chain, after: int, head: Head) -> list[Step]:
+    """The steps above number `after` up to `head`; `NotFound` if one of them was collected."""
+    steps: list[Step] = []
+    parent = None if after < 0 else read_manifest(await chain.read(after))
+    for first in range(after + 1, head.number + 1, _AT_ONCE):
+        entries = await chain.history(first, min(first + _AT_ONCE - 1, head.number))
+        manifests = [read_manifest(entry) for entry in entries]
+        records = await chain.store.runtime.tasks.gather(
+            *(read_commit(chain.store, manifest.commit) for manifest in manifests)
+        )
+        for manifest, record in zip(manifests, records, strict=True):
+            step = _read_step(record, manifest, parent)
+            if step.segments or step.forgets:
+                steps.append(step)
+            parent = manifest
+    return steps
+
+
+async def last_lost(store: Store, domain: str, steps: Sequence[Step]) -> int | None:
+    """The number of the last step with a segment that was collected; None if all are there.
+
+    The segments of a stream are collected in their order, so the first of each is asked for.
+    """
+    newest_first = list(reversed(steps))
+    for start in range(0, len(steps), _AT_ONCE):
+        wave = newest_first[start : start + _AT_ONCE]
+        kept = await store.runtime.tasks.gather(*(_is_kept(store, domain, each) for each in wave))
+        for step, is_kept in zip(wave, kept, strict=True):
+            if not is_kept:
+                return step.number
+    return None
+
+
+async def _is_kept(store: Store, domain: str, step: Step) -> bool:
+    firsts: dict[str, int] = {}
+    for each in step.segments:
+        firsts.setdefault(each.stream, each.seq)
+    found = await store.runtime.tasks.gather(
+        *(find_place(store, domain, stream, seq) for stream, seq in firsts.items())
+    )
+    return None not in found
+
+
+def _read_step(record: Commit, manifest: Manifest, parent: Manifest | None) -> Step:
+    bounds = {} if parent is None else parent.retained_from
+    if record.kind is CommitKind.FOLD:
+        return Step(record.number, bounds, segments=_event_segments(record, manifest))
+    if record.kind is CommitKind.MERGE and manifest.rows_changed_at == record.number:
+        return Step(record.number, bounds, forgets=_merged_buckets(record, manifest, parent))
+    return Step(record.number, bounds)
+
+
+def _event_segments(record: Commit, manifest: Manifest) -> tuple[SegmentRef, ...]:
+    """Those that have events: the last one of a stream that has left the watermark is its seal."""
+    return tuple(
+        SegmentRef(stream, seq)
+        for stream, (first, last) in record.streams.items()
+        for seq in range(first, last + (stream in manifest.watermark.open))
+    )
+
+
+def _merged_buckets(
+    record: Commit, manifest: Manifest, parent: Manifest | None
+) -> dict[str, frozenset[int]]:
+    """What went into the base: tables that have lost files of their tail and have got none for them."""
+    removed, added = set(record.removed), {ref.path for ref in record.added}
+    merged: dict[str, frozenset[int]] = {}
+    for name, files in ({} if parent is None else parent.tail).items():
+        gone = [ref for ref in files if ref.path in removed]
+        is_shortened = any(ref.path in added for ref in manifest.tail.get(name, ()))
+        if gone and not is_shortened:
+            merged[name] = frozenset(bucket for ref in gone for bucket in ref.buckets)
+    return merged

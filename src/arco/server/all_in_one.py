@@ -10,7 +10,7 @@ from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.api.services import Services
 from arco.catalog.decision import Rules
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.compactor.janitor import Janitor
 from arco.core.runtime import Runtime
 from arco.core.tasks import Event

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext, suppres
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arco.compactor.tail import Policy
-from arco.compactor.tier2 import Tier2
+from arco.compactor.event_compactor import Tier2
+from arco.compactor.tail_merge import Policy
 from arco.core.errors import Invalid
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
@@ -22,7 +22,7 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 
 if TYPE_CHECKING:
-    from arco.compactor.cycle import Cycle
+    from arco.compactor.domain_compactor import Cycle
     from arco.compactor.rebuild import Rebuilt
     from arco.compactor.spark.engine import SparkEngine
     from arco.compactor.spark.session import Session
@@ -121,7 +121,7 @@ async def compact_once(
 
     `show` receives a line about the work in progress.
     """
-    from arco.compactor.behind import is_behind
+    from arco.compactor.backlog import is_behind
 
     store = await open_compactor_store(address, runtime)
     behind = [each for each in domains if await is_behind(store, each, settings.rows.spans())]

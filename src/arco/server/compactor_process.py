@@ -7,7 +7,7 @@ from arco.access.identity import ServiceToken
 from arco.api.internal import InternalServices, make_internal_app
 from arco.api.metrics import Metrics
 from arco.catalog.manifest import manifests_of
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.core.runtime import Runtime
 from arco.fold.tier1 import DOMAIN
 from arco.server.api_process import service_token

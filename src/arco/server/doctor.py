@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from stat import S_ISDIR
 
-from arco.compactor.anti_entropy import inspect
 from arco.compactor.domains import DOMAINS
-from arco.compactor.inspection import Inspection
+from arco.compactor.inspection import Inspection, inspect
 from arco.core.errors import ArcoError, Denied, Invalid
 from arco.core.java import OLDEST_JAVA, NoJava, find_java
 from arco.core.runtime import Runtime

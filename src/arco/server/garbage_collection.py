@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from arco.catalog.decision import Rules
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import Compactor
 from arco.compactor.janitor import DEFAULT_EVERY_MS, Janitor
 from arco.core.background import background
 from arco.core.tasks import Tasks

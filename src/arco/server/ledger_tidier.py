@@ -69,7 +69,7 @@ class LedgerTidier:
 
     async def _waiting_segments(self) -> dict[str, int]:
         """How many segments of each domain are in no manifest."""
-        from arco.compactor.behind import waiting_segments
+        from arco.compactor.backlog import waiting_segments
         from arco.fold.tier2 import TIER2
         from arco.storage.roles import Role
         from arco.storage.store import Store

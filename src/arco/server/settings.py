@@ -16,7 +16,7 @@ from arco.core.errors import Invalid, Unsupported
 from arco.core.java import WITHOUT_SPARK, check_java, is_spark_installed
 
 if TYPE_CHECKING:
-    from arco.compactor.pace import Pace
+    from arco.compactor.event_compactor import Pace
 
 LOCAL_MASTER = "local[*]"
 
@@ -137,7 +137,7 @@ class CompactionInterval:
 
     def pace(self) -> "Pace":
         """The pace of compaction, or `Invalid`."""
-        from arco.compactor.pace import Pace
+        from arco.compactor.event_compactor import Pace
 
         if not 0 <= self.compact_every <= _MAX_COMPACT_SECONDS:
             raise Invalid(

@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 
 import msgspec
 
-from arco.compactor.cycle import Cycle
+from arco.compactor.domain_compactor import Cycle
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.processes import processes_of_session

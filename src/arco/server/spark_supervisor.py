@@ -19,7 +19,7 @@ from arco.api.health_monitor import (
 )
 from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
-from arco.compactor.behind import is_behind
+from arco.compactor.backlog import is_behind
 from arco.core.background import background, repeat
 from arco.core.environment import compaction_environment
 from arco.core.java import is_spark_installed

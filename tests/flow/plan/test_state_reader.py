@@ -8,8 +8,7 @@ import pytest
 
 from arco.catalog.model import TableRow
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
+from arco.compactor.domain_compactor import DomainCompactor
 from arco.core import json
 from arco.core.errors import BacklogTooLarge
 from arco.flow.plan import event_query, recorded_state
@@ -21,6 +20,7 @@ from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcess
 from tests.flow.plan.event_lines import NOON, event_line
 from tests.query.workspace import Workspace, workspace
 

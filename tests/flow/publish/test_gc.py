@@ -3,8 +3,8 @@
 import pytest
 
 from arco.catalog.ddl import DropTable
-from arco.compactor.report import Checked, Wrong
-from arco.compactor.side_chains import check_side_chains
+from arco.compactor.chain_checks import check_side_chains
+from arco.compactor.verification_report import Checked, Wrong
 from arco.core.errors import Unavailable
 from arco.flow.publish.gc import ParquetGarbageCollector, ParquetGcReport
 from arco.flow.publish.pointer import FULL_LIST_INTERVAL, pointers_of

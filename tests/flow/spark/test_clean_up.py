@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from arco.compactor.behind import waiting_segments
+from arco.compactor.backlog import waiting_segments
 from arco.flow.spark.engine import WorkerSpark
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.server.ledger_tidier import LedgerTidier

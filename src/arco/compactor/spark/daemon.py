@@ -11,9 +11,9 @@ from zipimport import zipimporter
 
 from pyspark.daemon import manager
 
-from arco.compactor.spark import worker
+from arco.compactor.spark import tasks
 
-__all__ = ["manager", "worker"]
+__all__ = ["manager", "tasks"]
 
 
 def _nothing_changes(_archive: zipimporter) -> None:

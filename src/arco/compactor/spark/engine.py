@@ -10,21 +10,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Protocol
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from arco.catalog.manifest import Counts
-from arco.compactor.job import EngineCrashed, Folded, FoldJob, JobTooLarge, Merged, MergeJob
-from arco.compactor.spark.answers import Answers
-from arco.compactor.spark.ended import Ended, EndedTasks
+from arco.compactor.engine import EngineCrashed, Folded, FoldJob, JobTooLarge, Merged, MergeJob, add
 from arco.compactor.spark.memory import VARIABLE, limit_mb
-from arco.compactor.spark.parcel import SCHEMA, Kind, Large, Parcel
+from arco.compactor.spark.messages import SCHEMA, Answers, Kind, Large, Parcel
 from arco.compactor.spark.store_spec import StoreSpec
-from arco.compactor.spark.warm import Warm, WarmFinish
-from arco.compactor.spark.worker import Finish, FoldSmall, Gather, MergeParts
-from arco.compactor.work import add
+from arco.compactor.spark.tasks import Finish, FoldSmall, Gather, MergeParts, Warm, WarmFinish
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
@@ -106,9 +103,9 @@ class SparkEngine:
 
     def _staged(self, job: FoldJob, large: Large) -> DataFrame:
         sizes, size, rows = self._sizes, large.expected_bytes, large.expected_rows
-        tasks = _evenly(max(size // sizes.task, rows // sizes.task_rows))
+        tasks = _power_of_two(max(size // sizes.task, rows // sizes.task_rows))
         tasks = min(len(job.segments), tasks)
-        shards = _evenly(max(size // sizes.shard, rows // sizes.shard_rows))
+        shards = _power_of_two(max(size // sizes.shard, rows // sizes.shard_rows))
         shards = min(_MOST_SHARDS, shards)
         gather = Gather(self._spec, job, tasks, shards)
         finish = Finish(self._spec, msgspec.structs.replace(job, segments=()))
@@ -220,7 +217,7 @@ def _described(job: FoldJob) -> str:
     return where if not others else f"{where} and {others} more"
 
 
-def _evenly(parts: int) -> int:
+def _power_of_two(parts: int) -> int:
     """At least so many, and a power of two: so that no core waits for one that has a part more."""
     return 1 << max(1, (parts - 1).bit_length())
 
@@ -240,3 +237,44 @@ def _reason(problem: Exception) -> str:
     told = [line for line in lines if line and not line.startswith(_NOISE)]
     errors = [line for line in told if _ERROR.match(line)]
     return (errors or told or [type(problem).__name__])[-1]
+
+
+Ended = frozenset[tuple[int, int]]  # by stage; those of which no task has ended are left out
+
+
+class _Stage(Protocol):
+    """A stage as a server tells of it."""
+
+    stage_id: int
+    num_completed_tasks: int
+
+
+class EndedTasks:
+    """The tasks of a session that have ended."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._told: Ended = frozenset()
+        # A classic session can be asked; a server tells by itself, every few seconds.
+        self.is_remote = type(session).__module__.startswith("pyspark.sql.connect.")
+        if self.is_remote:
+            session.registerProgressHandler(self._hear)
+
+    def look(self) -> Ended:
+        """Those of the stages that are under way; this blocks."""
+        if self.is_remote:
+            return self._told
+        tracker = self._session.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        return frozenset(
+            (stage.stageId, stage.numCompletedTasks)
+            for stage in stages
+            if stage is not None and stage.numCompletedTasks
+        )
+
+    def _hear(self, stages: Iterable[_Stage] | None, **_others: object) -> None:
+        self._told = frozenset(
+            (stage.stage_id, stage.num_completed_tasks)
+            for stage in stages or ()
+            if stage.num_completed_tasks
+        )

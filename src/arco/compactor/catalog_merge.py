@@ -1,0 +1,337 @@
+"""Merging: the tail goes into the base, and what was dropped long ago is forgotten (P22, P26).
+
+A tail that is long but small is folded into one file of the tail: one file a table, where the base would
+take one for each bucket that has news. Once it is large it goes into the base, and so it does whenever the
+janitor asks. Nothing is forgotten before that.
+
+A merge into the base reads the tail and the base files of the buckets that have news or something to
+forget, folds them, and writes those base files anew under one new index. It names its inputs: if the head
+still has them all, it is published on the head, whatever was committed meanwhile: merges and commits never
+starve each other. A merge that forgets changes rows, and says so: a decision that rested on what is gone is
+made again.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arco.catalog.manifest import CommitKind, FileRef, Manifest, Ref
+from arco.catalog.model import uuid_name
+from arco.catalog.state_file import read_rows
+from arco.compactor.base_files import BaseFiles, read_base
+from arco.compactor.domains import file_path
+from arco.compactor.publisher import (
+    Change,
+    NewFile,
+    Publisher,
+    attempt_ulid,
+    is_doomed,
+    mark_of,
+    parent_of,
+)
+from arco.compactor.state_file_writer import encode
+from arco.core.errors import Conflict
+from arco.core.ids import new_ulid
+from arco.fold.fold import fold
+from arco.fold.table import StateTable
+from arco.fold.tier1 import (
+    CATALOGS,
+    COLUMNS,
+    MOVED,
+    OBJECTS,
+    PLACES,
+    SCHEMA_VERSIONS,
+    SCHEMAS,
+    TABLES,
+)
+from arco.storage.chain import Head
+
+LONGEST_TAIL = 16
+# Of one table. A cold look-up reads this much more, beside the base file of its bucket, at the most.
+LARGEST_TAIL_BYTES = 512 * 1024
+
+_FEWEST = 4  # files of a tail that are folded into one: fewer would not make it shorter for long
+
+_WAVE = 8  # base files that are read at once: a store is far away, and memory has an end
+
+_CONTAINERS_FIRST = (CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS, PLACES)
+
+
+def is_due(manifest: Manifest) -> bool:
+    """Whether some table's tail is long enough to be merged."""
+    return any(len(files) >= LONGEST_TAIL for files in manifest.tail.values())
+
+
+def belongs_in_base(manifest: Manifest) -> bool:
+    """Whether some table's tail is so large that it is worth a base."""
+    return any(
+        sum(ref.bytes for ref in files) >= LARGEST_TAIL_BYTES for files in manifest.tail.values()
+    )
+
+
+async def merge(
+    publisher: Publisher, *, forget_before: datetime, into_base: bool = True
+) -> Head | None:
+    """Merge all tails; None if there is nothing to do, or another merge was first."""
+    head = await publisher.chain.head()
+    manifest = parent_of(head)
+    if manifest is None:
+        return None
+    work = _Merge(publisher, manifest, forget_before)
+    if into_base or belongs_in_base(manifest):
+        await work.fold_all()
+    else:
+        await work.shorten()
+    if not work.removed:
+        return None
+    await publisher.create(work.files)
+    return await work.publish(head)
+
+
+class _Merge:
+    """One merge on its way: what it has read, and what it writes instead."""
+
+    def __init__(self, publisher: Publisher, manifest: Manifest, forget_before: datetime) -> None:
+        self._publisher = publisher
+        self._store = publisher.store
+        self._tasks = publisher.store.runtime.tasks
+        self._input = manifest
+        self._merged = {ref.path for files in manifest.tail.values() for ref in files}
+        self._shorter: dict[
+            str, tuple[FileRef, ...]
+        ] = {}  # what stands for the merged files of a tail
+        self._forgetting = Forgetting(forget_before)
+        self._attempt = attempt_ulid(self._store.runtime, mark_of(manifest))
+        self._files = BaseFiles(manifest.base)
+        self._base = manifest.base
+        self.files: list[NewFile] = []
+        self.removed: set[str] = set()
+
+    async def fold_all(self) -> None:
+        """Fold every table that has news or something to forget, and name the new base."""
+        self._files = await read_base(self._store, self._input.base)
+        for table in _CONTAINERS_FIRST:
+            await self._fold(table)
+        self._base = self._files.base(self._new_index(self._input.base.index))
+
+    async def shorten(self) -> None:
+        """Fold the tail of each table into one file; the base stays as it is."""
+        long = [table for table in _CONTAINERS_FIRST if len(self._tail(table)) >= _FEWEST]
+        self._merged = self.removed = {ref.path for table in long for ref in self._tail(table)}
+        for table in long:
+            parts = await self._read(table, self._tail(table))
+            path = file_path(self._publisher.domain, table, self._attempt)
+            ref, raw = await self._tasks.in_thread(partial(_folded, table, parts, path))
+            self.files.append((ref, raw))
+            self._shorter[table.name] = (ref,)
+
+    async def publish(self, head: Head) -> Head | None:
+        """Publish on the newest head that still has all inputs (P26)."""
+        while True:
+            manifest = parent_of(head)
+            if manifest is None or not self._fits(manifest):
+                return None
+            try:
+                return await self._publisher.publish(head, self._change(manifest))
+            except Conflict:
+                head = await self._publisher.chain.head()
+
+    def _fits(self, head: Manifest) -> bool:
+        if is_doomed(self._attempt, head):
+            return False
+        tail = {ref.path for files in head.tail.values() for ref in files}
+        return head.base == self._input.base and self._merged <= tail
+
+    def _change(self, head: Manifest) -> Change:
+        return Change(
+            kind=CommitKind.MERGE,
+            commit_ulid=new_ulid(self._store.runtime),
+            tail={
+                name: (*self._shorter.get(name, ()), *self._later(files))
+                for name, files in head.tail.items()
+            },
+            base=self._base,
+            changes_rows=self._forgetting.rows > 0,
+            added=tuple(Ref(path=ref.path, sha256=ref.sha256) for ref, _ in self.files),
+            removed=tuple(sorted(self.removed)),
+        )
+
+    def _tail(self, table: StateTable) -> tuple[FileRef, ...]:
+        return self._input.tail.get(table.name, ())
+
+    def _later(self, files: Sequence[FileRef]) -> tuple[FileRef, ...]:
+        """Those of a tail that are not merged: all of them are newer."""
+        return tuple(ref for ref in files if ref.path not in self._merged)
+
+    async def _fold(self, table: StateTable) -> None:
+        tail = self._tail(table)
+        due = {bucket for ref in tail for bucket in ref.buckets}
+        due |= self._forgetting.buckets(table) | self._stale(table)
+        read = await self._read(table, tail)
+        news = _by_bucket(table, pa.concat_tables([table.schema.empty_table(), *read]))
+        self.removed |= {ref.path for ref in tail}
+        for wave in _waves(sorted(due)):
+            bases = {bucket: self._files.file(table, bucket) for bucket in wave}
+            there = [ref for ref in bases.values() if ref is not None]
+            old = dict(zip(there, await self._read(table, there), strict=True))
+            for bucket, base in bases.items():
+                known = None if base is None else old[base]
+                await self._fold_bucket(table, bucket, [known, news.get(bucket)])
+
+    async def _read(self, table: StateTable, refs: Sequence[FileRef]) -> list[pa.Table]:
+        """The rows of files; from memory, where this process has written them itself."""
+        written = self._publisher.written
+        return await self._tasks.gather(
+            *(
+                read_rows(self._store, table, ref, whole=True, raw=written.find(ref.sha256))
+                for ref in refs
+            )
+        )
+
+    async def _fold_bucket(
+        self, table: StateTable, bucket: int, parts: Sequence[pa.Table | None]
+    ) -> None:
+        base = self._files.file(table, bucket)
+        path = file_path(self._publisher.domain, table, f"{bucket:03d}-{self._attempt}")
+
+        def work() -> tuple[FileRef, bytes] | None:
+            there = [part for part in parts if part is not None]
+            folded = fold(table, pa.concat_tables([table.schema.empty_table(), *there]))
+            kept = self._forgetting.sift(table, folded)
+            return encode(table, kept, path) if kept.num_rows else None
+
+        # In a thread: a large bucket takes a while, and others are served meanwhile.
+        new = await self._tasks.in_thread(work)
+        if base is not None:
+            self.removed.add(base.path)
+        if new is not None:
+            self.files.append(new)
+        self._files.put(table, bucket, None if new is None else new[0])
+
+    def _stale(self, table: StateTable) -> set[int]:
+        """Buckets whose base holds rows that were dropped long enough ago."""
+        return {
+            bucket
+            for ref in self._files.of(table).values()
+            if ref.dropped_from is not None
+            for bucket in ref.buckets
+            if ref.dropped_from < self._forgetting.before
+        }
+
+    def _new_index(self, old: Ref | None) -> Ref | None:
+        """The index of the base files, a new one unless nothing was merged."""
+        if not self.removed:
+            return old
+        ref, raw = self._files.new_index(self._publisher.domain, self._attempt)
+        self.files.append((ref, raw))
+        if old is not None:
+            self.removed.add(old.path)
+        return ref
+
+
+def _folded(table: StateTable, parts: Sequence[pa.Table], path: str) -> tuple[FileRef, bytes]:
+    """One file with what counts of some rows."""
+    return encode(table, fold(table, pa.concat_tables(parts)), path)
+
+
+def _by_bucket(table: StateTable, rows: pa.Table) -> dict[int, pa.Table]:
+    """The rows of each bucket that has any."""
+    places: dict[int, list[int]] = {}
+    for place, bucket in enumerate(table.buckets_of(rows)):
+        places.setdefault(bucket, []).append(place)
+    return {bucket: rows.take(its_places) for bucket, its_places in places.items()}
+
+
+def _waves(buckets: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(buckets), _WAVE):
+        yield buckets[start : start + _WAVE]
+
+
+class Forgetting:
+    """What one merge forgets. Tables are sifted containers first, as each needs what is above it."""
+
+    def __init__(self, before: datetime) -> None:
+        self.before = before
+        self.catalogs: set[str] = set()
+        self.schemas: set[str] = set()
+        self.tables: set[str] = set()
+        self.aliases: set[str] = set()  # what uuids of those tables are called among the objects
+        self.rows = 0  # how many are gone that anybody could have seen
+
+    def buckets(self, table: StateTable) -> set[int]:
+        """Where rows of a table may have to go because of what is gone above them."""
+        if table is SCHEMAS:
+            return {0} if self.catalogs else set()
+        if table is TABLES:
+            return {table.bucket_of(each) for each in self.schemas}
+        if table in (COLUMNS, SCHEMA_VERSIONS):
+            return {table.bucket_of(each) for each in self.tables}
+        if table is OBJECTS:
+            return {table.bucket_of(each) for each in self._everything() | self.aliases}
+        if table is PLACES:
+            return {0} if self.tables else set()
+        return set()
+
+    def sift(self, table: StateTable, rows: pa.Table) -> pa.Table:
+        """The rows that stay."""
+        leave = self._leave(table, rows)
+        kept = rows.filter(pc.invert(leave))
+        self.rows += rows.num_rows - kept.num_rows - _marks(table, rows)
+        return kept.combine_chunks()
+
+    def _leave(self, table: StateTable, rows: pa.Table) -> pa.ChunkedArray:
+        if table is CATALOGS:
+            old = self._old(rows)
+            self.catalogs |= _ids(rows, "catalog_id", old)
+            return old
+        if table is SCHEMAS:
+            self._follow_schemas(rows)
+            return _among(rows, "schema_id", self.schemas)
+        if table is TABLES:
+            moved = pc.fill_null(rows.column(MOVED), False)
+            gone = pc.or_(self._old(rows), _among(rows, "schema_id", self.schemas))
+            ended = pc.and_not(gone, moved)
+            self.tables |= _ids(rows, "table_id", ended)
+            self.aliases |= {uuid_name(each) for each in _ids(rows, "table_uuid", ended) if each}
+            return pc.or_(gone, moved)
+        if table in (COLUMNS, PLACES):
+            return pc.or_(self._old(rows), _among(rows, "table_id", self.tables))
+        if table is SCHEMA_VERSIONS:
+            return _among(rows, "table_id", self.tables)
+        alias = pc.and_(_among(rows, "id", self.aliases), _among(rows, "parent_id", self.tables))
+        return pc.or_(_among(rows, "id", self._everything()), alias)
+
+    def _follow_schemas(self, rows: pa.Table) -> None:
+        """Schemas that were dropped, lay in a catalog that is gone, or below a schema that is."""
+        old = pc.or_(self._old(rows), _among(rows, "catalog_id", self.catalogs))
+        self.schemas |= _ids(rows, "schema_id", old)
+        while True:
+            below = _ids(rows, "schema_id", _among(rows, "parent_id", self.schemas))
+            if below <= self.schemas:
+                return
+            self.schemas |= below
+
+    def _old(self, rows: pa.Table) -> pa.ChunkedArray:
+        dropped = pc.less(
+            rows.column("dropped_at"), pa.scalar(self.before, pa.timestamp("us", "UTC"))
+        )
+        return pc.fill_null(dropped, False)
+
+    def _everything(self) -> set[str]:
+        return self.catalogs | self.schemas | self.tables
+
+
+def _marks(table: StateTable, rows: pa.Table) -> int:
+    """How many rows say only that a table has moved: no reader sees them."""
+    return int(pc.sum(rows.column(MOVED)).as_py() or 0) if table is TABLES else 0
+
+
+def _among(rows: pa.Table, name: str, values: set[str]) -> pa.ChunkedArray:
+    return pc.is_in(rows.column(name), value_set=pa.array(sorted(values), pa.string()))
+
+
+def _ids(rows: pa.Table, name: str, mask: pa.ChunkedArray) -> set[str]:
+    return set(rows.column(name).filter(mask).to_pylist())

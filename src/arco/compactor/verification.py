@@ -1,0 +1,259 @@
+"""Verification: everything that is kept of a domain, held against everything that vouches for it.
+
+From the head down, because each object is vouched for by a newer one: a manifest by the hash that its
+child names, a commit record and a file by the hash in the manifest, an event by the deed in the record. The
+head vouches for itself by its checksum; that it is the true one, only an anchor kept elsewhere can say.
+In Tier 2 no record names an event; there the watermark must advance by what the commits have folded.
+The first thing that is wrong is named. What is collected while we look is not wrong.
+"""
+
+from dataclasses import dataclass
+
+from arco.catalog.manifest import (
+    Commit,
+    FileRef,
+    Manifest,
+    manifests_of,
+    read_commit,
+    read_manifest,
+)
+from arco.compactor.chain_checks import Extent, check_side_chains, measure, read_link
+from arco.compactor.event_checks import FoldedCheck, Replay, check_published
+from arco.compactor.manifest_checks import (
+    check_added,
+    check_advance,
+    check_manifest,
+    check_record,
+    check_succession,
+)
+from arco.compactor.progress import Meter, Progress
+from arco.compactor.state_file_checks import StateCheck
+from arco.compactor.verification_report import Checked, ProblemKind, Report, Wrong, as_wrong
+from arco.core.errors import Corrupt
+from arco.fold.tier1 import DOMAIN
+from arco.storage.link import Entry
+from arco.storage.roles import Verb, may
+from arco.storage.store import Store
+
+_AT_ONCE = 16
+
+Anchor = tuple[int, str]
+
+
+async def verify(
+    store: Store,
+    domain: str,
+    *,
+    everything: bool = False,
+    expect: Anchor | None = None,
+    progress: Progress | None = None,
+    sound: set[FileRef] | None = None,
+) -> Report:
+    """Check what is kept of a domain, and with `everything` the files of its history too.
+
+    `expect` is the number of a manifest and its SHA-256, as an earlier report has told them. Of the files
+    in `sound`, which grows, the contents were found right before: their bytes alone are checked again. A
+    role that may not read the ledger checks no events. `Unavailable` is raised, and says nothing.
+    """
+    known = set() if sound is None else sound
+    meter = Meter(progress)
+    work = _Verification(
+        store, domain, everything=everything, expect=expect, sound=known, meter=meter
+    )
+    while True:
+        try:
+            await work.run()
+        except Wrong as wrong:
+            if not await work.was_collected(wrong):
+                return work.report(wrong)
+            if not work.is_measured:
+                continue
+        return work.report(None)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One number on its way down, kept for the one below it."""
+
+    entry: Entry
+    manifest: Manifest
+    record: Commit
+
+
+class _Verification:
+    """One verification on its way."""
+
+    def __init__(
+        self,
+        store: Store,
+        domain: str,
+        *,
+        everything: bool,
+        expect: Anchor | None,
+        sound: set[FileRef],
+        meter: Meter,
+    ) -> None:
+        self._store = store
+        self._tasks = store.runtime.tasks
+        self._domain = domain
+        self._everything = everything
+        self._expect = expect
+        self._meter = meter
+        self._chain = manifests_of(store, domain)
+        self._extent = Extent(0, -1)
+        self._head_sha256 = ""
+        self._checked = Checked()
+        self._files = StateCheck(store, domain, self._checked, sound, meter)
+        self._replay = Replay(store, self._checked)
+        self._folded = FoldedCheck(store, self._checked)
+        self._has_events = may(store.role, Verb.GET, f"ledger/{domain}/_")
+        self.is_measured = False
+
+    async def run(self) -> None:
+        """Check everything; `Wrong` at the first thing that is not right."""
+        self._extent = await measure(self._chain)
+        self.is_measured = True
+        head, floor = self._extent.head, self._extent.floor
+        self._check_reach()
+        self._meter.expect(head - floor + 1)
+        child: _Step | None = None
+        while (last := head if child is None else child.entry.number - 1) >= floor:
+            # The head alone, because nobody vouches for it: it must be sound itself before it is
+            # taken as a witness against its parent.
+            first = last if child is None else max(floor, last - _AT_ONCE + 1)
+            steps = await self._read(first, last, child)
+            for step in steps:
+                await self._check(step, child)
+                child = step
+            await self._tasks.gather(*(self._check_events(step) for step in steps))
+        if child is not None and child.entry.number == 0:
+            check_added(child.record, child.manifest, None, 0)
+            self._check_advance(child, None)
+        await check_side_chains(self._store, self._domain, self._checked)
+
+    async def was_collected(self, wrong: Wrong) -> bool:
+        """Whether what looks wrong has been collected since we began."""
+        if wrong.number is None:
+            return False
+        try:
+            floor = await self._chain.floor()
+        except Corrupt:
+            return False  # a floor that cannot be read excuses nothing
+        return self._extent.floor < floor and wrong.number < floor
+
+    def report(self, wrong: Wrong | None) -> Report:
+        """What was found."""
+        return Report(
+            ok=wrong is None,
+            domain=self._domain,
+            floor=self._extent.floor,
+            head=self._extent.head,
+            head_sha256=self._head_sha256,
+            checked=self._checked,
+            problem=None if wrong is None else wrong.problem,
+        )
+
+    def _check_reach(self) -> None:
+        """Whether the number that is expected is kept at all."""
+        if self._expect is None:
+            return
+        number, fault = self._expect[0], None
+        if number < self._extent.floor:
+            fault = "was collected, so it cannot be compared: keep a newer anchor"
+        elif number > self._extent.head:
+            fault = f"is missing: an anchor names it, and the chain ends at {self._extent.head}"
+        if fault is not None:
+            raise Wrong(ProblemKind.ANCHOR, self._chain.key(max(number, 0)), fault)
+
+    async def _read(self, first: int, last: int, child: _Step | None) -> list[_Step]:
+        """Numbers `last` down to `first`, each as its child names it, with their records."""
+        numbers = range(last, first - 1, -1)
+        links = await self._tasks.gather(
+            *(read_link(self._chain, number, ProblemKind.MANIFEST) for number in numbers)
+        )
+        above = None if child is None else child.entry
+        read: list[tuple[Entry, Manifest]] = []
+        for number, entry in zip(numbers, links, strict=True):
+            if entry is None:
+                raise self._wrong(number, "is missing")
+            self._check_link(entry, above)
+            read.append((entry, self._manifest(entry)))
+            above = entry
+        records = await self._tasks.gather(*(self._record(*each) for each in read))
+        return [_Step(*each, record) for each, record in zip(read, records, strict=True)]
+
+    def _check_link(self, entry: Entry, child: Entry | None) -> None:
+        number = entry.number
+        if child is not None and child.link.parent_sha256 != entry.sha256():
+            raise self._wrong(number, f"does not have the bytes that number {number + 1} names")
+        if (entry.link.parent_sha256 is None) != (number == 0):
+            raise self._wrong(number, "names no parent" if number else "names a parent")
+        if entry.link.tombstone:
+            raise self._wrong(number, "is a tombstone")
+        if child is not None and child.link.created_at <= entry.link.created_at:
+            raise self._wrong(number + 1, "is not younger than its parent")
+        if self._expect is not None and self._expect[0] == number:
+            expected = self._expect[1].lower()
+            if entry.sha256() != expected:
+                fault = f"has SHA-256 {entry.sha256()}, and {expected} was expected"
+                raise Wrong(ProblemKind.ANCHOR, self._chain.key(number), fault)
+
+    def _manifest(self, entry: Entry) -> Manifest:
+        try:
+            manifest = read_manifest(entry)
+        except Corrupt as problem:
+            raise self._wrong(entry.number, str(problem)) from problem
+        check_manifest(self._domain, entry.number, self._chain.key(entry.number), manifest)
+        if entry.number == self._extent.head:
+            self._head_sha256 = entry.sha256()
+        self._checked.manifests += 1
+        self._checked.bytes += len(entry.raw)
+        return manifest
+
+    async def _record(self, entry: Entry, manifest: Manifest) -> Commit:
+        ref = manifest.commit
+        try:
+            record = await read_commit(self._store, ref)
+        except Corrupt as problem:
+            raise as_wrong(ProblemKind.COMMIT, ref.path, problem, entry.number) from problem
+        check_record(record, manifest, entry.number)
+        self._checked.commits += 1
+        return record
+
+    async def _check(self, step: _Step, child: _Step | None) -> None:
+        """What a number names, and what its child says about it."""
+        if child is not None:
+            number, path = child.entry.number, child.manifest.commit.path
+            check_succession(child.manifest, step.manifest, number, self._chain.key(number))
+            if child.record.parent != step.manifest.commit:
+                fault = "does not follow the record of its parent"
+                raise Wrong(ProblemKind.COMMIT, path, fault, number=number)
+            check_added(child.record, child.manifest, step.manifest, number)
+            self._check_advance(child, step.manifest)
+        if child is None or self._everything:
+            await self._files.check(step.manifest, step.record)
+
+    def _check_advance(self, step: _Step, parent: Manifest | None) -> None:
+        if self._domain != DOMAIN:
+            number = step.entry.number
+            check_advance(step.record, step.manifest, parent, number, self._chain.key(number))
+
+    async def _check_events(self, step: _Step) -> None:
+        if self._has_events and step.record.deeds:
+            rows = await self._replay.rows(step.record, step.entry.link.created_at)
+            published = self._files.published(step.manifest, step.entry.number)
+            if rows is not None and published is not None:
+                check_published(step.record, rows, published)
+        if self._has_events and step.record.streams:
+            await self._check_folded(step)
+        self._meter.step()
+
+    async def _check_folded(self, step: _Step) -> None:
+        mark = step.manifest.watermark
+        await self._folded.check_seals(step.record, mark)
+        # What the oldest of all has folded may be collected; only what came after it must be there.
+        if self._everything and step.entry.number > self._extent.floor:
+            await self._folded.check_segments(step.record, mark)
+
+    def _wrong(self, number: int, fault: str) -> Wrong:
+        return Wrong(ProblemKind.MANIFEST, self._chain.key(number), fault, number=number)
